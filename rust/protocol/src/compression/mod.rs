@@ -1,0 +1,1 @@
+//! The five codecs, each under a hard output cap.

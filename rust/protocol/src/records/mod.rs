@@ -1,0 +1,1 @@
+//! Record batches (magic 2): stepping, checking, walking and encoding.

@@ -1,0 +1,1 @@
+//! monedula for Python
