@@ -1,0 +1,78 @@
+//! Exponential backoff with jitter (KIP-580), from a seed.
+
+use std::time::Duration;
+
+/// How long to wait before attempt n: `initial * 2^n`, at most `max`, each +-20 % by jitter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// Wait before the first repetition.
+    pub initial: Duration,
+    /// Cap of the wait, before jitter.
+    pub max: Duration,
+}
+
+impl Backoff {
+    /// The jitter of KIP-580: a fifth to either side.
+    const JITTER: f64 = 0.2;
+
+    /// The wait before repetition `attempt` (0 is the first).
+    pub fn delay(&self, attempt: u32, jitter: &mut Jitter) -> Duration {
+        let doubled = self.initial.saturating_mul(1u32.checked_shl(attempt).unwrap_or(u32::MAX));
+        doubled.min(self.max).mul_f64(1.0 - Self::JITTER + 2.0 * Self::JITTER * jitter.unit())
+    }
+}
+
+/// Seeded source of jitter (SplitMix64): the same seed gives the same waits.
+#[derive(Clone, Debug)]
+pub struct Jitter(u64);
+
+impl Jitter {
+    /// A source that is determined by `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number in `0.0..1.0`.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// The next 64 bits.
+    #[allow(clippy::should_implement_trait, reason = "an endless source, not an iterator")]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(100), max: Duration::from_secs(1) };
+
+    #[test]
+    fn doubles_up_to_its_cap_within_a_fifth() {
+        let mut jitter = Jitter::new(7);
+        for (attempt, base_ms) in [(0, 100.0), (1, 200.0), (2, 400.0), (3, 800.0), (4, 1000.0), (40, 1000.0)] {
+            for _ in 0..100 {
+                let delay_ms = BACKOFF.delay(attempt, &mut jitter).as_secs_f64() * 1e3;
+                assert!((0.8 * base_ms..=1.2 * base_ms).contains(&delay_ms), "attempt {attempt}: {delay_ms} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn the_seed_decides_and_waits_differ() {
+        let waits = |seed| {
+            let mut jitter = Jitter::new(seed);
+            (0..8).map(|_| BACKOFF.delay(0, &mut jitter)).collect::<Vec<_>>()
+        };
+        assert_eq!(waits(1), waits(1));
+        assert_ne!(waits(1), waits(2));
+        assert!(waits(1).windows(2).any(|pair| pair[0] != pair[1]));
+    }
+}
