@@ -1,0 +1,207 @@
+//! What is known of the cluster: brokers, topics, who leads each partition and since which epoch.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::metadata::{MetadataResponse, MetadataResponsePartition, MetadataResponseTopic};
+use monedula_protocol::types::Uuid;
+
+use crate::TopicPartition;
+
+/// Where a broker listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broker {
+    /// Advertised host name or address.
+    pub host: String,
+    /// Advertised port.
+    pub port: u16,
+    /// Rack, for fetching from the closest replica (KIP-392).
+    pub rack: Option<String>,
+}
+
+/// Who leads a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Node id of the leader; `None` while there is none.
+    pub leader: Option<i32>,
+    /// Epoch of that leader, -1 where the broker does not tell.
+    pub leader_epoch: i32,
+}
+
+/// A topic as the last metadata answers described it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// Topic id, [`Uuid::ZERO`] from brokers before topic ids (KIP-516).
+    pub id: Uuid,
+    /// What metadata said of the topic as a whole.
+    pub error: ErrorCode,
+    /// How many answers in a row said that the topic does not exist; deletion and creation both take a
+    /// moment to reach every broker, so one such answer proves nothing.
+    pub unknown_answers: u32,
+    /// Partitions by index. Kept over answers that failed.
+    pub partitions: BTreeMap<i32, Partition>,
+}
+
+/// A view of the cluster, merged from metadata answers and from hints in fetch answers (KIP-951).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// Cluster id, once known.
+    pub cluster_id: Option<String>,
+    /// Brokers by node id.
+    pub brokers: BTreeMap<i32, Broker>,
+    /// Topics by name.
+    pub topics: BTreeMap<Arc<str>, Topic>,
+}
+
+impl Cluster {
+    /// Merges a metadata answer. Topics that it does not mention are kept.
+    pub fn update(&mut self, response: &MetadataResponse<'_>) {
+        if let Some(cluster_id) = response.cluster_id {
+            self.cluster_id = Some(cluster_id.to_owned());
+        }
+        // An answer without brokers comes from a broker that is still starting; it must not orphan us.
+        if !response.brokers.is_empty() {
+            self.brokers = response.brokers.iter().filter_map(|broker| {
+                let port = u16::try_from(broker.port).ok()?;
+                let rack = broker.rack.map(str::to_owned);
+                Some((broker.node_id, Broker { host: broker.host.to_owned(), port, rack }))
+            }).collect();
+        }
+        for answer in &response.topics {
+            if let Some(name) = answer.name {
+                self.update_topic(name, answer);
+            }
+        }
+    }
+
+    fn update_topic(&mut self, name: &str, answer: &MetadataResponseTopic<'_>) {
+        let error = ErrorCode::from_code(answer.error_code);
+        let topic = self.topics.entry(name.into()).or_insert_with(|| Topic {
+            id: answer.topic_id,
+            error,
+            unknown_answers: 0,
+            partitions: BTreeMap::new(),
+        });
+        topic.error = error;
+        if error == ErrorCode::UnknownTopicOrPartition {
+            topic.unknown_answers = topic.unknown_answers.saturating_add(1);
+            return;
+        }
+        topic.unknown_answers = 0;
+        if error != ErrorCode::None && answer.partitions.is_empty() {
+            return;
+        }
+        // Another id is another topic of the same name: nothing that was known of the old one holds.
+        if topic.id != answer.topic_id {
+            topic.id = answer.topic_id;
+            topic.partitions.clear();
+        }
+        for partition in &answer.partitions {
+            topic.merge(partition);
+        }
+    }
+
+    /// Takes a leader that a fetch answer named beside its error (KIP-951). False if it is older than what is known.
+    pub fn hint_leader(&mut self, partition: &TopicPartition, leader: i32, leader_epoch: i32) -> bool {
+        let Some(topic) = self.topics.get_mut(&partition.topic) else { return false };
+        let Some(known) = topic.partitions.get_mut(&partition.partition) else { return false };
+        if leader < 0 || leader_epoch <= known.leader_epoch {
+            return false;
+        }
+        *known = Partition { leader: Some(leader), leader_epoch };
+        true
+    }
+
+    /// The partition's leader, if both topic and partition are known.
+    pub fn partition(&self, partition: &TopicPartition) -> Option<Partition> {
+        self.topics.get(&partition.topic)?.partitions.get(&partition.partition).copied()
+    }
+}
+
+impl Topic {
+    fn merge(&mut self, answer: &MetadataResponsePartition) {
+        let leader = (answer.leader_id >= 0).then_some(answer.leader_id);
+        let fresh = Partition { leader, leader_epoch: answer.leader_epoch };
+        let known = self.partitions.entry(answer.partition_index).or_insert(fresh);
+        // Brokers learn of a new leader at different times: an answer with a lower epoch is an old one.
+        if fresh.leader_epoch < 0 || fresh.leader_epoch >= known.leader_epoch {
+            *known = fresh;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use monedula_protocol::messages::metadata::MetadataResponseBroker;
+
+    use super::*;
+
+    fn answer(id: u8, error: ErrorCode, partitions: &[(i32, i32, i32)]) -> MetadataResponse<'static> {
+        let partitions = partitions.iter().map(|&(partition_index, leader_id, leader_epoch)| {
+            MetadataResponsePartition { partition_index, leader_id, leader_epoch, ..Default::default() }
+        }).collect();
+        let topic = MetadataResponseTopic {
+            name: Some("t"),
+            topic_id: Uuid([id; 16]),
+            error_code: error.code(),
+            partitions,
+            ..Default::default()
+        };
+        let broker = MetadataResponseBroker { node_id: 1, host: "h", port: 9092, ..Default::default() };
+        MetadataResponse { brokers: vec![broker], topics: vec![topic], ..Default::default() }
+    }
+
+    fn leader(cluster: &Cluster) -> Option<(Option<i32>, i32)> {
+        cluster.partition(&TopicPartition::new("t", 0)).map(|known| (known.leader, known.leader_epoch))
+    }
+
+    #[test]
+    fn an_older_leader_epoch_is_ignored() {
+        let mut cluster = Cluster::default();
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 2, 4)]));
+        assert_eq!(leader(&cluster), Some((Some(1), 5)));
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 2, 6)]));
+        assert_eq!(leader(&cluster), Some((Some(2), 6)));
+    }
+
+    #[test]
+    fn another_topic_id_starts_anew_whatever_its_epoch() {
+        let mut cluster = Cluster::default();
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5), (1, 1, 5)]));
+        cluster.update(&answer(2, ErrorCode::None, &[(0, 2, 0)]));
+        assert_eq!(leader(&cluster), Some((Some(2), 0)));
+        assert_eq!(cluster.topics["t"].partitions.len(), 1);
+    }
+
+    #[test]
+    fn an_unknown_topic_keeps_its_partitions_and_is_counted() {
+        let mut cluster = Cluster::default();
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
+        cluster.update(&answer(0, ErrorCode::UnknownTopicOrPartition, &[]));
+        cluster.update(&answer(0, ErrorCode::UnknownTopicOrPartition, &[]));
+        assert_eq!(cluster.topics["t"].unknown_answers, 2);
+        assert_eq!(leader(&cluster), Some((Some(1), 5)));
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
+        assert_eq!(cluster.topics["t"].unknown_answers, 0);
+    }
+
+    #[test]
+    fn a_hint_is_taken_only_if_it_is_newer() {
+        let mut cluster = Cluster::default();
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
+        let partition = TopicPartition::new("t", 0);
+        assert!(!cluster.hint_leader(&partition, 2, 5));
+        assert!(cluster.hint_leader(&partition, 2, 6));
+        assert_eq!(leader(&cluster), Some((Some(2), 6)));
+    }
+
+    #[test]
+    fn an_answer_without_brokers_orphans_nobody() {
+        let mut cluster = Cluster::default();
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
+        cluster.update(&MetadataResponse::default());
+        assert_eq!(cluster.brokers.len(), 1);
+    }
+}

@@ -1,0 +1,261 @@
+//! Answers of fetches: what is accepted, and what each error leads to.
+
+use std::time::Duration;
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::fetch::{FetchResponse, PartitionData};
+use monedula_protocol::records::Batches;
+use monedula_protocol::types::Uuid;
+
+use super::fault::Fault;
+use super::machine::{FetchMachine, Output};
+use super::partition::{Phase, Slot};
+use super::SlotId;
+use crate::{Now, TopicPartition};
+
+/// An aborted transaction that the fetched records may hold parts of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aborted {
+    /// Its producer.
+    pub producer_id: i64,
+    /// Its first offset.
+    pub first_offset: i64,
+}
+
+/// What a fetch brought for one partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched<'a> {
+    /// Partition.
+    pub partition: TopicPartition,
+    /// Span that asked.
+    pub span: u64,
+    /// Whole record batches; may begin before the position (compression), and may be empty.
+    pub records: &'a [u8],
+    /// How many records the batches claim to hold, those before the position included.
+    pub record_count: u64,
+    /// For read_committed.
+    pub aborted: Vec<Aborted>,
+    /// Offset after the last replicated record.
+    pub high_watermark: i64,
+    /// Offset after the last record that read_committed may see, -1 unknown.
+    pub last_stable_offset: i64,
+    /// Smallest offset of the log, -1 unknown.
+    pub log_start_offset: i64,
+}
+
+/// What stepping over the fetched batches found.
+struct Stepped {
+    whole_bytes: usize,
+    record_count: u64,
+    next_offset: i64,
+    leader_epoch: i32,
+    broken: Option<(i64, String)>,
+}
+
+impl FetchMachine {
+    /// Takes the answer of `node`: returns what is to be delivered. Data for a span that is over, or for another
+    /// offset than asked, is dropped here.
+    pub fn fetched<'a>(&mut self, node_id: i32, response: &FetchResponse<'a>, now: Now) -> Vec<Fetched<'a>> {
+        let error = ErrorCode::from_code(response.error_code);
+        if error != ErrorCode::None {
+            self.session_failed(node_id, error, now);
+            return Vec::new();
+        }
+        let Some(node) = self.nodes.get_mut(&node_id) else { return Vec::new() };
+        let Some(sent_at) = node.sent_at.take() else { return Vec::new() };
+        node.session.acknowledged(response.session_id);
+        self.forget_retired();
+        let mut accepted = Vec::new();
+        let mut told_something = false;
+        for topic in &response.responses {
+            for data in &topic.partitions {
+                told_something |= data.error_code != 0 || data.records.is_some_and(|records| !records.is_empty());
+                let Some(id) = self.find(topic.topic, topic.topic_id, data.partition_index) else { continue };
+                accepted.extend(self.partition_answer(node_id, id, data, now));
+            }
+        }
+        self.pace(node_id, told_something, now.saturating_sub(sent_at), now);
+        accepted
+    }
+
+    /// A broker that answers at once with nothing, again and again, must not be asked in a spin.
+    fn pace(&mut self, node_id: i32, told_something: bool, took: Duration, now: Now) {
+        let quick = took < self.config.max_wait / 4;
+        let Some(node) = self.nodes.get_mut(&node_id) else { return };
+        if told_something || !quick {
+            node.attempts = 0;
+            return;
+        }
+        // One quick empty answer is ordinary: a new session, or a high watermark that moved.
+        if node.attempts > 0 {
+            node.retry_at = now + self.config.backoff.delay(node.attempts - 1, &mut self.jitter);
+        }
+        node.attempts += 1;
+    }
+
+    fn session_failed(&mut self, node_id: i32, error: ErrorCode, now: Now) {
+        let Some(node) = self.nodes.get_mut(&node_id) else { return };
+        let session_error = matches!(
+            error,
+            ErrorCode::FetchSessionIdNotFound
+                | ErrorCode::InvalidFetchSessionEpoch
+                | ErrorCode::FetchSessionTopicIdError
+        );
+        if !session_error || node.attempts > 0 {
+            return self.fetch_failed(node_id, now);
+        }
+        // An evicted session is ordinary: the next request opens another, at once. A second failure in a row waits.
+        node.session.failed(Some(error));
+        node.sent_at = None;
+        node.attempts = 1;
+        self.forget_retired();
+    }
+
+    fn find(&self, name: &str, id: Uuid, partition: i32) -> Option<SlotId> {
+        if id != Uuid::ZERO {
+            return self.by_id.get(&(id, partition)).copied();
+        }
+        self.by_partition.get(&TopicPartition::new(name, partition)).copied()
+    }
+
+    fn partition_answer<'a>(
+        &mut self,
+        node_id: i32,
+        id: SlotId,
+        data: &PartitionData<'a>,
+        now: Now,
+    ) -> Option<Fetched<'a>> {
+        let asked = self.nodes.get(&node_id)?.session.asked(id)?;
+        let slot = self.slots.get(&id)?;
+        let ours = slot.span == asked.span && slot.offset == asked.offset && slot.phase == Phase::Fetching;
+        if !ours {
+            return None;
+        }
+        let error = ErrorCode::from_code(data.error_code);
+        if error != ErrorCode::None {
+            self.partition_error(node_id, id, error, data, now);
+            return None;
+        }
+        if data.diverging_epoch.epoch >= 0 && data.diverging_epoch.end_offset >= 0 {
+            self.truncate_to(id, data.diverging_epoch.end_offset);
+            self.touch(id, now);
+            return None;
+        }
+        let fetched = self.accept(id, data);
+        self.prefer(node_id, id, data.preferred_read_replica, now);
+        self.touch(id, now);
+        fetched
+    }
+
+    fn accept<'a>(&mut self, id: SlotId, data: &PartitionData<'a>) -> Option<Fetched<'a>> {
+        let max_partition_bytes = self.config.max_partition_bytes;
+        let slot = self.slots.get_mut(&id)?;
+        let records = data.records.unwrap_or_default();
+        let stepped = step(records, slot);
+        let (partition, span) = (slot.partition.clone(), slot.span);
+        slot.attempts = 0;
+        if stepped.whole_bytes > 0 {
+            (slot.offset, slot.offset_epoch) = (stepped.next_offset, stepped.leader_epoch);
+            slot.max_bytes = max_partition_bytes;
+        } else if !records.is_empty() && stepped.broken.is_none() {
+            // Only the head of a batch larger than the cap fitted (KIP-74): ask for more next time.
+            slot.max_bytes = slot.max_bytes.saturating_mul(2);
+        }
+        if let Some((offset, reason)) = stepped.broken.filter(|_| stepped.whole_bytes == 0) {
+            self.stop(id, Fault::Corrupt { partition, offset, reason });
+            return None;
+        }
+        let aborted = data.aborted_transactions.iter().flatten();
+        Some(Fetched {
+            partition,
+            span,
+            records: &records[..stepped.whole_bytes],
+            record_count: stepped.record_count,
+            aborted: aborted
+                .map(|entry| Aborted { producer_id: entry.producer_id, first_offset: entry.first_offset })
+                .collect(),
+            high_watermark: data.high_watermark,
+            last_stable_offset: data.last_stable_offset,
+            log_start_offset: data.log_start_offset,
+        })
+    }
+
+    /// Fetches from the replica that the leader names from now on (KIP-392).
+    fn prefer(&mut self, node_id: i32, id: SlotId, replica: i32, now: Now) {
+        if replica < 0 || replica == node_id {
+            return;
+        }
+        if !self.brokers.contains(&replica) {
+            return self.want_metadata();
+        }
+        let until = now + self.config.preferred_replica_ttl;
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.preferred = Some((replica, until));
+        }
+    }
+
+    fn partition_error(&mut self, node_id: i32, id: SlotId, error: ErrorCode, data: &PartitionData<'_>, now: Now) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let partition = slot.partition.clone();
+        let from_follower = slot.leader != Some(node_id);
+        slot.preferred = None;
+        match error {
+            // A follower may lag behind the leader's log: only the leader's word counts.
+            ErrorCode::OffsetOutOfRange if from_follower => {}
+            ErrorCode::OffsetOutOfRange => slot.phase = Phase::OutOfRange,
+            ErrorCode::TopicAuthorizationFailed => self.stop(id, Fault::TopicDenied { partition }),
+            ErrorCode::CorruptMessage => {
+                let (offset, reason) = (slot.offset, "the broker found its own log corrupt (CORRUPT_MESSAGE)".into());
+                self.stop(id, Fault::Corrupt { partition, offset, reason });
+            }
+            error if error.is_retriable() || retry_despite(error) => {
+                let leader = data.current_leader;
+                if leader.leader_id >= 0 && leader.leader_epoch > slot.leader_epoch {
+                    let (leader, leader_epoch) = (leader.leader_id, leader.leader_epoch);
+                    self.emit(Output::LeaderHint { partition, leader, leader_epoch });
+                }
+                self.back_off(id, now);
+                self.want_metadata();
+            }
+            code => self.stop(id, Fault::Refused { partition, code }),
+        }
+        self.touch(id, now);
+    }
+}
+
+/// Errors that Kafka calls final but that a metadata refresh, or time, mends.
+fn retry_despite(error: ErrorCode) -> bool {
+    matches!(error, ErrorCode::UnknownServerError | ErrorCode::InconsistentTopicId | ErrorCode::UnknownTopicId)
+}
+
+/// Steps over the batches without touching their records.
+fn step(records: &[u8], slot: &Slot) -> Stepped {
+    let mut stepped = Stepped {
+        whole_bytes: 0,
+        record_count: 0,
+        next_offset: slot.offset,
+        leader_epoch: slot.offset_epoch,
+        broken: None,
+    };
+    let mut batches = Batches::new(records);
+    while let Some(batch) = batches.next() {
+        let header = match batch {
+            Ok(batch) => batch.header,
+            Err(error) => {
+                stepped.broken = Some((stepped.next_offset, error.to_string()));
+                break;
+            }
+        };
+        let last_offset = header.last_offset();
+        // The first batch may begin before the position, but none may end before it: that would be no progress.
+        if last_offset < stepped.next_offset {
+            stepped.broken = Some((stepped.next_offset, format!("a batch that ends at {last_offset} came again")));
+            break;
+        }
+        stepped.next_offset = last_offset + 1;
+        stepped.leader_epoch = header.partition_leader_epoch;
+        stepped.record_count += u64::try_from(header.record_count).unwrap_or(0);
+        stepped.whole_bytes = batches.position();
+    }
+    stepped
+}

@@ -1,0 +1,212 @@
+//! Incremental fetch sessions (KIP-227), the client's side: one for each broker fetched from.
+
+use std::collections::BTreeMap;
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::SlotId;
+
+/// What the broker remembers of a partition in a session; a change of any of it must be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Assignment span that asked: an answer for another span is not ours any more.
+    pub span: u64,
+    /// Offset asked for.
+    pub offset: i64,
+    /// Leader epoch known when asking, -1 unknown.
+    pub leader_epoch: i32,
+    /// Epoch of the record before `offset`, -1 unknown.
+    pub offset_epoch: i32,
+    /// Cap of this partition's bytes in one answer.
+    pub max_bytes: i32,
+}
+
+impl Sent {
+    /// Whether the broker has to be told. The span is ours alone and never travels.
+    fn differs(&self, other: &Self) -> bool {
+        Self { span: 0, ..*self } != Self { span: 0, ..*other }
+    }
+}
+
+/// The request that a session wants sent next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionRequest {
+    /// Session id, 0 for none yet.
+    pub session_id: i32,
+    /// 0 asks for a new session, n > 0 is the n-th request of this one.
+    pub epoch: i32,
+    /// Whether this is a full request: the answer then covers just what it names.
+    pub full: bool,
+    /// Partitions to add or change.
+    pub send: Vec<(SlotId, Sent)>,
+    /// Partitions that the broker may forget.
+    pub forget: Vec<SlotId>,
+}
+
+/// One broker's session. Changes take effect only when the broker acknowledged the request that carried them:
+/// a request that was lost must leave no trace here.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    id: i32,
+    epoch: i32,
+    known: BTreeMap<SlotId, Sent>,
+    in_flight: Option<SessionRequest>,
+}
+
+impl Session {
+    /// Whether the next request has to name every partition.
+    pub fn wants_full(&self) -> bool {
+        self.epoch == 0
+    }
+
+    /// What the broker was last asked for `slot`, the request in flight included.
+    pub fn asked(&self, slot: SlotId) -> Option<Sent> {
+        let in_flight = self.in_flight.as_ref();
+        let sent = in_flight.and_then(|request| {
+            let at = request.send.binary_search_by_key(&slot, |(id, _)| *id).ok()?;
+            Some(request.send[at].1)
+        });
+        sent.or_else(|| self.known.get(&slot).copied())
+    }
+
+    /// Builds the next request. `wanted` holds every fetchable partition if [`Self::wants_full`], else those
+    /// whose state may have changed, in the order of their slots: `None` for one that is not to be fetched here
+    /// (any more).
+    pub fn request(&mut self, wanted: impl Iterator<Item = (SlotId, Option<Sent>)>) -> &SessionRequest {
+        let full = self.wants_full();
+        let mut request = SessionRequest { session_id: self.id, epoch: self.epoch, full, ..Default::default() };
+        for (slot, sent) in wanted {
+            match sent {
+                Some(sent) if full || self.known.get(&slot).is_none_or(|known| known.differs(&sent)) => {
+                    request.send.push((slot, sent));
+                }
+                Some(sent) => {
+                    self.known.insert(slot, sent);
+                }
+                None if !full && self.known.contains_key(&slot) => request.forget.push(slot),
+                None => {}
+            }
+        }
+        self.in_flight.insert(request)
+    }
+
+    /// Whether the broker fetches anything for us in this session.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.in_flight.is_none()
+    }
+
+    /// The broker took the request in flight and answered with `session_id`.
+    pub fn acknowledged(&mut self, session_id: i32) {
+        let Some(request) = self.in_flight.take() else { return };
+        if request.full {
+            self.known.clear();
+        }
+        for slot in &request.forget {
+            self.known.remove(slot);
+        }
+        self.known.extend(request.send);
+        self.id = session_id;
+        self.epoch = match session_id {
+            // The broker keeps no session for us (its cache is full): every request is a full one.
+            0 => 0,
+            _ => request.epoch.checked_add(1).unwrap_or(1),
+        };
+    }
+
+    /// The request in flight failed with a session's error, or never got an answer.
+    pub fn failed(&mut self, error: Option<ErrorCode>) {
+        self.in_flight = None;
+        self.known.clear();
+        // Epoch 0 with an id closes that session and opens another (KIP-227). An id that the broker does not
+        // know any more must not be sent.
+        self.epoch = 0;
+        if error == Some(ErrorCode::FetchSessionIdNotFound) {
+            self.id = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(offset: i64) -> Sent {
+        Sent { span: 1, offset, leader_epoch: 0, offset_epoch: -1, max_bytes: 100 }
+    }
+
+    fn ask(session: &mut Session, wanted: &[(SlotId, Option<i64>)]) -> SessionRequest {
+        session.request(wanted.iter().map(|&(slot, offset)| (slot, offset.map(sent)))).clone()
+    }
+
+    fn opened() -> Session {
+        let mut session = Session::default();
+        ask(&mut session, &[(1, Some(10)), (2, Some(20))]);
+        session.acknowledged(77);
+        session
+    }
+
+    #[test]
+    fn the_first_request_is_full_and_later_ones_carry_changes_only() {
+        let mut session = Session::default();
+        let first = ask(&mut session, &[(1, Some(10)), (2, Some(20))]);
+        assert!(first.full && first.session_id == 0 && first.epoch == 0 && first.send.len() == 2);
+        session.acknowledged(77);
+        let second = ask(&mut session, &[(1, Some(11)), (2, Some(20))]);
+        assert_eq!((second.session_id, second.epoch, second.full), (77, 1, false));
+        assert_eq!(second.send, vec![(1, sent(11))]);
+        assert!(second.forget.is_empty());
+    }
+
+    #[test]
+    fn a_partition_no_longer_wanted_is_forgotten_once() {
+        let mut session = opened();
+        assert_eq!(ask(&mut session, &[(2, None)]).forget, vec![2]);
+        session.acknowledged(77);
+        assert!(ask(&mut session, &[(2, None)]).forget.is_empty());
+    }
+
+    #[test]
+    fn a_lost_request_leaves_no_trace_and_reopens_under_the_old_id() {
+        let mut session = opened();
+        ask(&mut session, &[(1, Some(11))]);
+        session.failed(None);
+        let next = ask(&mut session, &[(1, Some(11)), (2, Some(20))]);
+        assert_eq!((next.session_id, next.epoch, next.full, next.send.len()), (77, 0, true, 2));
+    }
+
+    #[test]
+    fn an_evicted_session_is_reopened_without_its_id() {
+        let mut session = opened();
+        ask(&mut session, &[(1, Some(11))]);
+        session.failed(Some(ErrorCode::FetchSessionIdNotFound));
+        let next = ask(&mut session, &[(1, Some(11)), (2, Some(20))]);
+        assert_eq!((next.session_id, next.epoch), (0, 0));
+    }
+
+    #[test]
+    fn a_refused_session_stays_full() {
+        let mut session = Session::default();
+        ask(&mut session, &[(1, Some(10))]);
+        session.acknowledged(0);
+        let next = ask(&mut session, &[(1, Some(10))]);
+        assert!(next.full && next.epoch == 0 && next.send.len() == 1);
+    }
+
+    #[test]
+    fn the_epoch_wraps_to_one_and_never_to_zero() {
+        let mut session = opened();
+        session.epoch = i32::MAX;
+        ask(&mut session, &[]);
+        session.acknowledged(77);
+        assert_eq!(ask(&mut session, &[]).epoch, 1);
+    }
+
+    #[test]
+    fn a_new_span_at_the_same_offset_is_known_without_being_sent() {
+        let mut session = opened();
+        let moved = Sent { span: 2, ..sent(10) };
+        let request = session.request([(1, Some(moved))].into_iter()).clone();
+        assert!(request.send.is_empty());
+        assert_eq!(session.asked(1), Some(moved));
+    }
+}
