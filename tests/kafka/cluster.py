@@ -1,0 +1,364 @@
+"""One or three KRaft nodes, each a JVM of its own on loopback ports, gone when the `with` block ends."""
+
+import atexit
+import base64
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.kafka import jars, wire
+from tests.kafka.errors import NodeFailed
+from tests.kafka.reaper import Reaper
+from tests.kafka.tools import KafkaHelper
+
+HOST = "127.0.0.1"
+# Below the ephemeral range of Linux and macOS: while a node is down, no outgoing connection can take its port.
+PORTS = range(15_000, 32_000)
+POLL_SECONDS = 0.05
+LOG_TAIL_BYTES = 6000
+FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+class Node:
+    """One broker and controller in one JVM."""
+
+    def __init__(self, node_id: int, port: int, controller_port: int, directory: Path) -> None:
+        self.id = node_id
+        self.port = port
+        self.controller_port = controller_port
+        self.directory = directory
+        self.rack = f"rack-{node_id}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the broker's listener."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """Of the running JVM; `None` while the node is stopped."""
+        return self.process.pid if self.process is not None and self.process.poll() is None else None
+
+    @property
+    def log_path(self) -> Path:
+        """Everything the JVM wrote, over all its starts."""
+        return self.directory / "kafka.log"
+
+    def log_tail(self) -> str:
+        """The end of the log, for error messages."""
+        try:
+            text = self.log_path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+        except FileNotFoundError:
+            text = "(no log)"
+        return f"--- node {self.id}, {self.log_path} ---\n{text}"
+
+
+class KafkaCluster:
+    """A real Apache Kafka, as a context manager.
+
+    Topics are not created by asking for them, groups do not wait for more members, internal topics are replicated
+    on every node, and each node stands in a rack of its own (`rack-1`...) with `RackAwareReplicaSelector`, so that a
+    consumer with `client.rack` fetches from the closest replica (KIP-392).
+
+    Args:
+        nodes: how many, each broker and controller; ids are 1, 2, 3.
+        config: broker settings on top of the fixture's own, for every node.
+        heap: heap of each JVM; 1g for one node, 512m each for more.
+        fast_start: start quicker and smaller, at the cost of peak speed. Benches turn it off.
+        directory: keep the data here, from one run to the next. Default: a temporary directory, removed at the end.
+        start_timeout_seconds: for all nodes to see each other.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        *,
+        config: Mapping[str, object] | None = None,
+        heap: str | None = None,
+        fast_start: bool = True,
+        directory: Path | None = None,
+        start_timeout_seconds: float = 120.0,
+    ) -> None:
+        if nodes < 1:
+            raise ValueError(f"nodes must be 1 or more, not {nodes}")
+        self.config = dict(config or {})
+        self.heap = heap or ("1g" if nodes == 1 else "512m")
+        self.fast_start = fast_start
+        self.start_timeout_seconds = start_timeout_seconds
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="monedula-kafka-"))
+        self._temporary = directory is None
+        ports = _free_ports(2 * nodes)
+        self.nodes = {
+            node_id: Node(node_id, ports.pop(), ports.pop(), self.directory / f"node-{node_id}")
+            for node_id in range(1, nodes + 1)
+        }
+        self._reaper: Reaper | None = None
+        self._owner_pid = os.getpid()
+
+    def __enter__(self) -> Self:
+        jars.java(), jars.class_path()  # what is missing is said before anything is started
+        self._reaper = Reaper()
+        if self._temporary:
+            self._reaper.remove(str(self.directory))
+        atexit.register(self.close)
+        try:
+            self._format()
+            for node in self.nodes.values():
+                self._spawn(node)
+            self.wait_ready(self.start_timeout_seconds)
+        except BaseException:
+            self._end(keep_logs=True)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end(keep_logs=kind is not None and issubclass(kind, Exception))
+
+    @property
+    def bootstrap(self) -> str:
+        """`bootstrap.servers`: the address of every node, comma-separated."""
+        return ",".join(node.address for node in self.nodes.values())
+
+    @cached_property
+    def helper(self) -> KafkaHelper:
+        """Java's Admin client and producers, started when first asked for."""
+        helper = KafkaHelper(self.bootstrap)
+        if self._reaper is not None:
+            self._reaper.watch(helper.pid)
+        return helper
+
+    def metadata(self) -> wire.Metadata:
+        """The cluster as the first running node sees it."""
+        for node in self.nodes.values():
+            if node.pid is not None:
+                return wire.metadata(HOST, node.port)
+        raise NodeFailed("no node is running")
+
+    def start(self, node_id: int, timeout_seconds: float = 60.0) -> None:
+        """Start a stopped node; returns when every running node sees it.
+
+        Raises:
+            NodeFailed: it ended, or was not ready in time; with the end of its log.
+        """
+        node = self.nodes[node_id]
+        if node.pid is not None:
+            raise ValueError(f"node {node_id} is running (pid {node.pid})")
+        self._spawn(node)
+        self.wait_ready(timeout_seconds)
+
+    def stop(self, node_id: int, timeout_seconds: float = 60.0) -> None:
+        """Stop a node in order (SIGTERM): it moves its leaders first where another replica can lead."""
+        node = self.nodes[node_id]
+        self._signal(node, signal.SIGTERM)
+        try:
+            self._reap(node, timeout_seconds)
+        except subprocess.TimeoutExpired:
+            self.kill(node_id)
+            raise NodeFailed(f"node {node_id} ignored SIGTERM for {timeout_seconds} s\n{node.log_tail()}") from None
+
+    def kill(self, node_id: int) -> None:
+        """End a node at once (SIGKILL)."""
+        node = self.nodes[node_id]
+        self._signal(node, signal.SIGKILL)
+        self._reap(node, 30.0)
+
+    def restart(self, node_id: int, timeout_seconds: float = 60.0) -> None:
+        """Stop a node in order and start it again."""
+        self.stop(node_id, timeout_seconds)
+        self.start(node_id, timeout_seconds)
+
+    def pause(self, node_id: int) -> None:
+        """Freeze a node (SIGSTOP): its connections stay open and nothing answers."""
+        self._signal(self.nodes[node_id], signal.SIGSTOP)
+
+    def resume(self, node_id: int) -> None:
+        """Let a frozen node go on (SIGCONT)."""
+        self._signal(self.nodes[node_id], signal.SIGCONT)
+
+    def wait_ready(self, timeout_seconds: float = 60.0) -> None:
+        """Wait until every running node sees every running node, unfenced."""
+        self._wait_until(self._all_see_all, timeout_seconds, "running nodes to see each other")
+
+    def wait_in_sync(self, topic: str | None = None, timeout_seconds: float = 60.0) -> None:
+        """Wait until every partition (of one topic, or of all) has a leader and all its replicas in sync."""
+
+        def in_sync() -> bool:
+            topics = self.metadata().topics
+            chosen = topics.values() if topic is None else [topics[topic]] if topic in topics else [{}]
+            return all(
+                bool(partitions) and all(p.leader >= 0 and set(p.isr) == set(p.replicas) for p in partitions.values())
+                for partitions in chosen
+            )
+
+        self._wait_until(in_sync, timeout_seconds, f"every replica of {topic or 'every topic'} to be in sync")
+
+    def wait_leader(self, topic: str, partition: int, node_id: int, timeout_seconds: float = 60.0) -> None:
+        """Wait until every running node names this leader."""
+
+        def leads() -> bool:
+            for node in self._running():
+                seen = wire.metadata(HOST, node.port).topics.get(topic, {}).get(partition)
+                if seen is None or seen.leader != node_id:
+                    return False
+            return True
+
+        self._wait_until(leads, timeout_seconds, f"node {node_id} to lead {topic}-{partition}")
+
+    def close(self) -> None:
+        """End every process and remove the temporary directory. Safe to call again."""
+        self._end(keep_logs=False)
+
+    def _running(self) -> list[Node]:
+        return [node for node in self.nodes.values() if node.pid is not None]
+
+    def _all_see_all(self) -> bool:
+        running = self._running()
+        expected = {node.id for node in running}
+        return all(set(wire.metadata(HOST, node.port).brokers) == expected for node in running)
+
+    def _wait_until(self, condition: Callable[[], bool], timeout_seconds: float, what: str) -> None:
+        deadline = time.monotonic() + timeout_seconds
+        last_error: OSError | None = None
+        while True:
+            for node in self.nodes.values():
+                if node.process is not None and node.process.poll() is not None:
+                    raise NodeFailed(f"node {node.id} ended with {node.process.returncode}\n{node.log_tail()}")
+            try:
+                if condition():
+                    return
+            except OSError as error:
+                last_error = error
+            if time.monotonic() > deadline:
+                logs = "\n".join(node.log_tail() for node in self.nodes.values())
+                raise NodeFailed(f"waited {timeout_seconds} s for {what} (last error: {last_error})\n{logs}")
+            time.sleep(POLL_SECONDS)
+
+    def _format(self) -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        formatting = []
+        for node in self.nodes.values():
+            node.directory.mkdir(parents=True, exist_ok=True)
+            properties = node.directory / "server.properties"
+            properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties(node).items()))
+            if (node.directory / "data" / "meta.properties").exists():
+                continue
+            command = self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
+            with open(node.log_path, "ab") as log:
+                formatting.append((node, subprocess.Popen(command, stdout=log, stderr=log)))
+        for node, process in formatting:
+            if process.wait(timeout=120) != 0:
+                raise NodeFailed(f"formatting the storage of node {node.id} failed\n{node.log_tail()}")
+
+    def _properties(self, node: Node) -> dict[str, object]:
+        voters = ",".join(f"{n.id}@{HOST}:{n.controller_port}" for n in self.nodes.values())
+        factor = len(self.nodes)
+        return {
+            "process.roles": "broker,controller",
+            "node.id": node.id,
+            "controller.quorum.voters": voters,
+            "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": node.directory / "data",
+            "broker.rack": node.rack,
+            "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+            "auto.create.topics.enable": "false",
+            "group.initial.rebalance.delay.ms": 0,
+            "offsets.topic.replication.factor": factor,
+            "offsets.topic.num.partitions": 4,
+            "transaction.state.log.replication.factor": factor,
+            "transaction.state.log.min.isr": min(factor, 2),
+            "transaction.state.log.num.partitions": 4,
+            "share.coordinator.state.topic.replication.factor": factor,
+            "share.coordinator.state.topic.min.isr": min(factor, 2),
+            # A killed node is fenced after this (9 s by default): tests of a broker's loss need not wait so long.
+            "broker.session.timeout.ms": 4000,
+            "broker.heartbeat.interval.ms": 500,
+            **self.config,
+        }
+
+    def _java(self, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
+        return [jars.java(), "-XX:-UsePerfData", *options, "-cp", jars.class_path(), *arguments]
+
+    def _spawn(self, node: Node) -> None:
+        options = (
+            f"-Xmx{self.heap}",
+            *(FAST_START if self.fast_start else ()),
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+        )
+        command = self._java("kafka.Kafka", str(node.directory / "server.properties"), options=options)
+        with open(node.log_path, "ab") as log:
+            # A process group of its own: Ctrl-C in the terminal is for the tests, which then end the nodes.
+            node.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        if self._reaper is not None:
+            self._reaper.watch(node.process.pid)
+
+    def _signal(self, node: Node, number: signal.Signals) -> None:
+        if node.process is None or node.process.poll() is not None:
+            raise ValueError(f"node {node.id} is not running")
+        node.process.send_signal(number)
+
+    def _reap(self, node: Node, timeout_seconds: float) -> None:
+        if node.process is None:
+            return
+        node.process.wait(timeout_seconds)
+        if self._reaper is not None:
+            self._reaper.forget(node.process.pid)
+        node.process = None
+
+    def _end(self, keep_logs: bool) -> None:
+        # A forked child inherits the atexit hook, but neither the nodes nor the right to end them.
+        if self._reaper is None or os.getpid() != self._owner_pid:
+            return
+        atexit.unregister(self.close)
+        if "helper" in self.__dict__:
+            self.helper.close()
+            self._reaper.forget(self.helper.pid)
+        for node in self._running():
+            if self._temporary:
+                self.kill(node.id)
+            else:
+                self.stop(node.id)
+        if self._temporary and keep_logs:
+            self._save_logs()
+        reaper, self._reaper = self._reaper, None
+        reaper.close()
+
+    def _save_logs(self) -> None:
+        kept = Path(tempfile.mkdtemp(prefix="monedula-kafka-logs-"))
+        for node in self.nodes.values():
+            if node.log_path.exists():
+                shutil.copy(node.log_path, kept / f"node-{node.id}.log")
+        warnings.warn(f"Kafka's logs are kept in {kept}", stacklevel=3)
+
+
+def _free_ports(count: int) -> list[int]:
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        if port not in ports:
+            ports.append(port)
+    return ports

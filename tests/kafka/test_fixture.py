@@ -1,0 +1,189 @@
+"""The fixture itself, with confluent-kafka as the reader: what other tests stand on must be true."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from tests.conftest import TopicFactory
+from tests.kafka import HelperError, KafkaCluster, NodeFailed
+from tests.kafka.tools import CODECS, Codec, Record
+
+READ_TIMEOUT_SECONDS = 30.0
+
+
+def read(bootstrap: str, topic: str, partition: int, upto: int, **config: object) -> list[Message]:
+    """Every message of one partition from the start until position `upto`."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "check.crcs": True,
+            **{key.replace("_", "."): value for key, value in config.items()},
+        }
+    )
+    messages: list[Message] = []
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        deadline = time.monotonic() + READ_TIMEOUT_SECONDS
+        while consumer.position([TopicPartition(topic, partition)])[0].offset < upto:
+            assert time.monotonic() < deadline, f"read {len(messages)} messages of {topic}-{partition} in time"
+            message = consumer.poll(1.0)
+            if message is not None and message.error() is None:
+                messages.append(message)
+            elif message is not None and config.get("isolation_level") == "read_committed":
+                break  # at the last stable offset: nothing more can come
+    finally:
+        consumer.close()
+    return messages
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_java_producer_writes_every_codec(kafka: KafkaCluster, topic: TopicFactory, codec: Codec) -> None:
+    name = topic()
+    values = [f"value {i} ".encode() * 20 for i in range(200)]
+    placed = kafka.helper.produce(
+        name, [{"key": str(i), "value": value} for i, value in enumerate(values)], codec=codec
+    )
+    assert [p.offset for p in placed] == list(range(200))
+    messages = read(kafka.bootstrap, name, 0, 200)
+    assert [m.value() for m in messages] == values
+    assert [m.key() for m in messages] == [str(i).encode() for i in range(200)]
+    batches = segment_bytes(kafka, name)
+    # The low three bits of the attributes, 21 bytes into a v2 batch, name the codec.
+    assert batches[22] & 7 == CODECS.index(codec)
+
+
+def segment_bytes(kafka: KafkaCluster, topic: str) -> bytes:
+    """The first segment file of partition 0."""
+    (directory,) = (kafka.nodes[1].directory / "data").glob(f"{topic}-0")
+    return Path(directory / "00000000000000000000.log").read_bytes()
+
+
+def test_records_keep_nulls_headers_timestamps_and_size(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    large = os.urandom(900_000)
+    records: list[Record] = [
+        {"key": None, "value": None, "timestamp": 1_600_000_000_123},
+        {"key": "", "value": "", "headers": [("a", "1"), ("b", None), ("a", b"\xff\x00")]},
+        {"key": b"\x00", "value": large},
+    ]
+    name = topic()
+    kafka.helper.produce(name, records)
+    null, headed, big = read(kafka.bootstrap, name, 0, 3)
+    assert (null.key(), null.value(), null.timestamp()) == (None, None, (1, 1_600_000_000_123))
+    assert headed.headers() == [("a", b"1"), ("b", None), ("a", b"\xff\x00")]
+    assert big.value() == large
+
+
+def test_log_append_time(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic(config={"message.timestamp.type": "LogAppendTime"})
+    kafka.helper.produce(name, [{"value": "x", "timestamp": 1_000}])
+    kind, timestamp = read(kafka.bootstrap, name, 0, 1)[0].timestamp()
+    assert kind == 2
+    assert abs(timestamp / 1000 - time.time()) < 60
+
+
+def test_transactions(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic()
+    helper = kafka.helper
+    helper.produce(name, [{"value": "committed"}], transaction="commit")
+    helper.produce(name, [{"value": "aborted"}], transaction="abort")
+    helper.produce(name, [{"value": "plain"}])
+    helper.produce(name, [{"value": "open"}], transaction="open", transactional_id=name)
+    (end,) = (end for _, end in helper.offsets(name).values())
+    stable = [m.value() for m in read(kafka.bootstrap, name, 0, end, isolation_level="read_committed")]
+    assert stable == [b"committed", b"plain"]
+    every = [m.value() for m in read(kafka.bootstrap, name, 0, end, isolation_level="read_uncommitted")]
+    assert every == [b"committed", b"aborted", b"plain", b"open"]
+    helper.end_transaction(name, "commit")
+    stable = [m.value() for m in read(kafka.bootstrap, name, 0, end + 1, isolation_level="read_committed")]
+    assert stable == [b"committed", b"plain", b"open"]
+
+
+def test_topics_grow_shrink_and_go(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic(partitions=2)
+    helper = kafka.helper
+    first = helper.describe_topic(name)
+    assert len(helper.add_partitions(name, 3).partitions) == 3
+    helper.produce(name, [{"value": str(i), "partition": 2} for i in range(10)])
+    helper.delete_records(name, {2: 4})
+    assert helper.offsets(name) == {0: (0, 0), 1: (0, 0), 2: (4, 10)}
+    with pytest.raises(HelperError, match="TopicExistsException"):
+        helper.create_topic(name)
+    helper.delete_topic(name)
+    assert helper.create_topic(name).topic_id != first.topic_id
+
+
+def test_restart_keeps_the_data(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic()
+    kafka.helper.produce(name, [{"value": "before"}])
+    before = kafka.nodes[1].pid
+    kafka.restart(1)
+    assert kafka.nodes[1].pid != before
+    kafka.wait_leader(name, 0, 1)
+    kafka.helper.produce(name, [{"value": "after"}])
+    assert [m.value() for m in read(kafka.bootstrap, name, 0, 2)] == [b"before", b"after"]
+
+
+def test_leader_moves_and_survives_a_kill(kafka3: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic(cluster=kafka3, assignment={0: [1, 2, 3]})
+    helper = kafka3.helper
+    assert helper.describe_topic(name).partitions[0].leader == 1
+    helper.produce(name, [{"value": "led by 1"}], config={"acks": "all"})
+    assert helper.move_leader(name, 0, 2).partitions[0].replicas[0] == 2
+    kafka3.wait_leader(name, 0, 2)
+    helper.produce(name, [{"value": "led by 2"}], config={"acks": "all"})
+    kafka3.kill(2)
+    helper.produce(name, [{"value": "2 is gone"}], config={"acks": "all"})
+    assert helper.describe_topic(name).partitions[0].leader in (1, 3)
+    kafka3.start(2)
+    kafka3.wait_in_sync(name)
+    values = [m.value() for m in read(kafka3.bootstrap, name, 0, 3)]
+    assert values == [b"led by 1", b"led by 2", b"2 is gone"]
+
+
+def test_a_bad_setting_fails_with_the_log() -> None:
+    with (
+        pytest.warns(UserWarning, match="logs are kept") as warned,
+        pytest.raises(NodeFailed, match=r"num\.network\.threads"),
+        KafkaCluster(config={"num.network.threads": "none"}),
+    ):
+        pass
+    kept = Path(str(warned[0].message).removeprefix("Kafka's logs are kept in "))
+    assert "num.network.threads" in (kept / "node-1.log").read_text()
+    shutil.rmtree(kept)
+
+
+def test_nothing_outlives_a_killed_session() -> None:
+    script = (
+        "import os, signal, sys\n"
+        "from tests.kafka import KafkaCluster\n"
+        "kafka = KafkaCluster().__enter__()\n"
+        "print(kafka.nodes[1].pid, kafka.directory, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    root = Path(__file__).parents[2]
+    ran = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, timeout=120)
+    pid, directory = ran.stdout.split()
+    deadline = time.monotonic() + 20
+    while Path(directory).exists() or _alive(int(pid)):
+        assert time.monotonic() < deadline, f"{pid} or {directory} is still there: {ran.stderr}"
+        time.sleep(0.05)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # Orphaned to an init that may be slow to wait for it.
+    status = Path(f"/proc/{pid}/status")
+    return not (status.exists() and "\nState:\tZ" in status.read_text())
