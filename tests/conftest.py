@@ -1,0 +1,70 @@
+"""Fixtures over a real Apache Kafka: `kafka` (one node), `kafka3` (three), `topic` (a factory of unique names)."""
+
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, Protocol
+
+import pytest
+
+from tests.kafka import KafkaCluster, KafkaUnavailable
+
+
+class TopicFactory(Protocol):
+    """Creates a topic with a name that no other test uses, and returns the name."""
+
+    def __call__(self, partitions: int = 1, *, cluster: KafkaCluster | None = None, **options: Any) -> str:
+        """Create one.
+
+        Args:
+            partitions: how many.
+            cluster: where; the `kafka` fixture by default.
+            options: what `KafkaHelper.create_topic` takes besides.
+        """
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaCluster]:
+    """One node, shared by the session: a test that stops it must start it again."""
+    yield from _cluster(1)
+
+
+@pytest.fixture(scope="session")
+def kafka3() -> Iterator[KafkaCluster]:
+    """Three nodes, shared by the session, started by the first test that asks."""
+    yield from _cluster(3)
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> TopicFactory:
+    """A factory of topics named after the test."""
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name).strip("-")[:80]
+
+    def create(partitions: int = 1, *, cluster: KafkaCluster | None = None, **options: Any) -> str:
+        # Asked for here, not as an argument: a test on three nodes must not start the single one as well.
+        kafka = cluster or request.getfixturevalue("kafka")
+        name = f"{stem}-{os.getpid()}-{next(_TOPIC_NUMBERS)}"
+        kafka.helper.create_topic(name, partitions=partitions, **options)
+        return name
+
+    return create
+
+
+_TOPIC_NUMBERS = count(1)
+
+
+def _cluster(nodes: int) -> Iterator[KafkaCluster]:
+    try:
+        cluster = KafkaCluster(nodes).__enter__()
+    except KafkaUnavailable as error:
+        # Where the tests are the gate, a skipped layer is a failed one.
+        if os.environ.get("CI", "").lower() in ("1", "true"):
+            pytest.fail(f"no real Kafka: {error}")
+        warnings.warn(f"TESTS AGAINST A REAL KAFKA ARE SKIPPED: {error}", stacklevel=1)
+        pytest.skip(f"no real Kafka: {error}")
+    try:
+        yield cluster
+    finally:
+        cluster.close()
