@@ -2,8 +2,22 @@
 //!
 //! Depends on nothing of ours. Never opens a socket, never looks at a clock, and never allocates for
 //! a length that the remaining bytes cannot back.
+//!
+//! - [`frame`]: whole requests and responses, for both sides of a connection
+//! - [`messages`]: the bodies, one file per API key, each a table of fields with their versions
+//! - [`api`]: the versions spoken here, and how to agree on one
+//! - [`wire`]: the primitive types, and the macros that turn tables into messages
+//! - [`records`]: record batches, which messages carry as opaque bytes
+//! - [`compression`]: the codecs of record batches
 #![forbid(unsafe_code)]
 
+pub mod api;
+mod base64;
 pub mod compression;
+pub mod error;
+pub mod error_code;
+pub mod frame;
 pub mod messages;
 pub mod records;
+pub mod types;
+pub mod wire;

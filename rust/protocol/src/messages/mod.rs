@@ -1,1 +1,11 @@
-//! One file per API key.
+//! The messages, one file per API key.
+//!
+//! Structures and fields are named as in Apache Kafka's message definitions (as of 4.3.1), the fields in
+//! snake case; defaults are Kafka's. A decoded message borrows strings and bytes from its frame.
+
+pub mod api_versions;
+pub mod fetch;
+pub mod header;
+pub mod list_offsets;
+pub mod metadata;
+pub mod offset_for_leader_epoch;

@@ -1,0 +1,164 @@
+//! The APIs spoken here, and what a request has to say about itself.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use crate::error::WireError;
+use crate::messages::api_versions::ApiVersionsRequest;
+use crate::messages::fetch::FetchRequest;
+use crate::messages::list_offsets::ListOffsetsRequest;
+use crate::messages::metadata::MetadataRequest;
+use crate::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest;
+use crate::wire::{Reader, Writer};
+
+/// A message: the body of a request or response, or a header.
+pub trait Message<'a>: Sized + Clone + fmt::Debug + PartialEq + Default {
+    /// Kafka's name of it, such as `FetchRequest`.
+    const NAME: &'static str;
+
+    /// Reads the message. Bytes behind it stay in `reader`.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the bytes; [`WireError::UnsupportedVersion`] for another version.
+    fn decode(reader: &mut Reader<'a>, version: i16) -> Result<Self, WireError>;
+
+    /// Appends the message.
+    ///
+    /// # Errors
+    /// A field that `version` cannot carry, and [`WireError::UnsupportedVersion`]. What was written by
+    /// then stays in `writer`.
+    fn encode(&self, writer: &mut Writer, version: i16) -> Result<(), WireError>;
+}
+
+/// The body of a request.
+pub trait Request<'a>: Message<'a> {
+    /// Which API it calls.
+    const API_KEY: ApiKey;
+    /// The versions spoken here.
+    const VERSIONS: RangeInclusive<i16>;
+    /// The first flexible version (KIP-482); `i16::MAX` where there is none.
+    const FLEXIBLE_FROM: i16;
+    /// The body of the answer.
+    type Response<'r>: Message<'r>;
+}
+
+macro_rules! api_keys {
+    ($($(#[$meta:meta])* $key:ident = $code:literal, $request:ident;)*) => {
+        /// The APIs that this crate speaks, a part of those that Kafka has.
+        #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        #[repr(i16)]
+        #[non_exhaustive]
+        pub enum ApiKey {
+            $($(#[$meta])* $key = $code,)*
+        }
+
+        const SUPPORTED: &[(ApiKey, i16, i16)] = &[
+            $((
+                ApiKey::$key,
+                *<$request<'_> as Request<'_>>::VERSIONS.start(),
+                *<$request<'_> as Request<'_>>::VERSIONS.end(),
+            ),)*
+        ];
+
+        impl ApiKey {
+            /// The key with this code, if it is spoken here.
+            pub fn from_code(code: i16) -> Option<Self> {
+                match code {
+                    $($code => Some(Self::$key),)*
+                    _ => None,
+                }
+            }
+
+            /// Kafka's name of it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$key => stringify!($key),)*
+                }
+            }
+
+            /// The first flexible version of its messages.
+            pub(crate) fn flexible_from(self) -> i16 {
+                match self {
+                    $(Self::$key => <$request<'_> as Request<'_>>::FLEXIBLE_FROM,)*
+                }
+            }
+        }
+    };
+}
+
+api_keys! {
+    /// Reads records.
+    Fetch = 1, FetchRequest;
+    /// Looks up offsets by timestamp.
+    ListOffsets = 2, ListOffsetsRequest;
+    /// Describes brokers, topics and partitions.
+    Metadata = 3, MetadataRequest;
+    /// Tells which versions a broker speaks.
+    ApiVersions = 18, ApiVersionsRequest;
+    /// Looks up where a leader epoch ends (KIP-320).
+    OffsetForLeaderEpoch = 23, OffsetForLeaderEpochRequest;
+}
+
+impl ApiKey {
+    /// The code on the wire.
+    pub fn code(self) -> i16 {
+        self as i16
+    }
+}
+
+impl fmt::Display for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Every API spoken here, with its lowest and highest version.
+pub fn supported() -> &'static [(ApiKey, i16, i16)] {
+    SUPPORTED
+}
+
+/// The highest version that both sides speak.
+pub fn negotiate(ours: RangeInclusive<i16>, broker_min: i16, broker_max: i16) -> Option<i16> {
+    let highest = broker_max.min(*ours.end());
+    let lowest = broker_min.max(*ours.start());
+    (lowest <= highest).then_some(highest)
+}
+
+pub(crate) fn check_version(
+    message: &'static str,
+    version: i16,
+    min: i16,
+    max: i16,
+) -> Result<(), WireError> {
+    if (min..=max).contains(&version) {
+        return Ok(());
+    }
+    Err(WireError::UnsupportedVersion { message, version, min, max })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_common_version_wins() {
+        assert_eq!(negotiate(4..=17, 0, 12), Some(12));
+        assert_eq!(negotiate(4..=17, 4, 20), Some(17));
+        assert_eq!(negotiate(4..=17, 17, 17), Some(17));
+        assert_eq!(negotiate(4..=17, 0, 4), Some(4));
+        assert_eq!(negotiate(4..=17, 0, 3), None);
+        assert_eq!(negotiate(4..=17, 18, 20), None);
+        // A broker that withdraws an API announces an empty range.
+        assert_eq!(negotiate(4..=17, 5, 4), None);
+    }
+
+    #[test]
+    fn codes_and_keys_match() {
+        for &(key, min, max) in supported() {
+            assert_eq!(ApiKey::from_code(key.code()), Some(key));
+            assert!(min <= max);
+        }
+        assert_eq!(ApiKey::from_code(-1), None);
+        assert_eq!(ApiKey::Metadata.to_string(), "Metadata");
+    }
+}

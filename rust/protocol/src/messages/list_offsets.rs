@@ -1,0 +1,71 @@
+//! ListOffsets, API key 2, versions 1-11 (Kafka 4.0 removed 0).
+//!
+//! 2 adds isolation and the throttle time, 4 leader epochs, 10 a timeout (KIP-1075). 6 is flexible.
+//! Special timestamps: -1 latest, -2 earliest, -3 highest timestamp (from 7, KIP-734), -4 earliest local
+//! (from 8, KIP-405), -5 last tiered (from 9, KIP-1005), -6 earliest pending upload (from 11, KIP-1023).
+
+use crate::wire::api;
+
+api! {
+    ListOffsets, versions 1..=11, flexible 6..;
+
+    /// Asks for the offset at a time.
+    request ListOffsetsRequest<'a> {
+        /// The broker that asks; -1 for a client.
+        replica_id: i32, 0..;
+        /// 0 to see all records, 1 to see committed ones.
+        isolation_level: i8, 2..;
+        /// The topics.
+        topics: Vec<ListOffsetsTopic<'a>>, 0..;
+        /// How long the broker may ask remote storage.
+        timeout_ms: i32, 10.., ignorable;
+    }
+
+    /// The offsets.
+    response ListOffsetsResponse<'a> {
+        /// How long the client was throttled.
+        throttle_time_ms: i32, 2.., ignorable;
+        /// The topics.
+        topics: Vec<ListOffsetsTopicResponse<'a>>, 0..;
+    }
+
+    /// A topic that is asked about.
+    struct ListOffsetsTopic<'a> {
+        /// Its name.
+        name: &'a str, 0..;
+        /// Its partitions.
+        partitions: Vec<ListOffsetsPartition<'a>>, 0..;
+    }
+
+    /// A partition that is asked about.
+    struct ListOffsetsPartition<'a> {
+        /// Its index.
+        partition_index: i32, 0..;
+        /// The leader epoch that the client knows, or -1.
+        current_leader_epoch: i32 = -1, 4.., ignorable;
+        /// Milliseconds since 1970, or one of the special values.
+        timestamp: i64, 0..;
+    }
+
+    /// A topic's offsets.
+    struct ListOffsetsTopicResponse<'a> {
+        /// Its name.
+        name: &'a str, 0..;
+        /// Its partitions.
+        partitions: Vec<ListOffsetsPartitionResponse<'a>>, 0..;
+    }
+
+    /// A partition's offset.
+    struct ListOffsetsPartitionResponse<'a> {
+        /// Its index.
+        partition_index: i32, 0..;
+        /// The partition's error, or 0.
+        error_code: i16, 0..;
+        /// The timestamp of the record found, or -1.
+        timestamp: i64 = -1, 1..;
+        /// The offset found, or -1.
+        offset: i64 = -1, 1..;
+        /// The leader epoch of the record found, or -1.
+        leader_epoch: i32 = -1, 4..;
+    }
+}

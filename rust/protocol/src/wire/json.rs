@@ -1,0 +1,148 @@
+//! Messages to and from the JSON of Apache Kafka's `*DataJsonConverter` classes. For tests only.
+//!
+//! Unknown tagged fields are not part of that JSON. One difference: Kafka writes an empty string in
+//! place of records, here they are base64 as all other bytes.
+
+use serde_json::Value as JsonValue;
+
+use crate::base64;
+use crate::types::Uuid;
+
+/// JSON that does not describe the message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {expected} expected")]
+pub struct JsonError {
+    place: String,
+    expected: &'static str,
+}
+
+impl JsonError {
+    pub(crate) fn missing() -> Self {
+        Self::expected("a value")
+    }
+
+    fn expected(expected: &'static str) -> Self {
+        Self { place: String::new(), expected }
+    }
+
+    pub(crate) fn at(mut self, message: &str, field: &str) -> Self {
+        if self.place.is_empty() {
+            self.place = format!("{message}.{field}");
+        }
+        self
+    }
+}
+
+/// A message, or a part of one, as JSON.
+pub trait Json<'a>: Sized {
+    /// As Kafka's converter writes it.
+    fn to_json(&self, version: i16) -> JsonValue;
+
+    /// As Kafka's converter reads it. Bytes decoded from base64 are leaked, so that messages can borrow
+    /// them as they do from a frame.
+    fn from_json(value: &'a JsonValue, version: i16) -> Result<Self, JsonError>;
+}
+
+/// Kafka's camel case of a field's name.
+pub(crate) fn key(field: &str) -> String {
+    let mut words = field.split('_');
+    let mut key = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let (initial, rest) = word.split_at(1);
+        key.push_str(&initial.to_ascii_uppercase());
+        key.push_str(rest);
+    }
+    key
+}
+
+macro_rules! integer {
+    ($($type:ty),*) => {
+        $(
+            impl<'a> Json<'a> for $type {
+                fn to_json(&self, _version: i16) -> JsonValue {
+                    JsonValue::from(*self)
+                }
+
+                fn from_json(value: &'a JsonValue, _version: i16) -> Result<Self, JsonError> {
+                    let number = value.as_i64().and_then(|number| Self::try_from(number).ok());
+                    number.ok_or(JsonError::expected(concat!("a number of type ", stringify!($type))))
+                }
+            }
+        )*
+    };
+}
+
+integer!(i8, i16, u16, i32, i64);
+
+impl<'a> Json<'a> for f64 {
+    fn to_json(&self, _version: i16) -> JsonValue {
+        JsonValue::from(*self)
+    }
+
+    fn from_json(value: &'a JsonValue, _version: i16) -> Result<Self, JsonError> {
+        value.as_f64().ok_or(JsonError::expected("a number"))
+    }
+}
+
+impl<'a> Json<'a> for bool {
+    fn to_json(&self, _version: i16) -> JsonValue {
+        JsonValue::from(*self)
+    }
+
+    fn from_json(value: &'a JsonValue, _version: i16) -> Result<Self, JsonError> {
+        value.as_bool().ok_or(JsonError::expected("true or false"))
+    }
+}
+
+impl<'a> Json<'a> for Uuid {
+    fn to_json(&self, _version: i16) -> JsonValue {
+        JsonValue::from(self.to_string())
+    }
+
+    fn from_json(value: &'a JsonValue, _version: i16) -> Result<Self, JsonError> {
+        let uuid = value.as_str().and_then(|text| text.parse().ok());
+        uuid.ok_or(JsonError::expected("the text of a UUID"))
+    }
+}
+
+impl<'a> Json<'a> for &'a str {
+    fn to_json(&self, _version: i16) -> JsonValue {
+        JsonValue::from(*self)
+    }
+
+    fn from_json(value: &'a JsonValue, _version: i16) -> Result<Self, JsonError> {
+        value.as_str().ok_or(JsonError::expected("text"))
+    }
+}
+
+impl<'a> Json<'a> for &'a [u8] {
+    fn to_json(&self, _version: i16) -> JsonValue {
+        JsonValue::from(base64::encode(self))
+    }
+
+    fn from_json(value: &'a JsonValue, _version: i16) -> Result<Self, JsonError> {
+        let bytes = value.as_str().and_then(base64::decode);
+        bytes.map(|bytes| &*bytes.leak()).ok_or(JsonError::expected("base64 text"))
+    }
+}
+
+impl<'a, T: Json<'a>> Json<'a> for Vec<T> {
+    fn to_json(&self, version: i16) -> JsonValue {
+        self.iter().map(|item| item.to_json(version)).collect()
+    }
+
+    fn from_json(value: &'a JsonValue, version: i16) -> Result<Self, JsonError> {
+        let items = value.as_array().ok_or(JsonError::expected("an array"))?;
+        items.iter().map(|item| T::from_json(item, version)).collect()
+    }
+}
+
+impl<'a, T: Json<'a>> Json<'a> for Option<T> {
+    fn to_json(&self, version: i16) -> JsonValue {
+        self.as_ref().map_or(JsonValue::Null, |value| value.to_json(version))
+    }
+
+    fn from_json(value: &'a JsonValue, version: i16) -> Result<Self, JsonError> {
+        if value.is_null() { Ok(None) } else { T::from_json(value, version).map(Some) }
+    }
+}

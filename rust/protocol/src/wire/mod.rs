@@ -1,0 +1,21 @@
+//! The primitive types of the protocol, and the tables that make messages of them.
+
+#[cfg(feature = "json")]
+pub mod json;
+mod reader;
+mod spec;
+mod table;
+#[cfg(test)]
+mod table_tests;
+mod tags;
+mod value;
+mod varint;
+mod writer;
+
+pub use reader::Reader;
+pub use writer::Writer;
+
+pub(crate) use spec::{Format, Spec};
+pub(crate) use table::{api, message, structure};
+pub(crate) use tags::{TagReader, TagWriter};
+pub(crate) use value::{Nullable, Value};

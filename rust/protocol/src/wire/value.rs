@@ -1,0 +1,285 @@
+//! How each type of field is read and written.
+
+use crate::error::{Place, WireError};
+use crate::types::Uuid;
+use crate::wire::{Format, Reader, Writer};
+
+/// Kafka's limit for a string, in flexible versions too.
+const MAX_STRING_BYTES: usize = i16::MAX as usize;
+/// The limit of a 32-bit length; kept in flexible versions, where one more would still fit.
+const MAX_LENGTH: usize = i32::MAX as usize;
+
+/// A type that a field can have.
+pub(crate) trait Value<'a>: Sized + PartialEq {
+    /// The default where a table names none.
+    const DEFAULT: Self;
+
+    /// The fewest bytes that a value takes, which bounds the length of an array of them.
+    fn min_bytes(format: Format) -> usize;
+
+    fn read(reader: &mut Reader<'a>, format: Format) -> Result<Self, WireError>;
+
+    fn write(&self, writer: &mut Writer, format: Format) -> Result<(), WireError>;
+}
+
+/// A type that has a null on the wire.
+pub(crate) trait Nullable<'a>: Value<'a> {
+    /// The fewest bytes where null is allowed.
+    #[inline]
+    fn min_nullable_bytes(format: Format) -> usize {
+        Self::min_bytes(format)
+    }
+
+    fn read_nullable(reader: &mut Reader<'a>, format: Format) -> Result<Option<Self>, WireError>;
+
+    fn write_null(writer: &mut Writer, format: Format);
+
+    /// Writes what lies between a null's place and the value; only structures have it.
+    fn write_present(_writer: &mut Writer) {}
+}
+
+macro_rules! fixed_width {
+    ($($type:ty, $method:ident, $default:expr;)*) => {
+        $(
+            impl<'a> Value<'a> for $type {
+                const DEFAULT: Self = $default;
+
+                #[inline]
+                fn min_bytes(_format: Format) -> usize {
+                    size_of::<$type>()
+                }
+
+                #[inline]
+                fn read(reader: &mut Reader<'a>, _format: Format) -> Result<Self, WireError> {
+                    reader.$method()
+                }
+
+                #[inline]
+                fn write(&self, writer: &mut Writer, _format: Format) -> Result<(), WireError> {
+                    writer.$method(*self);
+                    Ok(())
+                }
+            }
+        )*
+    };
+}
+
+fixed_width! {
+    bool, boolean, false;
+    i8, i8, 0;
+    i16, i16, 0;
+    u16, u16, 0;
+    i32, i32, 0;
+    i64, i64, 0;
+    f64, f64, 0.0;
+    Uuid, uuid, Uuid::ZERO;
+}
+
+impl<'a> Value<'a> for &'a str {
+    const DEFAULT: Self = "";
+
+    #[inline]
+    fn min_bytes(format: Format) -> usize {
+        if format.flexible { 1 } else { 2 }
+    }
+
+    fn read(reader: &mut Reader<'a>, format: Format) -> Result<Self, WireError> {
+        not_null(reader, format)
+    }
+
+    fn write(&self, writer: &mut Writer, format: Format) -> Result<(), WireError> {
+        let length = within(self.len(), MAX_STRING_BYTES)?;
+        if format.flexible {
+            writer.unsigned_varint(length as u32 + 1);
+        } else {
+            writer.i16(length as i16);
+        }
+        writer.bytes(self.as_bytes());
+        Ok(())
+    }
+}
+
+impl<'a> Nullable<'a> for &'a str {
+    fn read_nullable(reader: &mut Reader<'a>, format: Format) -> Result<Option<Self>, WireError> {
+        let length =
+            if format.flexible { reader.length_compact()? } else { reader.length_16()? };
+        let Some(length) = length else {
+            return Ok(None);
+        };
+        let offset = reader.position();
+        let bytes = counted_bytes(reader, length)?;
+        within(length, MAX_STRING_BYTES)?;
+        let text = std::str::from_utf8(bytes)
+            .map_err(|_| WireError::InvalidUtf8 { place: Place::default(), offset })?;
+        Ok(Some(text))
+    }
+
+    fn write_null(writer: &mut Writer, format: Format) {
+        if format.flexible {
+            writer.unsigned_varint(0);
+        } else {
+            writer.i16(-1);
+        }
+    }
+}
+
+impl<'a> Value<'a> for &'a [u8] {
+    const DEFAULT: Self = &[];
+
+    #[inline]
+    fn min_bytes(format: Format) -> usize {
+        min_length_bytes(format)
+    }
+
+    fn read(reader: &mut Reader<'a>, format: Format) -> Result<Self, WireError> {
+        not_null(reader, format)
+    }
+
+    fn write(&self, writer: &mut Writer, format: Format) -> Result<(), WireError> {
+        write_length(writer, self.len(), format)?;
+        writer.bytes(self);
+        Ok(())
+    }
+}
+
+impl<'a> Nullable<'a> for &'a [u8] {
+    fn read_nullable(reader: &mut Reader<'a>, format: Format) -> Result<Option<Self>, WireError> {
+        match read_length(reader, format)? {
+            Some(length) => counted_bytes(reader, length).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn write_null(writer: &mut Writer, format: Format) {
+        write_null_length(writer, format);
+    }
+}
+
+impl<'a, T: Value<'a>> Value<'a> for Vec<T> {
+    const DEFAULT: Self = Vec::new();
+
+    #[inline]
+    fn min_bytes(format: Format) -> usize {
+        min_length_bytes(format)
+    }
+
+    fn read(reader: &mut Reader<'a>, format: Format) -> Result<Self, WireError> {
+        not_null(reader, format)
+    }
+
+    fn write(&self, writer: &mut Writer, format: Format) -> Result<(), WireError> {
+        write_length(writer, self.len(), format)?;
+        self.iter().try_for_each(|item| item.write(writer, format.element()))
+    }
+}
+
+impl<'a, T: Value<'a>> Nullable<'a> for Vec<T> {
+    fn read_nullable(reader: &mut Reader<'a>, format: Format) -> Result<Option<Self>, WireError> {
+        let offset = reader.position();
+        let Some(count) = read_length(reader, format)? else {
+            return Ok(None);
+        };
+        let remaining = reader.remaining();
+        if count > remaining / T::min_bytes(format.element()).max(1) {
+            let place = Place::default();
+            return Err(WireError::LengthBeyondFrame { place, offset, length: count, remaining });
+        }
+        // An item may be far larger in memory than on the wire, so no more is reserved than there are
+        // bytes in the frame; the rest is allocated as items are really found.
+        let mut items = Vec::with_capacity(count.min(remaining / size_of::<T>().max(1)));
+        for _ in 0..count {
+            items.push(T::read(reader, format.element())?);
+        }
+        Ok(Some(items))
+    }
+
+    fn write_null(writer: &mut Writer, format: Format) {
+        write_null_length(writer, format);
+    }
+}
+
+/// In versions where the field is not nullable this refuses null both ways.
+impl<'a, T: Nullable<'a>> Value<'a> for Option<T> {
+    // As in Kafka, a nullable field starts empty and not null, unless its table says so.
+    const DEFAULT: Self = Some(T::DEFAULT);
+
+    #[inline]
+    fn min_bytes(format: Format) -> usize {
+        if format.nullable { T::min_nullable_bytes(format) } else { T::min_bytes(format) }
+    }
+
+    fn read(reader: &mut Reader<'a>, format: Format) -> Result<Self, WireError> {
+        if format.nullable { T::read_nullable(reader, format) } else { T::read(reader, format).map(Some) }
+    }
+
+    fn write(&self, writer: &mut Writer, format: Format) -> Result<(), WireError> {
+        match self {
+            Some(value) => {
+                if format.nullable {
+                    T::write_present(writer);
+                }
+                value.write(writer, format)
+            }
+            None if format.nullable => {
+                T::write_null(writer, format);
+                Ok(())
+            }
+            None => {
+                let place = Place::default();
+                Err(WireError::NullNotAllowed { place, version: format.version })
+            }
+        }
+    }
+}
+
+fn not_null<'a, T: Nullable<'a>>(reader: &mut Reader<'a>, format: Format) -> Result<T, WireError> {
+    let offset = reader.position();
+    T::read_nullable(reader, format)?
+        .ok_or(WireError::UnexpectedNull { place: Place::default(), offset })
+}
+
+#[inline]
+fn counted_bytes<'a>(reader: &mut Reader<'a>, length: usize) -> Result<&'a [u8], WireError> {
+    let (offset, remaining) = (reader.position(), reader.remaining());
+    reader.bytes(length).map_err(|_| WireError::LengthBeyondFrame {
+        place: Place::default(),
+        offset,
+        length,
+        remaining,
+    })
+}
+
+#[inline]
+fn min_length_bytes(format: Format) -> usize {
+    if format.flexible { 1 } else { 4 }
+}
+
+#[inline]
+fn read_length(reader: &mut Reader<'_>, format: Format) -> Result<Option<usize>, WireError> {
+    if format.flexible { reader.length_compact() } else { reader.length_32() }
+}
+
+fn write_length(writer: &mut Writer, length: usize, format: Format) -> Result<(), WireError> {
+    let length = within(length, MAX_LENGTH)?;
+    if format.flexible {
+        writer.unsigned_varint(length as u32 + 1);
+    } else {
+        writer.i32(length as i32);
+    }
+    Ok(())
+}
+
+fn write_null_length(writer: &mut Writer, format: Format) {
+    if format.flexible {
+        writer.unsigned_varint(0);
+    } else {
+        writer.i32(-1);
+    }
+}
+
+fn within(length: usize, limit: usize) -> Result<usize, WireError> {
+    if length > limit {
+        return Err(WireError::TooLong { place: Place::default(), length, limit });
+    }
+    Ok(length)
+}
