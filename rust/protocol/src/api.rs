@@ -124,12 +124,7 @@ pub fn negotiate(ours: RangeInclusive<i16>, broker_min: i16, broker_max: i16) ->
     (lowest <= highest).then_some(highest)
 }
 
-pub(crate) fn check_version(
-    message: &'static str,
-    version: i16,
-    min: i16,
-    max: i16,
-) -> Result<(), WireError> {
+pub(crate) fn check_version(message: &'static str, version: i16, min: i16, max: i16) -> Result<(), WireError> {
     if (min..=max).contains(&version) {
         return Ok(());
     }

@@ -28,9 +28,7 @@ impl fmt::Display for Place {
 #[non_exhaustive]
 pub enum WireError {
     /// The bytes end inside a value.
-    #[error(
-        "{place}: {needed} bytes needed at offset {offset}, {remaining} remain: truncated frame or wrong version"
-    )]
+    #[error("{place}: {needed} bytes needed at offset {offset}, {remaining} remain: truncated frame or wrong version")]
     Truncated {
         /// Where in the message.
         place: Place,
@@ -90,9 +88,7 @@ pub enum WireError {
         offset: usize,
     },
     /// A tag that is not greater than the one before it.
-    #[error(
-        "{place}: tag {tag} at offset {offset} follows tag {previous}: tags must be unique and ascending"
-    )]
+    #[error("{place}: tag {tag} at offset {offset} follows tag {previous}: tags must be unique and ascending")]
     TagOrder {
         /// Where in the message.
         place: Place,
@@ -158,9 +154,7 @@ pub enum WireError {
         limit: usize,
     },
     /// A frame length that is negative or above the cap.
-    #[error(
-        "frame length {length} is outside 0 to {limit}: not a Kafka peer, or the limit is too low"
-    )]
+    #[error("frame length {length} is outside 0 to {limit}: not a Kafka peer, or the limit is too low")]
     FrameLength {
         /// The length read.
         length: i32,
@@ -188,9 +182,7 @@ impl WireError {
                     *place = Place { message, field };
                 }
             }
-            Self::UnsupportedVersion { .. }
-            | Self::UnknownApiKey { .. }
-            | Self::FrameLength { .. } => {}
+            Self::UnsupportedVersion { .. } | Self::UnknownApiKey { .. } | Self::FrameLength { .. } => {}
         }
         self
     }

@@ -53,10 +53,7 @@ pub fn correlation_id(frame: &[u8]) -> Result<i32, WireError> {
 ///
 /// # Errors
 /// Whatever is wrong with the bytes, bytes left over behind the body included.
-pub fn decode_response<'r, 'q, R: Request<'q>>(
-    frame: &'r [u8],
-    version: i16,
-) -> Result<R::Response<'r>, WireError> {
+pub fn decode_response<'r, 'q, R: Request<'q>>(frame: &'r [u8], version: i16) -> Result<R::Response<'r>, WireError> {
     let mut reader = Reader::new(frame);
     let header_version = response_header_version(R::API_KEY, version, R::FLEXIBLE_FROM);
     ResponseHeader::decode(&mut reader, header_version)?;
@@ -85,10 +82,7 @@ pub fn decode_request_header(frame: &[u8]) -> Result<(RequestHeader<'_>, Reader<
 ///
 /// # Errors
 /// Whatever is wrong with the bytes, bytes left over behind the body included.
-pub fn decode_request_body<'a, R: Request<'a>>(
-    reader: Reader<'a>,
-    version: i16,
-) -> Result<R, WireError> {
+pub fn decode_request_body<'a, R: Request<'a>>(reader: Reader<'a>, version: i16) -> Result<R, WireError> {
     decode_to_end(reader, version)
 }
 
@@ -126,10 +120,7 @@ fn encode_frame<'h, 'b>(
     Ok(frame)
 }
 
-fn decode_to_end<'a, M: Message<'a>>(
-    mut reader: Reader<'a>,
-    version: i16,
-) -> Result<M, WireError> {
+fn decode_to_end<'a, M: Message<'a>>(mut reader: Reader<'a>, version: i16) -> Result<M, WireError> {
     let message = M::decode(&mut reader, version)?;
     reader.finish().map_err(|error| error.at(M::NAME, ""))?;
     Ok(message)
@@ -170,8 +161,7 @@ mod tests {
     #[test]
     fn a_request_reaches_the_broker() {
         for version in 0..=4 {
-            let request =
-                ApiVersionsRequest { client_software_name: "monedula", ..Default::default() };
+            let request = ApiVersionsRequest { client_software_name: "monedula", ..Default::default() };
             let frame = encode_request(&request, version, 7, Some("me")).unwrap();
             let (header, reader) = decode_request_header(body(&frame)).unwrap();
             assert_eq!(header.request_api_key, 18);
@@ -227,10 +217,7 @@ mod tests {
     fn a_request_that_the_version_cannot_carry_is_refused() {
         let request = MetadataRequest { topics: None, ..Default::default() };
         let error = encode_request(&request, 0, 1, None).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "MetadataRequest.topics: null, but version 0 cannot carry null"
-        );
+        assert_eq!(error.to_string(), "MetadataRequest.topics: null, but version 0 cannot carry null");
         assert!(encode_request(&request, 1, 1, None).is_ok());
     }
 }

@@ -6,6 +6,7 @@ mod reader;
 mod spec;
 mod table;
 #[cfg(test)]
+#[expect(unreachable_pub, reason = "tables make public structures")]
 mod table_tests;
 mod tags;
 mod value;

@@ -136,11 +136,7 @@ impl<'a> Reader<'a> {
     pub fn finish(&self) -> Result<(), WireError> {
         match self.remaining() {
             0 => Ok(()),
-            count => Err(WireError::TrailingBytes {
-                place: Place::default(),
-                offset: self.position,
-                count,
-            }),
+            count => Err(WireError::TrailingBytes { place: Place::default(), offset: self.position, count }),
         }
     }
 
@@ -156,12 +152,7 @@ impl<'a> Reader<'a> {
 
     #[cold]
     fn truncated(&self, needed: usize) -> WireError {
-        WireError::Truncated {
-            place: Place::default(),
-            offset: self.position,
-            needed,
-            remaining: self.remaining(),
-        }
+        WireError::Truncated { place: Place::default(), offset: self.position, needed, remaining: self.remaining() }
     }
 }
 
@@ -182,12 +173,7 @@ mod tests {
     fn a_failed_read_leaves_the_position() {
         let mut reader = Reader::new(&[1, 2, 3]);
         assert_eq!(reader.i8(), Ok(1));
-        let error = WireError::Truncated {
-            place: Place::default(),
-            offset: 1,
-            needed: 4,
-            remaining: 2,
-        };
+        let error = WireError::Truncated { place: Place::default(), offset: 1, needed: 4, remaining: 2 };
         assert_eq!(reader.i32(), Err(error));
         assert_eq!((reader.position(), reader.remaining()), (1, 2));
         assert_eq!(reader.i16(), Ok(0x0203));
@@ -207,9 +193,7 @@ mod tests {
         assert_eq!(Reader::new(&[0xff, 0xff]).length_16(), Ok(None));
         assert_eq!(Reader::new(&[0xff; 4]).length_32(), Ok(None));
         assert_eq!(Reader::new(&[0]).length_compact(), Ok(None));
-        let negative = |length| {
-            Err(WireError::NegativeLength { place: Place::default(), offset: 0, length })
-        };
+        let negative = |length| Err(WireError::NegativeLength { place: Place::default(), offset: 0, length });
         assert_eq!(Reader::new(&[0xff, 0xfe]).length_16(), negative(-2));
         assert_eq!(Reader::new(&[0x80, 0, 0, 0]).length_32(), negative(i32::MIN));
     }

@@ -71,14 +71,7 @@ pub(crate) struct Spec {
 impl Spec {
     #[inline]
     pub(crate) fn new(name: &'static str, versions: impl Into<Versions>) -> Self {
-        Self {
-            name,
-            versions: versions.into(),
-            nullable: None,
-            tag: None,
-            ignorable: false,
-            inflexible: false,
-        }
+        Self { name, versions: versions.into(), nullable: None, tag: None, ignorable: false, inflexible: false }
     }
 
     /// Null is allowed in these versions.

@@ -149,10 +149,7 @@ fn tags_that_repeat_or_fall_are_refused() {
 fn a_tagged_field_must_fill_its_size() {
     let body = [0xff, 0xff, 0xff, 0xff, 1, 1, 0xff, 1];
     let error = decode(&[&body[..], &[1, 1, 4, 0, 9, 0, 0]].concat(), 3).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "Sample.first: 1 bytes left over at offset 14: wrong version or corrupt frame"
-    );
+    assert_eq!(error.to_string(), "Sample.first: 1 bytes left over at offset 14: wrong version or corrupt frame");
     let error = decode(&[&body[..], &[1, 1, 2, 0, 9, 0]].concat(), 3).unwrap_err();
     assert!(matches!(error, WireError::Truncated { offset: 13, .. }), "{error}");
 }

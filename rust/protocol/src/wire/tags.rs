@@ -29,10 +29,7 @@ impl TagReader {
 
     /// The next tag, with a reader of its content alone.
     #[inline]
-    pub(crate) fn next<'a>(
-        &mut self,
-        reader: &mut Reader<'a>,
-    ) -> Result<Option<(u32, Reader<'a>)>, WireError> {
+    pub(crate) fn next<'a>(&mut self, reader: &mut Reader<'a>) -> Result<Option<(u32, Reader<'a>)>, WireError> {
         let Some(left) = self.left.checked_sub(1) else {
             return Ok(None);
         };
@@ -71,12 +68,7 @@ impl TagWriter {
 
     /// Writes the section: these fields and `unknown`. A version that has no tagged fields refuses
     /// any.
-    pub(crate) fn finish(
-        self,
-        unknown: &[(u32, &[u8])],
-        writer: &mut Writer,
-        format: Format,
-    ) -> Result<(), WireError> {
+    pub(crate) fn finish(self, unknown: &[(u32, &[u8])], writer: &mut Writer, format: Format) -> Result<(), WireError> {
         let place = Place::default();
         if !format.flexible {
             return match unknown {

@@ -101,16 +101,15 @@ impl<'a> Value<'a> for &'a str {
 
 impl<'a> Nullable<'a> for &'a str {
     fn read_nullable(reader: &mut Reader<'a>, format: Format) -> Result<Option<Self>, WireError> {
-        let length =
-            if format.flexible { reader.length_compact()? } else { reader.length_16()? };
+        let length = if format.flexible { reader.length_compact()? } else { reader.length_16()? };
         let Some(length) = length else {
             return Ok(None);
         };
         let offset = reader.position();
         let bytes = counted_bytes(reader, length)?;
         within(length, MAX_STRING_BYTES)?;
-        let text = std::str::from_utf8(bytes)
-            .map_err(|_| WireError::InvalidUtf8 { place: Place::default(), offset })?;
+        let text =
+            std::str::from_utf8(bytes).map_err(|_| WireError::InvalidUtf8 { place: Place::default(), offset })?;
         Ok(Some(text))
     }
 
@@ -234,8 +233,7 @@ impl<'a, T: Nullable<'a>> Value<'a> for Option<T> {
 
 fn not_null<'a, T: Nullable<'a>>(reader: &mut Reader<'a>, format: Format) -> Result<T, WireError> {
     let offset = reader.position();
-    T::read_nullable(reader, format)?
-        .ok_or(WireError::UnexpectedNull { place: Place::default(), offset })
+    T::read_nullable(reader, format)?.ok_or(WireError::UnexpectedNull { place: Place::default(), offset })
 }
 
 #[inline]
