@@ -1,1 +1,23 @@
-//! monedula-client
+//! The tokio side: connections, metadata, the fetch driver, and the delivery of decoded batches.
+//!
+//! Bytes flow one way: [`network`] -> `driver` (which asks [`monedula_engine::fetch::FetchMachine`] what to do) -> `delivery`
+//! -> [`consumer::Consumer`], whose caller's thread walks them into Arrow columns. Commands flow the other way.
+#![forbid(unsafe_code)]
+
+mod budget;
+pub mod config;
+mod config_keys;
+mod connection;
+pub mod consumer;
+mod delivery;
+mod driver;
+pub mod error;
+mod inflate;
+pub mod log;
+mod metadata;
+pub mod metrics;
+pub mod network;
+mod offsets;
+pub mod reader;
+
+pub use config_keys::{KEYS, Key, Kind};

@@ -1,0 +1,327 @@
+//! Settings: Kafka's names, with Java's and librdkafka's aliases, parsed from text into typed values.
+//!
+//! One table ([`KEYS`]) is the source of names, defaults, bounds and descriptions; nothing else knows a default.
+
+use std::time::Duration;
+
+use monedula_engine::backoff::Backoff;
+use monedula_engine::fetch::ResetPolicy;
+
+use crate::config_keys::{Key, KEYS, Kind, LATER};
+
+/// A setting that cannot be: says which, what was given and what would do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ConfigError {
+    /// The key as given.
+    pub key: String,
+    /// The whole sentence.
+    pub message: String,
+}
+
+/// Typed settings of a consumer; see [`KEYS`] for what each means.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "each field is a key of the table, described there")]
+pub struct ClientConfig {
+    pub bootstrap_servers: Vec<(String, u16)>,
+    pub client_id: String,
+    pub client_rack: Option<String>,
+    pub reset: ResetPolicy,
+    pub read_committed: bool,
+    pub fetch_min_bytes: i32,
+    pub fetch_max_bytes: usize,
+    pub fetch_max_wait: Duration,
+    pub max_partition_fetch_bytes: i32,
+    pub queued_max_bytes: usize,
+    pub check_crcs: bool,
+    pub max_decompressed_batch_bytes: usize,
+    pub decode_threads: usize,
+    pub request_timeout: Duration,
+    pub default_api_timeout: Duration,
+    pub bootstrap_timeout: Duration,
+    pub metadata_max_age: Duration,
+    pub reconnect_backoff: Backoff,
+    pub retry_backoff: Backoff,
+    pub connections_max_idle: Duration,
+    pub connection_setup_timeout: Duration,
+    pub receive_message_max_bytes: usize,
+    pub receive_buffer_bytes: Option<usize>,
+    pub allow_auto_create_topics: bool,
+    pub rebootstrap: bool,
+}
+
+impl ClientConfig {
+    /// Parses `given`, names with dots or underscores.
+    ///
+    /// # Errors
+    /// On an unknown key (naming the nearest known one), a value that does not parse or is out of bounds, the same
+    /// setting given twice under two names, a missing `bootstrap.servers`, and settings that contradict each other.
+    pub fn parse<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
+        let values = Values::collect(given)?;
+        let config = Self {
+            bootstrap_servers: addresses(&values.text("bootstrap.servers"))?,
+            client_id: values.text("client.id"),
+            client_rack: Some(values.text("client.rack")).filter(|rack| !rack.is_empty()),
+            reset: match values.text("auto.offset.reset").as_str() {
+                "earliest" | "smallest" | "beginning" => ResetPolicy::Earliest,
+                "latest" | "largest" | "end" => ResetPolicy::Latest,
+                _ => ResetPolicy::Fail,
+            },
+            read_committed: values.text("isolation.level") == "read_committed",
+            fetch_min_bytes: values.int("fetch.min.bytes") as i32,
+            fetch_max_bytes: values.int("fetch.max.bytes") as usize,
+            fetch_max_wait: values.millis("fetch.max.wait.ms"),
+            max_partition_fetch_bytes: values.int("max.partition.fetch.bytes") as i32,
+            queued_max_bytes: values.int("queued.max.bytes") as usize,
+            check_crcs: values.bool("check.crcs"),
+            max_decompressed_batch_bytes: values.int("max.decompressed.batch.bytes") as usize,
+            decode_threads: values.int("decode.threads") as usize,
+            request_timeout: values.millis("request.timeout.ms"),
+            default_api_timeout: values.millis("default.api.timeout.ms"),
+            bootstrap_timeout: values.millis("bootstrap.timeout.ms"),
+            metadata_max_age: values.millis("metadata.max.age.ms"),
+            reconnect_backoff: values.backoff("reconnect.backoff.ms", "reconnect.backoff.max.ms"),
+            retry_backoff: values.backoff("retry.backoff.ms", "retry.backoff.max.ms"),
+            connections_max_idle: values.millis("connections.max.idle.ms"),
+            connection_setup_timeout: values.millis("socket.connection.setup.timeout.ms"),
+            receive_message_max_bytes: values.int("receive.message.max.bytes") as usize,
+            receive_buffer_bytes: usize::try_from(values.int("receive.buffer.bytes")).ok().filter(|&bytes| bytes > 0),
+            allow_auto_create_topics: values.bool("allow.auto.create.topics"),
+            rebootstrap: values.text("metadata.recovery.strategy") == "rebootstrap",
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let contradictions = [
+            (
+                "request.timeout.ms",
+                self.request_timeout <= self.fetch_max_wait,
+                format!(
+                    "request.timeout.ms ({} ms) must exceed fetch.max.wait.ms ({} ms), or every idle fetch times out",
+                    self.request_timeout.as_millis(),
+                    self.fetch_max_wait.as_millis()
+                ),
+            ),
+            (
+                "queued.max.bytes",
+                self.queued_max_bytes < 2 * self.fetch_min_bytes.unsigned_abs() as usize,
+                format!(
+                    "queued.max.bytes ({}) must be at least twice fetch.min.bytes ({}), or no fetch can be sent",
+                    self.queued_max_bytes, self.fetch_min_bytes
+                ),
+            ),
+        ];
+        match contradictions.into_iter().find(|(_, wrong, _)| *wrong) {
+            Some((key, _, message)) => Err(ConfigError { key: key.into(), message }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Values by the table's own names, defaults filled in.
+struct Values(Vec<(&'static Key, String)>);
+
+impl Values {
+    fn collect<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
+        let mut values: Vec<(&'static Key, String)> = Vec::new();
+        let mut names: Vec<(&'static str, String)> = Vec::new();
+        for (name, value) in given {
+            let dotted = name.trim().replace('_', ".");
+            let (key, factor) = find(name, &dotted)?;
+            if let Some((_, before)) = names.iter().find(|(known, _)| *known == key.name) {
+                let message = format!("{name} and {before} are the same setting ({}); give one of them", key.name);
+                return Err(ConfigError { key: name.into(), message });
+            }
+            names.push((key.name, name.into()));
+            values.push((key, key.check(name, value.trim(), factor)?));
+        }
+        for key in KEYS {
+            if values.iter().any(|(known, _)| known.name == key.name) {
+                continue;
+            }
+            let Some(default) = key.default else {
+                let message = format!("{} is missing: {}", key.name, key.description);
+                return Err(ConfigError { key: key.name.into(), message });
+            };
+            values.push((key, default.into()));
+        }
+        Ok(Self(values))
+    }
+
+    fn text(&self, name: &str) -> String {
+        let value = self.0.iter().find(|(key, _)| key.name == name).map(|(_, value)| value.clone());
+        value.unwrap_or_default()
+    }
+
+    fn int(&self, name: &str) -> i64 {
+        self.text(name).parse().unwrap_or_default()
+    }
+
+    fn bool(&self, name: &str) -> bool {
+        self.text(name) == "true"
+    }
+
+    fn millis(&self, name: &str) -> Duration {
+        Duration::from_millis(self.int(name).unsigned_abs())
+    }
+
+    fn backoff(&self, initial: &str, max: &str) -> Backoff {
+        let initial = self.millis(initial);
+        Backoff { initial, max: self.millis(max).max(initial) }
+    }
+}
+
+/// The key of that name or alias, and the factor that the alias' unit needs.
+fn find(name: &str, dotted: &str) -> Result<(&'static Key, i64), ConfigError> {
+    for key in KEYS {
+        if key.name == dotted {
+            return Ok((key, 1));
+        }
+        if let Some(&(_, factor)) = key.aliases.iter().find(|(alias, _)| *alias == dotted) {
+            return Ok((key, factor));
+        }
+    }
+    let error = |message| Err(ConfigError { key: name.into(), message });
+    if let Some((_, why)) = LATER.iter().find(|(prefix, _)| dotted.starts_with(prefix)) {
+        return error(format!("{name}: {why}"));
+    }
+    let known = KEYS.iter().flat_map(|key| std::iter::once(key.name).chain(key.aliases.iter().map(|(alias, _)| *alias)));
+    let nearest = known.map(|candidate| (strsim::damerau_levenshtein(candidate, dotted), candidate)).min();
+    error(match nearest {
+        Some((distance, candidate)) if distance <= dotted.len().div_ceil(3) => {
+            format!("{name} is no setting that this client knows; did you mean {candidate}?")
+        }
+        _ => format!("{name} is no setting that this client knows; monedula.config_keys() lists them all"),
+    })
+}
+
+impl Key {
+    /// `value` in the table's own unit and spelling.
+    fn check(&self, name: &str, value: &str, factor: i64) -> Result<String, ConfigError> {
+        let error = |expected: String| {
+            Err(ConfigError { key: name.into(), message: format!("{name}={value:?}: expected {expected}") })
+        };
+        match self.kind {
+            Kind::Text => Ok(value.into()),
+            Kind::Bool => match value.to_ascii_lowercase().as_str() {
+                "true" | "1" | "yes" | "on" => Ok("true".into()),
+                "false" | "0" | "no" | "off" => Ok("false".into()),
+                _ => error("true or false".into()),
+            },
+            Kind::Choice(choices) => match choices.iter().find(|choice| choice.eq_ignore_ascii_case(value)) {
+                Some(choice) => Ok((*choice).into()),
+                None => error(format!("one of {}", choices.join(", "))),
+            },
+            Kind::Int { min, max } => match value.parse::<i64>().ok().and_then(|value| value.checked_mul(factor)) {
+                Some(value) if (min..=max).contains(&value) => Ok(value.to_string()),
+                _ => error(format!("a whole number from {} to {}", min / factor, max / factor)),
+            },
+        }
+    }
+}
+
+fn addresses(text: &str) -> Result<Vec<(String, u16)>, ConfigError> {
+    let wrong = |address: &str, why: &str| ConfigError {
+        key: "bootstrap.servers".into(),
+        message: format!("bootstrap.servers={text:?}: {address:?} {why}; expected host:port[,host:port...]"),
+    };
+    let mut addresses = Vec::new();
+    for address in text.split(',').map(str::trim).filter(|address| !address.is_empty()) {
+        // Java takes "PLAINTEXT://host:port" as well.
+        let (host, port) = match address.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("plaintext") => rest,
+            Some(_) => return Err(wrong(address, "names a security protocol other than PLAINTEXT")),
+            None => address,
+        }
+        .rsplit_once(':')
+        .ok_or_else(|| wrong(address, "has no port"))?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = port.parse().ok().filter(|&port| port > 0).ok_or_else(|| wrong(address, "has no valid port"))?;
+        if host.is_empty() {
+            return Err(wrong(address, "has no host"));
+        }
+        addresses.push((host.to_owned(), port));
+    }
+    match addresses.is_empty() {
+        true => Err(wrong("", "names no server")),
+        false => Ok(addresses),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(given: &[(&str, &str)]) -> Result<ClientConfig, ConfigError> {
+        let servers = ("bootstrap.servers", "localhost:9092");
+        ClientConfig::parse(std::iter::once(servers).chain(given.iter().copied()))
+    }
+
+    fn message(given: &[(&str, &str)]) -> String {
+        parse(given).expect_err("must be refused").message
+    }
+
+    #[test]
+    fn the_defaults_parse_and_every_key_takes_its_own_default() {
+        parse(&[]).expect("defaults");
+        for key in KEYS.iter().filter(|key| key.name != "bootstrap.servers") {
+            let default = key.default.expect("all but bootstrap.servers have one");
+            parse(&[(key.name, default)]).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+
+    #[test]
+    fn names_of_java_and_librdkafka_and_underscores_mean_the_same() {
+        for name in ["fetch.max.wait.ms", "fetch.wait.max.ms", "fetch_max_wait_ms"] {
+            assert_eq!(parse(&[(name, "42")]).expect(name).fetch_max_wait, Duration::from_millis(42));
+        }
+        assert_eq!(parse(&[("queued.max.messages.kbytes", "65536")]).expect("kbytes").queued_max_bytes, 64 << 20);
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_nearest() {
+        let text = message(&[("fetch.mn.bytes", "1")]);
+        assert_eq!(text, "fetch.mn.bytes is no setting that this client knows; did you mean fetch.min.bytes?");
+        assert!(message(&[("zzzzzz", "1")]).contains("config_keys()"));
+    }
+
+    #[test]
+    fn values_out_of_bounds_name_the_bounds() {
+        assert!(message(&[("fetch.min.bytes", "-1")]).contains("a whole number from 1 to"));
+        assert!(message(&[("check.crcs", "maybe")]).contains("true or false"));
+        assert!(message(&[("auto.offset.reset", "newest")]).contains("earliest"));
+    }
+
+    #[test]
+    fn the_same_setting_under_two_names_is_refused() {
+        assert!(message(&[("fetch.max.wait.ms", "1"), ("fetch.wait.max.ms", "2")]).contains("same setting"));
+    }
+
+    #[test]
+    fn nothing_but_plaintext_is_ever_taken_silently() {
+        assert!(message(&[("security.protocol", "SASL_SSL")]).contains("PLAINTEXT"));
+        assert!(message(&[("ssl.ca.location", "/x")]).contains("TLS"));
+        assert!(message(&[("sasl.username", "u")]).contains("SASL"));
+        let ssl = ClientConfig::parse([("bootstrap.servers", "SSL://h:1")]);
+        assert!(ssl.expect_err("ssl").message.contains("PLAINTEXT"));
+    }
+
+    #[test]
+    fn addresses_are_checked() {
+        let servers = |text| ClientConfig::parse([("bootstrap.servers", text)]).map(|config| config.bootstrap_servers);
+        let pair = |host: &str, port| (host.to_owned(), port);
+        assert_eq!(servers("a:1, b:2"), Ok(vec![pair("a", 1), pair("b", 2)]));
+        assert_eq!(servers("[::1]:9092"), Ok(vec![pair("::1", 9092)]));
+        for wrong in ["", "host", "host:0", "host:99999", ":1", "h:x"] {
+            assert!(servers(wrong).expect_err(wrong).message.contains("host:port"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn settings_that_contradict_each_other_are_refused_with_the_numbers() {
+        let text = message(&[("request.timeout.ms", "400"), ("fetch.max.wait.ms", "500")]);
+        assert!(text.contains("400") && text.contains("500"));
+    }
+}

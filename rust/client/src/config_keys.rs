@@ -1,0 +1,236 @@
+//! The table of settings.
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// true or false.
+    Bool,
+    /// One of these, in any case.
+    Choice(&'static [&'static str]),
+    /// A whole number within bounds, both included.
+    Int {
+        /// Smallest.
+        min: i64,
+        /// Largest.
+        max: i64,
+    },
+}
+
+/// One setting.
+#[derive(Debug)]
+pub struct Key {
+    /// Kafka's (Java's) name, or ours where Kafka has none.
+    pub name: &'static str,
+    /// Other names, each with the factor from its unit to ours.
+    pub aliases: &'static [(&'static str, i64)],
+    /// What it may be.
+    pub kind: Kind,
+    /// Used when not given; `None` if it must be.
+    pub default: Option<&'static str>,
+    /// One sentence for `help`.
+    pub description: &'static str,
+}
+
+const GIB_2: i64 = i32::MAX as i64;
+const DAY_MS: i64 = 86_400_000;
+
+const fn key(
+    name: &'static str,
+    aliases: &'static [(&'static str, i64)],
+    kind: Kind,
+    default: &'static str,
+    description: &'static str,
+) -> Key {
+    Key { name, aliases, kind, default: Some(default), description }
+}
+
+const fn int(min: i64, max: i64) -> Kind {
+    Kind::Int { min, max }
+}
+
+/// Every setting, with its default.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "bootstrap.servers",
+        aliases: &[("metadata.broker.list", 1)],
+        kind: Kind::Text,
+        default: None,
+        description: "host:port of one or more brokers, separated by commas; the rest of the cluster is found from them",
+    },
+    key("client.id", &[], Kind::Text, "monedula", "name of this client in the brokers' logs and quotas"),
+    key(
+        "client.rack",
+        &[],
+        Kind::Text,
+        "",
+        "rack of this client; brokers with a rack-aware selector then name the closest replica (KIP-392)",
+    ),
+    key(
+        "group.id",
+        &[],
+        Kind::Text,
+        "",
+        "name of the consumer group; not used by assign() and read(), which belong to no group",
+    ),
+    key(
+        "security.protocol",
+        &[],
+        Kind::Choice(&["PLAINTEXT"]),
+        "PLAINTEXT",
+        "PLAINTEXT only in this version: TLS and SASL are refused, never silently left out",
+    ),
+    key(
+        "auto.offset.reset",
+        &[],
+        Kind::Choice(&["earliest", "latest", "none", "smallest", "largest", "beginning", "end", "error"]),
+        "latest",
+        "where to start without a position, or with one beyond the log's end: earliest, latest, or none (an error). A \
+         position that retention has passed by goes to the smallest retained offset under either of the first two",
+    ),
+    key(
+        "isolation.level",
+        &[],
+        Kind::Choice(&["read_uncommitted", "read_committed"]),
+        "read_uncommitted",
+        "read_committed hides records of aborted and of open transactions",
+    ),
+    key("fetch.min.bytes", &[], int(1, GIB_2), "1", "bytes that a broker waits for before it answers a fetch"),
+    key(
+        "fetch.max.bytes",
+        &[],
+        int(1024, GIB_2),
+        "8388608",
+        "most bytes of one fetch answer; a single larger record batch still comes through (KIP-74)",
+    ),
+    key(
+        "fetch.max.wait.ms",
+        &[("fetch.wait.max.ms", 1)],
+        int(0, 300_000),
+        "500",
+        "longest time that a broker waits for fetch.min.bytes, ms",
+    ),
+    key(
+        "max.partition.fetch.bytes",
+        &[("fetch.message.max.bytes", 1)],
+        int(1, GIB_2),
+        "4194304",
+        "most bytes of one partition in a fetch answer",
+    ),
+    key(
+        "queued.max.bytes",
+        &[("queued.max.messages.kbytes", 1024)],
+        int(1 << 20, 1 << 40),
+        "67108864",
+        "the byte budget: fetches in flight, fetched and decompressed data not yet handed out, together",
+    ),
+    key("check.crcs", &[], Kind::Bool, "true", "verify the CRC-32C of every record batch"),
+    key(
+        "max.decompressed.batch.bytes",
+        &[],
+        int(1024, GIB_2),
+        "268435456",
+        "most bytes that one record batch may decompress to; more is an error, not an allocation",
+    ),
+    key(
+        "decode.threads",
+        &[],
+        int(0, 64),
+        "1",
+        "threads that decompress ahead of the reader, in parallel across partitions; 0 decompresses while reading",
+    ),
+    key(
+        "request.timeout.ms",
+        &[("socket.timeout.ms", 1)],
+        int(10, DAY_MS),
+        "30000",
+        "longest wait for a broker's answer; past it the connection counts as dead and is made anew, ms",
+    ),
+    key(
+        "default.api.timeout.ms",
+        &[],
+        int(1, DAY_MS),
+        "60000",
+        "longest time of a call that is given no timeout of its own, retries included, ms",
+    ),
+    key(
+        "bootstrap.timeout.ms",
+        &[],
+        int(1, DAY_MS),
+        "10000",
+        "how long the first contact with the cluster is tried before an error names the addresses, ms",
+    ),
+    key(
+        "metadata.max.age.ms",
+        &[("topic.metadata.refresh.interval.ms", 1)],
+        int(10, DAY_MS),
+        "300000",
+        "how old metadata may get: new partitions and leaders are noticed at the latest after this, ms",
+    ),
+    key("reconnect.backoff.ms", &[], int(0, DAY_MS), "50", "wait before the first reconnect to a broker, ms"),
+    key(
+        "reconnect.backoff.max.ms",
+        &[],
+        int(0, DAY_MS),
+        "1000",
+        "longest wait between reconnects; waits double up to it, +-20 % jitter (KIP-580), ms",
+    ),
+    key("retry.backoff.ms", &[], int(0, DAY_MS), "100", "wait before a failed request is repeated, ms"),
+    key(
+        "retry.backoff.max.ms",
+        &[],
+        int(0, DAY_MS),
+        "1000",
+        "longest wait between repetitions; waits double up to it, +-20 % jitter (KIP-580), ms",
+    ),
+    key("connections.max.idle.ms", &[], int(10, DAY_MS), "540000", "unused connections are closed after this, ms"),
+    key(
+        "socket.connection.setup.timeout.ms",
+        &[],
+        int(1, DAY_MS),
+        "10000",
+        "longest time for a connection to be made, ms",
+    ),
+    key(
+        "receive.message.max.bytes",
+        &[],
+        int(1024, GIB_2),
+        "268435456",
+        "largest answer that is accepted; a longer one closes the connection before anything is allocated",
+    ),
+    key(
+        "receive.buffer.bytes",
+        &[("socket.receive.buffer.bytes", 1)],
+        int(-1, GIB_2),
+        "-1",
+        "size of the socket's receive buffer; -1 leaves it to the system",
+    ),
+    key("allow.auto.create.topics", &[], Kind::Bool, "false", "let brokers create a topic because it was asked for"),
+    key(
+        "metadata.recovery.strategy",
+        &[],
+        Kind::Choice(&["rebootstrap", "none"]),
+        "rebootstrap",
+        "rebootstrap goes back to bootstrap.servers when no known broker answers (KIP-899)",
+    ),
+];
+
+/// Settings of Kafka's that this version cannot honour: refused with the reason, never ignored.
+pub(crate) const LATER: &[(&str, &str)] = &[
+    ("ssl.", "TLS is not supported by this version; only security.protocol=PLAINTEXT is"),
+    ("enable.ssl.", "TLS is not supported by this version; only security.protocol=PLAINTEXT is"),
+    ("sasl.", "SASL is not supported by this version; only security.protocol=PLAINTEXT is"),
+    ("enable.auto.commit", "consumer groups are not supported by this version, so nothing is committed; leave it out"),
+    ("auto.commit.", "consumer groups are not supported by this version, so nothing is committed; leave it out"),
+    ("session.timeout.ms", "consumer groups are not supported by this version; leave it out"),
+    ("heartbeat.interval.ms", "consumer groups are not supported by this version; leave it out"),
+    ("max.poll.interval.ms", "consumer groups are not supported by this version; leave it out"),
+    ("partition.assignment.strategy", "consumer groups are not supported by this version; leave it out"),
+    ("group.instance.id", "consumer groups are not supported by this version; leave it out"),
+    ("group.protocol", "consumer groups are not supported by this version; leave it out"),
+    ("group.remote.assignor", "consumer groups are not supported by this version; leave it out"),
+    ("max.poll.records", "give max_rows to batches() or poll() instead"),
+    ("key.deserializer", "keys come out as bytes; decode the column"),
+    ("value.deserializer", "values come out as bytes; decode the column"),
+];

@@ -1,0 +1,251 @@
+//! One TCP connection: pipelined requests, answers matched by correlation id, deadlines.
+//!
+//! Dropping a waiter never closes the connection: its answer is read and discarded. A request without an answer in its
+//! time does close it, because nothing behind it on this connection will be answered either.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use monedula_columns::{BufferPool, PooledVec};
+use monedula_protocol::api::{ApiKey, Request};
+use monedula_protocol::frame;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::RequestError;
+use crate::log::{Level, Log};
+use crate::metrics::Metrics;
+
+/// What connections share.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    pub(crate) client_id: String,
+    pub(crate) request_timeout: Duration,
+    pub(crate) max_idle: Duration,
+    pub(crate) receive_max_bytes: usize,
+    pub(crate) pool: BufferPool,
+    pub(crate) log: Log,
+    pub(crate) metrics: Metrics,
+}
+
+/// An answer, without its length prefix.
+pub(crate) type Frame = PooledVec;
+
+type Reply = Result<Frame, RequestError>;
+
+struct Pending {
+    correlation_id: i32,
+    api: ApiKey,
+    deadline: Instant,
+    reply: oneshot::Sender<Reply>,
+}
+
+struct Shared {
+    broker: String,
+    limits: Limits,
+    pending: Mutex<VecDeque<Pending>>,
+    closed: AtomicBool,
+    used_at: Mutex<Instant>,
+}
+
+/// A handle to the connection's tasks; the connection ends when the last is dropped.
+pub(crate) struct Connection {
+    shared: Arc<Shared>,
+    outgoing: mpsc::UnboundedSender<Vec<u8>>,
+    next_correlation_id: AtomicI32,
+}
+
+impl Connection {
+    /// Starts the tasks of a connected socket.
+    pub(crate) fn start(stream: TcpStream, broker: String, limits: Limits) -> Self {
+        let (read, write) = stream.into_split();
+        let (outgoing, requests) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            broker,
+            limits,
+            pending: Mutex::default(),
+            closed: AtomicBool::new(false),
+            used_at: Mutex::new(Instant::now()),
+        });
+        tokio::spawn(run(shared.clone(), read, write, requests));
+        Self { shared, outgoing, next_correlation_id: AtomicI32::new(0) }
+    }
+
+    pub(crate) fn broker(&self) -> &str {
+        &self.shared.broker
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.shared.closed.load(Ordering::Acquire)
+    }
+
+    /// Sends a request in `version` and waits for its answer, at most `request.timeout.ms` plus `extra`.
+    pub(crate) async fn call<'q, R: Request<'q>>(&self, request: &R, version: i16, extra: Duration) -> Reply {
+        let reply = self.send(request, version, extra)?;
+        reply.await.unwrap_or_else(|_| Err(self.shared.disconnected("the connection was closed")))
+    }
+
+    fn send<'q, R: Request<'q>>(
+        &self,
+        request: &R,
+        version: i16,
+        extra: Duration,
+    ) -> Result<oneshot::Receiver<Reply>, RequestError> {
+        let correlation_id = self.next_correlation_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
+        let limits = &self.shared.limits;
+        let bytes = frame::encode_request(request, version, correlation_id, Some(&limits.client_id))
+            .map_err(|error| RequestError::Wire { broker: self.shared.broker.clone(), error })?;
+        limits.log.record(Level::Debug, "connection", || {
+            let (broker, api, size) = (&self.shared.broker, R::API_KEY.name(), bytes.len());
+            format!("{broker}: sent {api} v{version} (key {}), #{correlation_id}, {size} bytes", R::API_KEY.code())
+        });
+        let (reply, receiver) = oneshot::channel();
+        let deadline = Instant::now() + limits.request_timeout + extra;
+        let pending = Pending { correlation_id, api: R::API_KEY, deadline, reply };
+        // Both under one lock: the order of `pending` has to be the order on the wire.
+        let mut queue = self.shared.pending();
+        if self.is_closed() || self.outgoing.send(bytes).is_err() {
+            return Err(self.shared.disconnected("the connection was closed"));
+        }
+        queue.push_back(pending);
+        drop(queue);
+        self.shared.touch();
+        limits.metrics.requests_sent(1);
+        Ok(receiver)
+    }
+}
+
+/// Runs both halves until one fails, nobody holds the connection, or it is overdue or idle.
+async fn run(
+    shared: Arc<Shared>,
+    mut read: OwnedReadHalf,
+    mut write: OwnedWriteHalf,
+    mut requests: mpsc::UnboundedReceiver<Vec<u8>>,
+) {
+    let writer = async {
+        while let Some(bytes) = requests.recv().await {
+            if let Err(error) = write.write_all(&bytes).await {
+                return shared.disconnected(&format!("sending failed: {error}"));
+            }
+        }
+        shared.disconnected("the client closed the connection")
+    };
+    let limits = &shared.limits;
+    let watch = async {
+        let period = (limits.request_timeout / 4).min(limits.max_idle / 2);
+        let mut ticks = tokio::time::interval(period.clamp(Duration::from_millis(5), Duration::from_millis(250)));
+        loop {
+            ticks.tick().await;
+            if let Some(error) = shared.overdue() {
+                return error;
+            }
+        }
+    };
+    let error = tokio::select! {
+        error = writer => error,
+        error = read_frames(&shared, &mut read) => error,
+        error = watch => error,
+    };
+    shared.close(&error);
+}
+
+async fn read_frames(shared: &Shared, read: &mut OwnedReadHalf) -> RequestError {
+    loop {
+        match read_frame(shared, read).await {
+            Ok(frame) => {
+                if let Err(error) = shared.answer(frame) {
+                    return error;
+                }
+            }
+            Err(error) => return error,
+        }
+    }
+}
+
+async fn read_frame(shared: &Shared, read: &mut OwnedReadHalf) -> Result<Frame, RequestError> {
+    let broken = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => shared.disconnected("the broker closed the connection"),
+        _ => shared.disconnected(&format!("receiving failed: {error}")),
+    };
+    let mut prefix = [0; 4];
+    read.read_exact(&mut prefix).await.map_err(broken)?;
+    let limits = &shared.limits;
+    let length = frame::frame_length(prefix, limits.receive_max_bytes)
+        .map_err(|error| RequestError::Wire { broker: shared.broker.clone(), error })?;
+    let mut frame = limits.pool.take(length);
+    while frame.len() < length {
+        let missing = length - frame.len();
+        let mut space = bytes::BufMut::limit(&mut *frame, missing);
+        if read.read_buf(&mut space).await.map_err(broken)? == 0 {
+            return Err(shared.disconnected("the broker closed the connection in the middle of an answer"));
+        }
+    }
+    limits.metrics.bytes_received(length as u64 + 4);
+    Ok(frame)
+}
+
+impl Shared {
+    fn pending(&self) -> std::sync::MutexGuard<'_, VecDeque<Pending>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn touch(&self) {
+        *self.used_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn disconnected(&self, reason: &str) -> RequestError {
+        RequestError::Disconnected { broker: self.broker.clone(), reason: reason.to_owned() }
+    }
+
+    /// Hands an answer to its waiter. Brokers answer in order, so any other correlation id means that one side lost count.
+    fn answer(&self, frame: Frame) -> Result<(), RequestError> {
+        let wire = |error| RequestError::Wire { broker: self.broker.clone(), error };
+        let correlation_id = frame::correlation_id(&frame).map_err(wire)?;
+        let waiting = self.pending().pop_front();
+        let Some(pending) = waiting.filter(|pending| pending.correlation_id == correlation_id) else {
+            return Err(self.disconnected(&format!("an answer came with the unexpected correlation id {correlation_id}")));
+        };
+        self.touch();
+        self.limits.metrics.responses_received(1);
+        self.limits.log.record(Level::Debug, "connection", || {
+            format!("{}: answer to {}, #{correlation_id}, {} bytes", self.broker, pending.api.name(), frame.len())
+        });
+        // A waiter that is gone was cancelled: its answer is discarded, and the connection goes on.
+        let _ = pending.reply.send(Ok(frame));
+        Ok(())
+    }
+
+    fn overdue(&self) -> Option<RequestError> {
+        let now = Instant::now();
+        let pending = self.pending();
+        match pending.front() {
+            Some(oldest) if oldest.deadline <= now => {
+                Some(RequestError::TimedOut { broker: self.broker.clone(), after: self.limits.request_timeout })
+            }
+            Some(_) => None,
+            None => {
+                let used_at = *self.used_at.lock().unwrap_or_else(PoisonError::into_inner);
+                (now.duration_since(used_at) >= self.limits.max_idle).then(|| self.disconnected("idle"))
+            }
+        }
+    }
+
+    fn close(&self, error: &RequestError) {
+        let waiting = {
+            let mut pending = self.pending();
+            self.closed.store(true, Ordering::Release);
+            std::mem::take(&mut *pending)
+        };
+        self.limits.metrics.connections_closed(1);
+        self.limits.log.record(Level::Info, "connection", || {
+            format!("closed: {error}; {} requests were waiting", waiting.len())
+        });
+        for pending in waiting {
+            let _ = pending.reply.send(Err(error.clone()));
+        }
+    }
+}

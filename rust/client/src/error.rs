@@ -1,0 +1,121 @@
+//! What can go wrong, by what the caller can do about it.
+
+use std::time::Duration;
+
+use monedula_columns::WalkError;
+use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Fault;
+use monedula_protocol::error::WireError;
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::config::ConfigError;
+
+/// An error of the client.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// A setting is wrong: change it.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An argument is wrong: change it.
+    #[error("{0}")]
+    Argument(String),
+    /// No broker could be reached.
+    #[error("no broker of the cluster can be reached after {} ms: {reasons}. Check bootstrap.servers and that the \
+             brokers run and listen there", after.as_millis())]
+    Unreachable {
+        /// How long it was tried.
+        after: Duration,
+        /// Each address with what happened there.
+        reasons: String,
+    },
+    /// A call did not end in its time.
+    #[error("{what} did not end within {} ms{}", after.as_millis(), because(last_error))]
+    TimedOut {
+        /// The call.
+        what: String,
+        /// Its time.
+        after: Duration,
+        /// What the last attempt failed of, if any.
+        last_error: Option<String>,
+    },
+    /// One partition stopped; the others go on.
+    #[error(transparent)]
+    Partition(#[from] Fault),
+    /// Records cannot be decoded.
+    #[error("{partition}: {error}. Seek past it to go on")]
+    Decode {
+        /// Where.
+        partition: TopicPartition,
+        /// What; it names the offset.
+        error: WalkError,
+    },
+    /// A broker answered with an error that no retry mends.
+    #[error("{what}: the broker answered {} ({})", code.name(), code.message())]
+    Broker {
+        /// The call.
+        what: String,
+        /// The answer.
+        code: ErrorCode,
+    },
+    /// A broker and this client have no version of an API in common.
+    #[error("{broker}: no common version of {api}: this client speaks {ours_min} to {ours_max}, the broker {theirs}. \
+             Brokers from Kafka 2.1 on are supported")]
+    UnsupportedVersion {
+        /// The broker.
+        broker: String,
+        /// Name of the API.
+        api: &'static str,
+        /// Our lowest version.
+        ours_min: i16,
+        /// Our highest version.
+        ours_max: i16,
+        /// What the broker offers.
+        theirs: String,
+    },
+    /// The consumer was closed.
+    #[error("the consumer is closed")]
+    Closed,
+    /// The wait was ended by `wakeup()`.
+    #[error("the wait was ended by wakeup()")]
+    WokenUp,
+}
+
+/// Why a single request got no usable answer; a new attempt may.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The connection could not be made, or broke.
+    #[error("{broker}: {reason}")]
+    Disconnected {
+        /// host:port.
+        broker: String,
+        /// What happened.
+        reason: String,
+    },
+    /// No answer within `request.timeout.ms`.
+    #[error("{broker}: no answer within {} ms", after.as_millis())]
+    TimedOut {
+        /// host:port.
+        broker: String,
+        /// The timeout.
+        after: Duration,
+    },
+    /// The answer cannot be read.
+    #[error("{broker}: {error}")]
+    Wire {
+        /// host:port.
+        broker: String,
+        /// What is wrong with it.
+        error: WireError,
+    },
+    /// The node is in no metadata.
+    #[error("broker {0} is not known")]
+    UnknownNode(i32),
+    /// Not to be repeated.
+    #[error(transparent)]
+    Fatal(Box<ClientError>),
+}
+
+fn because(last_error: &Option<String>) -> String {
+    last_error.as_ref().map(|error| format!("; the last attempt: {error}")).unwrap_or_default()
+}

@@ -1,0 +1,80 @@
+//! Log events, kept until someone who may log them (a thread that holds the GIL) drains them.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How important an event is; the numbers are those of Python's `logging`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// Every request, answer and connection attempt.
+    Debug = 10,
+    /// Rare and ordinary.
+    Info = 20,
+    /// Something failed and is tried again, or data was lost by someone else.
+    Warning = 30,
+}
+
+/// One event.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Its importance.
+    pub level: Level,
+    /// The part of the client that says it, such as `network`.
+    pub target: &'static str,
+    /// The sentence.
+    pub message: String,
+}
+
+/// A bounded queue of events; cheap to clone. When it is full the oldest go, and their number is told.
+#[derive(Clone, Debug)]
+pub struct Log(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    threshold: AtomicU8,
+    events: Mutex<(VecDeque<Event>, usize)>,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        let threshold = AtomicU8::new(Level::Info as u8);
+        Self(Arc::new(Inner { threshold, events: Mutex::default() }))
+    }
+}
+
+impl Log {
+    const CAPACITY: usize = 1000;
+
+    /// Only events of `level` and above are kept from now on.
+    pub fn set_threshold(&self, level: u8) {
+        self.0.threshold.store(level, Ordering::Relaxed);
+    }
+
+    /// Keeps an event; `message` is not called if nobody wants to know.
+    pub fn record(&self, level: Level, target: &'static str, message: impl FnOnce() -> String) {
+        if (level as u8) < self.0.threshold.load(Ordering::Relaxed) {
+            return;
+        }
+        let event = Event { level, target, message: message() };
+        let mut events = self.0.events.lock().unwrap_or_else(PoisonError::into_inner);
+        if events.0.len() == Self::CAPACITY {
+            events.0.pop_front();
+            events.1 += 1;
+        }
+        events.0.push_back(event);
+    }
+
+    /// Takes all events, oldest first, and how many were lost before them.
+    pub fn drain(&self) -> (Vec<Event>, usize) {
+        let mut events = self.0.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = std::mem::take(&mut events.1);
+        (events.0.drain(..).collect(), lost)
+    }
+
+    /// Whether there is anything to drain.
+    pub fn is_empty(&self) -> bool {
+        self.0.events.lock().unwrap_or_else(PoisonError::into_inner).0.is_empty()
+    }
+}

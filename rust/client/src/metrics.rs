@@ -1,0 +1,77 @@
+//! Counters, as a plain snapshot: no metrics library is imposed.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// The counters; cheap to clone.
+        #[derive(Clone, Debug, Default)]
+        pub struct Metrics(Arc<Counters>);
+
+        #[derive(Debug, Default)]
+        struct Counters {
+            $($name: AtomicU64,)*
+            errors: Mutex<BTreeMap<String, u64>>,
+        }
+
+        impl Metrics {
+            $(
+                $(#[$doc])*
+                pub fn $name(&self, more: u64) {
+                    self.0.$name.fetch_add(more, Ordering::Relaxed);
+                }
+            )*
+
+            /// Every counter by name.
+            pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.0.$name.load(Ordering::Relaxed)),)*]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Connections made.
+    connections_opened,
+    /// Connections that broke, timed out or were idle.
+    connections_closed,
+    /// Attempts to connect that failed.
+    connections_failed,
+    /// Requests sent.
+    requests_sent,
+    /// Answers received.
+    responses_received,
+    /// Bytes received, length prefixes included.
+    bytes_received,
+    /// Fetch requests sent.
+    fetches_sent,
+    /// Fetch answers that held no record.
+    fetches_empty,
+    /// Records handed out.
+    records_delivered,
+    /// Bytes of the Arrow columns handed out.
+    bytes_delivered,
+    /// Batches handed out.
+    batches_delivered,
+    /// Metadata answers.
+    metadata_updates,
+    /// Positions that moved because the log no longer held them.
+    positions_lost,
+    /// Times that a fetch had to wait for the byte budget.
+    budget_waits,
+}
+
+impl Metrics {
+    /// Counts an error that was retried and not shown.
+    pub fn retriable_error(&self, name: &str) {
+        let mut errors = self.0.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        *errors.entry(name.to_owned()).or_default() += 1;
+    }
+
+    /// Retried errors by name.
+    pub fn retriable_errors(&self) -> BTreeMap<String, u64> {
+        self.0.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
