@@ -1,1 +1,107 @@
 //! The five codecs, each under a hard output cap.
+//!
+//! A declared size is only ever a hint: no codec allocates beyond [`Limits`], whatever the bytes
+//! claim. Contexts are kept in a [`Decompressor`] or [`Compressor`] and reused from batch to batch.
+//! Nothing here knows what a record batch is.
+
+mod compress;
+mod decompress;
+mod gzip;
+mod lz4;
+mod snappy;
+mod zstd;
+
+pub use compress::Compressor;
+pub use decompress::{Decompressor, Limits, OutputBuffer};
+
+/// The codec of a record batch: bits 0 to 2 of its attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Compression {
+    /// The records as they are.
+    #[default]
+    None,
+    /// RFC 1952, possibly of several members.
+    Gzip,
+    /// Snappy blocks in xerial's framing, or one raw block.
+    Snappy,
+    /// LZ4 frames.
+    Lz4,
+    /// Zstandard frames (KIP-110).
+    Zstd,
+}
+
+impl Compression {
+    /// Every codec, in the order of the ids.
+    pub const ALL: [Compression; 5] = [
+        Compression::None,
+        Compression::Gzip,
+        Compression::Snappy,
+        Compression::Lz4,
+        Compression::Zstd,
+    ];
+
+    /// The codec of an id, `None` for one that Kafka has not defined.
+    pub fn from_id(id: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(id)).copied()
+    }
+
+    /// The id in a batch's attributes.
+    pub fn id(self) -> u8 {
+        self as u8
+    }
+
+    /// The name that `compression.type` uses.
+    pub fn name(self) -> &'static str {
+        ["none", "gzip", "snappy", "lz4", "zstd"][self as usize]
+    }
+}
+
+impl std::fmt::Display for Compression {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// Why bytes could not be compressed or decompressed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompressionError {
+    /// The compressed bytes are damaged or not of this codec.
+    #[error("corrupt {codec} data: {reason}")]
+    Corrupt {
+        /// The codec that the batch names.
+        codec: Compression,
+        /// What is wrong with the bytes.
+        reason: String,
+    },
+    /// The output would pass a limit of [`Limits`].
+    #[error(
+        "{compressed_bytes} bytes of {codec} data decompress to more than the allowed {limit_bytes} bytes; \
+         raise the limit if the topic really holds such batches"
+    )]
+    OutputLimit {
+        /// The codec that the batch names.
+        codec: Compression,
+        /// Length of the compressed input.
+        compressed_bytes: usize,
+        /// The limit that applied: the absolute one, or the one from the ratio.
+        limit_bytes: usize,
+    },
+    /// The encoder refused its input or level.
+    #[error("cannot compress with {codec}: {reason}")]
+    Encode {
+        /// The codec that was asked for.
+        codec: Compression,
+        /// What the encoder said.
+        reason: String,
+    },
+}
+
+impl CompressionError {
+    pub(crate) fn corrupt(codec: Compression, reason: impl Into<String>) -> Self {
+        Self::Corrupt {
+            codec,
+            reason: reason.into(),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+use super::{Compression, CompressionError, gzip, lz4, snappy, zstd};
+
+/// Compresses batches one after the other, keeping each codec's context.
+#[derive(Default)]
+pub struct Compressor {
+    snappy: Option<snap::raw::Encoder>,
+    zstd: Option<zstd_safe::CCtx<'static>>,
+}
+
+impl Compressor {
+    /// A compressor without any context yet: each is made when first needed.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends the compressed form of `input` to `output`.
+    ///
+    /// `level` is gzip's 0 to 9 (6 if `None`) or zstd's, negative ones included (3 if `None`);
+    /// snappy and lz4 have one level each and ignore it.
+    pub fn compress(
+        &mut self,
+        codec: Compression,
+        level: Option<i32>,
+        input: &[u8],
+        output: &mut Vec<u8>,
+    ) -> Result<(), CompressionError> {
+        let level_range = match codec {
+            Compression::Gzip => 0..=9,
+            Compression::Zstd => zstd_safe::min_c_level()..=zstd_safe::max_c_level(),
+            _ => i32::MIN..=i32::MAX,
+        };
+        if let Some(level) = level.filter(|level| !level_range.contains(level)) {
+            let reason = format!(
+                "level {level} is outside {} to {}",
+                level_range.start(),
+                level_range.end()
+            );
+            return Err(CompressionError::Encode { codec, reason });
+        }
+        match codec {
+            Compression::None => output.extend_from_slice(input),
+            Compression::Gzip => gzip::compress(input, level.unwrap_or(6) as u32, output)?,
+            Compression::Snappy => {
+                snappy::compress(
+                    self.snappy.get_or_insert_with(snap::raw::Encoder::new),
+                    input,
+                    output,
+                )
+            }?,
+            Compression::Lz4 => lz4::compress(input, output)?,
+            Compression::Zstd => zstd::compress(&mut self.zstd, input, level.unwrap_or(3), output)?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+use super::{Compression, CompressionError, gzip, lz4, snappy, zstd};
+
+/// Outputs below this are never refused for their ratio: a few zeros of padding compress a
+/// thousandfold without being an attack.
+const RATIO_FLOOR_BYTES: usize = 8 << 20;
+
+/// How much output compressed bytes may become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Hard cap on the output of one call.
+    pub max_output_bytes: usize,
+    /// Output beyond 8 MiB may be at most this many times the input.
+    pub max_ratio: usize,
+}
+
+impl Limits {
+    /// The cap for an input of this length.
+    pub fn output_cap(&self, compressed_bytes: usize) -> usize {
+        compressed_bytes
+            .saturating_mul(self.max_ratio)
+            .max(RATIO_FLOOR_BYTES)
+            .min(self.max_output_bytes)
+    }
+}
+
+impl Default for Limits {
+    /// 512 MiB and a ratio of 2000: gzip cannot pass 1032 and LZ4 cannot pass 255.
+    fn default() -> Self {
+        Self {
+            max_output_bytes: 512 << 20,
+            max_ratio: 2000,
+        }
+    }
+}
+
+/// Memory that a codec writes to. All of it is initialised, so that codecs need no `unsafe`.
+pub trait OutputBuffer {
+    /// Everything that may be written, from the start.
+    fn bytes_mut(&mut self) -> &mut [u8];
+    /// Makes [`bytes_mut`](Self::bytes_mut) at least `min_len` long and keeps what is in it.
+    fn grow(&mut self, min_len: usize);
+}
+
+/// The vector's length is its writable extent: keep it at its high-water mark between calls, and
+/// nothing is ever zeroed twice.
+impl OutputBuffer for Vec<u8> {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.as_mut_slice()
+    }
+
+    fn grow(&mut self, min_len: usize) {
+        if self.len() < min_len {
+            self.resize(min_len, 0);
+        }
+    }
+}
+
+/// The window of an output buffer that one call may write: from `start`, at most `cap` bytes.
+pub(super) struct Sink<'a, O: OutputBuffer + ?Sized> {
+    output: &'a mut O,
+    start: usize,
+    written: usize,
+    cap: usize,
+    codec: Compression,
+    compressed_bytes: usize,
+}
+
+impl<O: OutputBuffer + ?Sized> Sink<'_, O> {
+    pub(super) fn written(&self) -> usize {
+        self.written
+    }
+
+    pub(super) fn cap_left(&self) -> usize {
+        self.cap - self.written
+    }
+
+    /// What is written so far, and at least `wanted` bytes behind it unless the cap leaves fewer.
+    pub(super) fn room(&mut self, wanted: usize) -> (&mut [u8], &mut [u8]) {
+        let position = self.start + self.written;
+        let end = self.start + self.cap;
+        let needed = position + wanted.min(self.cap - self.written);
+        let extent = self.output.bytes_mut().len();
+        if extent < needed {
+            // Doubling keeps the copies of a buffer that grows by blocks linear.
+            self.output
+                .grow(needed.max(extent.saturating_mul(2).min(end)));
+        }
+        let bytes = self.output.bytes_mut();
+        let end = end.min(bytes.len());
+        let (done, room) = bytes[self.start..end].split_at_mut(self.written);
+        (done, room)
+    }
+
+    pub(super) fn advance(&mut self, bytes: usize) {
+        self.written += bytes;
+        debug_assert!(self.written <= self.cap);
+    }
+
+    pub(super) fn over_limit(&self) -> CompressionError {
+        CompressionError::OutputLimit {
+            codec: self.codec,
+            compressed_bytes: self.compressed_bytes,
+            limit_bytes: self.cap,
+        }
+    }
+
+    pub(super) fn corrupt(&self, reason: impl Into<String>) -> CompressionError {
+        CompressionError::corrupt(self.codec, reason)
+    }
+}
+
+/// Decompresses batches one after the other, keeping each codec's context.
+#[derive(Default)]
+pub struct Decompressor {
+    gzip: Option<flate2::Decompress>,
+    snappy: snap::raw::Decoder,
+    zstd: zstd::Context,
+}
+
+impl Decompressor {
+    /// A decompressor without any context yet: each is made when first needed.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Decompresses `input` to `output` from byte `start` on, growing it as needed, and returns how
+    /// many bytes were written. After an error the bytes from `start` on are unspecified.
+    pub fn decompress<O: OutputBuffer + ?Sized>(
+        &mut self,
+        codec: Compression,
+        input: &[u8],
+        output: &mut O,
+        start: usize,
+        limits: Limits,
+    ) -> Result<usize, CompressionError> {
+        let cap = limits.output_cap(input.len());
+        let mut sink = Sink {
+            output,
+            start,
+            written: 0,
+            cap,
+            codec,
+            compressed_bytes: input.len(),
+        };
+        match codec {
+            Compression::None => copy(input, &mut sink)?,
+            Compression::Gzip => gzip::decompress(&mut self.gzip, input, &mut sink)?,
+            Compression::Snappy => snappy::decompress(&mut self.snappy, input, &mut sink)?,
+            Compression::Lz4 => lz4::decompress(input, &mut sink)?,
+            Compression::Zstd => self.zstd.decompress(input, &mut sink)?,
+        }
+        Ok(sink.written)
+    }
+
+    /// Decompresses `input` to a vector of its own.
+    pub fn decompress_to_vec(
+        &mut self,
+        codec: Compression,
+        input: &[u8],
+        limits: Limits,
+    ) -> Result<Vec<u8>, CompressionError> {
+        let mut output = Vec::new();
+        let written = self.decompress(codec, input, &mut output, 0, limits)?;
+        output.truncate(written);
+        Ok(output)
+    }
+}
+
+fn copy<O: OutputBuffer + ?Sized>(
+    input: &[u8],
+    sink: &mut Sink<'_, O>,
+) -> Result<(), CompressionError> {
+    if input.len() > sink.cap_left() {
+        return Err(sink.over_limit());
+    }
+    sink.room(input.len()).1[..input.len()].copy_from_slice(input);
+    sink.advance(input.len());
+    Ok(())
+}

@@ -1,0 +1,166 @@
+use super::header::{CRC_START, array};
+use super::{BATCH_HEADER_BYTES, BatchHeader, LOG_OVERHEAD_BYTES, MAGIC_V2, Records, RecordsError};
+
+/// A batch this short could not even hold the fields up to its magic byte.
+const MIN_OLD_BATCH_LENGTH: i32 = 14;
+const MAGIC_AT: usize = 16;
+
+/// Steps over the batches of a partition's record bytes without touching their payloads.
+///
+/// A partial batch at the end is normal in a Fetch response (KIP-74) and ends the iteration; ask
+/// [`tail`](Self::tail) whether there was one. The first error ends it too.
+#[derive(Debug, Clone)]
+pub struct Batches<'a> {
+    data: &'a [u8],
+    position: usize,
+    tail: Option<Tail>,
+}
+
+/// How a partition's bytes end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// With a whole batch, or there are no bytes.
+    Clean,
+    /// With a part of a batch.
+    Partial {
+        /// Whether there was no whole batch before it: the fetch made no progress.
+        first: bool,
+        /// Length of the whole batch, if the part is long enough to tell.
+        batch_bytes: Option<usize>,
+    },
+    /// With bytes that are not a batch.
+    Malformed,
+}
+
+/// One batch: its header, and its payload as it was sent.
+#[derive(Debug, Clone, Copy)]
+pub struct RawBatch<'a> {
+    /// The header.
+    pub header: BatchHeader,
+    /// Where the batch starts in the bytes given.
+    pub position: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> Batches<'a> {
+    /// Steps over `data`, which starts with a batch.
+    pub fn new(data: &'a [u8]) -> Self {
+        Self::starting_at(data, 0)
+    }
+
+    /// Steps over `data` from a position that an earlier iterator had reached.
+    pub fn starting_at(data: &'a [u8], position: usize) -> Self {
+        Self {
+            data,
+            position,
+            tail: None,
+        }
+    }
+
+    /// Where the next batch starts: behind everything that was returned.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// How the bytes end, once the iterator has returned `None` or an error.
+    pub fn tail(&self) -> Option<Tail> {
+        self.tail
+    }
+
+    fn step(&mut self) -> Result<Option<RawBatch<'a>>, RecordsError> {
+        let position = self.position;
+        let rest = self.data.get(position..).unwrap_or_default();
+        if rest.len() < LOG_OVERHEAD_BYTES {
+            self.tail = Some(match rest.len() {
+                0 => Tail::Clean,
+                _ => Tail::Partial {
+                    first: position == 0,
+                    batch_bytes: None,
+                },
+            });
+            return Ok(None);
+        }
+        let base_offset = i64::from_be_bytes(array(rest, 0));
+        let batch_length = i32::from_be_bytes(array(rest, 8));
+        // The magic is checked first: messages of the old formats may be shorter than a v2 header.
+        let magic = rest.get(MAGIC_AT).map_or(MAGIC_V2, |&magic| magic as i8);
+        if batch_length < MIN_OLD_BATCH_LENGTH {
+            return Err(RecordsError::BatchLength {
+                base_offset,
+                position,
+                batch_length,
+            });
+        }
+        if magic != MAGIC_V2 {
+            return Err(RecordsError::UnsupportedMagic { base_offset, magic });
+        }
+        let batch_bytes = LOG_OVERHEAD_BYTES + batch_length as usize;
+        if batch_bytes < BATCH_HEADER_BYTES {
+            return Err(RecordsError::BatchLength {
+                base_offset,
+                position,
+                batch_length,
+            });
+        }
+        let Some(bytes) = rest.get(..batch_bytes) else {
+            self.tail = Some(Tail::Partial {
+                first: position == 0,
+                batch_bytes: Some(batch_bytes),
+            });
+            return Ok(None);
+        };
+        let header = BatchHeader::parse(bytes, position)?;
+        self.position += batch_bytes;
+        Ok(Some(RawBatch {
+            header,
+            position,
+            bytes,
+        }))
+    }
+}
+
+impl<'a> Iterator for Batches<'a> {
+    type Item = Result<RawBatch<'a>, RecordsError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.tail.is_some() {
+            return None;
+        }
+        let step = self.step();
+        if step.is_err() {
+            self.tail = Some(Tail::Malformed);
+        }
+        step.transpose()
+    }
+}
+
+impl<'a> RawBatch<'a> {
+    /// The whole batch, header included.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The records, compressed as the header says.
+    pub fn payload(&self) -> &'a [u8] {
+        &self.bytes[BATCH_HEADER_BYTES..]
+    }
+
+    /// Compares the CRC-32C of the bytes with the header's.
+    pub fn verify_crc(&self) -> Result<(), RecordsError> {
+        let computed = crc_fast::crc32_iscsi(&self.bytes[CRC_START..]);
+        if computed == self.header.crc {
+            return Ok(());
+        }
+        Err(RecordsError::Crc {
+            base_offset: self.header.base_offset,
+            last_offset: self.header.last_offset(),
+            stored: self.header.crc,
+            computed,
+        })
+    }
+
+    /// The records of the uncompressed payload: this batch's own if it is not compressed.
+    pub fn records<'p>(&self, payload: &'p [u8]) -> Records<'p> {
+        Records::new(&self.header, payload)
+    }
+}

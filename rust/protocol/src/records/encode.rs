@@ -1,0 +1,241 @@
+use super::header::{CONTROL, CRC_START, LOG_APPEND_TIME, TRANSACTIONAL};
+use super::{
+    BATCH_HEADER_BYTES, ControlRecordType, Header, LOG_OVERHEAD_BYTES, MAGIC_V2, NO_TIMESTAMP,
+    varint,
+};
+use crate::compression::{Compression, CompressionError, Compressor};
+
+/// A record to be written.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NewRecord<'a> {
+    /// Milliseconds since the epoch.
+    pub timestamp_ms: i64,
+    /// The key.
+    pub key: Option<&'a [u8]>,
+    /// The value.
+    pub value: Option<&'a [u8]>,
+    /// The headers.
+    pub headers: &'a [Header<'a>],
+}
+
+/// Writes one record batch of magic 2.
+///
+/// ```
+/// use monedula_protocol::compression::{Compression, Compressor};
+/// use monedula_protocol::records::{BatchEncoder, NewRecord};
+///
+/// let mut encoder = BatchEncoder::new().compression(Compression::Lz4, None);
+/// encoder.append(NewRecord { value: Some(b"jackdaw"), ..NewRecord::default() });
+/// let mut bytes = Vec::new();
+/// encoder.encode(&mut Compressor::new(), &mut bytes)?;
+/// # Ok::<(), monedula_protocol::compression::CompressionError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct BatchEncoder {
+    base_offset: i64,
+    partition_leader_epoch: i32,
+    codec: Compression,
+    level: Option<i32>,
+    flags: i16,
+    append_time_ms: Option<i64>,
+    producer_id: i64,
+    producer_epoch: i16,
+    base_sequence: i32,
+    base_timestamp: i64,
+    max_timestamp: i64,
+    next_delta: i32,
+    last_offset_delta: i32,
+    record_count: i32,
+    records: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Default for BatchEncoder {
+    fn default() -> Self {
+        Self {
+            base_offset: 0,
+            partition_leader_epoch: -1,
+            codec: Compression::None,
+            level: None,
+            flags: 0,
+            append_time_ms: None,
+            producer_id: -1,
+            producer_epoch: -1,
+            base_sequence: -1,
+            base_timestamp: NO_TIMESTAMP,
+            max_timestamp: NO_TIMESTAMP,
+            next_delta: 0,
+            last_offset_delta: 0,
+            record_count: 0,
+            records: Vec::new(),
+            body: Vec::new(),
+        }
+    }
+}
+
+impl BatchEncoder {
+    /// An empty batch at offset 0, uncompressed, with create time and no producer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the offset of the first record.
+    pub fn base_offset(mut self, offset: i64) -> Self {
+        self.base_offset = offset;
+        self
+    }
+
+    /// Sets the epoch of the leader that appends the batch.
+    pub fn partition_leader_epoch(mut self, epoch: i32) -> Self {
+        self.partition_leader_epoch = epoch;
+        self
+    }
+
+    /// Sets the codec, and its level if it has any: see [`Compressor::compress`].
+    pub fn compression(mut self, codec: Compression, level: Option<i32>) -> Self {
+        self.codec = codec;
+        self.level = level;
+        self
+    }
+
+    /// Makes the batch one with log append time.
+    pub fn log_append_time(mut self, append_time_ms: i64) -> Self {
+        self.append_time_ms = Some(append_time_ms);
+        self
+    }
+
+    /// Sets the idempotent producer and the sequence number of the first record.
+    pub fn producer(mut self, producer_id: i64, producer_epoch: i16, base_sequence: i32) -> Self {
+        self.producer_id = producer_id;
+        self.producer_epoch = producer_epoch;
+        self.base_sequence = base_sequence;
+        self
+    }
+
+    /// Marks the batch as part of a transaction.
+    pub fn transactional(mut self) -> Self {
+        self.flags |= TRANSACTIONAL;
+        self
+    }
+
+    /// Makes the batch the marker that ends a producer's transaction.
+    pub fn control_marker(
+        mut self,
+        marker: ControlRecordType,
+        coordinator_epoch: i32,
+        timestamp_ms: i64,
+    ) -> Self {
+        self.flags |= CONTROL | TRANSACTIONAL;
+        let mut key = 0i16.to_be_bytes().to_vec();
+        key.extend(marker.id().to_be_bytes());
+        let mut value = 0i16.to_be_bytes().to_vec();
+        value.extend(coordinator_epoch.to_be_bytes());
+        self.append(NewRecord {
+            timestamp_ms,
+            key: Some(&key),
+            value: Some(&value),
+            headers: &[],
+        });
+        self
+    }
+
+    /// Sets the last offset delta beyond the last record, as compaction leaves it.
+    pub fn last_offset_delta(mut self, delta: i32) -> Self {
+        self.last_offset_delta = self.last_offset_delta.max(delta);
+        self
+    }
+
+    /// Appends a record at the next offset.
+    pub fn append(&mut self, record: NewRecord<'_>) {
+        self.append_at(self.next_delta, record);
+    }
+
+    /// Appends a record at a chosen offset delta: compaction leaves gaps.
+    pub fn append_at(&mut self, offset_delta: i32, record: NewRecord<'_>) {
+        if self.record_count == 0 {
+            self.base_timestamp = record.timestamp_ms;
+        }
+        self.max_timestamp = self.max_timestamp.max(record.timestamp_ms);
+        self.next_delta = offset_delta + 1;
+        self.last_offset_delta = self.last_offset_delta.max(offset_delta);
+        self.record_count += 1;
+        self.body.clear();
+        self.body.push(0);
+        varint::write_i64(
+            &mut self.body,
+            record.timestamp_ms.wrapping_sub(self.base_timestamp),
+        );
+        varint::write_i32(&mut self.body, offset_delta);
+        write_nullable(&mut self.body, record.key);
+        write_nullable(&mut self.body, record.value);
+        varint::write_i32(&mut self.body, record.headers.len() as i32);
+        for header in record.headers {
+            write_nullable(&mut self.body, Some(header.key));
+            write_nullable(&mut self.body, header.value);
+        }
+        varint::write_i32(&mut self.records, self.body.len() as i32);
+        self.records.extend_from_slice(&self.body);
+    }
+
+    /// How many records were appended.
+    pub fn record_count(&self) -> i32 {
+        self.record_count
+    }
+
+    /// Length of the batch if nothing were compressed.
+    pub fn uncompressed_bytes(&self) -> usize {
+        BATCH_HEADER_BYTES + self.records.len()
+    }
+
+    /// Appends the batch to `output`. The encoder keeps its records and may be encoded again.
+    pub fn encode(
+        &self,
+        compressor: &mut Compressor,
+        output: &mut Vec<u8>,
+    ) -> Result<(), CompressionError> {
+        let start = output.len();
+        self.write_header(output);
+        compressor.compress(self.codec, self.level, &self.records, output)?;
+        let batch_length = (output.len() - start - LOG_OVERHEAD_BYTES) as i32;
+        output[start + 8..start + 12].copy_from_slice(&batch_length.to_be_bytes());
+        let crc = crc_fast::crc32_iscsi(&output[start + CRC_START..]);
+        output[start + 17..start + 21].copy_from_slice(&crc.to_be_bytes());
+        Ok(())
+    }
+
+    fn write_header(&self, output: &mut Vec<u8>) {
+        let append_time_flag = if self.append_time_ms.is_some() {
+            LOG_APPEND_TIME
+        } else {
+            0
+        };
+        let attributes = i16::from(self.codec.id()) | self.flags | append_time_flag;
+        output.extend(self.base_offset.to_be_bytes());
+        output.extend([0; 4]);
+        output.extend(self.partition_leader_epoch.to_be_bytes());
+        output.push(MAGIC_V2 as u8);
+        output.extend([0; 4]);
+        output.extend(attributes.to_be_bytes());
+        output.extend(self.last_offset_delta.to_be_bytes());
+        output.extend(self.base_timestamp.to_be_bytes());
+        output.extend(
+            self.append_time_ms
+                .unwrap_or(self.max_timestamp)
+                .to_be_bytes(),
+        );
+        output.extend(self.producer_id.to_be_bytes());
+        output.extend(self.producer_epoch.to_be_bytes());
+        output.extend(self.base_sequence.to_be_bytes());
+        output.extend(self.record_count.to_be_bytes());
+    }
+}
+
+fn write_nullable(output: &mut Vec<u8>, field: Option<&[u8]>) {
+    match field {
+        None => varint::write_i32(output, -1),
+        Some(bytes) => {
+            varint::write_i32(output, bytes.len() as i32);
+            output.extend_from_slice(bytes);
+        }
+    }
+}

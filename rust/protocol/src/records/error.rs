@@ -1,0 +1,123 @@
+/// What is wrong with a partition's record bytes, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordsError {
+    /// A batch of another message format than v2.
+    #[error(
+        "the batch at offset {base_offset} has message format {magic}, and only format 2 is supported; formats 0 and 1 \
+         were written by brokers before 0.11: rewrite the topic, or read it with a client that still knows them"
+    )]
+    UnsupportedMagic {
+        /// The offset in the batch's header.
+        base_offset: i64,
+        /// The format found.
+        magic: i8,
+    },
+    /// The length of a batch cannot be right, so the next batch cannot be found either.
+    #[error(
+        "the batch at offset {base_offset} (byte {position}) has the impossible length {batch_length}"
+    )]
+    BatchLength {
+        /// The offset in the batch's header.
+        base_offset: i64,
+        /// Where the batch starts in the bytes given.
+        position: usize,
+        /// The length field.
+        batch_length: i32,
+    },
+    /// A field of a batch's header contradicts the rest.
+    #[error(
+        "the batch at offset {base_offset} (byte {position}) has an impossible {field}: {value}"
+    )]
+    Header {
+        /// The offset in the batch's header.
+        base_offset: i64,
+        /// Where the batch starts in the bytes given.
+        position: usize,
+        /// Kafka's name of the field.
+        field: &'static str,
+        /// Its value.
+        value: i64,
+    },
+    /// The CRC-32C of a batch does not match its bytes.
+    #[error(
+        "the batch at offsets {base_offset} to {last_offset} is damaged: its CRC is {computed:#010x}, its header says \
+         {stored:#010x}; fetch it again, and if it stays so, it is damaged on the broker's disk"
+    )]
+    Crc {
+        /// First offset of the batch.
+        base_offset: i64,
+        /// Last offset of the batch.
+        last_offset: i64,
+        /// The CRC in the header.
+        stored: u32,
+        /// The CRC of the bytes.
+        computed: u32,
+    },
+    /// A record cannot be read.
+    #[error(
+        "record {index} of the batch at offset {base_offset} (byte {position} of its records): {fault}"
+    )]
+    Record {
+        /// First offset of the batch.
+        base_offset: i64,
+        /// Which record of the batch, from 0.
+        index: u32,
+        /// Where the record starts in the uncompressed payload.
+        position: usize,
+        /// What is wrong with it.
+        fault: RecordFault,
+    },
+}
+
+impl RecordsError {
+    /// The base offset of the batch in question, as its header gives it.
+    pub fn base_offset(&self) -> i64 {
+        match *self {
+            Self::UnsupportedMagic { base_offset, .. }
+            | Self::BatchLength { base_offset, .. }
+            | Self::Header { base_offset, .. }
+            | Self::Crc { base_offset, .. }
+            | Self::Record { base_offset, .. } => base_offset,
+        }
+    }
+}
+
+/// What is wrong with one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordFault {
+    /// A field reaches past the end of the payload.
+    #[error("the bytes end inside a field")]
+    Truncated,
+    /// A varint of more bytes or bits than its type has.
+    #[error("a varint is longer than its type allows")]
+    VarintTooLong,
+    /// A record length that is negative, too short, or reaches past the payload.
+    #[error("the record length does not fit the batch")]
+    RecordLength,
+    /// A key or value length below -1 or beyond the record.
+    #[error("a key or value length does not fit the record")]
+    FieldLength,
+    /// A header count that is negative or more than the record's bytes can hold.
+    #[error("the header count does not fit the record")]
+    HeaderCount,
+    /// A header without a key, or with a length that does not fit.
+    #[error("a header's key or value length does not fit the record")]
+    HeaderLength,
+    /// The record's fields end before the record does.
+    #[error("the record has bytes that belong to no field")]
+    LeftoverBytes,
+    /// An offset delta that does not grow, or that passes the batch's last offset.
+    #[error("the offset delta is not between the previous record's and the batch's last one")]
+    OffsetDelta,
+    /// The payload ends before the number of records that the header counts.
+    #[error("the batch counts more records than it has")]
+    TooFewRecords,
+    /// The payload goes on after the number of records that the header counts.
+    #[error("the batch has more bytes than the records it counts")]
+    TooManyRecords,
+    /// A control record whose key is not a version and a type.
+    #[error("the control record's key is not a version and a type")]
+    ControlKey,
+}

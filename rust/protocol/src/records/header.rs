@@ -1,0 +1,181 @@
+use super::{BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MIN_RECORD_BYTES, RecordsError};
+use crate::compression::Compression;
+
+pub(super) const COMPRESSION_MASK: i16 = 0b111;
+pub(super) const LOG_APPEND_TIME: i16 = 1 << 3;
+pub(super) const TRANSACTIONAL: i16 = 1 << 4;
+pub(super) const CONTROL: i16 = 1 << 5;
+const DELETE_HORIZON: i16 = 1 << 6;
+
+/// Where the CRC starts to cover a batch: at the attributes.
+pub(super) const CRC_START: usize = 21;
+
+/// Who set a record's timestamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TimestampType {
+    /// The producer.
+    CreateTime,
+    /// The broker: every record of the batch carries the batch's maximal timestamp.
+    LogAppendTime,
+}
+
+impl TimestampType {
+    /// Kafka's number: 0 or 1.
+    pub fn id(self) -> i32 {
+        self as i32
+    }
+}
+
+/// The header of a record batch of magic 2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchHeader {
+    /// Offset of the first record the batch was written with; compaction may have removed it.
+    pub base_offset: i64,
+    /// Bytes after the length field.
+    pub batch_length: i32,
+    /// Epoch of the leader that appended the batch, -1 if unknown.
+    pub partition_leader_epoch: i32,
+    /// CRC-32C from the attributes to the end.
+    pub crc: u32,
+    /// Codec, timestamp type and flags.
+    pub attributes: i16,
+    /// The last offset, less the base offset; compaction does not change it.
+    pub last_offset_delta: i32,
+    /// What the records' timestamp deltas count from.
+    pub base_timestamp: i64,
+    /// The largest timestamp, or the append time.
+    pub max_timestamp: i64,
+    /// The idempotent producer, or -1.
+    pub producer_id: i64,
+    /// Its epoch, or -1.
+    pub producer_epoch: i16,
+    /// Its sequence number of the first record, or -1.
+    pub base_sequence: i32,
+    /// Number of records; 0 in a batch that compaction emptied.
+    pub record_count: i32,
+}
+
+impl BatchHeader {
+    /// Reads the header of a batch that is wholly there: `bytes` is the batch.
+    pub(super) fn parse(bytes: &[u8], position: usize) -> Result<Self, RecordsError> {
+        let Some(fixed) = bytes.first_chunk::<BATCH_HEADER_BYTES>() else {
+            let batch_length = (bytes.len() - LOG_OVERHEAD_BYTES) as i32;
+            let base_offset = i64::from_be_bytes(array(bytes, 0));
+            return Err(RecordsError::BatchLength {
+                base_offset,
+                position,
+                batch_length,
+            });
+        };
+        let header = Self {
+            base_offset: i64::from_be_bytes(array(fixed, 0)),
+            batch_length: i32::from_be_bytes(array(fixed, 8)),
+            partition_leader_epoch: i32::from_be_bytes(array(fixed, 12)),
+            crc: u32::from_be_bytes(array(fixed, 17)),
+            attributes: i16::from_be_bytes(array(fixed, CRC_START)),
+            last_offset_delta: i32::from_be_bytes(array(fixed, 23)),
+            base_timestamp: i64::from_be_bytes(array(fixed, 27)),
+            max_timestamp: i64::from_be_bytes(array(fixed, 35)),
+            producer_id: i64::from_be_bytes(array(fixed, 43)),
+            producer_epoch: i16::from_be_bytes(array(fixed, 51)),
+            base_sequence: i32::from_be_bytes(array(fixed, 53)),
+            record_count: i32::from_be_bytes(array(fixed, 57)),
+        };
+        header.check(position)?;
+        Ok(header)
+    }
+
+    fn check(&self, position: usize) -> Result<(), RecordsError> {
+        let refuse = |field, value| {
+            Err(RecordsError::Header {
+                base_offset: self.base_offset,
+                position,
+                field,
+                value,
+            })
+        };
+        if self.base_offset < 0 {
+            return refuse("base offset", self.base_offset);
+        }
+        // The next offset must be one too: a position is always last offset + 1.
+        let next_offset = i64::from(self.last_offset_delta)
+            .checked_add(self.base_offset)
+            .and_then(|last| last.checked_add(1));
+        if self.last_offset_delta < 0 || next_offset.is_none() {
+            return refuse("last offset delta", self.last_offset_delta.into());
+        }
+        if Compression::from_id((self.attributes & COMPRESSION_MASK) as u8).is_none() {
+            return refuse(
+                "compression codec",
+                (self.attributes & COMPRESSION_MASK).into(),
+            );
+        }
+        if self.record_count < 0
+            || i64::from(self.record_count) > i64::from(self.last_offset_delta) + 1
+        {
+            return refuse("record count", self.record_count.into());
+        }
+        if self.compression() == Compression::None
+            && self.record_count as usize > self.payload_bytes() / MIN_RECORD_BYTES
+        {
+            return refuse("record count", self.record_count.into());
+        }
+        Ok(())
+    }
+
+    /// The codec of the payload.
+    pub fn compression(&self) -> Compression {
+        // The codec was checked when the header was read.
+        Compression::from_id((self.attributes & COMPRESSION_MASK) as u8).unwrap_or_default()
+    }
+
+    /// Who set the timestamps.
+    pub fn timestamp_type(&self) -> TimestampType {
+        if self.attributes & LOG_APPEND_TIME == 0 {
+            TimestampType::CreateTime
+        } else {
+            TimestampType::LogAppendTime
+        }
+    }
+
+    /// Whether the batch belongs to a transaction.
+    pub fn is_transactional(&self) -> bool {
+        self.attributes & TRANSACTIONAL != 0
+    }
+
+    /// Whether the batch holds a control record, which no application sees.
+    pub fn is_control(&self) -> bool {
+        self.attributes & CONTROL != 0
+    }
+
+    /// Whether the base timestamp is a delete horizon (KIP-534); deltas count from it all the same.
+    pub fn has_delete_horizon(&self) -> bool {
+        self.attributes & DELETE_HORIZON != 0
+    }
+
+    /// Offset of the last record the batch was written with.
+    pub fn last_offset(&self) -> i64 {
+        self.base_offset + i64::from(self.last_offset_delta)
+    }
+
+    /// The offset after the batch.
+    pub fn next_offset(&self) -> i64 {
+        self.last_offset() + 1
+    }
+
+    /// Length of the batch with its header.
+    pub fn total_bytes(&self) -> usize {
+        LOG_OVERHEAD_BYTES + self.batch_length as usize
+    }
+
+    /// Length of the records, compressed or not.
+    pub fn payload_bytes(&self) -> usize {
+        self.total_bytes() - BATCH_HEADER_BYTES
+    }
+}
+
+pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut value = [0; N];
+    value.copy_from_slice(&bytes[at..at + N]);
+    value
+}
