@@ -1,4 +1,4 @@
-use super::header::{CRC_START, array};
+use super::header::array;
 use super::{BATCH_HEADER_BYTES, BatchHeader, LOG_OVERHEAD_BYTES, MAGIC_V2, Records, RecordsError};
 
 /// A batch this short could not even hold the fields up to its magic byte.
@@ -147,16 +147,7 @@ impl<'a> RawBatch<'a> {
 
     /// Compares the CRC-32C of the bytes with the header's.
     pub fn verify_crc(&self) -> Result<(), RecordsError> {
-        let computed = crc_fast::crc32_iscsi(&self.bytes[CRC_START..]);
-        if computed == self.header.crc {
-            return Ok(());
-        }
-        Err(RecordsError::Crc {
-            base_offset: self.header.base_offset,
-            last_offset: self.header.last_offset(),
-            stored: self.header.crc,
-            computed,
-        })
+        self.header.verify_crc(self.bytes)
     }
 
     /// The records of the uncompressed payload: this batch's own if it is not compressed.

@@ -123,6 +123,20 @@ impl BatchHeader {
         Ok(())
     }
 
+    /// Compares the CRC-32C of a batch, given with its header, with the one stored in it.
+    pub fn verify_crc(&self, batch: &[u8]) -> Result<(), RecordsError> {
+        let computed = crc_fast::crc32_iscsi(batch.get(CRC_START..).unwrap_or_default());
+        if computed == self.crc {
+            return Ok(());
+        }
+        Err(RecordsError::Crc {
+            base_offset: self.base_offset,
+            last_offset: self.last_offset(),
+            stored: self.crc,
+            computed,
+        })
+    }
+
     /// The codec of the payload.
     pub fn compression(&self) -> Compression {
         // The codec was checked when the header was read.

@@ -1,0 +1,143 @@
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+
+use crate::batch::Span;
+use crate::constant::{ConstantInts, ConstantStrings};
+use crate::headers::HeadersColumn;
+use crate::pool::BufferPool;
+use crate::schema::ColumnSet;
+use crate::write::{ByteColumn, LongColumn};
+
+/// Collects the rows of one batch, of any number of partitions, up to a number of rows or bytes.
+///
+/// One record beyond `max_bytes` still gets in, into a batch of its own (KIP-74).
+pub struct BatchBuilder {
+    pub(crate) columns: ColumnSet,
+    pub(crate) schema: SchemaRef,
+    pub(crate) pool: BufferPool,
+    max_rows: usize,
+    max_bytes: usize,
+    pub(crate) rows: usize,
+    pub(crate) bytes: usize,
+    pub(crate) refused: bool,
+    pub(crate) spans: Vec<Span>,
+    pub(crate) timestamp_types: Vec<(i32, usize)>,
+    pub(crate) keys: ByteColumn,
+    pub(crate) values: ByteColumn,
+    pub(crate) offsets: LongColumn,
+    pub(crate) timestamps: LongColumn,
+    pub(crate) headers: HeadersColumn,
+    pub(crate) topic: ConstantStrings,
+    pub(crate) partition: ConstantInts,
+    pub(crate) timestamp_type: ConstantInts,
+}
+
+impl BatchBuilder {
+    /// A builder of batches of at most this many rows and bytes, both at least 1 and below 2 GiB:
+    /// Arrow's 32-bit offsets go no further.
+    pub fn new(columns: ColumnSet, pool: BufferPool, max_rows: usize, max_bytes: usize) -> Self {
+        Self {
+            columns,
+            schema: columns.schema(),
+            max_rows: max_rows.clamp(1, i32::MAX as usize - 1),
+            max_bytes: max_bytes.clamp(1, i32::MAX as usize),
+            rows: 0,
+            bytes: 0,
+            refused: false,
+            spans: Vec::new(),
+            timestamp_types: Vec::new(),
+            keys: ByteColumn::new(&pool),
+            values: ByteColumn::new(&pool),
+            offsets: LongColumn::new(&pool),
+            timestamps: LongColumn::new(&pool),
+            headers: HeadersColumn::new(&pool),
+            topic: ConstantStrings::default(),
+            partition: ConstantInts::default(),
+            timestamp_type: ConstantInts::default(),
+            pool,
+        }
+    }
+
+    /// The columns that were asked for.
+    pub fn columns(&self) -> ColumnSet {
+        self.columns
+    }
+
+    /// The schema of every batch, empty ones included.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// Number of rows so far.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of the rows so far, as Arrow would hold them.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the batch is to be finished before anything more gets in.
+    pub fn is_full(&self) -> bool {
+        self.refused || self.rows >= self.max_rows || self.bytes >= self.max_bytes
+    }
+
+    pub(crate) fn rows_left(&self) -> usize {
+        self.max_rows - self.rows
+    }
+
+    pub(crate) fn bytes_left(&self) -> usize {
+        self.max_bytes.saturating_sub(self.bytes)
+    }
+
+    /// Bytes that every row of a topic takes, whatever is in it.
+    pub(crate) fn fixed_row_bytes(&self, topic: &str) -> usize {
+        let widths = [
+            (ColumnSet::KEY, 4),
+            (ColumnSet::VALUE, 4),
+            (ColumnSet::TOPIC, 4 + topic.len()),
+            (ColumnSet::PARTITION, 4),
+            (ColumnSet::OFFSET, 8),
+            (ColumnSet::TIMESTAMP, 8),
+            (ColumnSet::TIMESTAMP_TYPE, 4),
+        ];
+        widths
+            .into_iter()
+            .filter(|(column, _)| self.columns.contains(*column))
+            .map(|(_, width)| width)
+            .sum()
+    }
+
+    /// Takes note of rows that were appended to the columns.
+    pub(crate) fn commit(&mut self, appended: Span, bytes: usize, timestamp_type: i32) {
+        self.rows += appended.rows;
+        self.bytes += bytes;
+        match self.timestamp_types.last_mut() {
+            Some((last, rows)) if *last == timestamp_type => *rows += appended.rows,
+            _ => self.timestamp_types.push((timestamp_type, appended.rows)),
+        }
+        match self.spans.last_mut() {
+            Some(last) if same_partition(last, &appended.topic, appended.partition) => {
+                last.rows += appended.rows;
+                last.next_offset = appended.next_offset;
+                last.leader_epoch = appended.leader_epoch;
+            }
+            _ => self.spans.push(appended),
+        }
+    }
+
+    /// Moves the last span's position over what follows its rows and has none itself.
+    pub(crate) fn advance(&mut self, topic: &str, partition: i32, position: i64) {
+        if let Some(last) = self.spans.last_mut()
+            && same_partition(last, topic, partition)
+        {
+            last.next_offset = last.next_offset.max(position);
+        }
+    }
+}
+
+fn same_partition(span: &Span, topic: &str, partition: i32) -> bool {
+    span.partition == partition && (std::ptr::eq(&*span.topic, topic) || *span.topic == *topic)
+}

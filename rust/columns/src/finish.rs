@@ -1,0 +1,157 @@
+//! A builder's columns become Arrow arrays.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, BinaryArray, Int64Array, ListArray, RecordBatch, StringArray, StructArray,
+    TimestampMicrosecondArray,
+};
+use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+
+use crate::batch::{ColumnBatch, Span};
+use crate::builder::BatchBuilder;
+use crate::headers::HeaderParts;
+use crate::pool::PooledVec;
+use crate::schema::{ColumnSet, header_field, header_fields};
+use crate::write::ByteParts;
+
+impl BatchBuilder {
+    /// Closes the batch and starts the next one, empty. Never fails; without rows the batch is empty.
+    pub fn finish(&mut self) -> ColumnBatch {
+        let rows = std::mem::take(&mut self.rows);
+        let spans = std::mem::take(&mut self.spans);
+        let timestamp_types = std::mem::take(&mut self.timestamp_types);
+        (self.bytes, self.refused) = (0, false);
+        let mut memory_bytes = 0;
+        let mut arrays = Vec::with_capacity(self.schema.fields().len());
+        for (column, array) in COLUMNS {
+            if self.columns.contains(column) {
+                arrays.push(array(
+                    self,
+                    rows,
+                    &spans,
+                    &timestamp_types,
+                    &mut memory_bytes,
+                ));
+            }
+        }
+        // SAFETY: the arrays are those of the schema's columns in its order, each of `rows` rows.
+        let record_batch = unsafe { RecordBatch::new_unchecked(self.schema(), arrays, rows) };
+        ColumnBatch {
+            record_batch,
+            spans,
+            memory_bytes,
+        }
+    }
+}
+
+type MakeArray = fn(&mut BatchBuilder, usize, &[Span], &[(i32, usize)], &mut usize) -> ArrayRef;
+
+const COLUMNS: [(ColumnSet, MakeArray); 8] = [
+    (ColumnSet::KEY, |builder, rows, _, _, memory| {
+        Arc::new(binary(
+            builder.keys.finish(rows, &builder.pool),
+            rows,
+            memory,
+        ))
+    }),
+    (ColumnSet::VALUE, |builder, rows, _, _, memory| {
+        Arc::new(binary(
+            builder.values.finish(rows, &builder.pool),
+            rows,
+            memory,
+        ))
+    }),
+    (ColumnSet::TOPIC, |builder, _, spans, _, _| {
+        let mut runs: Vec<(Arc<str>, usize)> = Vec::new();
+        for span in spans {
+            match runs.last_mut() {
+                Some((topic, rows)) if *topic == span.topic => *rows += span.rows,
+                _ => runs.push((Arc::clone(&span.topic), span.rows)),
+            }
+        }
+        Arc::new(builder.topic.column(&runs, &builder.pool))
+    }),
+    (ColumnSet::PARTITION, |builder, _, spans, _, _| {
+        let mut runs: Vec<(i32, usize)> = Vec::new();
+        for span in spans {
+            match runs.last_mut() {
+                Some((partition, rows)) if *partition == span.partition => *rows += span.rows,
+                _ => runs.push((span.partition, span.rows)),
+            }
+        }
+        Arc::new(builder.partition.column(&runs, &builder.pool))
+    }),
+    (ColumnSet::OFFSET, |builder, rows, _, _, memory| {
+        Arc::new(Int64Array::new(
+            scalars(builder.offsets.finish(rows, &builder.pool), rows, memory),
+            None,
+        ))
+    }),
+    (ColumnSet::TIMESTAMP, |builder, rows, _, _, memory| {
+        let micros = scalars(builder.timestamps.finish(rows, &builder.pool), rows, memory);
+        Arc::new(TimestampMicrosecondArray::new(micros, None).with_timezone("UTC"))
+    }),
+    (
+        ColumnSet::TIMESTAMP_TYPE,
+        |builder, _, _, timestamp_types, _| {
+            Arc::new(
+                builder
+                    .timestamp_type
+                    .column(timestamp_types, &builder.pool),
+            )
+        },
+    ),
+    (ColumnSet::HEADERS, |builder, rows, _, _, memory| {
+        Arc::new(headers(
+            builder.headers.finish(rows, &builder.pool),
+            rows,
+            memory,
+        ))
+    }),
+];
+
+fn scalars<T: arrow_buffer::ArrowNativeType>(
+    values: PooledVec,
+    count: usize,
+    memory: &mut usize,
+) -> ScalarBuffer<T> {
+    *memory += values.capacity();
+    ScalarBuffer::new(values.into_buffer(), 0, count)
+}
+
+fn offsets(values: PooledVec, rows: usize, memory: &mut usize) -> OffsetBuffer<i32> {
+    // SAFETY: a column's first offset is 0, and each further one is its length at that row's end,
+    // which the limits of the builder keep below 2 GiB.
+    unsafe { OffsetBuffer::new_unchecked(scalars(values, rows + 1, memory)) }
+}
+
+fn binary(parts: ByteParts, rows: usize, memory: &mut usize) -> BinaryArray {
+    *memory += parts.data.capacity();
+    let offsets = offsets(parts.offsets, rows, memory);
+    // SAFETY: the offsets grow from 0 to the length of the data, and there is a bit for every row.
+    unsafe { BinaryArray::new_unchecked(offsets, parts.data.into_buffer(), parts.nulls) }
+}
+
+fn headers(parts: HeaderParts, rows: usize, memory: &mut usize) -> ListArray {
+    let children = parts.children;
+    *memory += parts.keys.data.capacity();
+    let key_offsets = offsets(parts.keys.offsets, children, memory);
+    // SAFETY: as in `binary`; each key was made UTF-8 when it was appended.
+    let keys =
+        unsafe { StringArray::new_unchecked(key_offsets, parts.keys.data.into_buffer(), None) };
+    let values = binary(parts.values, children, memory);
+    let entries: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(values)];
+    let no_nulls: Option<NullBuffer> = None;
+    // SAFETY: the arrays are those of the fields, each of `children` rows.
+    let entries = unsafe {
+        StructArray::new_unchecked_with_length(header_fields(), entries, no_nulls, children)
+    };
+    let list_offsets = offsets(parts.list_offsets, rows, memory);
+    ListArray::new(
+        Arc::new(header_field()),
+        list_offsets,
+        Arc::new(entries),
+        parts.nulls,
+    )
+}

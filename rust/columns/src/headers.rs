@@ -1,0 +1,104 @@
+//! The headers column: `list<element: struct<key: utf8, value: binary>>`.
+
+use arrow_buffer::NullBuffer;
+use monedula_protocol::records::{HeaderReader, RecordFault};
+
+use crate::pool::{BufferPool, PooledVec};
+use crate::write::{ByteColumn, ByteParts, Growing, Validity};
+
+/// What an invalid byte of a key becomes, U+FFFD, is three bytes long.
+const MAX_LOSSY_GROWTH: usize = 3;
+
+pub(crate) struct HeadersColumn {
+    list_offsets: Growing,
+    validity: Validity,
+    keys: ByteColumn,
+    values: ByteColumn,
+    children: usize,
+}
+
+/// The parts of a finished [`HeadersColumn`].
+pub(crate) struct HeaderParts {
+    pub(crate) list_offsets: PooledVec,
+    pub(crate) nulls: Option<NullBuffer>,
+    pub(crate) keys: ByteParts,
+    pub(crate) values: ByteParts,
+    pub(crate) children: usize,
+}
+
+/// Why a record's headers were not appended.
+pub(crate) enum HeadersRefused {
+    Fault(RecordFault),
+    TooLarge,
+}
+
+impl From<RecordFault> for HeadersRefused {
+    fn from(fault: RecordFault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl HeadersColumn {
+    pub(crate) fn new(pool: &BufferPool) -> Self {
+        Self {
+            list_offsets: Growing::new(pool),
+            validity: Validity::default(),
+            keys: ByteColumn::new(pool),
+            values: ByteColumn::new(pool),
+            children: 0,
+        }
+    }
+
+    /// More than what the headers of a record can take in the column.
+    pub(crate) fn cost(headers: &[u8]) -> usize {
+        // Two offsets and two bits for each header of at least two bytes.
+        4 + headers.len().saturating_mul(MAX_LOSSY_GROWTH + 5)
+    }
+
+    /// Appends the headers of one record: null if it has none. Nothing is appended on an error.
+    pub(crate) fn append(&mut self, row: usize, headers: &[u8]) -> Result<(), HeadersRefused> {
+        let mut check = HeaderReader::new(headers)?;
+        while check.read()?.is_some() {}
+        let most = headers.len().saturating_mul(MAX_LOSSY_GROWTH);
+        let fits = |used: usize| used.saturating_add(most) <= i32::MAX as usize;
+        if !fits(self.keys.data_len()) || !fits(self.values.data_len()) {
+            return Err(HeadersRefused::TooLarge);
+        }
+        let mut reader = HeaderReader::new(headers)?;
+        if reader.remaining() == 0 {
+            self.validity.set_null(row);
+        }
+        while let Some(header) = reader.read()? {
+            let key = String::from_utf8_lossy(header.key);
+            self.keys.append(self.children, Some(key.as_bytes()));
+            self.values.append(self.children, header.value);
+            self.children += 1;
+        }
+        self.end(row + 1);
+        Ok(())
+    }
+
+    /// Writes where row `row` starts, which is where the one before ends.
+    fn end(&mut self, row: usize) {
+        self.list_offsets.reserve(row * 4, 4);
+        let bytes = self.list_offsets.bytes_mut();
+        if row <= 1 {
+            bytes[..4].fill(0);
+        }
+        bytes[row * 4..row * 4 + 4].copy_from_slice(&(self.children as i32).to_ne_bytes());
+    }
+
+    pub(crate) fn finish(&mut self, rows: usize, pool: &BufferPool) -> HeaderParts {
+        if rows == 0 {
+            self.end(0);
+        }
+        let children = std::mem::take(&mut self.children);
+        HeaderParts {
+            list_offsets: self.list_offsets.finish((rows + 1) * 4, pool),
+            nulls: self.validity.finish(rows),
+            keys: self.keys.finish(children, pool),
+            values: self.values.finish(children, pool),
+            children,
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Recycled memory for columns and network frames.
+//!
+//! Fresh pages cost a fault each, which at a hundred bytes a record is more than walking the record.
+//! A [`PooledVec`] goes back to its pool when it is dropped, on whatever thread, through whatever
+//! owner (an Arrow buffer in Python, a `Bytes`); after the pool is closed it is freed instead.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_buffer::Buffer;
+use bytes::Bytes;
+use monedula_protocol::compression::OutputBuffer;
+
+/// Arrow wants its widest type's alignment; the allocator's own gives `calloc` and with it pages
+/// that the kernel zeroes on first touch only.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+struct Line([u8; LINE_BYTES]);
+
+const LINE_BYTES: usize = 16;
+/// Smaller buffers are the allocator's business: it is as fast as the pool's lock.
+const MIN_POOLED_BYTES: usize = 4 << 10;
+
+/// A pool of byte buffers. Clones share it; the last one to go closes it.
+#[derive(Clone, Debug)]
+pub struct BufferPool {
+    handle: Arc<Handle>,
+}
+
+#[derive(Debug)]
+struct Handle(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    max_idle_bytes: usize,
+    outstanding_bytes: AtomicUsize,
+    shelves: Mutex<Shelves>,
+}
+
+#[derive(Default)]
+struct Shelves {
+    closed: bool,
+    idle_bytes: usize,
+    clock: u64,
+    by_bytes: BTreeMap<usize, Shelf>,
+}
+
+#[derive(Default)]
+struct Shelf {
+    buffers: Vec<Box<[Line]>>,
+    last_used: u64,
+}
+
+impl std::fmt::Debug for Shelves {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Shelves")
+            .field("idle_bytes", &self.idle_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl BufferPool {
+    /// A pool that keeps at most this many bytes of returned buffers.
+    pub fn new(max_idle_bytes: usize) -> Self {
+        let shared = Shared {
+            max_idle_bytes,
+            outstanding_bytes: AtomicUsize::new(0),
+            shelves: Mutex::default(),
+        };
+        Self {
+            handle: Arc::new(Handle(Arc::new(shared))),
+        }
+    }
+
+    /// An empty buffer of at least this capacity: a returned one, or a new one.
+    pub fn take(&self, capacity: usize) -> PooledVec {
+        PooledVec::take(&self.handle.0, capacity)
+    }
+
+    /// Capacity of all buffers that are out, in bytes.
+    pub fn outstanding_bytes(&self) -> usize {
+        self.handle.0.outstanding_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Capacity of all buffers that wait to be taken, in bytes.
+    pub fn idle_bytes(&self) -> usize {
+        self.handle.0.shelves().idle_bytes
+    }
+
+    /// Reads the pool's figures without keeping it open.
+    pub fn gauge(&self) -> PoolGauge {
+        PoolGauge(Arc::clone(&self.handle.0))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut shelves = self.0.shelves();
+        shelves.closed = true;
+        shelves.idle_bytes = 0;
+        let idle = std::mem::take(&mut shelves.by_bytes);
+        drop(shelves);
+        drop(idle);
+    }
+}
+
+/// The figures of a pool, readable also after it was closed.
+#[derive(Clone, Debug)]
+pub struct PoolGauge(Arc<Shared>);
+
+impl PoolGauge {
+    /// Capacity of all buffers that are out, in bytes.
+    pub fn outstanding_bytes(&self) -> usize {
+        self.0.outstanding_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Capacity of all buffers that wait to be taken, in bytes.
+    pub fn idle_bytes(&self) -> usize {
+        self.0.shelves().idle_bytes
+    }
+}
+
+impl Shared {
+    fn shelves(&self) -> MutexGuard<'_, Shelves> {
+        // Nothing panics while holding the lock, and the shelves are consistent at every step.
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put_back(&self, lines: Box<[Line]>) {
+        let bytes = lines.len() * LINE_BYTES;
+        self.outstanding_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if bytes < MIN_POOLED_BYTES || bytes > self.max_idle_bytes {
+            return;
+        }
+        let mut shelves = self.shelves();
+        if shelves.closed {
+            return;
+        }
+        let evicted = shelves.make_room(self.max_idle_bytes - bytes);
+        shelves.idle_bytes += bytes;
+        shelves.shelf(bytes).buffers.push(lines);
+        drop(shelves);
+        drop(evicted);
+    }
+}
+
+impl Shelves {
+    fn shelf(&mut self, bytes: usize) -> &mut Shelf {
+        self.clock += 1;
+        let shelf = self.by_bytes.entry(bytes).or_default();
+        shelf.last_used = self.clock;
+        shelf
+    }
+
+    /// A buffer of at least `bytes`, and not of more than twice that: the rest would lie idle.
+    fn take(&mut self, bytes: usize) -> Option<Box<[Line]>> {
+        let found = self
+            .by_bytes
+            .range(bytes..=bytes * 2)
+            .find(|(_, shelf)| !shelf.buffers.is_empty());
+        let found = *found?.0;
+        let lines = self.shelf(found).buffers.pop();
+        self.idle_bytes -= found;
+        lines
+    }
+
+    /// Takes out buffers of the sizes longest unused until no more than `max_bytes` are idle.
+    fn make_room(&mut self, max_bytes: usize) -> Vec<Box<[Line]>> {
+        let mut evicted = Vec::new();
+        while self.idle_bytes > max_bytes {
+            let oldest = self
+                .by_bytes
+                .iter()
+                .min_by_key(|(_, shelf)| shelf.last_used);
+            let Some((&bytes, _)) = oldest else { break };
+            let shelf = self
+                .by_bytes
+                .get_mut(&bytes)
+                .and_then(|shelf| shelf.buffers.pop());
+            match shelf {
+                Some(lines) => {
+                    self.idle_bytes -= bytes;
+                    evicted.push(lines);
+                }
+                None => drop(self.by_bytes.remove(&bytes)),
+            }
+        }
+        evicted
+    }
+}
+
+/// A byte buffer of a [`BufferPool`], of fixed capacity unless told to grow.
+///
+/// All of its capacity is initialised (zeroed once, then whatever its last user left), so its length
+/// may be set freely.
+pub struct PooledVec {
+    lines: Box<[Line]>,
+    len: usize,
+    shared: Arc<Shared>,
+}
+
+impl PooledVec {
+    fn take(shared: &Arc<Shared>, capacity: usize) -> Self {
+        let bytes = size_class(capacity);
+        let recycled = if bytes < MIN_POOLED_BYTES {
+            None
+        } else {
+            shared.shelves().take(bytes)
+        };
+        let lines = recycled.unwrap_or_else(|| {
+            // SAFETY: all zeros is a valid `Line`.
+            unsafe { Box::<[Line]>::new_zeroed_slice(bytes / LINE_BYTES).assume_init() }
+        });
+        shared
+            .outstanding_bytes
+            .fetch_add(lines.len() * LINE_BYTES, Ordering::Relaxed);
+        Self {
+            lines,
+            len: 0,
+            shared: Arc::clone(shared),
+        }
+    }
+
+    /// Number of bytes in use.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no byte is in use.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Number of bytes that fit.
+    pub fn capacity(&self) -> usize {
+        self.lines.len() * LINE_BYTES
+    }
+
+    /// The bytes in use.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.whole()[..self.len]
+    }
+
+    /// The bytes behind those in use, initialised with anything.
+    pub fn spare_mut(&mut self) -> &mut [u8] {
+        let len = self.len;
+        &mut self.whole_mut()[len..]
+    }
+
+    /// Everything up to the capacity, whatever the length.
+    pub fn whole_mut(&mut self) -> &mut [u8] {
+        let capacity = self.capacity();
+        // SAFETY: the lines are `capacity` initialised bytes without padding, borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast::<u8>(), capacity) }
+    }
+
+    fn whole(&self) -> &[u8] {
+        // SAFETY: as in `whole_mut`.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast::<u8>(), self.capacity()) }
+    }
+
+    /// Sets how many bytes are in use.
+    ///
+    /// # Panics
+    /// If `len` is more than the capacity.
+    pub fn set_len(&mut self, len: usize) {
+        assert!(
+            len <= self.capacity(),
+            "length {len} of a buffer of {}",
+            self.capacity()
+        );
+        self.len = len;
+    }
+
+    /// Makes the capacity at least this, through another buffer of the pool if need be.
+    pub fn grow(&mut self, min_capacity: usize) {
+        if min_capacity > self.capacity() {
+            self.replace(min_capacity, self.len);
+        }
+    }
+
+    /// Moves the first `kept` bytes, in use or not, to a larger buffer.
+    fn replace(&mut self, capacity: usize, kept: usize) {
+        let mut larger = Self::take(&self.shared, capacity);
+        larger.whole_mut()[..kept].copy_from_slice(&self.whole()[..kept]);
+        larger.len = self.len;
+        *self = larger;
+    }
+
+    /// Appends bytes, growing if they do not fit.
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        if end > self.capacity() {
+            self.grow(end.max(self.capacity() * 2));
+        }
+        self.spare_mut()[..bytes.len()].copy_from_slice(bytes);
+        self.len = end;
+    }
+
+    /// The bytes in use as `Bytes`, which give the buffer back when the last of them is dropped.
+    pub fn into_bytes(self) -> Bytes {
+        if self.is_empty() {
+            Bytes::new()
+        } else {
+            Bytes::from_owner(self)
+        }
+    }
+
+    /// The bytes in use as an Arrow buffer, which gives the buffer back when it is dropped.
+    pub(crate) fn into_buffer(self) -> Buffer {
+        let owner = Arc::new(self);
+        let pointer = std::ptr::NonNull::from(owner.as_slice()).cast::<u8>();
+        // SAFETY: the pointer is to `len` initialised bytes of `owner`, which neither moves them
+        // (they are boxed) nor lets anyone write to them again.
+        unsafe { Buffer::from_custom_allocation(pointer, owner.len, owner) }
+    }
+}
+
+/// Four sizes to each power of two: little is wasted, and buffers of like use can take each other's
+/// place.
+fn size_class(capacity: usize) -> usize {
+    let capacity = capacity.max(LINE_BYTES);
+    let step = (capacity.next_power_of_two() / 8).max(LINE_BYTES);
+    capacity.next_multiple_of(step)
+}
+
+impl Drop for PooledVec {
+    fn drop(&mut self) {
+        self.shared.put_back(std::mem::take(&mut self.lines));
+    }
+}
+
+impl AsRef<[u8]> for PooledVec {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl std::ops::Deref for PooledVec {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl std::fmt::Debug for PooledVec {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("PooledVec")
+            .field("len", &self.len)
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
+    }
+}
+
+impl OutputBuffer for PooledVec {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.whole_mut()
+    }
+
+    fn grow(&mut self, min_len: usize) {
+        if min_len > self.capacity() {
+            // A codec writes beyond `len`, which is set only when it is done.
+            self.replace(min_len, self.capacity());
+        }
+    }
+}
+
+// SAFETY: `chunk_mut` is the initialised memory behind `len`, and `advance_mut` checks its bound.
+unsafe impl bytes::BufMut for PooledVec {
+    fn remaining_mut(&self) -> usize {
+        self.capacity() - self.len
+    }
+
+    unsafe fn advance_mut(&mut self, count: usize) {
+        self.set_len(self.len + count);
+    }
+
+    fn chunk_mut(&mut self) -> &mut bytes::buf::UninitSlice {
+        bytes::buf::UninitSlice::new(self.spare_mut())
+    }
+}

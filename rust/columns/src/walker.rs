@@ -1,0 +1,395 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use monedula_protocol::compression::{Compression, Decompressor, Limits};
+use monedula_protocol::records::{
+    BATCH_HEADER_BYTES, BatchHeader, ControlRecordType, Records, control_record,
+};
+
+use crate::aborted::{AbortMarkers, AbortedList, AbortedTransaction};
+use crate::builder::BatchBuilder;
+use crate::error::{WalkError, WalkErrorKind};
+use crate::inflate::{Inflated, Located, Trouble, locate};
+use crate::records::{Cursor, Source, Stop, append, skip_below};
+
+/// How batches are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WalkOptions {
+    /// Whether each batch's CRC-32C is verified (`check.crcs`).
+    pub check_crcs: bool,
+    /// Whether records of aborted transactions are hidden (`isolation.level=read_committed`).
+    pub read_committed: bool,
+    /// Hard cap on the uncompressed size of one batch.
+    pub max_decompressed_bytes: usize,
+    /// Cap on how many times its compressed size a batch may become, beyond 8 MiB.
+    pub max_ratio: usize,
+}
+
+impl Default for WalkOptions {
+    /// CRCs verified, read_uncommitted, and the limits of [`Limits::default`].
+    fn default() -> Self {
+        let limits = Limits::default();
+        Self {
+            check_crcs: true,
+            read_committed: false,
+            max_decompressed_bytes: limits.max_output_bytes,
+            max_ratio: limits.max_ratio,
+        }
+    }
+}
+
+impl WalkOptions {
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            max_output_bytes: self.max_decompressed_bytes,
+            max_ratio: self.max_ratio,
+        }
+    }
+}
+
+/// Decompression contexts and memory of one decoding thread.
+#[derive(Default)]
+pub struct Scratch {
+    pub(crate) decompressor: Decompressor,
+    payload: Vec<u8>,
+    /// How many times its compressed size the last segment was.
+    pub(crate) segment_ratio: usize,
+}
+
+impl Scratch {
+    /// Scratch without anything in it yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+/// Why a walk returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Walked {
+    /// The builder is full, by rows or by bytes; there may be more to walk.
+    Full,
+    /// Everything that was fed is walked.
+    Drained,
+}
+
+/// Walks the fetched bytes of one partition into a builder, resumable at any record.
+pub struct PartitionWalker {
+    topic: Arc<str>,
+    partition: i32,
+    options: WalkOptions,
+    position: i64,
+    leader_epoch: i32,
+    chunks: VecDeque<Chunk>,
+    open: Option<OpenBatch>,
+    markers: AbortMarkers,
+}
+
+/// One fed piece of a response.
+struct Chunk {
+    source: ChunkSource,
+    aborted: AbortedList,
+}
+
+enum ChunkSource {
+    Raw { data: Bytes, position: usize },
+    Inflated(Inflated),
+}
+
+impl ChunkSource {
+    /// The next batch, without moving past it.
+    fn peek(&self) -> Result<Option<Located>, Trouble> {
+        match self {
+            Self::Raw { data, position } => locate(data, *position),
+            Self::Inflated(inflated) => inflated.peek(),
+        }
+    }
+
+    fn pass(&mut self, batch: &BatchHeader) {
+        match self {
+            Self::Raw { position, .. } => *position += batch.total_bytes(),
+            Self::Inflated(inflated) => inflated.pass(),
+        }
+    }
+
+    fn pending_bytes(&self) -> usize {
+        match self {
+            Self::Raw { data, position } => data.len() - position,
+            Self::Inflated(inflated) => inflated.pending_bytes(),
+        }
+    }
+}
+
+/// A batch whose records are being handed out.
+struct OpenBatch {
+    header: BatchHeader,
+    payload: Payload,
+    cursor: Cursor,
+}
+
+enum Payload {
+    /// Where it was received or inflated, from this byte on.
+    Shared(Bytes, usize),
+    /// Decompressed by this walker; the vector goes back to the scratch.
+    Owned(Vec<u8>, usize),
+}
+
+impl Payload {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Shared(bytes, start) => &bytes[*start..],
+            Self::Owned(bytes, len) => &bytes[..*len],
+        }
+    }
+}
+
+impl PartitionWalker {
+    /// A walker that hands out records from `start_offset` on.
+    pub fn new(topic: Arc<str>, partition: i32, start_offset: i64, options: WalkOptions) -> Self {
+        Self {
+            topic,
+            partition,
+            options,
+            position: start_offset,
+            leader_epoch: -1,
+            chunks: VecDeque::new(),
+            open: None,
+            markers: AbortMarkers::default(),
+        }
+    }
+
+    /// Adds the bytes of one Fetch response for this partition, and its aborted transactions in any
+    /// order. A response may be fed in several pieces cut at batches; each then comes with the whole
+    /// list.
+    pub fn feed(&mut self, data: Bytes, aborted: impl Into<Arc<[AbortedTransaction]>>) {
+        if !data.is_empty() {
+            self.push(ChunkSource::Raw { data, position: 0 }, aborted.into());
+        }
+    }
+
+    /// Adds what [`inflate`](crate::inflate()) made of a piece of a response; else as
+    /// [`feed`](Self::feed).
+    pub fn feed_inflated(
+        &mut self,
+        inflated: Inflated,
+        aborted: impl Into<Arc<[AbortedTransaction]>>,
+    ) {
+        self.push(ChunkSource::Inflated(inflated), aborted.into());
+    }
+
+    fn push(&mut self, source: ChunkSource, aborted: Arc<[AbortedTransaction]>) {
+        let aborted = if self.options.read_committed {
+            AbortedList::new(aborted)
+        } else {
+            AbortedList::default()
+        };
+        self.chunks.push_back(Chunk { source, aborted });
+        self.markers
+            .retain_named(self.chunks.iter().map(|chunk| &chunk.aborted));
+    }
+
+    /// The next offset to be handed out: beyond control batches, aborted records, compacted gaps and
+    /// empty batches that were passed.
+    pub fn position(&self) -> i64 {
+        self.position
+    }
+
+    /// `partition_leader_epoch` of the last batch walked, -1 before the first.
+    pub fn position_leader_epoch(&self) -> i32 {
+        self.leader_epoch
+    }
+
+    /// The topic.
+    pub fn topic(&self) -> &Arc<str> {
+        &self.topic
+    }
+
+    /// The partition.
+    pub fn partition(&self) -> i32 {
+        self.partition
+    }
+
+    /// Bytes held that are not walked yet, decompressed where they already are.
+    pub fn pending_bytes(&self) -> usize {
+        let open = self
+            .open
+            .as_ref()
+            .map_or(0, |open| open.payload.bytes().len() - open.cursor.position);
+        open + self
+            .chunks
+            .iter()
+            .map(|chunk| chunk.source.pending_bytes())
+            .sum::<usize>()
+    }
+
+    /// Drops everything fed and not yet walked: after an error, or before a seek. The position stays.
+    pub fn discard_pending(&mut self) {
+        self.chunks.clear();
+        self.open = None;
+    }
+
+    /// Appends records to the builder until it is full or nothing is left.
+    ///
+    /// On an error what was appended before stays, and the position is at the offending batch or
+    /// record.
+    pub fn walk(
+        &mut self,
+        into: &mut BatchBuilder,
+        scratch: &mut Scratch,
+    ) -> Result<Walked, WalkError> {
+        let walked = self.walk_batches(into, scratch);
+        into.advance(&self.topic, self.partition, self.position);
+        walked
+    }
+
+    fn walk_batches(
+        &mut self,
+        into: &mut BatchBuilder,
+        scratch: &mut Scratch,
+    ) -> Result<Walked, WalkError> {
+        while self.open.is_some()
+            || self
+                .open_next(scratch)
+                .map_err(|trouble| self.error(trouble))?
+        {
+            if into.is_full() {
+                return Ok(Walked::Full);
+            }
+            let Some(open) = &mut self.open else { break };
+            let source = Source {
+                topic: &self.topic,
+                partition: self.partition,
+                header: &open.header,
+            };
+            let stop = append(source, open.payload.bytes(), &mut open.cursor, into);
+            self.position = self.position.max(open.cursor.next_offset(&open.header));
+            let kind = match stop {
+                Stop::Done => {
+                    self.close(scratch);
+                    continue;
+                }
+                Stop::Full => return Ok(Walked::Full),
+                Stop::Fault(fault) => open.cursor.error(&open.header, fault).into(),
+                Stop::HeadersTooLarge => WalkErrorKind::HeadersTooLarge,
+            };
+            let trouble = Trouble::in_batch(&open.header, kind);
+            return Err(self.error(trouble));
+        }
+        Ok(Walked::Drained)
+    }
+
+    fn close(&mut self, scratch: &mut Scratch) {
+        if let Some(open) = self.open.take() {
+            self.position = self.position.max(open.header.next_offset());
+            if let Payload::Owned(bytes, _) = open.payload {
+                scratch.payload = bytes;
+            }
+        }
+    }
+
+    /// Opens the next batch that has records to hand out, passing over those that have none. False
+    /// if there is none. A batch in trouble is not passed.
+    fn open_next(&mut self, scratch: &mut Scratch) -> Result<bool, Trouble> {
+        while let Some(chunk) = self.chunks.front_mut() {
+            let Some(batch) = chunk.source.peek()? else {
+                self.chunks.pop_front();
+                continue;
+            };
+            let header = batch.header;
+            if header.last_offset() < self.position {
+                chunk.source.pass(&header);
+                continue;
+            }
+            let opened = open_batch(
+                batch,
+                chunk,
+                &mut self.markers,
+                self.position,
+                &self.options,
+                scratch,
+            )?;
+            chunk.source.pass(&header);
+            self.leader_epoch = header.partition_leader_epoch;
+            if opened.is_some() {
+                self.open = opened;
+                return Ok(true);
+            }
+            self.position = header.next_offset();
+        }
+        Ok(false)
+    }
+
+    fn error(&self, trouble: Trouble) -> WalkError {
+        WalkError {
+            topic: Arc::clone(&self.topic),
+            partition: self.partition,
+            offset: self.position,
+            next_offset: trouble.next_offset,
+            kind: trouble.kind,
+        }
+    }
+}
+
+/// `None` if the batch has nothing for the application.
+fn open_batch(
+    batch: Located,
+    chunk: &mut Chunk,
+    markers: &mut AbortMarkers,
+    position: i64,
+    options: &WalkOptions,
+    scratch: &mut Scratch,
+) -> Result<Option<OpenBatch>, Trouble> {
+    let header = batch.header;
+    let in_batch = |kind: WalkErrorKind| Trouble::in_batch(&header, kind);
+    if options.check_crcs && !batch.is_checked() {
+        header
+            .verify_crc(&batch.bytes)
+            .map_err(|error| in_batch(error.into()))?;
+    }
+    let hidden = chunk.aborted.hides(&header, markers);
+    if header.is_control() {
+        if options.read_committed {
+            let payload = open_payload(&batch, options, scratch).map_err(in_batch)?;
+            let control = control_record(Records::new(&header, payload.bytes()));
+            if control.map_err(|error| in_batch(error.into()))? == Some(ControlRecordType::Abort) {
+                chunk.aborted.end(&header, markers);
+            }
+        }
+        return Ok(None);
+    }
+    if hidden || header.record_count == 0 {
+        return Ok(None);
+    }
+    let payload = open_payload(&batch, options, scratch).map_err(in_batch)?;
+    let mut cursor = Cursor::start();
+    if header.base_offset < position {
+        skip_below(&header, payload.bytes(), &mut cursor, position)
+            .map_err(|fault| in_batch(cursor.error(&header, fault).into()))?;
+    }
+    Ok(Some(OpenBatch {
+        header,
+        payload,
+        cursor,
+    }))
+}
+
+fn open_payload(
+    batch: &Located,
+    options: &WalkOptions,
+    scratch: &mut Scratch,
+) -> Result<Payload, WalkErrorKind> {
+    if let Some(inflated) = &batch.inflated {
+        return Ok(Payload::Shared(inflated.clone(), 0));
+    }
+    let codec = batch.header.compression();
+    if codec == Compression::None {
+        return Ok(Payload::Shared(batch.bytes.clone(), BATCH_HEADER_BYTES));
+    }
+    let mut output = std::mem::take(&mut scratch.payload);
+    let input = &batch.bytes[BATCH_HEADER_BYTES..];
+    let written =
+        scratch
+            .decompressor
+            .decompress(codec, input, &mut output, 0, options.limits())?;
+    Ok(Payload::Owned(output, written))
+}

@@ -1,0 +1,295 @@
+//! Columns while they grow: copies into room that was checked, one branch per field.
+
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+
+use crate::pool::{BufferPool, PooledVec};
+
+/// Fields are copied in chunks of this size, which beats a call to memcpy for what Kafka's records
+/// mostly are. Every data buffer keeps one chunk of room behind its last field for it.
+const CHUNK_BYTES: usize = 32;
+/// From here on memcpy is as good.
+const MAX_CHUNKED_BYTES: usize = 512;
+
+/// Which rows are null. Costs nothing until the first one is.
+#[derive(Default)]
+pub(crate) struct Validity {
+    bits: Vec<u8>,
+    nulls: usize,
+}
+
+impl Validity {
+    pub(crate) fn set_null(&mut self, row: usize) {
+        self.bits.resize(row / 8 + 1, u8::MAX);
+        self.bits[row / 8] &= !(1 << (row % 8));
+        self.nulls += 1;
+    }
+
+    pub(crate) fn finish(&mut self, rows: usize) -> Option<NullBuffer> {
+        if self.nulls == 0 {
+            return None;
+        }
+        self.bits.resize(rows.div_ceil(8), u8::MAX);
+        let bits = Buffer::from_vec(std::mem::take(&mut self.bits));
+        self.nulls = 0;
+        Some(NullBuffer::new(BooleanBuffer::new(bits, 0, rows)))
+    }
+}
+
+/// A growing pooled buffer that remembers how much its last batches took.
+pub(crate) struct Growing {
+    buffer: PooledVec,
+    expected_bytes: usize,
+}
+
+impl Growing {
+    pub(crate) fn new(pool: &BufferPool) -> Self {
+        Self {
+            buffer: pool.take(0),
+            expected_bytes: 0,
+        }
+    }
+
+    /// Makes room for `used + additional` bytes, of which the first `used` are kept.
+    pub(crate) fn reserve(&mut self, used: usize, additional: usize) {
+        let needed = used + additional;
+        if needed > self.buffer.capacity() {
+            self.buffer.set_len(used);
+            let doubled = self.buffer.capacity() * 2;
+            self.buffer
+                .grow(needed.max(self.expected_bytes).max(doubled));
+        }
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    pub(crate) fn pointer(&mut self) -> *mut u8 {
+        self.buffer.whole_mut().as_mut_ptr()
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.buffer.whole_mut()
+    }
+
+    /// Hands the buffer over, or a copy of it where much of it is empty: a batch that waits in Python
+    /// must not hold memory that it does not use.
+    pub(crate) fn finish(&mut self, used: usize, pool: &BufferPool) -> PooledVec {
+        // The next batch is likely as large; a run of smaller ones lowers what is expected.
+        self.expected_bytes = (used + used / 8).max(self.expected_bytes / 8 * 7);
+        let mut full = std::mem::replace(&mut self.buffer, pool.take(0));
+        full.set_len(used);
+        if full.capacity() - used > used / 2 + 1024 {
+            let mut fitting = pool.take(used);
+            fitting.extend_from_slice(&full);
+            full = fitting;
+        }
+        full
+    }
+}
+
+/// A binary or utf8 column.
+pub(crate) struct ByteColumn {
+    offsets: Growing,
+    data: Growing,
+    data_len: usize,
+    pub(crate) validity: Validity,
+}
+
+/// The parts of a finished [`ByteColumn`].
+pub(crate) struct ByteParts {
+    pub(crate) offsets: PooledVec,
+    pub(crate) data: PooledVec,
+    pub(crate) nulls: Option<NullBuffer>,
+}
+
+impl ByteColumn {
+    pub(crate) fn new(pool: &BufferPool) -> Self {
+        Self {
+            offsets: Growing::new(pool),
+            data: Growing::new(pool),
+            data_len: 0,
+            validity: Validity::default(),
+        }
+    }
+
+    pub(crate) fn data_len(&self) -> usize {
+        self.data_len
+    }
+
+    /// A writer for the rows from `row` on, at most `additional` of them.
+    pub(crate) fn writer(&mut self, row: usize, additional: usize) -> ByteWriter<'_> {
+        self.offsets.reserve((row + 1) * 4, additional * 4);
+        if row == 0 {
+            self.offsets.bytes_mut()[..4].fill(0);
+        }
+        ByteWriter {
+            offsets: self.offsets.pointer().cast(),
+            data: self.data.pointer(),
+            len: self.data_len,
+            room_end: self.data.capacity().saturating_sub(CHUNK_BYTES),
+            end_row: row + additional,
+            column: self,
+        }
+    }
+
+    /// Appends one row, the slow and checked way.
+    pub(crate) fn append(&mut self, row: usize, bytes: Option<&[u8]>) {
+        let mut writer = self.writer(row, 1);
+        // SAFETY: the row is the one that the writer was made for, and no byte behind `bytes` is
+        // claimed to be readable.
+        unsafe {
+            match bytes {
+                Some(bytes) => writer.push(row, bytes, bytes.len()),
+                None => writer.push_null(row),
+            }
+        }
+        writer.finish();
+    }
+
+    pub(crate) fn finish(&mut self, rows: usize, pool: &BufferPool) -> ByteParts {
+        if rows == 0 {
+            self.writer(0, 0).finish();
+        }
+        let parts = ByteParts {
+            offsets: self.offsets.finish((rows + 1) * 4, pool),
+            data: self.data.finish(self.data_len, pool),
+            nulls: self.validity.finish(rows),
+        };
+        self.data_len = 0;
+        parts
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn more_room(&mut self, len: usize, additional: usize) -> (*mut u8, usize) {
+        self.data.reserve(len, additional + CHUNK_BYTES);
+        (self.data.pointer(), self.data.capacity() - CHUNK_BYTES)
+    }
+}
+
+/// A [`ByteColumn`]'s pointers in registers while a record batch is walked.
+pub(crate) struct ByteWriter<'c> {
+    column: &'c mut ByteColumn,
+    offsets: *mut i32,
+    data: *mut u8,
+    len: usize,
+    /// How long the data may become with a chunk of room behind it.
+    room_end: usize,
+    end_row: usize,
+}
+
+impl ByteWriter<'_> {
+    /// Appends `bytes` as this row.
+    ///
+    /// # Safety
+    /// `row` is one of those the writer was made for, and `readable` bytes, at least as many as
+    /// `bytes` has, may be read from its start on.
+    #[inline(always)]
+    pub(crate) unsafe fn push(&mut self, row: usize, bytes: &[u8], readable: usize) {
+        if bytes.len() > self.room_end.wrapping_sub(self.len) || self.room_end == 0 {
+            (self.data, self.room_end) = self.column.more_room(self.len, bytes.len());
+        }
+        // SAFETY: there is room for the bytes and a chunk behind them.
+        unsafe { copy(bytes, readable, self.data.add(self.len)) };
+        self.len += bytes.len();
+        // SAFETY: the caller's promise.
+        unsafe { self.end(row) };
+    }
+
+    /// Appends a null as this row.
+    ///
+    /// # Safety
+    /// `row` is one of those the writer was made for.
+    #[inline(always)]
+    pub(crate) unsafe fn push_null(&mut self, row: usize) {
+        self.column.validity.set_null(row);
+        // SAFETY: the caller's promise.
+        unsafe { self.end(row) };
+    }
+
+    #[inline(always)]
+    unsafe fn end(&mut self, row: usize) {
+        debug_assert!(row < self.end_row);
+        // SAFETY: `writer` reserved an offset for each of its rows and one before them.
+        unsafe { self.offsets.add(row + 1).write(self.len as i32) };
+    }
+
+    /// Gives the length back to the column. Rows that were not pushed are overwritten by the next
+    /// writer.
+    #[inline(always)]
+    pub(crate) fn finish(self) {
+        self.column.data_len = self.len;
+    }
+}
+
+/// Copies `bytes` to `target`, in whole chunks if the source has as much to read.
+///
+/// # Safety
+/// `readable` bytes may be read from the start of `bytes`, and its length and one chunk more may be
+/// written to `target`.
+#[inline(always)]
+unsafe fn copy(bytes: &[u8], readable: usize, target: *mut u8) {
+    let source = bytes.as_ptr();
+    let rounded = bytes.len().next_multiple_of(CHUNK_BYTES);
+    if bytes.len() <= MAX_CHUNKED_BYTES && rounded <= readable {
+        let mut at = 0;
+        while at < bytes.len() {
+            // SAFETY: `at` is a multiple of the chunk below `rounded`.
+            unsafe {
+                let chunk = source.add(at).cast::<[u8; CHUNK_BYTES]>().read_unaligned();
+                target
+                    .add(at)
+                    .cast::<[u8; CHUNK_BYTES]>()
+                    .write_unaligned(chunk);
+            }
+            at += CHUNK_BYTES;
+        }
+    } else {
+        // SAFETY: source and target are different allocations with room for the length.
+        unsafe { std::ptr::copy_nonoverlapping(source, target, bytes.len()) };
+    }
+}
+
+/// An int64 column without nulls.
+pub(crate) struct LongColumn(Growing);
+
+impl LongColumn {
+    pub(crate) fn new(pool: &BufferPool) -> Self {
+        Self(Growing::new(pool))
+    }
+
+    /// A writer for the rows from `row` on, at most `additional` of them.
+    pub(crate) fn writer(&mut self, row: usize, additional: usize) -> LongWriter<'_> {
+        self.0.reserve(row * 8, additional * 8);
+        LongWriter {
+            values: self.0.pointer().cast(),
+            end_row: row + additional,
+            column: std::marker::PhantomData,
+        }
+    }
+
+    pub(crate) fn finish(&mut self, rows: usize, pool: &BufferPool) -> PooledVec {
+        self.0.finish(rows * 8, pool)
+    }
+}
+
+/// A [`LongColumn`]'s pointer while a record batch is walked.
+pub(crate) struct LongWriter<'c> {
+    values: *mut i64,
+    end_row: usize,
+    column: std::marker::PhantomData<&'c mut LongColumn>,
+}
+
+impl LongWriter<'_> {
+    /// Sets the value of this row.
+    ///
+    /// # Safety
+    /// `row` is one of those the writer was made for.
+    #[inline(always)]
+    pub(crate) unsafe fn push(&mut self, row: usize, value: i64) {
+        debug_assert!(row < self.end_row);
+        // SAFETY: the caller's promise; `LongColumn::writer` reserved the row.
+        unsafe { self.values.add(row).write(value) };
+    }
+}
