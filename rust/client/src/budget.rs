@@ -54,6 +54,10 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Corrects an estimate. May overdraw: memory that is already there cannot be refused.
     pub(crate) fn set(&mut self, bytes: usize) {
         let used = &self.budget.0.used;

@@ -178,10 +178,10 @@ async fn read_frame(shared: &Shared, read: &mut OwnedReadHalf) -> Result<Frame, 
         .map_err(|error| RequestError::Wire { broker: shared.broker.clone(), error })?;
     let mut frame = limits.pool.take(length);
     while frame.len() < length {
-        let missing = length - frame.len();
-        let mut space = bytes::BufMut::limit(&mut *frame, missing);
-        if read.read_buf(&mut space).await.map_err(broken)? == 0 {
-            return Err(shared.disconnected("the broker closed the connection in the middle of an answer"));
+        let (filled, missing) = (frame.len(), length - frame.len());
+        match read.read(&mut frame.spare_mut()[..missing]).await.map_err(broken)? {
+            0 => return Err(shared.disconnected("the broker closed the connection in the middle of an answer")),
+            more => frame.set_len(filled + more),
         }
     }
     limits.metrics.bytes_received(length as u64 + 4);
@@ -204,7 +204,7 @@ impl Shared {
     /// Hands an answer to its waiter. Brokers answer in order, so any other correlation id means that one side lost count.
     fn answer(&self, frame: Frame) -> Result<(), RequestError> {
         let wire = |error| RequestError::Wire { broker: self.broker.clone(), error };
-        let correlation_id = frame::correlation_id(&frame).map_err(wire)?;
+        let correlation_id = frame::correlation_id(frame.as_slice()).map_err(wire)?;
         let waiting = self.pending().pop_front();
         let Some(pending) = waiting.filter(|pending| pending.correlation_id == correlation_id) else {
             return Err(self.disconnected(&format!("an answer came with the unexpected correlation id {correlation_id}")));

@@ -282,10 +282,11 @@ async fn handshake(connection: &Connection) -> Result<Offered, RequestError> {
     let mut version = *ApiVersionsRequest::VERSIONS.end();
     for _ in 0..2 {
         let answer = connection.call(&request, version, Duration::ZERO).await?;
+        let answer = answer.as_slice();
         let code = answer.get(4..6).map_or(0, |bytes| i16::from_be_bytes([bytes[0], bytes[1]]));
         let refused = ErrorCode::from_code(code) == ErrorCode::UnsupportedVersion;
         let response: ApiVersionsResponse<'_> =
-            frame::decode_response::<ApiVersionsRequest<'_>>(&answer, if refused { 0 } else { version }).map_err(wire)?;
+            frame::decode_response::<ApiVersionsRequest<'_>>(answer, if refused { 0 } else { version }).map_err(wire)?;
         let error = ErrorCode::from_code(response.error_code);
         if error == ErrorCode::None {
             return Ok(response.api_keys.iter().map(|api| (api.api_key, (api.min_version, api.max_version))).collect());

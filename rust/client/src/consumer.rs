@@ -1,0 +1,348 @@
+//! The consumer: what the user holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, WalkOptions};
+use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Start;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::budget::Budget;
+use crate::config::ClientConfig;
+use crate::delivery::Delivery;
+pub use crate::delivery::{PartitionStatus, Want};
+use crate::driver::{Command, Driver};
+use crate::error::ClientError;
+use crate::log::Log;
+use crate::metadata::Metadata;
+use crate::metrics::Metrics;
+use crate::network::Network;
+pub use crate::offsets::Found;
+use crate::offsets::{EARLIEST, LATEST, Offsets, Question};
+
+/// Partitions by topic and index.
+pub type Partitions = Vec<TopicPartition>;
+
+/// How the client as a whole is.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// Connections that stand.
+    pub connections: usize,
+    /// Brokers known from metadata.
+    pub brokers: usize,
+    /// Whether metadata was ever received.
+    pub bootstrapped: bool,
+    /// For how long every attempt to get metadata has failed, with the last error.
+    pub failing: Option<(Duration, String)>,
+    /// Bytes of the budget in use, and its size.
+    pub budget: (usize, usize),
+    /// Retried errors by name.
+    pub retried_errors: BTreeMap<String, u64>,
+    /// Each assigned partition.
+    pub partitions: BTreeMap<TopicPartition, PartitionStatus>,
+}
+
+/// A consumer of assigned partitions. Its methods may be called from any thread; those that wait say so.
+pub struct Consumer {
+    config: Arc<ClientConfig>,
+    delivery: Arc<Delivery>,
+    metadata: Arc<Metadata>,
+    network: Arc<Network>,
+    offsets: Offsets,
+    budget: Budget,
+    pool: BufferPool,
+    log: Log,
+    metrics: Metrics,
+    runtime: Handle,
+    commands: Mutex<Option<mpsc::UnboundedSender<Command>>>,
+    topics: Mutex<BTreeSet<Arc<str>>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Consumer {
+    /// Starts the consumer's tasks on `runtime`. Nothing is connected before something is assigned or asked.
+    pub fn new(config: ClientConfig, columns: ColumnSet, runtime: &Handle, seed: u64) -> Self {
+        let config = Arc::new(config);
+        let budget = Budget::new(config.queued_max_bytes);
+        // What lies idle is memory too: with frames and columns in it, a quarter of the budget keeps both from faulting.
+        let pool = BufferPool::new(config.queued_max_bytes / 4);
+        let (log, metrics) = (Log::default(), Metrics::default());
+        let network = Arc::new(Network::new(config.clone(), pool.clone(), log.clone(), metrics.clone(), seed));
+        let metadata = Arc::new(Metadata::new(config.clone(), network.clone(), log.clone(), metrics.clone()));
+        let offsets = Offsets {
+            config: config.clone(),
+            network: network.clone(),
+            metadata: metadata.clone(),
+            metrics: metrics.clone(),
+        };
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let options = WalkOptions {
+            check_crcs: config.check_crcs,
+            read_committed: config.read_committed,
+            max_decompressed_bytes: config.max_decompressed_batch_bytes,
+            ..Default::default()
+        };
+        let delivery = Arc::new(Delivery::new(
+            columns,
+            options,
+            config.decode_threads,
+            pool.clone(),
+            budget.clone(),
+            metrics.clone(),
+            commands.clone(),
+        ));
+        let driver = Driver {
+            config: config.clone(),
+            network: network.clone(),
+            metadata: metadata.clone(),
+            offsets: offsets.clone(),
+            delivery: delivery.clone(),
+            budget: budget.clone(),
+            log: log.clone(),
+            metrics: metrics.clone(),
+        };
+        let tasks = vec![runtime.spawn(metadata.clone().run()), runtime.spawn(driver.run(inbox, seed))];
+        Self {
+            config,
+            delivery,
+            metadata,
+            network,
+            offsets,
+            budget,
+            pool,
+            log,
+            metrics,
+            runtime: runtime.clone(),
+            commands: Mutex::new(Some(commands)),
+            topics: Mutex::default(),
+            tasks: Mutex::new(tasks),
+        }
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &ClientConfig {
+        &self.config
+    }
+
+    /// Replaces the assignment by these partitions. `end` bounds each for a read that ends.
+    ///
+    /// # Errors
+    /// If the consumer is closed.
+    pub fn assign(&self, partitions: Vec<(TopicPartition, Start, Option<i64>)>) -> Result<(), ClientError> {
+        self.unassign()?;
+        self.metadata.hold(distinct(partitions.iter().map(|(partition, _, _)| partition)));
+        let partitions = partitions
+            .into_iter()
+            .map(|(partition, start, end)| {
+                let span = self.delivery.add(&partition, end);
+                (partition, span, start)
+            })
+            .collect();
+        self.metadata.want();
+        self.send(Command::Assign { partitions })
+    }
+
+    /// Replaces the assignment by all partitions of these topics, present and future. Future ones start at their
+    /// smallest offset.
+    ///
+    /// # Errors
+    /// If the consumer is closed.
+    pub fn assign_topics(&self, topics: Vec<String>, start: Start) -> Result<(), ClientError> {
+        self.unassign()?;
+        let topics: BTreeSet<Arc<str>> = topics.into_iter().map(Arc::from).collect();
+        self.metadata.hold(topics.iter().cloned());
+        self.metadata.want();
+        for topic in &topics {
+            self.send(Command::AssignTopic { topic: topic.clone(), start })?;
+        }
+        *self.topics.lock().unwrap_or_else(PoisonError::into_inner) = topics;
+        Ok(())
+    }
+
+    /// Gives up every partition.
+    ///
+    /// # Errors
+    /// If the consumer is closed.
+    pub fn unassign(&self) -> Result<(), ClientError> {
+        let topics = std::mem::take(&mut *self.topics.lock().unwrap_or_else(PoisonError::into_inner));
+        let partitions = self.assignment();
+        let single = distinct(partitions.iter()).into_iter().filter(|topic| !topics.contains(topic));
+        self.metadata.release(single.collect::<Vec<_>>());
+        self.metadata.release(topics.iter().cloned());
+        // The driver first: it adds partitions of whole topics, and must not do so after they were removed here.
+        self.send(Command::Unassign { partitions, topics: topics.into_iter().collect() })?;
+        for partition in self.assignment() {
+            self.delivery.remove(&partition);
+        }
+        Ok(())
+    }
+
+    /// The assigned partitions.
+    pub fn assignment(&self) -> Partitions {
+        self.delivery.status().into_keys().collect()
+    }
+
+    /// Reads on elsewhere. What was fetched of the partition is dropped; a partition that stopped is mended.
+    ///
+    /// # Errors
+    /// If the partition is not assigned, or the consumer is closed.
+    pub fn seek(&self, partition: &TopicPartition, start: Start) -> Result<(), ClientError> {
+        let span = self.delivery.restart(partition).ok_or_else(|| not_assigned(partition))?;
+        self.send(Command::Seek { partition: partition.clone(), span, start })
+    }
+
+    /// Stops or resumes handing out and fetching a partition; what was fetched is kept.
+    ///
+    /// # Errors
+    /// If the partition is not assigned, or the consumer is closed.
+    pub fn set_paused(&self, partition: &TopicPartition, paused: bool) -> Result<(), ClientError> {
+        self.delivery.set_paused(partition, paused).ok_or_else(|| not_assigned(partition))?;
+        self.send(Command::Pause { partition: partition.clone(), paused })
+    }
+
+    /// Where a partition stands.
+    ///
+    /// # Errors
+    /// If the partition is not assigned.
+    pub fn status(&self, partition: &TopicPartition) -> Result<PartitionStatus, ClientError> {
+        self.delivery.status_of(partition).ok_or_else(|| not_assigned(partition))
+    }
+
+    /// Where each partition stands.
+    pub fn statuses(&self) -> BTreeMap<TopicPartition, PartitionStatus> {
+        self.delivery.status()
+    }
+
+    /// The next batch. Waits, at most until `until`; `None` then.
+    ///
+    /// # Errors
+    /// Of single partitions, once each, while others go on; of the whole client on every call.
+    pub fn next_batch(&self, want: &Want, until: Instant) -> Result<Option<ColumnBatch>, ClientError> {
+        self.delivery.next(want, until)
+    }
+
+    /// A batch without rows, of the same schema as every other.
+    pub fn empty_batch(&self) -> ColumnBatch {
+        self.delivery.empty()
+    }
+
+    /// Whether every partition with an end is read to it.
+    pub fn is_done(&self) -> bool {
+        self.delivery.all_done()
+    }
+
+    /// Ends the wait under way, or the next one, with [`ClientError::WokenUp`].
+    pub fn wakeup(&self) {
+        self.delivery.wake();
+    }
+
+    /// The smallest offset of each partition.
+    pub fn beginning_offsets(&self, partitions: Partitions, timeout: Duration) -> impl Lookup + use<> {
+        self.look_up(partitions.into_iter().map(|partition| (partition, EARLIEST)), timeout)
+    }
+
+    /// The end of each partition; under read_committed, its last stable offset.
+    pub fn end_offsets(&self, partitions: Partitions, timeout: Duration) -> impl Lookup + use<> {
+        self.look_up(partitions.into_iter().map(|partition| (partition, LATEST)), timeout)
+    }
+
+    /// The first record of each partition whose timestamp is at least the given one, in ms.
+    pub fn offsets_for_times(&self, times: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
+        self.look_up(times, timeout)
+    }
+
+    fn look_up(&self, what: impl IntoIterator<Item = (TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
+        let offsets = self.offsets.clone();
+        let questions = what.into_iter().map(|(partition, what)| Question { partition, what });
+        let questions: Vec<Question> = questions.collect();
+        async move { offsets.list(questions, timeout).await }
+    }
+
+    /// Every partition of the topics.
+    pub fn partitions_of(
+        &self,
+        topics: Vec<String>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Partitions, ClientError>> + Send + use<> {
+        let offsets = self.offsets.clone();
+        async move { offsets.partitions_of(topics, timeout).await }
+    }
+
+    /// How the client is.
+    pub fn health(&self) -> Health {
+        let view = self.metadata.watch().borrow().clone();
+        Health {
+            connections: self.network.connected(),
+            brokers: view.cluster.brokers.len(),
+            bootstrapped: view.answers > 0,
+            failing: view.failing.map(|(since, error)| (since.elapsed(), error)),
+            budget: (self.budget.used(), self.budget.limit()),
+            retried_errors: self.metrics.retriable_errors(),
+            partitions: self.delivery.status(),
+        }
+    }
+
+    /// The counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The events that wait to be logged.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The pool of frames and columns.
+    pub fn pool(&self) -> &BufferPool {
+        &self.pool
+    }
+
+    /// Ends every wait and closes the connections. Waits for the tasks, at most `timeout`. May be called again.
+    pub fn close(&self, timeout: Duration) {
+        self.delivery.close();
+        drop(self.commands.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in &tasks {
+            task.abort();
+        }
+        self.network.close();
+        let (done, ended) = std::sync::mpsc::channel();
+        self.runtime.spawn(async move {
+            for task in tasks {
+                let _ = task.await;
+            }
+            let _ = done.send(());
+        });
+        let _ = ended.recv_timeout(timeout);
+    }
+
+    fn send(&self, command: Command) -> Result<(), ClientError> {
+        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = commands.as_ref().ok_or(ClientError::Closed)?.send(command);
+        sent.map_err(|_| ClientError::Closed)
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        self.close(Duration::ZERO);
+    }
+}
+
+/// The outcome of an offset lookup: `None` where no record is that young.
+pub trait Lookup: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send {}
+
+impl<T: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send> Lookup for T {}
+
+fn distinct<'p>(partitions: impl Iterator<Item = &'p TopicPartition>) -> BTreeSet<Arc<str>> {
+    partitions.map(|partition| partition.topic.clone()).collect()
+}
+
+fn not_assigned(partition: &TopicPartition) -> ClientError {
+    ClientError::Argument(format!("{partition} is not assigned to this consumer; assign() it first"))
+}

@@ -1,0 +1,229 @@
+//! Waiting for enough to hand out, and building a batch of it.
+
+use std::time::Instant;
+
+use monedula_columns::{BatchBuilder, ColumnBatch, PartitionWalker, Walked};
+use monedula_engine::TopicPartition;
+
+use super::lane::Piece;
+use super::{Delivery, State, Want};
+use crate::driver::Command;
+use crate::error::ClientError;
+use crate::inflate::Payload;
+
+/// What waiting came to.
+enum Waited {
+    Enough,
+    /// Time is up and nothing is there.
+    Nothing,
+}
+
+/// One lane taken out of the shared state to be walked.
+struct Taken {
+    partition: TopicPartition,
+    span: u64,
+    walker: PartitionWalker,
+}
+
+impl Delivery {
+    /// The next batch, or `None` if `until` passes before it is due: call again then. Errors are raised once each; that of
+    /// the whole client, or those of the partitions once none is left that goes on, on every call.
+    pub(crate) fn next(&self, want: &Want, until: Instant) -> Result<Option<ColumnBatch>, ClientError> {
+        loop {
+            if let Waited::Nothing = self.wait(want, until)? {
+                return Ok(None);
+            }
+            let batch = self.build(want);
+            if batch.record_batch.num_rows() > 0 {
+                self.metrics.batches_delivered(1);
+                self.metrics.records_delivered(batch.record_batch.num_rows() as u64);
+                self.metrics.bytes_delivered(batch.bytes as u64);
+                return Ok(Some(batch));
+            }
+        }
+    }
+
+    /// A batch without rows, of the same schema.
+    pub(crate) fn empty(&self) -> ColumnBatch {
+        BatchBuilder::new(self.turn().columns, self.pool.clone(), 1, 1).finish()
+    }
+
+    fn wait(&self, want: &Want, until: Instant) -> Result<Waited, ClientError> {
+        let mut state = self.state();
+        loop {
+            state.raise_pending()?;
+            let now = Instant::now();
+            let mut wake_at = until;
+            if state.ready.is_empty() {
+                state.raise_lasting()?;
+            } else {
+                let due = state.ready_since.unwrap_or(now) + want.max_wait;
+                let due = want.deadline.map_or(due, |deadline| due.min(deadline));
+                if state.is_enough(want) || now >= due {
+                    return Ok(Waited::Enough);
+                }
+                wake_at = due.min(until);
+            }
+            if now >= until {
+                return Ok(Waited::Nothing);
+            }
+            let waited = self.arrived.wait_timeout(state, wake_at - now);
+            state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+    }
+
+    fn build(&self, want: &Want) -> ColumnBatch {
+        let mut turn = self.turn();
+        let turn = &mut *turn;
+        let mut builder = BatchBuilder::new(turn.columns, self.pool.clone(), want.max_rows, want.max_bytes);
+        while let Some(mut taken) = self.take_lane() {
+            let before = builder.rows();
+            let walked = self.walk(&mut taken, &mut builder, &mut turn.scratch);
+            let go_on = self.put_back(taken, walked, (builder.rows() - before) as u64);
+            if !go_on || builder.is_full() {
+                break;
+            }
+        }
+        let mut state = self.state();
+        state.ready_since = (!state.ready.is_empty()).then(Instant::now);
+        drop(state);
+        builder.finish()
+    }
+
+    /// Walks a lane until the builder is full, or all that was fetched of it is walked.
+    fn walk(
+        &self,
+        taken: &mut Taken,
+        builder: &mut BatchBuilder,
+        scratch: &mut monedula_columns::Scratch,
+    ) -> Result<Walked, ClientError> {
+        loop {
+            match taken.walker.walk(builder, scratch) {
+                Ok(Walked::Full) => return Ok(Walked::Full),
+                Ok(Walked::Drained) => {}
+                Err(error) => {
+                    return Err(ClientError::Decode { partition: taken.partition.clone(), error });
+                }
+            }
+            if !self.feed(taken)? {
+                return Ok(Walked::Drained);
+            }
+        }
+    }
+
+    /// Feeds the next piece; false if there is none.
+    fn feed(&self, taken: &mut Taken) -> Result<bool, ClientError> {
+        let piece = {
+            let mut state = self.state();
+            let Some(lane) = state.current(&taken.partition, taken.span) else { return Ok(false) };
+            lane.inflated = None;
+            let Some(piece) = lane.pieces.pop_front() else { return Ok(false) };
+            if let Piece::Data(data) = &piece {
+                let bytes = data.segment.compressed_bytes();
+                lane.queued_bytes = lane.queued_bytes.saturating_sub(bytes);
+                state.uncount(0, bytes);
+            }
+            piece
+        };
+        match piece {
+            Piece::Data(data) => match data.segment.take() {
+                Some(Payload::Raw(bytes)) => taken.walker.feed(bytes, data.aborted),
+                Some(Payload::Inflated(inflated, charge)) => {
+                    taken.walker.feed_inflated(inflated, data.aborted);
+                    let mut state = self.state();
+                    if let Some(lane) = state.current(&taken.partition, taken.span) {
+                        lane.inflated = Some(charge);
+                    }
+                }
+                None => {}
+            },
+            Piece::Position(offset) => {
+                let mut state = self.state();
+                if let Some(lane) = state.current(&taken.partition, taken.span) {
+                    lane.walk_from(&taken.partition, offset, &self.options);
+                    if let Some(walker) = lane.walker.take() {
+                        taken.walker = walker;
+                    }
+                }
+            }
+            Piece::Fault(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    fn take_lane(&self) -> Option<Taken> {
+        let mut state = self.state();
+        loop {
+            let partition = state.ready.pop_front()?;
+            let Some(lane) = state.lanes.get_mut(&partition) else { continue };
+            lane.queued = false;
+            if !lane.has_data() {
+                continue;
+            }
+            let Some(walker) = lane.walker.take() else { continue };
+            return Some(Taken { span: lane.span, partition, walker });
+        }
+    }
+
+    /// Gives a lane back after `rows` of it were walked. False if the batch should end here.
+    fn put_back(&self, taken: Taken, walked: Result<Walked, ClientError>, rows: u64) -> bool {
+        let Taken { partition, span, walker } = taken;
+        let mut state = self.state();
+        let Some(lane) = state.current(&partition, span) else { return true };
+        let position = walker.position();
+        lane.position = Some(position);
+        lane.mid_piece = matches!(walked, Ok(Walked::Full)) && walker.pending_bytes() > 0;
+        lane.walker = Some(walker);
+        let failed = walked.err();
+        if let Some(error) = &failed {
+            lane.fault = Some(error.clone());
+            lane.inflated = None;
+            lane.pieces.clear();
+        }
+        // The claim of what is left; nothing left claims nothing, whatever the batches said.
+        let left = lane.has_data();
+        let records = if left { rows.min(lane.queued_records) } else { lane.queued_records };
+        let bytes = if left { 0 } else { lane.queued_bytes };
+        lane.queued_records -= records;
+        lane.queued_bytes -= bytes;
+        state.uncount(records, bytes);
+        let Some(error) = failed else {
+            state.offer(&partition);
+            return true;
+        };
+        if let ClientError::Decode { .. } = error {
+            // The driver may be gone already; then nothing is fetched any more either.
+            let _ = self.commands.send(Command::Unreadable { partition, span, offset: position });
+        }
+        state.raise.push_back(error);
+        false
+    }
+}
+
+impl State {
+    fn raise_pending(&mut self) -> Result<(), ClientError> {
+        if self.closed {
+            return Err(ClientError::Closed);
+        }
+        if std::mem::take(&mut self.woken) {
+            return Err(ClientError::WokenUp);
+        }
+        self.raise.pop_front().map_or(Ok(()), Err)
+    }
+
+    /// With nothing to hand out: the errors that keep it so.
+    fn raise_lasting(&self) -> Result<(), ClientError> {
+        if let Some(error) = &self.fatal {
+            return Err(error.clone());
+        }
+        let mut faults = self.lanes.values().map(|lane| lane.fault.as_ref());
+        match faults.next().flatten() {
+            Some(first) if faults.all(|fault| fault.is_some()) => Err(first.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_enough(&self, want: &Want) -> bool {
+        self.starved || self.queued_records >= want.max_rows as u64 || self.queued_bytes >= want.max_bytes
+    }
+}

@@ -1,0 +1,122 @@
+//! One partition on its way to the user: what was fetched and not yet handed out, and where handing out stands.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use monedula_columns::{AbortedTransaction, PartitionWalker, WalkOptions};
+use monedula_engine::TopicPartition;
+
+use super::PartitionStatus;
+use crate::budget::Charge;
+use crate::error::ClientError;
+use crate::inflate::Segment;
+
+/// What is to be walked next.
+pub(super) enum Piece {
+    /// Whole record batches, all from one fetch.
+    Data(Data),
+    /// Go on at this offset: the log no longer holds the one before.
+    Position(i64),
+    /// The partition stopped here.
+    Fault(ClientError),
+}
+
+pub(super) struct Data {
+    pub(super) segment: Arc<Segment>,
+    pub(super) aborted: Arc<[AbortedTransaction]>,
+}
+
+pub(super) struct Lane {
+    /// Changes with each assignment and seek: what was fetched for another span is dropped.
+    pub(super) span: u64,
+    /// Out while a batch is being built from it.
+    pub(super) walker: Option<PartitionWalker>,
+    pub(super) pieces: VecDeque<Piece>,
+    /// Records not yet walked, as their batches claim.
+    pub(super) queued_records: u64,
+    pub(super) queued_bytes: usize,
+    /// Budget held by decompressed data inside the walker.
+    pub(super) inflated: Option<Charge>,
+    /// Whether the walker holds data that is not walked yet.
+    pub(super) mid_piece: bool,
+    /// Next offset to hand out; unknown until a lookup is answered.
+    pub(super) position: Option<i64>,
+    /// Exclusive end of a bounded read.
+    pub(super) end: Option<i64>,
+    pub(super) paused: bool,
+    /// Whether the lane stands in the ready queue.
+    pub(super) queued: bool,
+    pub(super) high_watermark: Option<i64>,
+    pub(super) last_stable_offset: Option<i64>,
+    pub(super) log_start_offset: Option<i64>,
+    /// Why the partition stopped, until a seek.
+    pub(super) fault: Option<ClientError>,
+}
+
+impl Lane {
+    pub(super) fn new(span: u64, end: Option<i64>) -> Self {
+        Self {
+            span,
+            walker: None,
+            pieces: VecDeque::new(),
+            queued_records: 0,
+            queued_bytes: 0,
+            inflated: None,
+            mid_piece: false,
+            position: None,
+            end,
+            paused: false,
+            queued: false,
+            high_watermark: None,
+            last_stable_offset: None,
+            log_start_offset: None,
+            fault: None,
+        }
+    }
+
+    /// Whether something can be handed out.
+    pub(super) fn has_data(&self) -> bool {
+        !self.paused && self.fault.is_none() && (self.mid_piece || !self.pieces.is_empty())
+    }
+
+    /// Whether a bounded read of it is over.
+    pub(super) fn is_done(&self) -> bool {
+        matches!((self.position, self.end), (Some(position), Some(end)) if position >= end)
+    }
+
+    /// Drops everything that was fetched; reading starts anew, as `span`.
+    pub(super) fn restart(&mut self, span: u64) {
+        *self = Self { span, paused: self.paused, queued: self.queued, ..Self::new(span, self.end) };
+    }
+
+    /// Drops what was fetched but keeps the position, to make room.
+    pub(super) fn evict(&mut self, partition: &TopicPartition, options: &WalkOptions) {
+        self.pieces.clear();
+        (self.queued_records, self.queued_bytes, self.mid_piece) = (0, 0, false);
+        self.inflated = None;
+        if let Some(position) = self.position {
+            self.walk_from(partition, position, options);
+        }
+    }
+
+    pub(super) fn status(&self) -> PartitionStatus {
+        PartitionStatus {
+            position: self.position,
+            high_watermark: self.high_watermark,
+            last_stable_offset: self.last_stable_offset,
+            log_start_offset: self.log_start_offset,
+            paused: self.paused,
+            queued_records: self.queued_records,
+            queued_bytes: self.queued_bytes,
+            fault: self.fault.clone(),
+        }
+    }
+
+    pub(super) fn walk_from(&mut self, partition: &TopicPartition, offset: i64, options: &WalkOptions) {
+        let mut walker =
+            PartitionWalker::new(partition.topic.clone(), partition.partition, offset, *options);
+        walker.set_end(self.end);
+        self.walker = Some(walker);
+        self.position = Some(offset);
+    }
+}

@@ -1,0 +1,370 @@
+//! From fetched bytes to batches: lanes (one a partition), the queue of those with data, and waiting for it.
+//!
+//! Two locks. `turn` is held while a batch is built, and by everything that changes what may be handed out: a batch never
+//! holds rows of a partition that was sought or given up before it was returned. `state` is held for moments only. Order:
+//! `turn` before `state`.
+
+mod build;
+mod lane;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use monedula_columns::{AbortedTransaction, BufferPool, ColumnSet, Scratch, WalkOptions, segments};
+use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Fetched;
+use monedula_protocol::compression::Compression;
+use monedula_protocol::records::Batches;
+use tokio::sync::mpsc;
+
+use self::lane::{Data, Lane, Piece};
+use crate::budget::Budget;
+use crate::driver::Command;
+use crate::error::ClientError;
+use crate::inflate::{Inflater, SEGMENT_BYTES, Segment};
+use crate::metrics::Metrics;
+
+/// What a batch should be.
+#[derive(Clone, Copy, Debug)]
+pub struct Want {
+    /// Most rows.
+    pub max_rows: usize,
+    /// Most bytes of its columns; one larger record makes a batch of its own.
+    pub max_bytes: usize,
+    /// How long rows that are there wait for more to fill the batch.
+    pub max_wait: Duration,
+    /// When what is there is handed out whatever `max_wait` says.
+    pub deadline: Option<Instant>,
+}
+
+/// Where a partition stands.
+#[derive(Clone, Debug, Default)]
+pub struct PartitionStatus {
+    /// Next offset to be handed out, once known.
+    pub position: Option<i64>,
+    /// Offset after the last replicated record, as of the last fetch.
+    pub high_watermark: Option<i64>,
+    /// Offset after the last record that read_committed may see.
+    pub last_stable_offset: Option<i64>,
+    /// Smallest offset of the log.
+    pub log_start_offset: Option<i64>,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// Records fetched and not yet handed out, as their batches claim.
+    pub queued_records: u64,
+    /// Bytes of them, as fetched.
+    pub queued_bytes: usize,
+    /// Why it stopped.
+    pub fault: Option<ClientError>,
+}
+
+pub(crate) struct Delivery {
+    state: Mutex<State>,
+    arrived: Condvar,
+    turn: Mutex<Turn>,
+    inflater: Inflater,
+    options: WalkOptions,
+    pool: BufferPool,
+    budget: Budget,
+    metrics: Metrics,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+#[derive(Default)]
+struct State {
+    lanes: BTreeMap<TopicPartition, Lane>,
+    ready: VecDeque<TopicPartition>,
+    /// When the oldest of what is ready came.
+    ready_since: Option<Instant>,
+    queued_records: u64,
+    queued_bytes: usize,
+    /// Errors that were not raised yet.
+    raise: VecDeque<ClientError>,
+    /// Raised on every call while it holds.
+    fatal: Option<ClientError>,
+    /// The driver waits for budget: what is there has to be handed out.
+    starved: bool,
+    woken: bool,
+    closed: bool,
+    next_span: u64,
+}
+
+/// What building a batch needs, once for all batches.
+struct Turn {
+    columns: ColumnSet,
+    scratch: Scratch,
+}
+
+impl Delivery {
+    pub(crate) fn new(
+        columns: ColumnSet,
+        options: WalkOptions,
+        decode_threads: usize,
+        pool: BufferPool,
+        budget: Budget,
+        metrics: Metrics,
+        commands: mpsc::UnboundedSender<Command>,
+    ) -> Self {
+        Self {
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            turn: Mutex::new(Turn { columns, scratch: Scratch::default() }),
+            inflater: Inflater::start(decode_threads, &budget, &options, &pool),
+            options,
+            pool,
+            budget,
+            metrics,
+            commands,
+        }
+    }
+
+    /// Adds a partition, or starts it anew, and returns its span.
+    pub(crate) fn add(&self, partition: &TopicPartition, end: Option<i64>) -> u64 {
+        let _turn = self.turn();
+        let mut state = self.state();
+        state.remove(partition);
+        let span = state.new_span();
+        state.lanes.insert(partition.clone(), Lane::new(span, end));
+        span
+    }
+
+    /// Gives a partition up; what was fetched of it is dropped. False if it was not there.
+    pub(crate) fn remove(&self, partition: &TopicPartition) -> bool {
+        let _turn = self.turn();
+        self.state().remove(partition)
+    }
+
+    /// Drops what was fetched of `partition` and gives it a new span; `None` if it is not assigned.
+    pub(crate) fn restart(&self, partition: &TopicPartition) -> Option<u64> {
+        let _turn = self.turn();
+        let mut state = self.state();
+        state.forget_queued(partition);
+        let span = state.new_span();
+        state.lanes.get_mut(partition)?.restart(span);
+        Some(span)
+    }
+
+    /// Stops or resumes handing out `partition`; what was fetched is kept. `None` if it is not assigned.
+    pub(crate) fn set_paused(&self, partition: &TopicPartition, paused: bool) -> Option<()> {
+        let _turn = self.turn();
+        let mut state = self.state();
+        let lane = state.lanes.get_mut(partition)?;
+        if lane.paused != paused {
+            lane.paused = paused;
+            let (records, bytes) = (lane.queued_records, lane.queued_bytes);
+            match paused {
+                true => state.uncount(records, bytes),
+                false => {
+                    state.queued_records += records;
+                    state.queued_bytes += bytes;
+                }
+            }
+            state.offer(partition);
+            drop(state);
+            self.arrived.notify_all();
+        }
+        Some(())
+    }
+
+    /// The driver found where `partition` starts, or where it goes on because the log lost the position.
+    pub(crate) fn positioned(&self, partition: &TopicPartition, span: u64, offset: i64) {
+        let mut state = self.state();
+        let Some(lane) = state.current(partition, span) else { return };
+        if lane.position.is_none() {
+            lane.walk_from(partition, offset, &self.options);
+        } else {
+            lane.pieces.push_back(Piece::Position(offset));
+            state.offer(partition);
+        }
+        drop(state);
+        self.arrived.notify_all();
+    }
+
+    /// Takes what a fetch brought; `frame` holds its records.
+    pub(crate) fn push(&self, fetched: Fetched<'_>, frame: &Bytes) {
+        let data = match fetched.records.is_empty() {
+            true => Bytes::new(),
+            false => frame.slice_ref(fetched.records),
+        };
+        let compressed = !self.inflater.is_idle() && is_compressed(fetched.records);
+        let cut = if compressed { segments(&data, SEGMENT_BYTES) } else { vec![data.clone()] };
+        let cut: Vec<Arc<Segment>> = cut.into_iter().map(|data| Arc::new(Segment::new(data))).collect();
+        let aborted: Arc<[AbortedTransaction]> = fetched
+            .aborted
+            .iter()
+            .map(|entry| AbortedTransaction { producer_id: entry.producer_id, first_offset: entry.first_offset })
+            .collect();
+        let mut state = self.state();
+        let Some(lane) = state.current(&fetched.partition, fetched.span) else { return };
+        lane.high_watermark = Some(fetched.high_watermark);
+        lane.last_stable_offset = Some(fetched.last_stable_offset).filter(|&offset| offset >= 0);
+        lane.log_start_offset = Some(fetched.log_start_offset).filter(|&offset| offset >= 0);
+        if data.is_empty() {
+            return;
+        }
+        let paused = lane.paused;
+        lane.queued_records += fetched.record_count;
+        lane.queued_bytes += data.len();
+        for segment in &cut {
+            let (segment, aborted) = (segment.clone(), aborted.clone());
+            lane.pieces.push_back(Piece::Data(Data { segment, aborted }));
+        }
+        if !paused {
+            state.queued_records += fetched.record_count;
+            state.queued_bytes += data.len();
+        }
+        state.offer(&fetched.partition);
+        drop(state);
+        if compressed {
+            self.inflater.push(cut.iter().map(Arc::downgrade));
+        }
+        self.arrived.notify_all();
+    }
+
+    /// The partition stopped: raised once, then kept in its status; raised on every call once nothing else is left.
+    pub(crate) fn stopped(&self, partition: &TopicPartition, span: u64, error: ClientError) {
+        let mut state = self.state();
+        let Some(lane) = state.current(partition, span) else { return };
+        // What was fetched before the error is handed out first.
+        if lane.mid_piece || !lane.pieces.is_empty() {
+            lane.pieces.push_back(Piece::Fault(error));
+            state.offer(partition);
+        } else {
+            lane.fault = Some(error.clone());
+            state.raise.push_back(error);
+        }
+        drop(state);
+        self.arrived.notify_all();
+    }
+
+    /// An error of the whole client: raised on every call until it is taken back.
+    pub(crate) fn set_fatal(&self, error: Option<ClientError>) {
+        let mut state = self.state();
+        if error.is_none() && state.fatal.is_none() {
+            return;
+        }
+        state.fatal = error;
+        drop(state);
+        self.arrived.notify_all();
+    }
+
+    /// An error of a topic none of whose partitions is known.
+    pub(crate) fn raise(&self, error: ClientError) {
+        self.state().raise.push_back(error);
+        self.arrived.notify_all();
+    }
+
+    /// The driver waits for budget, or does so no more.
+    pub(crate) fn set_starved(&self, starved: bool) {
+        self.state().starved = starved;
+        self.arrived.notify_all();
+    }
+
+    /// Drops what was fetched of paused partitions, so that others can go on; returns where each then stands.
+    pub(crate) fn evict_paused(&self) -> Vec<(TopicPartition, u64, i64)> {
+        let mut state = self.state();
+        if !state.ready.is_empty() {
+            return Vec::new();
+        }
+        let mut evicted = Vec::new();
+        for (partition, lane) in &mut state.lanes {
+            let held = lane.paused && lane.walker.is_some() && (lane.mid_piece || !lane.pieces.is_empty());
+            if let Some(position) = lane.position.filter(|_| held) {
+                lane.evict(partition, &self.options);
+                evicted.push((partition.clone(), lane.span, position));
+            }
+        }
+        evicted
+    }
+
+    /// Ends the wait that is under way, or the next one.
+    pub(crate) fn wake(&self) {
+        self.state().woken = true;
+        self.arrived.notify_all();
+    }
+
+    /// Ends every wait, now and from now on, and drops what was fetched.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        let lanes = std::mem::take(&mut state.lanes);
+        state.ready.clear();
+        drop(state);
+        drop(lanes);
+        self.inflater.close();
+        self.arrived.notify_all();
+    }
+
+    /// Each partition with where it stands.
+    pub(crate) fn status(&self) -> BTreeMap<TopicPartition, PartitionStatus> {
+        let state = self.state();
+        let lanes = state.lanes.iter();
+        lanes.map(|(partition, lane)| (partition.clone(), lane.status())).collect()
+    }
+
+    /// Where one partition stands; `None` if it is not assigned.
+    pub(crate) fn status_of(&self, partition: &TopicPartition) -> Option<PartitionStatus> {
+        self.state().lanes.get(partition).map(Lane::status)
+    }
+
+    /// Whether every bounded partition is read to its end.
+    pub(crate) fn all_done(&self) -> bool {
+        self.state().lanes.values().all(Lane::is_done)
+    }
+
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn new_span(&mut self) -> u64 {
+        self.next_span += 1;
+        self.next_span
+    }
+
+    fn current(&mut self, partition: &TopicPartition, span: u64) -> Option<&mut Lane> {
+        self.lanes.get_mut(partition).filter(|lane| lane.span == span)
+    }
+
+    fn remove(&mut self, partition: &TopicPartition) -> bool {
+        self.forget_queued(partition);
+        self.ready.retain(|ready| ready != partition);
+        self.lanes.remove(partition).is_some()
+    }
+
+    fn uncount(&mut self, records: u64, bytes: usize) {
+        self.queued_records = self.queued_records.saturating_sub(records);
+        self.queued_bytes = self.queued_bytes.saturating_sub(bytes);
+    }
+
+    fn forget_queued(&mut self, partition: &TopicPartition) {
+        let Some(lane) = self.lanes.get(partition) else { return };
+        if !lane.paused {
+            let (records, bytes) = (lane.queued_records, lane.queued_bytes);
+            self.uncount(records, bytes);
+        }
+    }
+
+    /// Puts a lane that has something to hand out into the queue, once.
+    fn offer(&mut self, partition: &TopicPartition) {
+        let Some(lane) = self.lanes.get_mut(partition) else { return };
+        if lane.has_data() && !lane.queued {
+            lane.queued = true;
+            self.ready.push_back(partition.clone());
+            self.ready_since.get_or_insert_with(Instant::now);
+        }
+    }
+}
+
+fn is_compressed(records: &[u8]) -> bool {
+    Batches::new(records).next().is_some_and(|batch| {
+        batch.is_ok_and(|batch| !matches!(batch.header.compression(), Ok(Compression::None)))
+    })
+}

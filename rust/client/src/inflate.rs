@@ -1,0 +1,188 @@
+//! Decompression ahead of the reader, on threads of its own, in parallel across partitions and batches.
+//!
+//! It is an optimisation and nothing waits for it to begin: a segment that no thread has taken yet is decompressed by
+//! the reader itself, batch by batch, while walking.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use monedula_columns::{BufferPool, Inflated, Scratch, WalkOptions, inflate};
+
+use crate::budget::{Budget, Charge};
+
+/// Compressed bytes of a segment: small enough for many threads to share one fetch, large enough to be worth a hand-over.
+pub(crate) const SEGMENT_BYTES: usize = 256 << 10;
+
+/// A run of whole record batches of one partition.
+pub(crate) struct Segment {
+    state: Mutex<State>,
+    finished: Condvar,
+    compressed_bytes: usize,
+}
+
+enum State {
+    Raw(Bytes),
+    Busy,
+    Inflated(Inflated, Charge),
+    Taken,
+}
+
+/// A segment's data, as the reader got it.
+pub(crate) enum Payload {
+    /// As fetched.
+    Raw(Bytes),
+    /// Decompressed and checked; the charge is to be kept as long as the data.
+    Inflated(Inflated, Charge),
+}
+
+impl Segment {
+    pub(crate) fn new(data: Bytes) -> Self {
+        Self { compressed_bytes: data.len(), state: Mutex::new(State::Raw(data)), finished: Condvar::new() }
+    }
+
+    pub(crate) fn compressed_bytes(&self) -> usize {
+        self.compressed_bytes
+    }
+
+    /// Takes the data; waits if a thread is at work on it.
+    pub(crate) fn take(&self) -> Option<Payload> {
+        let mut state = self.lock();
+        loop {
+            match std::mem::replace(&mut *state, State::Taken) {
+                State::Raw(data) => return Some(Payload::Raw(data)),
+                State::Inflated(inflated, charge) => return Some(Payload::Inflated(inflated, charge)),
+                State::Taken => return None,
+                State::Busy => {
+                    *state = State::Busy;
+                    state = self.finished.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The threads and their queue.
+pub(crate) struct Inflater {
+    shared: Arc<Shared>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    budget: Budget,
+    options: WalkOptions,
+    pool: BufferPool,
+}
+
+#[derive(Default)]
+struct Queue {
+    // Weak: a segment that was dropped by a seek is no work any more.
+    segments: VecDeque<Weak<Segment>>,
+    closed: bool,
+    /// Decompressed bytes per compressed byte, smoothed; decides how much budget to ask for.
+    ratio: f64,
+}
+
+impl Inflater {
+    pub(crate) fn start(threads: usize, budget: &Budget, options: &WalkOptions, pool: &BufferPool) -> Self {
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(Queue { ratio: 4.0, ..Queue::default() }),
+            wake: Condvar::new(),
+            budget: budget.clone(),
+            options: options.clone(),
+            pool: pool.clone(),
+        });
+        let threads = (0..threads).filter_map(|index| {
+            let shared = shared.clone();
+            thread::Builder::new().name(format!("monedula-inflate-{index}")).spawn(move || shared.work()).ok()
+        });
+        Self { threads: threads.collect(), shared }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    pub(crate) fn push(&self, segments: impl IntoIterator<Item = Weak<Segment>>) {
+        let mut queue = self.shared.lock();
+        queue.segments.extend(segments);
+        drop(queue);
+        self.shared.wake.notify_all();
+    }
+
+    /// Ends the threads, each after the segment that it is at.
+    pub(crate) fn close(&self) {
+        self.shared.lock().closed = true;
+        self.shared.wake.notify_all();
+    }
+}
+
+impl Drop for Inflater {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut scratch = Scratch::default();
+        while let Some((segment, mut charge)) = self.next() {
+            let data = match std::mem::replace(&mut *segment.lock(), State::Busy) {
+                State::Raw(data) => data,
+                other => {
+                    *segment.lock() = other;
+                    continue;
+                }
+            };
+            let inflated = inflate(&data, &self.options, &self.pool, &mut scratch);
+            charge.set(inflated.bytes());
+            let ratio = inflated.bytes() as f64 / segment.compressed_bytes.max(1) as f64;
+            *segment.lock() = State::Inflated(inflated, charge);
+            segment.finished.notify_all();
+            let mut queue = self.lock();
+            queue.ratio += (ratio - queue.ratio) / 16.0;
+        }
+    }
+
+    /// The next segment with the budget for its decompressed form.
+    fn next(&self) -> Option<(Arc<Segment>, Charge)> {
+        let mut queue = self.lock();
+        loop {
+            if queue.closed {
+                return None;
+            }
+            let Some(segment) = queue.segments.front().map(Weak::upgrade) else {
+                queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let raw = segment.filter(|segment| matches!(*segment.lock(), State::Raw(_)));
+            let Some(segment) = raw else {
+                queue.segments.pop_front();
+                continue;
+            };
+            let estimate = (segment.compressed_bytes as f64 * queue.ratio.max(1.0)) as usize;
+            // Half of the budget stays for fetches: decompressed data must not stop the network.
+            let room = self.budget.used() + estimate <= self.budget.limit() / 2;
+            if let Some(charge) = room.then(|| self.budget.try_take(estimate)).flatten() {
+                queue.segments.pop_front();
+                return Some((segment, charge));
+            }
+            drop(segment);
+            // No room until the reader has walked something; it frees budget without telling us.
+            let waited = self.wake.wait_timeout(queue, Duration::from_millis(2));
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Metadata: one task keeps the cluster view fresh; anyone may ask for a newer one.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use monedula_engine::TopicPartition;
+use monedula_engine::backoff::Jitter;
+use monedula_engine::cluster::Cluster;
+use monedula_protocol::api::Request;
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::frame;
+use monedula_protocol::messages::fetch::NodeEndpoint;
+use monedula_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
+use tokio::sync::{Notify, watch};
+
+use crate::config::ClientConfig;
+use crate::error::{ClientError, RequestError};
+use crate::log::{Level, Log};
+use crate::metrics::Metrics;
+use crate::network::{Network, NodeId, Purpose};
+
+/// A view with its age: how many answers were merged, and whether the last attempt failed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct View {
+    pub(crate) cluster: Arc<Cluster>,
+    /// Answers merged so far.
+    pub(crate) answers: u64,
+    /// Attempts so far, each over every known address.
+    pub(crate) attempts: u64,
+    /// Since when every attempt failed, and the last error.
+    pub(crate) failing: Option<(Instant, String)>,
+    /// An error of the last attempt that no repetition mends.
+    pub(crate) fatal: Option<ClientError>,
+}
+
+pub(crate) struct Metadata {
+    config: Arc<ClientConfig>,
+    network: Arc<Network>,
+    log: Log,
+    metrics: Metrics,
+    topics: Mutex<BTreeMap<Arc<str>, usize>>,
+    view: watch::Sender<View>,
+    wanted: Notify,
+    started: Instant,
+}
+
+impl Metadata {
+    pub(crate) fn new(config: Arc<ClientConfig>, network: Arc<Network>, log: Log, metrics: Metrics) -> Self {
+        Self {
+            config,
+            network,
+            log,
+            metrics,
+            topics: Mutex::default(),
+            view: watch::Sender::new(View::default()),
+            wanted: Notify::new(),
+            started: Instant::now(),
+        }
+    }
+
+    pub(crate) fn watch(&self) -> watch::Receiver<View> {
+        self.view.subscribe()
+    }
+
+    pub(crate) fn cluster(&self) -> Arc<Cluster> {
+        self.view.borrow().cluster.clone()
+    }
+
+    /// Adds topics of interest; metadata is asked for them from now on, until [`Self::release`].
+    pub(crate) fn hold(&self, topics: impl IntoIterator<Item = Arc<str>>) {
+        let mut held = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        for topic in topics {
+            *held.entry(topic).or_default() += 1;
+        }
+    }
+
+    /// Ends the interest of one [`Self::hold`].
+    pub(crate) fn release(&self, topics: impl IntoIterator<Item = Arc<str>>) {
+        let mut held = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        for topic in topics {
+            if let Some(count) = held.get_mut(&topic) {
+                *count -= 1;
+                if *count == 0 {
+                    held.remove(&topic);
+                }
+            }
+        }
+    }
+
+    /// Asks for a newer view, soon.
+    pub(crate) fn want(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// Merges a hint of a fetch answer (KIP-951).
+    pub(crate) fn hint(&self, partition: &TopicPartition, leader: i32, epoch: i32) {
+        self.view.send_if_modified(|view| {
+            let mut cluster = (*view.cluster).clone();
+            let newer = cluster.hint_leader(partition, leader, epoch);
+            if newer {
+                view.cluster = Arc::new(cluster);
+            }
+            newer
+        });
+    }
+
+    /// Takes addresses of brokers from a fetch answer (KIP-951).
+    pub(crate) fn learn_endpoints(&self, endpoints: &[Endpoint]) {
+        self.view.send_modify(|view| {
+            let mut cluster = (*view.cluster).clone();
+            cluster.brokers.extend(endpoints.iter().map(|endpoint| (endpoint.node_id, endpoint.broker.clone())));
+            self.network.set_brokers(&cluster.brokers);
+            view.cluster = Arc::new(cluster);
+        });
+    }
+
+    /// The view after the next answer.
+    ///
+    /// # Errors
+    /// If the cluster was never reached within `bootstrap.timeout.ms`, or not again within `deadline`.
+    pub(crate) async fn refreshed(&self) -> Result<Arc<Cluster>, ClientError> {
+        let mut watch = self.watch();
+        let before = watch.borrow().answers;
+        loop {
+            self.want();
+            let failure = {
+                let view = watch.borrow_and_update();
+                if view.answers > before {
+                    return Ok(view.cluster.clone());
+                }
+                self.unreachable(&view)
+            };
+            if let Some(error) = failure {
+                return Err(error);
+            }
+            if watch.changed().await.is_err() {
+                return Err(ClientError::Closed);
+            }
+        }
+    }
+
+    /// The error of a cluster that was never reached in its time, or that cannot be talked to.
+    pub(crate) fn unreachable(&self, view: &View) -> Option<ClientError> {
+        if view.fatal.is_some() {
+            return view.fatal.clone();
+        }
+        let (since, _) = view.failing.as_ref()?;
+        let after = since.elapsed();
+        (view.answers == 0 && after >= self.config.bootstrap_timeout)
+            .then(|| ClientError::Unreachable { after, reasons: self.network.failures() })
+    }
+
+    /// Keeps the view fresh, for ever.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut jitter = Jitter::new(self.started.elapsed().as_nanos() as u64);
+        let (mut attempt, mut settled_for) = (0u32, 0u32);
+        loop {
+            let pause = match attempt {
+                // Two wishes in quick succession must not become two requests; ever more of them wait ever longer.
+                0 => self.config.retry_backoff.delay(settled_for.min(4), &mut jitter) / 2,
+                failed => self.config.retry_backoff.delay(failed - 1, &mut jitter),
+            };
+            match self.refresh().await {
+                Ok(()) => attempt = 0,
+                Err(error) => {
+                    attempt = attempt.saturating_add(1);
+                    self.fail(&error);
+                }
+            }
+            let asked_at = Instant::now();
+            if attempt == 0 {
+                let _ = tokio::time::timeout(self.config.metadata_max_age, self.wanted.notified()).await;
+            }
+            settled_for = if asked_at.elapsed() < Duration::from_secs(1) { settled_for + 1 } else { 0 };
+            tokio::time::sleep(pause.saturating_sub(asked_at.elapsed())).await;
+        }
+    }
+
+    fn fail(&self, error: &RequestError) {
+        self.metrics.retriable_error("metadata");
+        self.view.send_modify(|view| {
+            view.attempts += 1;
+            let since = view.failing.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+            let since = if view.answers == 0 { self.started } else { since };
+            view.failing = Some((since, error.to_string()));
+            view.fatal = match error {
+                RequestError::Fatal(error) => Some((**error).clone()),
+                _ => None,
+            };
+        });
+    }
+
+    /// One attempt at each known address until one answers.
+    async fn refresh(&self) -> Result<(), RequestError> {
+        let mut last = RequestError::UnknownNode(-1);
+        for node in self.network.candidates() {
+            let timeout = self.config.request_timeout.min(self.config.bootstrap_timeout);
+            match tokio::time::timeout(timeout, self.ask(node)).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error @ RequestError::Fatal(_))) => return Err(error),
+                Ok(Err(error)) => last = error,
+                Err(_) => last = RequestError::TimedOut { broker: format!("{node:?}"), after: timeout },
+            }
+            self.log.record(Level::Debug, "metadata", || format!("no metadata from {node:?}: {last}"));
+            // Every failed address is news: someone may be waiting for the bootstrap's time to be over.
+            self.fail(&last);
+        }
+        Err(last)
+    }
+
+    async fn ask(&self, node: NodeId) -> Result<(), RequestError> {
+        let topics: Vec<Arc<str>> =
+            self.topics.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+        let build = |_| MetadataRequest {
+            topics: Some(
+                topics.iter().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() }).collect(),
+            ),
+            allow_auto_topic_creation: self.config.allow_auto_create_topics,
+            ..Default::default()
+        };
+        let versions = MetadataRequest::VERSIONS;
+        let call = self.network.call(node, Purpose::Control, versions, Duration::ZERO, build);
+        let (answer, version) = call.await?;
+        let response = frame::decode_response::<MetadataRequest<'_>>(answer.as_slice(), version)
+            .map_err(|error| RequestError::Wire { broker: format!("{node:?}"), error })?;
+        let error = ErrorCode::from_code(response.error_code);
+        if error != ErrorCode::None {
+            let reason = format!("metadata failed: {}", error.name());
+            if error == ErrorCode::RebootstrapRequired {
+                self.network.set_brokers(&BTreeMap::new());
+            }
+            return Err(RequestError::Disconnected { broker: format!("{node:?}"), reason });
+        }
+        self.metrics.metadata_updates(1);
+        self.view.send_modify(|view| {
+            let mut cluster = (*view.cluster).clone();
+            cluster.update(&response);
+            self.network.set_brokers(&cluster.brokers);
+            view.cluster = Arc::new(cluster);
+            view.answers += 1;
+            view.attempts += 1;
+            view.failing = None;
+            view.fatal = None;
+        });
+        Ok(())
+    }
+}
+
+/// A broker's address from a fetch answer (KIP-951).
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) node_id: i32,
+    pub(crate) broker: monedula_engine::cluster::Broker,
+}
+
+impl Endpoint {
+    pub(crate) fn new(endpoint: &NodeEndpoint<'_>) -> Option<Self> {
+        Some(Self {
+            node_id: endpoint.node_id,
+            broker: monedula_engine::cluster::Broker {
+                host: endpoint.host.to_owned(),
+                port: u16::try_from(endpoint.port).ok()?,
+                rack: endpoint.rack.map(str::to_owned),
+            },
+        })
+    }
+}

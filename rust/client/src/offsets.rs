@@ -1,0 +1,362 @@
+//! Offset lookups: by time (ListOffsets) and by leader epoch (OffsetForLeaderEpoch), each asked of the leaders.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use monedula_engine::TopicPartition;
+use monedula_engine::backoff::Jitter;
+use monedula_engine::cluster::Cluster;
+use monedula_engine::fetch::Fault;
+use monedula_protocol::api::Request;
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::frame;
+use monedula_protocol::messages::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
+use monedula_protocol::messages::offset_for_leader_epoch::{
+    OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic,
+};
+use tokio::task::JoinSet;
+
+use crate::config::ClientConfig;
+use crate::error::{ClientError, RequestError};
+use crate::metadata::Metadata;
+use crate::metrics::Metrics;
+use crate::network::{Network, NodeId, Purpose};
+
+/// ListOffsets' name for the end of the log (for read_committed, the last stable offset).
+pub(crate) const LATEST: i64 = -1;
+/// ListOffsets' name for the smallest offset of the log.
+pub(crate) const EARLIEST: i64 = -2;
+
+/// How many metadata answers in a row may not know a topic before it counts as missing. Creation and deletion take a
+/// moment to reach every broker.
+pub(crate) const UNKNOWN_TOPIC_ANSWERS: u32 = 5;
+
+/// A record's place, as a lookup found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its offset.
+    pub offset: i64,
+    /// Its timestamp in ms, -1 where the lookup was not by time.
+    pub timestamp: i64,
+    /// Its leader epoch, -1 unknown.
+    pub leader_epoch: i32,
+}
+
+/// The outcome for one partition: `None` where no record is that young.
+pub(crate) type Answer = Result<Option<Found>, ErrorCode>;
+
+#[derive(Clone)]
+pub(crate) struct Offsets {
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) network: Arc<Network>,
+    pub(crate) metadata: Arc<Metadata>,
+    pub(crate) metrics: Metrics,
+}
+
+/// One partition's question to its leader.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub(crate) partition: TopicPartition,
+    /// For `list`: a timestamp in ms, [`LATEST`] or [`EARLIEST`]. For `epoch_ends`: the leader epoch.
+    pub(crate) what: i64,
+}
+
+impl Offsets {
+    /// One attempt of ListOffsets, all leaders at once.
+    pub(crate) async fn list_once(&self, questions: Vec<Question>) -> Vec<(TopicPartition, Answer)> {
+        self.ask(questions, |offsets, node, questions, cluster| async move {
+            offsets.list_from(node, &questions, &cluster).await
+        })
+        .await
+    }
+
+    /// One attempt of OffsetForLeaderEpoch, all leaders at once: where each epoch ends.
+    pub(crate) async fn epoch_ends_once(&self, questions: Vec<Question>) -> Vec<(TopicPartition, Answer)> {
+        self.ask(questions, |offsets, node, questions, cluster| async move {
+            offsets.epochs_from(node, &questions, &cluster).await
+        })
+        .await
+    }
+
+    /// ListOffsets until each partition is answered.
+    ///
+    /// # Errors
+    /// [`ClientError::TimedOut`] past `timeout`, naming the last failure; at once on errors that no retry mends.
+    pub(crate) async fn list(
+        &self,
+        questions: Vec<Question>,
+        timeout: Duration,
+    ) -> Result<BTreeMap<TopicPartition, Option<Found>>, ClientError> {
+        let topics: Vec<Arc<str>> = questions.iter().map(|question| question.partition.topic.clone()).collect();
+        self.metadata.hold(topics.iter().cloned());
+        let last_error = std::sync::Mutex::new(None);
+        let outcome = tokio::time::timeout(timeout, self.list_all(questions, &last_error)).await;
+        self.metadata.release(topics);
+        outcome.unwrap_or_else(|_| {
+            let last_error = last_error.into_inner().unwrap_or_default().or_else(|| {
+                self.metadata.watch().borrow().failing.as_ref().map(|(_, error)| error.clone())
+            });
+            Err(ClientError::TimedOut { what: "the offset lookup".into(), after: timeout, last_error })
+        })
+    }
+
+    /// Every partition of the topics, once the cluster told of them.
+    ///
+    /// # Errors
+    /// If a topic does not exist or may not be read, or nothing is known within `timeout`.
+    pub(crate) async fn partitions_of(
+        &self,
+        topics: Vec<String>,
+        timeout: Duration,
+    ) -> Result<Vec<TopicPartition>, ClientError> {
+        let names: Vec<Arc<str>> = topics.into_iter().map(Arc::from).collect();
+        self.metadata.hold(names.iter().cloned());
+        let firsts: Vec<Question> = names
+            .iter()
+            .map(|name| Question { partition: TopicPartition::new(name.clone(), 0), what: LATEST })
+            .collect();
+        let known = tokio::time::timeout(timeout, self.know(&firsts)).await;
+        self.metadata.release(names.iter().cloned());
+        let last_error = self.metadata.watch().borrow().failing.as_ref().map(|(_, error)| error.clone());
+        let timed_out = ClientError::TimedOut { what: "the lookup of partitions".into(), after: timeout, last_error };
+        known.unwrap_or(Err(timed_out))?;
+        let cluster = self.metadata.cluster();
+        let partitions = names.iter().flat_map(|name| {
+            let topic = cluster.topics.get(name);
+            let indexes = topic.into_iter().flat_map(|topic| topic.partitions.keys().copied()).collect::<Vec<_>>();
+            indexes.into_iter().map(|index| TopicPartition::new(name.clone(), index))
+        });
+        Ok(partitions.collect())
+    }
+
+    async fn list_all(
+        &self,
+        mut open: Vec<Question>,
+        last_error: &std::sync::Mutex<Option<String>>,
+    ) -> Result<BTreeMap<TopicPartition, Option<Found>>, ClientError> {
+        let mut found = BTreeMap::new();
+        let mut jitter = Jitter::new(Instant::now().elapsed().as_nanos() as u64);
+        let mut attempt = 0;
+        self.know(&open).await?;
+        while !open.is_empty() {
+            let answers = self.list_once(open.clone()).await;
+            for (partition, answer) in answers {
+                match answer {
+                    Ok(offset) => {
+                        open.retain(|question| question.partition != partition);
+                        found.insert(partition, offset);
+                    }
+                    Err(code) if code.is_retriable() || code == ErrorCode::FencedLeaderEpoch => {
+                        self.metrics.retriable_error(code.name());
+                        if let Ok(mut last) = last_error.lock() {
+                            *last = Some(format!("{partition}: {}", code.name()));
+                        }
+                    }
+                    Err(ErrorCode::TopicAuthorizationFailed) => {
+                        return Err(ClientError::Partition(Fault::TopicDenied { partition }));
+                    }
+                    Err(code) => return Err(ClientError::Partition(Fault::Refused { partition, code })),
+                }
+            }
+            if !open.is_empty() {
+                tokio::time::sleep(self.config.retry_backoff.delay(attempt, &mut jitter)).await;
+                attempt += 1;
+                self.know(&open).await?;
+                self.metadata.refreshed().await?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Waits until the leaders of all partitions are known.
+    async fn know(&self, questions: &[Question]) -> Result<(), ClientError> {
+        let mut cluster = self.metadata.cluster();
+        loop {
+            let mut known = true;
+            for question in questions {
+                match missing(&question.partition, &cluster)? {
+                    Missing::Nothing => {}
+                    Missing::Leader => known = false,
+                }
+            }
+            if known {
+                return Ok(());
+            }
+            cluster = self.metadata.refreshed().await?;
+        }
+    }
+
+    /// Groups the questions by leader and asks all leaders at the same time.
+    async fn ask<F, T>(&self, questions: Vec<Question>, ask: F) -> Vec<(TopicPartition, Answer)>
+    where
+        F: Fn(Self, i32, Vec<Question>, Arc<Cluster>) -> T,
+        T: Future<Output = Vec<(TopicPartition, Answer)>> + Send + 'static,
+    {
+        let cluster = self.metadata.cluster();
+        let mut answers = Vec::with_capacity(questions.len());
+        let mut by_leader: BTreeMap<i32, Vec<Question>> = BTreeMap::new();
+        for question in questions {
+            match cluster.partition(&question.partition).and_then(|partition| partition.leader) {
+                Some(leader) => by_leader.entry(leader).or_default().push(question),
+                None => answers.push((question.partition, Err(ErrorCode::LeaderNotAvailable))),
+            }
+        }
+        let mut tasks = JoinSet::new();
+        for (leader, questions) in by_leader {
+            tasks.spawn(ask(self.clone(), leader, questions, cluster.clone()));
+        }
+        while let Some(joined) = tasks.join_next().await {
+            answers.extend(joined.unwrap_or_default());
+        }
+        answers
+    }
+
+    async fn list_from(&self, node: i32, questions: &[Question], cluster: &Cluster) -> Vec<(TopicPartition, Answer)> {
+        let build = |version| ListOffsetsRequest {
+            replica_id: -1,
+            isolation_level: if version >= 2 { i8::from(self.config.read_committed) } else { 0 },
+            topics: by_topic(questions, cluster)
+                .into_iter()
+                .map(|(name, partitions)| ListOffsetsTopic {
+                    name,
+                    partitions: partitions
+                        .into_iter()
+                        .map(|(question, current_leader_epoch)| ListOffsetsPartition {
+                            partition_index: question.partition.partition,
+                            current_leader_epoch,
+                            timestamp: question.what,
+                            ..Default::default()
+                        })
+                        .collect(),
+                    ..Default::default()
+                })
+                .collect(),
+            timeout_ms: i32::try_from(self.config.request_timeout.as_millis()).unwrap_or(i32::MAX),
+            ..Default::default()
+        };
+        let versions = ListOffsetsRequest::VERSIONS;
+        let call = self.network.call(NodeId::Broker(node), Purpose::Control, versions, Duration::ZERO, build).await;
+        let (answer, version) = match call {
+            Ok(answered) => answered,
+            Err(error) => return self.all_failed(questions, &error),
+        };
+        let response = match frame::decode_response::<ListOffsetsRequest<'_>>(answer.as_slice(), version) {
+            Ok(response) => response,
+            Err(_) => return fail_all(questions, ErrorCode::UnknownServerError),
+        };
+        let mut answers = Vec::with_capacity(questions.len());
+        for topic in &response.topics {
+            for partition in &topic.partitions {
+                let found = (partition.offset >= 0).then_some(Found {
+                    offset: partition.offset,
+                    timestamp: partition.timestamp,
+                    leader_epoch: partition.leader_epoch,
+                });
+                let answer = ErrorCode::check(partition.error_code).map(|()| found);
+                answers.push((TopicPartition::new(topic.name, partition.partition_index), answer));
+            }
+        }
+        answers
+    }
+
+    async fn epochs_from(&self, node: i32, questions: &[Question], cluster: &Cluster) -> Vec<(TopicPartition, Answer)> {
+        let build = |_| OffsetForLeaderEpochRequest {
+            replica_id: -1,
+            topics: by_topic(questions, cluster)
+                .into_iter()
+                .map(|(topic, partitions)| OffsetForLeaderTopic {
+                    topic,
+                    partitions: partitions
+                        .into_iter()
+                        .map(|(question, current_leader_epoch)| OffsetForLeaderPartition {
+                            partition: question.partition.partition,
+                            current_leader_epoch,
+                            leader_epoch: i32::try_from(question.what).unwrap_or(-1),
+                            ..Default::default()
+                        })
+                        .collect(),
+                    ..Default::default()
+                })
+                .collect(),
+            ..Default::default()
+        };
+        let versions = OffsetForLeaderEpochRequest::VERSIONS;
+        let call = self.network.call(NodeId::Broker(node), Purpose::Control, versions, Duration::ZERO, build).await;
+        let (answer, version) = match call {
+            Ok(answered) => answered,
+            Err(error) => return self.all_failed(questions, &error),
+        };
+        let response = match frame::decode_response::<OffsetForLeaderEpochRequest<'_>>(answer.as_slice(), version) {
+            Ok(response) => response,
+            Err(_) => return fail_all(questions, ErrorCode::UnknownServerError),
+        };
+        let mut answers = Vec::with_capacity(questions.len());
+        for topic in &response.topics {
+            for partition in &topic.partitions {
+                let known = partition.leader_epoch >= 0 && partition.end_offset >= 0;
+                let end = Found { offset: partition.end_offset, timestamp: -1, leader_epoch: partition.leader_epoch };
+                let answer = ErrorCode::check(partition.error_code).map(|()| known.then_some(end));
+                answers.push((TopicPartition::new(topic.topic, partition.partition), answer));
+            }
+        }
+        answers
+    }
+
+    /// A request without an answer: tried again, unless the broker cannot be talked to at all.
+    fn all_failed(&self, questions: &[Question], error: &RequestError) -> Vec<(TopicPartition, Answer)> {
+        let code = match error {
+            RequestError::Fatal(_) => ErrorCode::UnsupportedVersion,
+            _ => ErrorCode::NetworkException,
+        };
+        self.metrics.retriable_error(code.name());
+        fail_all(questions, code)
+    }
+}
+
+/// What metadata still lacks of a partition.
+pub(crate) enum Missing {
+    Nothing,
+    Leader,
+}
+
+/// Whether the partition's leader is known.
+///
+/// # Errors
+/// If the topic or partition does not exist or may not be read.
+pub(crate) fn missing(partition: &TopicPartition, cluster: &Cluster) -> Result<Missing, ClientError> {
+    let Some(topic) = cluster.topics.get(&partition.topic) else { return Ok(Missing::Leader) };
+    let partition = partition.clone();
+    match topic.error {
+        ErrorCode::None => {}
+        ErrorCode::UnknownTopicOrPartition if topic.unknown_answers < UNKNOWN_TOPIC_ANSWERS => {
+            return Ok(Missing::Leader);
+        }
+        ErrorCode::UnknownTopicOrPartition => {
+            return Err(Fault::UnknownTopicOrPartition { partition, what: "topic" }.into());
+        }
+        ErrorCode::TopicAuthorizationFailed => return Err(Fault::TopicDenied { partition }.into()),
+        code if code.is_retriable() => return Ok(Missing::Leader),
+        code => return Err(Fault::Refused { partition, code }.into()),
+    }
+    match topic.partitions.get(&partition.partition) {
+        Some(known) if known.leader.is_some() => Ok(Missing::Nothing),
+        Some(_) => Ok(Missing::Leader),
+        None => Err(Fault::UnknownTopicOrPartition { partition, what: "partition" }.into()),
+    }
+}
+
+fn fail_all(questions: &[Question], code: ErrorCode) -> Vec<(TopicPartition, Answer)> {
+    questions.iter().map(|question| (question.partition.clone(), Err(code))).collect()
+}
+
+/// The questions by topic, each with the leader epoch that is known: an old leader then answers FENCED, not wrongly.
+fn by_topic<'q>(questions: &'q [Question], cluster: &Cluster) -> BTreeMap<&'q str, Vec<(&'q Question, i32)>> {
+    let mut topics: BTreeMap<&str, Vec<(&Question, i32)>> = BTreeMap::new();
+    for question in questions {
+        let epoch = cluster.partition(&question.partition).map_or(-1, |partition| partition.leader_epoch);
+        topics.entry(&question.partition.topic).or_default().push((question, epoch));
+    }
+    topics
+}
