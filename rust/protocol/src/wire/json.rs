@@ -7,6 +7,7 @@ use serde_json::Value as JsonValue;
 
 use crate::base64;
 use crate::types::Uuid;
+use crate::wire::Value as _;
 
 /// JSON that does not describe the message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +36,9 @@ impl JsonError {
 
 /// A message, or a part of one, as JSON.
 pub trait Json<'a>: Sized {
+    /// The default, with one default item in every array, so that the defaults of all parts are in it.
+    fn specimen() -> Self;
+
     /// As Kafka's converter writes it.
     fn to_json(&self, version: i16) -> JsonValue;
 
@@ -59,6 +63,10 @@ macro_rules! integer {
     ($($type:ty),*) => {
         $(
             impl<'a> Json<'a> for $type {
+                fn specimen() -> Self {
+                    Self::DEFAULT
+                }
+
                 fn to_json(&self, _version: i16) -> JsonValue {
                     JsonValue::from(*self)
                 }
@@ -75,6 +83,10 @@ macro_rules! integer {
 integer!(i8, i16, u16, i32, i64);
 
 impl<'a> Json<'a> for f64 {
+    fn specimen() -> Self {
+        Self::DEFAULT
+    }
+
     fn to_json(&self, _version: i16) -> JsonValue {
         JsonValue::from(*self)
     }
@@ -85,6 +97,10 @@ impl<'a> Json<'a> for f64 {
 }
 
 impl<'a> Json<'a> for bool {
+    fn specimen() -> Self {
+        Self::DEFAULT
+    }
+
     fn to_json(&self, _version: i16) -> JsonValue {
         JsonValue::from(*self)
     }
@@ -95,6 +111,10 @@ impl<'a> Json<'a> for bool {
 }
 
 impl<'a> Json<'a> for Uuid {
+    fn specimen() -> Self {
+        Self::DEFAULT
+    }
+
     fn to_json(&self, _version: i16) -> JsonValue {
         JsonValue::from(self.to_string())
     }
@@ -106,6 +126,10 @@ impl<'a> Json<'a> for Uuid {
 }
 
 impl<'a> Json<'a> for &'a str {
+    fn specimen() -> Self {
+        Self::DEFAULT
+    }
+
     fn to_json(&self, _version: i16) -> JsonValue {
         JsonValue::from(*self)
     }
@@ -116,6 +140,10 @@ impl<'a> Json<'a> for &'a str {
 }
 
 impl<'a> Json<'a> for &'a [u8] {
+    fn specimen() -> Self {
+        Self::DEFAULT
+    }
+
     fn to_json(&self, _version: i16) -> JsonValue {
         JsonValue::from(base64::encode(self))
     }
@@ -127,6 +155,10 @@ impl<'a> Json<'a> for &'a [u8] {
 }
 
 impl<'a, T: Json<'a>> Json<'a> for Vec<T> {
+    fn specimen() -> Self {
+        vec![T::specimen()]
+    }
+
     fn to_json(&self, version: i16) -> JsonValue {
         self.iter().map(|item| item.to_json(version)).collect()
     }
@@ -138,6 +170,10 @@ impl<'a, T: Json<'a>> Json<'a> for Vec<T> {
 }
 
 impl<'a, T: Json<'a>> Json<'a> for Option<T> {
+    fn specimen() -> Self {
+        Some(T::specimen())
+    }
+
     fn to_json(&self, version: i16) -> JsonValue {
         self.as_ref().map_or(JsonValue::Null, |value| value.to_json(version))
     }

@@ -109,6 +109,8 @@ macro_rules! message {
 macro_rules! structure {
     (@default $type:ty) => { <$type as $crate::wire::Value<'_>>::DEFAULT };
     (@default $type:ty, $default:expr) => { $default };
+    (@specimen $type:ty) => { <$type as $crate::wire::json::Json<'_>>::specimen() };
+    (@specimen $type:ty, $default:expr) => { $default };
     (@spec $field:ident, $versions:expr, $($attribute:ident $($argument:expr)?),*) => {
         $crate::wire::Spec::new(stringify!($field), $versions) $(.$attribute($($argument)?))*
     };
@@ -252,6 +254,13 @@ macro_rules! structure {
 
         #[cfg(feature = "json")]
         impl<$life> $crate::wire::json::Json<$life> for $name<$life> {
+            fn specimen() -> Self {
+                Self {
+                    $($field: $crate::wire::structure!(@specimen $type $(, $default)?),)*
+                    unknown_tagged_fields: Vec::new(),
+                }
+            }
+
             fn to_json(&self, version: i16) -> serde_json::Value {
                 let mut object = serde_json::Map::new();
                 $({

@@ -185,7 +185,8 @@ impl<'a, T: Value<'a>> Nullable<'a> for Vec<T> {
         }
         // An item may be far larger in memory than on the wire, so no more is reserved than there are
         // bytes in the frame; the rest is allocated as items are really found.
-        let mut items = Vec::with_capacity(count.min(remaining / size_of::<T>().max(1)));
+        let affordable = (remaining / size_of::<T>().max(1)).max(1);
+        let mut items = Vec::with_capacity(count.min(affordable));
         for _ in 0..count {
             items.push(T::read(reader, format.element())?);
         }

@@ -1,0 +1,67 @@
+//! The golden files, for the tests of messages.
+
+use std::path::Path;
+
+use monedula_protocol::wire::json::Json;
+use serde_json::Value;
+
+/// One message as Apache Kafka writes it.
+pub(crate) struct GoldenCase {
+    pub(crate) version: i16,
+    pub(crate) name: String,
+    pub(crate) bytes: &'static [u8],
+    pub(crate) json: Value,
+}
+
+/// The lines of a golden file.
+pub(crate) fn lines(file: &str) -> Vec<Value> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let path = directory.join(file).with_extension("jsonl");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The cases of a message.
+pub(crate) fn cases(message: &str) -> Vec<GoldenCase> {
+    let case = |line: &Value| GoldenCase {
+        version: number(line, "version"),
+        name: line["case"].as_str().unwrap().to_owned(),
+        bytes: bytes(line).unwrap(),
+        json: line["json"].clone(),
+    };
+    lines(message).iter().map(case).collect()
+}
+
+/// A small number in a line.
+pub(crate) fn number(line: &Value, key: &str) -> i16 {
+    i16::from_json(&line[key], 0).unwrap()
+}
+
+/// The bytes in a line; `None` where Kafka refuses to write any.
+pub(crate) fn bytes(line: &Value) -> Option<&'static [u8]> {
+    // Decoded base64 is leaked by `from_json`, and so is the text that it borrows from.
+    let text = Box::leak(Box::new(line["bytes"].clone()));
+    Option::from_json(text, 0).unwrap()
+}
+
+/// Calls `$each!` with a name for a test, the message and its versions, for every message spoken here.
+/// A new API is two more lines here.
+#[macro_export]
+macro_rules! for_each_message {
+    ($each:ident) => {
+        $each! {
+            request_header: header::RequestHeader, 1..=2, 2;
+            response_header: header::ResponseHeader, 0..=1, 1;
+            api_versions_request: api_versions::ApiVersionsRequest, 0..=4, 3;
+            api_versions_response: api_versions::ApiVersionsResponse, 0..=4, 3;
+            fetch_request: fetch::FetchRequest, 4..=18, 12;
+            fetch_response: fetch::FetchResponse, 4..=18, 12;
+            list_offsets_request: list_offsets::ListOffsetsRequest, 1..=11, 6;
+            list_offsets_response: list_offsets::ListOffsetsResponse, 1..=11, 6;
+            metadata_request: metadata::MetadataRequest, 0..=13, 9;
+            metadata_response: metadata::MetadataResponse, 0..=13, 9;
+            offset_for_leader_epoch_request: offset_for_leader_epoch::OffsetForLeaderEpochRequest, 2..=4, 4;
+            offset_for_leader_epoch_response: offset_for_leader_epoch::OffsetForLeaderEpochResponse, 2..=4, 4;
+        }
+    };
+}
