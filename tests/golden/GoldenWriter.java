@@ -115,6 +115,12 @@ public final class GoldenWriter {
                 restoreRecords(json, message);
                 line.set("json", json);
                 lines.add(line.toString());
+                if (filler.name.equals("specimen")) {
+                    ObjectNode explicit = line.deepCopy();
+                    if (addTaggedDefaults(explicit.get("json"), message, name, version)) {
+                        lines.add(explicit.put("case", "explicit defaults").toString());
+                    }
+                }
             }
         }
         Files.write(directory.resolve(name + ".jsonl"), lines);
@@ -248,6 +254,30 @@ public final class GoldenWriter {
                 }
             }
         }
+    }
+
+    /** Adds the tagged structures that the converter leaves out because they hold nothing but defaults. */
+    private static boolean addTaggedDefaults(JsonNode json, Object message, String name, short version) throws Exception {
+        boolean added = false;
+        for (Field field : message.getClass().getDeclaredFields()) {
+            if (Modifier.isStatic(field.getModifiers())) {
+                continue;
+            }
+            field.setAccessible(true);
+            Object value = field.get(message);
+            JsonNode node = json.get(field.getName());
+            if (value instanceof Collection && node != null && !node.isEmpty() && node.get(0).isObject()) {
+                added |= addTaggedDefaults(node.get(0), ((Collection<?>) value).iterator().next(), name, version);
+            } else if (value instanceof Message && node == null && schemaOf(value.getClass(), version) != null) {
+                Class<?> converter = Class.forName(
+                    PACKAGE + name + "DataJsonConverter$" + value.getClass().getSimpleName() + "JsonConverter");
+                Object defaults = converter.getMethod("write", value.getClass(), short.class, boolean.class)
+                    .invoke(null, value, version, true);
+                ((ObjectNode) json).set(field.getName(), (JsonNode) defaults);
+                added = true;
+            }
+        }
+        return added;
     }
 
     private static Schema schemaOf(Class<?> type, short version) throws Exception {
