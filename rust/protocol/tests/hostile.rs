@@ -1,0 +1,236 @@
+//! Bytes that no broker should send: an error at worst, and never memory that they do not pay for.
+//!
+//! The three properties that take bytes are fuzz targets as well: `cargo bolero test -p monedula-protocol
+//! --test hostile arbitrary_bytes`. In a plain `cargo test` they run their corpus in `__fuzz__`, and random bytes.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[allow(dead_code, reason = "the golden tests read the rest")]
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::OnceLock;
+
+use monedula_protocol::api::Message;
+use monedula_protocol::error::WireError;
+use monedula_protocol::frame::{correlation_id, decode_request_header, decode_response};
+use monedula_protocol::messages::{api_versions, fetch, header, list_offsets, metadata, offset_for_leader_epoch};
+use monedula_protocol::wire::{Reader, Writer};
+use support::GoldenCase;
+
+/// Bytes of memory that a byte of a frame may cost, all allocations added up. The dearest structure is
+/// MetadataRequestTopic with two bytes on the wire and 56 in memory, in an array that doubles as it grows.
+const COST_PER_BYTE: usize = 100;
+/// What any frame may cost: one item in each array around the place where it goes wrong.
+const COST_PER_FRAME: usize = 1024;
+
+thread_local! {
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Adds up what the current thread allocates.
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count(new_size);
+        unsafe { System.realloc(pointer, layout, new_size) }
+    }
+}
+
+fn count(bytes: usize) {
+    // A thread that ends may allocate when its locals are gone.
+    let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + bytes));
+}
+
+fn allocated_by<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = ALLOCATED.get();
+    let result = work();
+    (result, ALLOCATED.get() - before)
+}
+
+fn check_budget(allocated: usize, bytes: &[u8], place: &str) {
+    let budget = COST_PER_BYTE * bytes.len() + COST_PER_FRAME;
+    assert!(allocated <= budget, "{place}: {allocated} bytes allocated for a frame of {}", bytes.len());
+}
+
+/// How to decode one message.
+struct Decoder {
+    name: &'static str,
+    first: i16,
+    last: i16,
+    /// Decodes within the budget. What can be read can be written, and then reads the same.
+    decode: fn(&[u8], i16) -> bool,
+}
+
+macro_rules! decoders {
+    ($($test:ident: $module:ident::$message:ident, $versions:expr, $flexible:expr;)*) => {
+        const DECODERS: &[Decoder] = &[
+            $(Decoder {
+                name: stringify!($message),
+                first: *$versions.start(),
+                last: *$versions.end(),
+                decode: |bytes, version| {
+                    let read = |bytes| $module::$message::decode(&mut Reader::new(bytes), version);
+                    let (result, allocated) = allocated_by(|| read(bytes));
+                    check_budget(allocated, bytes, stringify!($message));
+                    let Ok(message) = result else {
+                        return false;
+                    };
+                    let mut writer = Writer::new();
+                    message.encode(&mut writer, version).unwrap();
+                    let written = writer.into_bytes();
+                    let again = $module::$message::decode(&mut Reader::new(&written), version);
+                    assert_eq!(again.as_ref(), Ok(&message));
+                    true
+                },
+            },)*
+        ];
+    };
+}
+
+for_each_message!(decoders);
+
+/// Golden messages with their decoders.
+fn golden() -> &'static [(&'static Decoder, GoldenCase)] {
+    static GOLDEN: OnceLock<Vec<(&Decoder, GoldenCase)>> = OnceLock::new();
+    GOLDEN.get_or_init(|| {
+        let of = |decoder: &'static Decoder| support::cases(decoder.name).into_iter().map(move |case| (decoder, case));
+        DECODERS.iter().flat_map(of).collect()
+    })
+}
+
+/// Two bytes choose message and version, the others are the message. The corpus holds golden messages.
+#[test]
+fn arbitrary_bytes() {
+    bolero::check!().with_iterations(20_000).for_each(|input: &[u8]| {
+        if let [message, version, bytes @ ..] = input {
+            let decoder = &DECODERS[usize::from(*message) % DECODERS.len()];
+            let versions = decoder.last - decoder.first + 1;
+            (decoder.decode)(bytes, decoder.first + i16::from(*version) % versions);
+        }
+    });
+}
+
+/// Two bytes choose a golden message; each four bytes after them overwrite, insert, remove or repeat in it.
+#[test]
+fn mutated_golden_bytes() {
+    bolero::check!().with_iterations(20_000).for_each(|input: &[u8]| {
+        let Some((&[high, low], edits)) = input.split_first_chunk() else {
+            return;
+        };
+        let choice = usize::from(u16::from_be_bytes([high, low])) % golden().len();
+        let (decoder, case) = &golden()[choice];
+        let mut bytes = case.bytes.to_vec();
+        for &[operation, high, low, value] in edits.as_chunks().0 {
+            let at = usize::from(u16::from_be_bytes([high, low])) % (bytes.len() + 1);
+            match operation % 5 {
+                0 if at < bytes.len() => bytes[at] = value,
+                1 if at < bytes.len() => bytes[at] ^= 1 << (value % 8),
+                2 => bytes.insert(at, value),
+                3 => drop(bytes.drain(at..bytes.len().min(at + usize::from(value)))),
+                _ => bytes.extend_from_within(at..),
+            }
+            bytes.truncate(1 << 14);
+        }
+        (decoder.decode)(&bytes, case.version);
+    });
+}
+
+/// Whole frames, of either side.
+#[test]
+fn arbitrary_frames() {
+    bolero::check!().with_iterations(20_000).for_each(|input: &[u8]| {
+        let (_, allocated) = allocated_by(|| {
+            let _ = correlation_id(input);
+            let _ = decode_request_header(input);
+        });
+        check_budget(allocated, input, "decode_request_header");
+        let version = input.first().map_or(0, |byte| i16::from(*byte) % 20);
+        let (_, allocated) = allocated_by(|| {
+            let _ = decode_response::<fetch::FetchRequest<'_>>(input, version);
+        });
+        check_budget(allocated, input, "decode_response");
+    });
+}
+
+/// Lengths, counts and varints at their extremes, at every place of a full message in every version.
+#[test]
+fn extreme_numbers_everywhere() {
+    const EXTREMES: &[&[u8]] = &[
+        &[0x7f, 0xff, 0xff, 0xff],
+        &[0x80, 0x00, 0x00, 0x00],
+        &[0xff, 0xff, 0xff, 0xfe],
+        &[0xff, 0xff, 0xff, 0xff, 0x0f],
+        &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+        &[0x7f, 0xff],
+        &[0x00],
+    ];
+    let full = golden().iter().filter(|(_, case)| ["populated", "tagged"].contains(&case.name.as_str()));
+    for (decoder, case) in full {
+        for at in 0..case.bytes.len() {
+            for extreme in EXTREMES {
+                let mut hostile = case.bytes.to_vec();
+                let end = hostile.len().min(at + extreme.len());
+                hostile[at..end].copy_from_slice(&extreme[..end - at]);
+                (decoder.decode)(&hostile, case.version);
+            }
+        }
+    }
+}
+
+fn decode(name: &str, bytes: &[u8], version: i16) -> bool {
+    let decoder = DECODERS.iter().find(|decoder| decoder.name == name).unwrap();
+    (decoder.decode)(bytes, version)
+}
+
+/// A count that the bytes could back is not believed for memory: an array that breaks at its first item has
+/// reserved no more than the frame's own size.
+#[test]
+fn an_array_that_breaks_at_once_costs_no_more_than_its_frame() {
+    // MetadataRequest 9: 32,767 topics, of which the first has a name that ends in the middle of a character.
+    let mut frame = vec![0x80, 0x80, 0x02, 2, 0xc3];
+    frame.resize(1 << 17, 0);
+    let read = || metadata::MetadataRequest::decode(&mut Reader::new(&frame), 9);
+    let (result, allocated) = allocated_by(read);
+    assert!(matches!(result, Err(WireError::InvalidUtf8 { .. })), "{result:?}");
+    assert!(allocated <= frame.len(), "{allocated} bytes allocated for {}", frame.len());
+}
+
+/// The dearest frames that there are: arrays of the smallest items, as many as fit.
+#[test]
+fn the_smallest_items_stay_within_the_budget() {
+    const ITEMS: usize = 100_000;
+    let varint = |mut value: usize| {
+        let mut bytes = Vec::new();
+        while value >= 0x80 {
+            bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        bytes.push(value as u8);
+        bytes
+    };
+    // MetadataRequest 9: topics without a name's bytes and without tags, and the three flags and tags behind.
+    let mut topics = varint(ITEMS + 1);
+    topics.extend([1, 0].repeat(ITEMS));
+    topics.extend([0; 4]);
+    assert!(decode("MetadataRequest", &topics, 9));
+    // ResponseHeader 1: empty tagged fields.
+    let mut tags = vec![0; 4];
+    tags.extend(varint(ITEMS));
+    (0..ITEMS).for_each(|tag| tags.extend([varint(tag), vec![0]].concat()));
+    assert!(decode("ResponseHeader", &tags, 1));
+}
