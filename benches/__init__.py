@@ -1,0 +1,1 @@
+"""Benches: one workload, every peer measured in the same run."""

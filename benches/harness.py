@@ -1,0 +1,257 @@
+"""Every peer on one workload, each in a process of its own, interleaved over several rounds.
+
+`python benches/harness.py` measures everything; `--records 300000 --peers monedula,confluent_pyarrow,drain --rounds 1`
+is the short form for CI, which asserts counts and columns and never a time. Exit code 1: a peer failed, or read
+something else than what is there.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # so that `python benches/harness.py` works as well as `python -m benches.harness`
+
+from benches import data, table  # noqa: E402
+from tests.kafka import KafkaError  # noqa: E402
+
+RUN_TIMEOUT_SECONDS = 900
+VERIFY_RECORDS_MAX = 1_000_000
+COMPLAINT_CHARACTERS = 2000
+
+
+@dataclass(frozen=True)
+class Peer:
+    """How one peer is run.
+
+    Attributes:
+        module: in benches.peers.
+        settings: of its client, on top of what the module sets.
+        records_max: it is slow: give it no more than this.
+        codecs: what it can read; everything by default.
+        builds: it has something to build first.
+        checks: it can say what it read (`--verify`).
+    """
+
+    module: str
+    settings: dict[str, str] = field(default_factory=dict)
+    records_max: int | None = None
+    codecs: tuple[str, ...] = data.CODECS
+    builds: bool = False
+    checks: bool = False
+
+
+MONEDULA = Peer("monedula_batches", checks=True)
+PEERS = {
+    "monedula": MONEDULA,
+    "drain": Peer("drain", builds=True),
+    "confluent_consume": Peer("confluent_consume"),
+    "confluent_pyarrow": Peer("confluent_pyarrow", checks=True),
+    "kafkarrow": Peer("kafkarrow_poll", codecs=("none", "lz4"), checks=True),
+    "aiokafka": Peer("aiokafka_getmany"),
+    "kafka_python": Peer("kafka_python_poll", records_max=500_000),
+    "java": Peer("java_perf"),
+    "franz_go": Peer("franz_go", builds=True),
+}
+VARIANTS = {
+    "confluent_consume@crc": Peer("confluent_consume", {"check.crcs": "true"}),
+    "confluent_pyarrow@crc": Peer("confluent_pyarrow", {"check.crcs": "true"}, checks=True),
+    "confluent_pyarrow@nogc": Peer("confluent_pyarrow", {"gc": "off"}, checks=True),
+    "java@large": Peer(
+        "java_perf", {"fetch-size": "8388608", "fetch.max.bytes": "67108864", "max.poll.records": "5000"}
+    ),
+    "franz_go@large": Peer("franz_go", {"partition-max-bytes": "8388608", "fetch-max-bytes": "67108864"}, builds=True),
+}
+
+
+def peer(name: str) -> Peer:
+    """A peer, or a variant of one, by name. `monedula@64MB` is monedula with that budget (queued.max.bytes).
+
+    Raises:
+        SystemExit: there is none of that name.
+    """
+    if budget := re.fullmatch(r"monedula@(\d+)MB", name):
+        return Peer(MONEDULA.module, {"queued.max.bytes": str(int(budget[1]) * 1_000_000)}, checks=True)
+    known = {**PEERS, **VARIANTS}
+    if name not in known:
+        raise SystemExit(f"no peer {name!r}; there are {', '.join(known)} and monedula@<n>MB")
+    return known[name]
+
+
+@dataclass
+class Run:
+    """One measured run of one peer."""
+
+    peer: str
+    codec: str
+    round: int
+    records: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    first_seconds: float | None = None
+    first_records: int | None = None
+    process_cpu_seconds: float = 0.0
+    peak_rss_bytes: int = 0
+    version: str = ""
+    error: str | None = None
+    checks: dict[str, list[int]] | None = None
+
+
+def main() -> int:
+    """Fill, warm, measure, verify, print, write."""
+    options = _options()
+    names = options.peers.split(",") + [f"monedula@{budget}" for budget in options.budget.split(",") if budget]
+    codecs = options.codecs.split(",")
+    _prepare(names)
+    verify = options.records <= VERIFY_RECORDS_MAX if options.verify is None else options.verify
+    try:
+        with data.serve(codecs, options.records, batch_size_bytes=options.batch_size, fresh=options.fresh) as served:
+            kafka, datasets = served
+            machine = table.machine()  # now: its load is what disturbs the figures, and the peers are a load themselves
+            runs = _measure(kafka.bootstrap, list(datasets.values()), names, options.rounds)
+            checked = _verify(kafka.bootstrap, list(datasets.values()), names) if verify else []
+    except KafkaError as error:
+        raise SystemExit(str(error)) from error
+    print(table.render(runs, list(datasets.values()), machine, options.rounds))
+    if options.output:
+        results = {
+            "machine": machine,
+            "datasets": [vars(dataset) for dataset in datasets.values()],
+            "runs": [vars(run) for run in runs],
+        }
+        Path(options.output).write_text(json.dumps(results, indent=1) + "\n")
+    wrong = [f"{run.peer} on {run.codec}: {run.error}" for run in (*runs, *checked) if run.error] + _differences(
+        checked
+    )
+    for line in wrong:
+        print(f"WRONG: {line}", file=sys.stderr)
+    if verify and not wrong:
+        print(f"verified: {len(checked)} reads agree with each other in every column")
+    return 1 if wrong else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=data.RECORDS, help="in each topic (default %(default)s)")
+    parser.add_argument("--codecs", default=",".join(data.CODECS), help="default %(default)s")
+    parser.add_argument("--peers", default=",".join(PEERS), help=f"default all; also {', '.join(VARIANTS)}")
+    parser.add_argument("--budget", default="", help="monedula once more with these budgets, for example 64MB,256MB")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batch-size", type=int, default=data.BATCH_SIZE_BYTES, help="the producer's, in bytes")
+    parser.add_argument("--output", help="write every run to this JSON file")
+    parser.add_argument("--fresh", action="store_true", help="fill a temporary Kafka and keep nothing")
+    parser.add_argument(
+        "--verify",
+        action=argparse.BooleanOptionalAction,
+        help=f"compare what was read, in runs of their own (default: up to {VERIFY_RECORDS_MAX:,} records)",
+    )
+    return parser.parse_args()
+
+
+def _prepare(names: Sequence[str]) -> None:
+    for module in sorted({peer(name).module for name in names if peer(name).builds}):
+        subprocess.run([sys.executable, "-m", f"benches.peers.{module}", "--prepare"], cwd=ROOT, check=True)
+
+
+def _measure(bootstrap: str, datasets: Sequence[data.Dataset], names: Sequence[str], rounds: int) -> list[Run]:
+    runs = []
+    for number in range(1, rounds + 1):
+        for dataset in datasets:
+            # Each round starts with another peer, so that none always runs after the same neighbour.
+            shift = (number - 1) % len(names)
+            for name in (*names[shift:], *names[:shift]):
+                if dataset.codec in peer(name).codecs:
+                    runs.append(_run(bootstrap, dataset, name, number, verify=False))
+                    _progress(runs[-1])
+    return runs
+
+
+def _verify(bootstrap: str, datasets: Sequence[data.Dataset], names: Sequence[str]) -> list[Run]:
+    return [
+        _run(bootstrap, dataset, name, 0, verify=True)
+        for dataset in datasets
+        for name in names
+        if peer(name).checks and dataset.codec in peer(name).codecs
+    ]
+
+
+def _run(bootstrap: str, dataset: data.Dataset, name: str, number: int, *, verify: bool) -> Run:
+    chosen = peer(name)
+    wanted = min(dataset.records, chosen.records_max or dataset.records)
+    command = [sys.executable, "-m", f"benches.peers.{chosen.module}", "--bootstrap", bootstrap]
+    command += ["--topic", dataset.topic, "--records", str(wanted), "--partitions", str(dataset.partitions)]
+    for key, value in chosen.settings.items():
+        command += ["--set", f"{key}={value}"]
+    if verify:
+        command.append("--verify")
+    run = Run(name, dataset.codec, number)
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=errors)
+        status, usage = _wait(process)
+        output.seek(0)
+        errors.seek(0)
+        printed, complaint = output.read().strip(), errors.read().strip()
+    run.process_cpu_seconds = usage.ru_utime + usage.ru_stime
+    run.peak_rss_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    if status != 0 or not printed:
+        said = complaint.splitlines()[-1] if complaint else "nothing printed"
+        run.error = f"ended with {os.waitstatus_to_exitcode(status)}: {said}"
+        print(complaint[-COMPLAINT_CHARACTERS:], file=sys.stderr)
+        return run
+    for key, value in json.loads(printed.splitlines()[-1]).items():
+        setattr(run, key, value)
+    # A peer that is to read the whole topic must end with exactly its records; one that stops early may overshoot.
+    if run.records < wanted or (wanted == dataset.records and run.records != wanted):
+        run.error = f"read {run.records:,} records in place of {wanted:,}"
+    return run
+
+
+def _wait(process: "subprocess.Popen[bytes]") -> tuple[int, Any]:
+    """Wait with a deadline, and get the resource usage of that one process, which `Popen.wait` throws away."""
+    deadline = time.monotonic() + RUN_TIMEOUT_SECONDS
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid == process.pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return status, usage
+        if time.monotonic() > deadline:
+            process.kill()
+            deadline = float("inf")
+        time.sleep(0.02)
+
+
+def _differences(checked: Sequence[Run]) -> list[str]:
+    """Every codec's topic holds the same records, so all verified reads must agree, across codecs as well."""
+    reads = [run for run in checked if run.checks is not None]
+    if not reads:
+        return []
+    expected = _columns(reads[0])
+    return [
+        f"{run.peer} on {run.codec} read other columns than {reads[0].peer} on {reads[0].codec}"
+        for run in reads[1:]
+        if _columns(run) != expected
+    ]
+
+
+def _columns(run: Run) -> list[list[int]]:
+    return sorted((run.checks or {}).values())
+
+
+def _progress(run: Run) -> None:
+    outcome = (
+        run.error or f"{run.records / run.seconds:,.0f}/s, {run.cpu_seconds / run.records * 1e9:,.0f} ns CPU/record"
+    )
+    print(f"round {run.round} {run.codec:5} {run.peer:22} {outcome}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""The result table: medians, spread, and monedula's ratio to every peer."""
+
+import datetime
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benches.data import Dataset
+    from benches.harness import Run
+
+OURS = "monedula"
+COLUMNS = (
+    "peer",
+    "version",
+    "records/s",
+    "spread",
+    "CPU ns/record",
+    "peak RSS MB",
+    "rate: monedula / peer",
+    "CPU: peer / monedula",
+)
+
+
+def machine() -> dict[str, str]:
+    """What the figures were measured on."""
+    return {
+        "date": datetime.date.today().isoformat(),
+        "cpu": f"{os.cpu_count()} x {_cpu_model()}",
+        "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB",
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "load before": " ".join(f"{load:.1f}" for load in os.getloadavg()),
+    }
+
+
+def render(runs: "Sequence[Run]", datasets: "Sequence[Dataset]", on: dict[str, str], rounds: int) -> str:
+    """The tables in Markdown, one for each codec."""
+    lines = ["", ", ".join(f"{key} {value}" for key, value in on.items())]
+    for dataset in datasets:
+        of_codec = [run for run in runs if run.codec == dataset.codec]
+        lines += [
+            "",
+            f"### {dataset.codec}: {dataset.records:,} records, {dataset.stored_bytes / 1e6:,.0f} MB "
+            f"in {dataset.batches:,} batches, {dataset.partitions} partitions; median of {rounds}",
+            "",
+            f"| {' | '.join(COLUMNS)} |",
+            "|---|---|" + "---:|" * (len(COLUMNS) - 2),
+        ]
+        ours = [run for run in of_codec if run.peer == OURS and not run.error]
+        for name in dict.fromkeys(run.peer for run in of_codec):
+            lines.append(_row(name, [run for run in of_codec if run.peer == name], ours))
+    return "\n".join(lines)
+
+
+def _row(name: str, runs: "Sequence[Run]", ours: "Sequence[Run]") -> str:
+    good = [run for run in runs if not run.error]
+    if not good:
+        return f"| {name} | | failed: {runs[0].error} | | | | | |"
+    rates = [run.records / run.seconds for run in good]
+    cpu_ns = _cpu_ns(good)
+    rss_mb = max(run.peak_rss_bytes for run in good) / 1e6
+    ratio = cpu_ratio = ""
+    if ours and name != OURS:
+        ratio = f"{_rate(ours) / _rate(good):.2f}"
+        cpu_ratio = f"{cpu_ns / _cpu_ns(ours):.2f}"
+    spread = f"{min(rates) / 1e6:.2f}-{max(rates) / 1e6:.2f} M"
+    return (
+        f"| {name} | {good[0].version} | {_rate(good) / 1e6:.2f} M | {spread} | {cpu_ns:,.0f} | {rss_mb:,.0f} "
+        f"| {ratio} | {cpu_ratio} |"
+    )
+
+
+def _rate(runs: "Sequence[Run]") -> float:
+    return statistics.median(run.records / run.seconds for run in runs)
+
+
+def _cpu_ns(runs: "Sequence[Run]") -> float:
+    return statistics.median(run.cpu_seconds / run.records for run in runs) * 1e9
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except FileNotFoundError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
