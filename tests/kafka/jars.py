@@ -75,6 +75,7 @@ def _fetch(libs: Path) -> None:
         if ran.returncode != 0 or not any(partial.glob("kafka_*.jar")):
             said = (ran.stdout + ran.stderr).strip()[-2000:]
             raise KafkaUnavailable(f"Maven could not fetch Kafka's jars ({' '.join(command)}):\n{said}")
+        partial.chmod(0o755)  # mkdtemp keeps others out; the cache may be shared
         partial.rename(libs)
     except subprocess.TimeoutExpired as error:
         raise KafkaUnavailable(f"Maven did not fetch Kafka's jars within {FETCH_TIMEOUT_SECONDS} s") from error
