@@ -92,7 +92,7 @@ impl Consumer {
             options,
             config.decode_threads,
             pool.clone(),
-            budget.clone(),
+            &budget,
             metrics.clone(),
             commands.clone(),
         ));
@@ -226,6 +226,12 @@ impl Consumer {
         self.delivery.next(want, until)
     }
 
+    /// Waits until [`Self::next_batch`] would return something other than `None` at once, or until `until`. Takes nothing:
+    /// a caller that is cancelled meanwhile loses nothing.
+    pub fn ready(&self, want: &Want, until: Instant) -> bool {
+        self.delivery.ready(want, until)
+    }
+
     /// A batch without rows, of the same schema as every other.
     pub fn empty_batch(&self) -> ColumnBatch {
         self.delivery.empty()
@@ -243,12 +249,12 @@ impl Consumer {
 
     /// The smallest offset of each partition.
     pub fn beginning_offsets(&self, partitions: Partitions, timeout: Duration) -> impl Lookup + use<> {
-        self.look_up(partitions.into_iter().map(|partition| (partition, EARLIEST)), timeout)
+        self.look_up(partitions.into_iter().map(|partition| (partition, EARLIEST)).collect(), timeout)
     }
 
     /// The end of each partition; under read_committed, its last stable offset.
     pub fn end_offsets(&self, partitions: Partitions, timeout: Duration) -> impl Lookup + use<> {
-        self.look_up(partitions.into_iter().map(|partition| (partition, LATEST)), timeout)
+        self.look_up(partitions.into_iter().map(|partition| (partition, LATEST)).collect(), timeout)
     }
 
     /// The first record of each partition whose timestamp is at least the given one, in ms.
@@ -256,7 +262,7 @@ impl Consumer {
         self.look_up(times, timeout)
     }
 
-    fn look_up(&self, what: impl IntoIterator<Item = (TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
+    fn look_up(&self, what: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
         let offsets = self.offsets.clone();
         let questions = what.into_iter().map(|(partition, what)| Question { partition, what });
         let questions: Vec<Question> = questions.collect();

@@ -13,13 +13,13 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic, ForgottenTopic};
 use monedula_protocol::types::Uuid;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::budget::{Budget, Charge};
 use crate::config::ClientConfig;
 use crate::connection::Frame;
 use crate::delivery::Delivery;
-use crate::error::{ClientError, RequestError};
+use crate::error::RequestError;
 use crate::log::{Level, Log};
 use crate::metadata::{Endpoint, Metadata, View};
 use crate::metrics::Metrics;

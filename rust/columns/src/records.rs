@@ -51,6 +51,8 @@ impl Cursor {
 pub(crate) enum Stop {
     /// After its last record.
     Done,
+    /// Before a record at or past the end of a bounded walk.
+    End,
     /// The builder takes no more.
     Full,
     /// At a record that cannot be read.
@@ -74,6 +76,8 @@ pub(crate) struct Source<'a> {
     pub(crate) topic: &'a Arc<str>,
     pub(crate) partition: i32,
     pub(crate) header: &'a BatchHeader,
+    /// Records from here on are not wanted.
+    pub(crate) end_offset: i64,
 }
 
 /// Passes over the records below `from_offset`: a fetch starts with the batch that holds its offset.
@@ -121,6 +125,7 @@ pub(crate) fn append(
     let columns = builder.columns;
     let fixed_bytes = builder.fixed_row_bytes(source.topic);
     let mut appender = Appender::new(builder, source.header, fixed_bytes, columns);
+    appender.end_delta = source.end_offset.saturating_sub(source.header.base_offset);
     let stop = appender.run(payload, cursor);
     let (bytes, first_offset) = (appender.bytes, appender.first_offset);
     appender.finish();
@@ -155,6 +160,7 @@ struct Appender<'b> {
     fixed_bytes: usize,
     bytes: usize,
     first_offset: i64,
+    end_delta: i64,
 }
 
 impl<'b> Appender<'b> {
@@ -190,6 +196,7 @@ impl<'b> Appender<'b> {
             fixed_bytes,
             bytes: 0,
             first_offset: 0,
+            end_delta: i64::MAX,
         }
     }
 
@@ -213,6 +220,9 @@ impl<'b> Appender<'b> {
             if let Err(fault) = check_delta(self.header, cursor.previous_delta, record.offset_delta)
             {
                 return Stop::Fault(fault);
+            }
+            if i64::from(record.offset_delta) >= self.end_delta {
+                return Stop::End;
             }
             let mut cost = self.fixed_bytes;
             if self.keys.is_some() {

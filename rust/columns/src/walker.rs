@@ -79,6 +79,7 @@ pub struct PartitionWalker {
     partition: i32,
     options: WalkOptions,
     position: i64,
+    end_offset: i64,
     leader_epoch: i32,
     chunks: VecDeque<Chunk>,
     open: Option<OpenBatch>,
@@ -151,6 +152,7 @@ impl PartitionWalker {
             partition,
             options,
             position: start_offset,
+            end_offset: i64::MAX,
             leader_epoch: -1,
             chunks: VecDeque::new(),
             open: None,
@@ -186,6 +188,12 @@ impl PartitionWalker {
         self.chunks.push_back(Chunk { source, aborted });
         self.markers
             .retain_named(self.chunks.iter().map(|chunk| &chunk.aborted));
+    }
+
+    /// Hands out no record at or past `end_offset`; once all before it are passed, the position is at least there, even
+    /// where compaction left a gap.
+    pub fn set_end(&mut self, end_offset: Option<i64>) {
+        self.end_offset = end_offset.unwrap_or(i64::MAX);
     }
 
     /// The next offset to be handed out: beyond control batches, aborted records, compacted gaps and
@@ -260,6 +268,7 @@ impl PartitionWalker {
                 topic: &self.topic,
                 partition: self.partition,
                 header: &open.header,
+                end_offset: self.end_offset,
             };
             let stop = append(source, open.payload.bytes(), &mut open.cursor, into);
             self.position = self.position.max(open.cursor.next_offset(&open.header));
@@ -267,6 +276,12 @@ impl PartitionWalker {
                 Stop::Done => {
                     self.close(scratch);
                     continue;
+                }
+                Stop::End => {
+                    self.close(scratch);
+                    self.position = self.end_offset;
+                    self.discard_pending();
+                    return Ok(Walked::Drained);
                 }
                 Stop::Full => return Ok(Walked::Full),
                 Stop::Fault(fault) => open.cursor.error(&open.header, fault).into(),
@@ -299,6 +314,11 @@ impl PartitionWalker {
             if header.last_offset() < self.position {
                 chunk.source.pass(&header);
                 continue;
+            }
+            if header.base_offset >= self.end_offset {
+                self.position = self.end_offset.max(self.position);
+                self.discard_pending();
+                return Ok(false);
             }
             let opened = open_batch(
                 batch,

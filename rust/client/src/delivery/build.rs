@@ -1,6 +1,7 @@
 //! Waiting for enough to hand out, and building a batch of it.
 
-use std::time::Instant;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
 use monedula_columns::{BatchBuilder, ColumnBatch, PartitionWalker, Walked};
 use monedula_engine::TopicPartition;
@@ -37,9 +38,23 @@ impl Delivery {
             if batch.record_batch.num_rows() > 0 {
                 self.metrics.batches_delivered(1);
                 self.metrics.records_delivered(batch.record_batch.num_rows() as u64);
-                self.metrics.bytes_delivered(batch.bytes as u64);
+                self.metrics.bytes_delivered(batch.memory_bytes as u64);
                 return Ok(Some(batch));
             }
+        }
+    }
+
+    /// Whether [`Self::next`] would have something to say at once; waits for it until `until`. Takes nothing.
+    pub(crate) fn ready(&self, want: &Want, until: Instant) -> bool {
+        let mut state = self.state();
+        loop {
+            let now = Instant::now();
+            let Some(wake_at) = state.wake_at(want, now) else { return true };
+            if now >= until {
+                return false;
+            }
+            let waited = self.arrived.wait_timeout(state, wake_at.min(until) - now);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -49,27 +64,15 @@ impl Delivery {
     }
 
     fn wait(&self, want: &Want, until: Instant) -> Result<Waited, ClientError> {
-        let mut state = self.state();
-        loop {
-            state.raise_pending()?;
-            let now = Instant::now();
-            let mut wake_at = until;
-            if state.ready.is_empty() {
-                state.raise_lasting()?;
-            } else {
-                let due = state.ready_since.unwrap_or(now) + want.max_wait;
-                let due = want.deadline.map_or(due, |deadline| due.min(deadline));
-                if state.is_enough(want) || now >= due {
-                    return Ok(Waited::Enough);
-                }
-                wake_at = due.min(until);
-            }
-            if now >= until {
-                return Ok(Waited::Nothing);
-            }
-            let waited = self.arrived.wait_timeout(state, wake_at - now);
-            state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        if !self.ready(want, until) {
+            return Ok(Waited::Nothing);
         }
+        let mut state = self.state();
+        state.raise_pending()?;
+        if state.ready.is_empty() {
+            state.raise_lasting()?;
+        }
+        Ok(Waited::Enough)
     }
 
     fn build(&self, want: &Want) -> ColumnBatch {
@@ -201,6 +204,8 @@ impl Delivery {
 }
 
 impl State {
+    const FOREVER: Duration = Duration::from_secs(3600);
+
     fn raise_pending(&mut self) -> Result<(), ClientError> {
         if self.closed {
             return Err(ClientError::Closed);
@@ -221,6 +226,19 @@ impl State {
             Some(first) if faults.all(|fault| fault.is_some()) => Err(first.clone()),
             _ => Ok(()),
         }
+    }
+
+    /// When to look again; `None` if there is something to hand out or to raise now.
+    fn wake_at(&self, want: &Want, now: Instant) -> Option<Instant> {
+        if self.closed || self.woken || !self.raise.is_empty() {
+            return None;
+        }
+        if self.ready.is_empty() {
+            return self.raise_lasting().is_ok().then(|| now + Self::FOREVER);
+        }
+        let due = self.ready_since.unwrap_or(now) + want.max_wait;
+        let due = want.deadline.map_or(due, |deadline| due.min(deadline));
+        (!self.is_enough(want) && now < due).then_some(due)
     }
 
     fn is_enough(&self, want: &Want) -> bool {

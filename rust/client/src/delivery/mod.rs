@@ -67,7 +67,6 @@ pub(crate) struct Delivery {
     inflater: Inflater,
     options: WalkOptions,
     pool: BufferPool,
-    budget: Budget,
     metrics: Metrics,
     commands: mpsc::UnboundedSender<Command>,
 }
@@ -103,7 +102,7 @@ impl Delivery {
         options: WalkOptions,
         decode_threads: usize,
         pool: BufferPool,
-        budget: Budget,
+        budget: &Budget,
         metrics: Metrics,
         commands: mpsc::UnboundedSender<Command>,
     ) -> Self {
@@ -111,10 +110,9 @@ impl Delivery {
             state: Mutex::default(),
             arrived: Condvar::new(),
             turn: Mutex::new(Turn { columns, scratch: Scratch::default() }),
-            inflater: Inflater::start(decode_threads, &budget, &options, &pool),
+            inflater: Inflater::start(decode_threads, budget, &options, &pool),
             options,
             pool,
-            budget,
             metrics,
             commands,
         }
@@ -365,6 +363,6 @@ impl State {
 
 fn is_compressed(records: &[u8]) -> bool {
     Batches::new(records).next().is_some_and(|batch| {
-        batch.is_ok_and(|batch| !matches!(batch.header.compression(), Ok(Compression::None)))
+        batch.is_ok_and(|batch| batch.header.compression() != Compression::None)
     })
 }

@@ -209,7 +209,7 @@ impl FetchMachine {
                 self.stop(id, Fault::Corrupt { partition, offset, reason });
             }
             error if error.is_retriable() || retry_despite(error) => {
-                let leader = data.current_leader;
+                let leader = &data.current_leader;
                 if leader.leader_id >= 0 && leader.leader_epoch > slot.leader_epoch {
                     let (leader, leader_epoch) = (leader.leader_id, leader.leader_epoch);
                     self.emit(Output::LeaderHint { partition, leader, leader_epoch });
