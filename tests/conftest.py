@@ -5,7 +5,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import pytest
 
@@ -55,15 +55,19 @@ def topic(request: pytest.FixtureRequest) -> TopicFactory:
 _TOPIC_NUMBERS = count(1)
 
 
+def give_up(error: KafkaUnavailable) -> NoReturn:
+    """Skip loudly; fail where the tests are the gate, because there a skipped layer is a failed one."""
+    if os.environ.get("CI", "").lower() in ("1", "true"):
+        pytest.fail(f"no real Kafka: {error}")
+    warnings.warn(f"TESTS AGAINST A REAL KAFKA ARE SKIPPED: {error}", stacklevel=1)
+    pytest.skip(f"no real Kafka: {error}")
+
+
 def _cluster(nodes: int) -> Iterator[KafkaCluster]:
     try:
         cluster = KafkaCluster(nodes).__enter__()
     except KafkaUnavailable as error:
-        # Where the tests are the gate, a skipped layer is a failed one.
-        if os.environ.get("CI", "").lower() in ("1", "true"):
-            pytest.fail(f"no real Kafka: {error}")
-        warnings.warn(f"TESTS AGAINST A REAL KAFKA ARE SKIPPED: {error}", stacklevel=1)
-        pytest.skip(f"no real Kafka: {error}")
+        give_up(error)
     try:
         yield cluster
     finally:

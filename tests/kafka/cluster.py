@@ -98,7 +98,7 @@ class KafkaCluster:
         self.heap = heap or ("1g" if nodes == 1 else "512m")
         self.fast_start = fast_start
         self.start_timeout_seconds = start_timeout_seconds
-        self.directory = directory or Path(tempfile.mkdtemp(prefix="monedula-kafka-"))
+        self.directory = directory or Path(tempfile.gettempdir()) / f"monedula-kafka-{uuid.uuid4().hex[:12]}"
         self._temporary = directory is None
         ports = _free_ports(2 * nodes)
         self.nodes = {
@@ -110,6 +110,7 @@ class KafkaCluster:
 
     def __enter__(self) -> Self:
         jars.java(), jars.class_path()  # what is missing is said before anything is started
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=not self._temporary)
         self._reaper = Reaper()
         if self._temporary:
             self._reaper.remove(str(self.directory))

@@ -1,7 +1,9 @@
 """The fixture itself, with confluent-kafka as the reader: what other tests stand on must be true."""
 
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -10,11 +12,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from tests.conftest import TopicFactory
-from tests.kafka import HelperError, KafkaCluster, NodeFailed
+from tests.conftest import TopicFactory, give_up
+from tests.kafka import HelperError, KafkaCluster, KafkaUnavailable, NodeFailed, jars, wire
 from tests.kafka.tools import CODECS, Codec, Record
 
 READ_TIMEOUT_SECONDS = 30.0
+ROOT = Path(__file__).parents[2]
 
 
 def read(bootstrap: str, topic: str, partition: int, upto: int, **config: object) -> list[Message]:
@@ -150,6 +153,88 @@ def test_leader_moves_and_survives_a_kill(kafka3: KafkaCluster, topic: TopicFact
     assert values == [b"led by 1", b"led by 2", b"2 is gone"]
 
 
+def test_a_reader_in_a_rack_is_sent_to_its_replica(kafka3: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic(cluster=kafka3, assignment={0: [1, 2, 3]})
+    kafka3.helper.produce(name, [{"value": "x"}], config={"acks": "all"})
+    fetched_from: list[int] = []
+
+    def note(statistics: str) -> None:
+        partition = json.loads(statistics)["topics"].get(name, {}).get("partitions", {}).get("0", {})
+        fetched_from.append(partition.get("broker", -1))
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka3.bootstrap,
+            "group.id": "unused",
+            "client.rack": kafka3.nodes[3].rack,
+            "statistics.interval.ms": 100,
+            "stats_cb": note,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(name, 0, 0)])
+        deadline = time.monotonic() + READ_TIMEOUT_SECONDS
+        while 3 not in fetched_from:
+            assert time.monotonic() < deadline, f"fetched from {set(fetched_from)}"
+            consumer.poll(0.2)
+    finally:
+        consumer.close()
+
+
+def test_a_frozen_node_answers_nothing(kafka: KafkaCluster) -> None:
+    node = kafka.nodes[1]
+    kafka.pause(1)
+    try:
+        with pytest.raises(TimeoutError):
+            wire.metadata("127.0.0.1", node.port, timeout_seconds=0.5)
+    finally:
+        kafka.resume(1)
+    kafka.wait_ready()
+
+
+def test_the_command_runs_until_interrupted(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.kafka", "--topic", "demo:3"]
+    with (tmp_path / "errors").open("w") as errors:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
+    assert process.stdout is not None
+    with process.stdout:
+        host, port = process.stdout.readline().strip().split(":")
+    assert set(wire.metadata(host, int(port)).topics["demo"]) == {0, 1, 2}
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 0, (tmp_path / "errors").read_text()
+    with pytest.raises(OSError, match="refused"):
+        wire.metadata(host, int(port))
+
+
+@pytest.mark.parametrize(("missing", "said"), [("java", "no `java`"), ("mvn", "no `mvn`")])
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: str, said: str) -> None:
+    (tmp_path / "bin").mkdir()
+    for tool in {"java", "mvn"} - {missing}:
+        found = shutil.which(tool)
+        assert found is not None
+        (tmp_path / "bin" / tool).symlink_to(found)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv(jars.CACHE_VARIABLE, str(tmp_path / "cache"))
+    jars.java.cache_clear()
+    jars.class_path.cache_clear()
+    try:
+        with pytest.raises(KafkaUnavailable, match=said):
+            KafkaCluster().__enter__()
+    finally:
+        jars.java.cache_clear()
+        jars.class_path.cache_clear()
+
+
+def test_without_kafka_ci_fails_and_others_skip_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="no JDK"):
+        give_up(KafkaUnavailable("no JDK"))
+    monkeypatch.delenv("CI")
+    with pytest.warns(UserWarning, match="SKIPPED"), pytest.raises(pytest.skip.Exception, match="no JDK"):
+        give_up(KafkaUnavailable("no JDK"))
+
+
 def test_a_bad_setting_fails_with_the_log() -> None:
     with (
         pytest.warns(UserWarning, match="logs are kept") as warned,
@@ -170,8 +255,7 @@ def test_nothing_outlives_a_killed_session() -> None:
         "print(kafka.nodes[1].pid, kafka.directory, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    root = Path(__file__).parents[2]
-    ran = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
     pid, directory = ran.stdout.split()
     deadline = time.monotonic() + 20
     while Path(directory).exists() or _alive(int(pid)):

@@ -209,8 +209,11 @@ class KafkaHelper:
         with self._lock:
             if self._process.stdin is None or self._process.poll() is not None:
                 raise KafkaError(f"{command}: the helper JVM ended with {self._process.returncode}")
-            self._process.stdin.write(line.encode())
-            self._process.stdin.flush()
+            try:
+                self._process.stdin.write(line.encode())
+                self._process.stdin.flush()
+            except OSError as error:
+                raise KafkaError(f"{command}: the helper JVM is gone: {error}") from error
             return self._answer(command, ANSWER_TIMEOUT_SECONDS)
 
     def _answer(self, command: str, timeout_seconds: float) -> Any:
