@@ -9,7 +9,8 @@ from benches import measure
 
 def read(job: measure.Job) -> None:
     """Count rows of Arrow batches up to the wanted number."""
-    config: dict[str, Any] = {"bootstrap.servers": job.bootstrap, **job.settings}
+    settings = {name: int(value) if value.isdigit() else value for name, value in job.settings.items()}
+    config: dict[str, Any] = {"bootstrap.servers": job.bootstrap, **settings}
     checks = measure.Checks() if job.verify else None
     with monedula.Consumer(config) as consumer:
         phase = measure.Phase()
