@@ -21,3 +21,7 @@ pub mod messages;
 pub mod records;
 pub mod types;
 pub mod wire;
+
+// `cargo bolero` instruments every test of the crate, and only bolero brings what the instruments call.
+#[cfg(test)]
+use bolero as _;

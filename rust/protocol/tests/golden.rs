@@ -14,6 +14,9 @@ use monedula_protocol::wire::json::Json;
 use monedula_protocol::wire::{Reader, Writer};
 use support::GoldenCase;
 
+// `cargo bolero` instruments every test of the crate, and only bolero brings what the instruments call.
+use bolero as _;
+
 fn encode<'a, M: Message<'a>>(message: &M, version: i16) -> Vec<u8> {
     let mut writer = Writer::new();
     message.encode(&mut writer, version).unwrap_or_else(|error| panic!("version {version}: {error}"));

@@ -1,7 +1,12 @@
 //! Bytes that no broker should send: an error at worst, and never memory that they do not pay for.
 //!
-//! The three properties that take bytes are fuzz targets as well: `cargo bolero test -p monedula-protocol
-//! --test hostile arbitrary_bytes`. In a plain `cargo test` they run their corpus in `__fuzz__`, and random bytes.
+//! The three properties that take bytes are fuzz targets as well:
+//!
+//! ```sh
+//! cargo bolero test -p monedula-protocol --rustc-bootstrap --profile release --sanitizer NONE arbitrary_bytes
+//! ```
+//!
+//! In a plain `cargo test` they run their corpus in `__fuzz__`, and random bytes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[allow(dead_code, reason = "the golden tests read the rest")]
