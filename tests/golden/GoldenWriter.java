@@ -1,4 +1,5 @@
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.BinaryNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -256,28 +257,53 @@ public final class GoldenWriter {
         }
     }
 
-    /** Adds the tagged structures that the converter leaves out because they hold nothing but defaults. */
+    /** Adds the tagged fields that the converter leaves out because they hold their defaults. */
     private static boolean addTaggedDefaults(JsonNode json, Object message, String name, short version) throws Exception {
         boolean added = false;
-        for (Field field : message.getClass().getDeclaredFields()) {
-            if (Modifier.isStatic(field.getModifiers())) {
+        for (BoundField bound : schemaOf(message.getClass(), version).fields()) {
+            if (bound.def.type instanceof TaggedFields) {
+                for (var tagged : ((TaggedFields) bound.def.type).fields().values()) {
+                    String key = camelCase(tagged.name);
+                    if (!json.has(key)) {
+                        ((ObjectNode) json).set(key, jsonOf(fieldValue(message, key), name, version));
+                        added = true;
+                    }
+                }
                 continue;
             }
-            field.setAccessible(true);
-            Object value = field.get(message);
-            JsonNode node = json.get(field.getName());
-            if (value instanceof Collection && node != null && !node.isEmpty() && node.get(0).isObject()) {
-                added |= addTaggedDefaults(node.get(0), ((Collection<?>) value).iterator().next(), name, version);
-            } else if (value instanceof Message && node == null && schemaOf(value.getClass(), version) != null) {
-                Class<?> converter = Class.forName(
-                    PACKAGE + name + "DataJsonConverter$" + value.getClass().getSimpleName() + "JsonConverter");
-                Object defaults = converter.getMethod("write", value.getClass(), short.class, boolean.class)
-                    .invoke(null, value, version, true);
-                ((ObjectNode) json).set(field.getName(), (JsonNode) defaults);
-                added = true;
+            JsonNode items = json.get(camelCase(bound.def.name));
+            if (items != null && items.isArray() && !items.isEmpty() && items.get(0).isObject()) {
+                Object first = ((Collection<?>) fieldValue(message, camelCase(bound.def.name))).iterator().next();
+                added |= addTaggedDefaults(items.get(0), first, name, version);
             }
         }
         return added;
+    }
+
+    private static Object fieldValue(Object message, String name) throws Exception {
+        Field field = message.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        return field.get(message);
+    }
+
+    private static JsonNode jsonOf(Object value, String name, short version) throws Exception {
+        if (value instanceof Message) {
+            Class<?> converter = Class.forName(
+                PACKAGE + name + "DataJsonConverter$" + value.getClass().getSimpleName() + "JsonConverter");
+            Method write = converter.getMethod("write", value.getClass(), short.class, boolean.class);
+            return (JsonNode) write.invoke(null, value, version, true);
+        }
+        Object plain = value instanceof Uuid ? value.toString() : value;
+        return new ObjectMapper().valueToTree(plain);
+    }
+
+    private static String camelCase(String name) {
+        String[] words = name.split("_");
+        StringBuilder result = new StringBuilder(words[0]);
+        for (String word : Arrays.copyOfRange(words, 1, words.length)) {
+            result.append(Character.toUpperCase(word.charAt(0))).append(word.substring(1));
+        }
+        return result.toString();
     }
 
     private static Schema schemaOf(Class<?> type, short version) throws Exception {
@@ -421,15 +447,6 @@ public final class GoldenWriter {
                     Compression.NONE, new SimpleRecord(next, ("record " + next).getBytes(StandardCharsets.UTF_8)));
             }
             throw new IllegalArgumentException("no value for " + type);
-        }
-
-        private static String camelCase(String name) {
-            String[] words = name.split("_");
-            StringBuilder result = new StringBuilder(words[0]);
-            for (String word : Arrays.copyOfRange(words, 1, words.length)) {
-                result.append(Character.toUpperCase(word.charAt(0))).append(word.substring(1));
-            }
-            return result.toString();
         }
     }
 }
