@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BinaryArray, Int64Array, ListArray, RecordBatch, StringArray, StructArray,
-    TimestampMicrosecondArray,
+    ArrayRef, BinaryArray, Int64Array, ListArray, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 
@@ -26,22 +25,12 @@ impl BatchBuilder {
         let mut arrays = Vec::with_capacity(self.schema.fields().len());
         for (column, array) in COLUMNS {
             if self.columns.contains(column) {
-                arrays.push(array(
-                    self,
-                    rows,
-                    &spans,
-                    &timestamp_types,
-                    &mut memory_bytes,
-                ));
+                arrays.push(array(self, rows, &spans, &timestamp_types, &mut memory_bytes));
             }
         }
         // SAFETY: the arrays are those of the schema's columns in its order, each of `rows` rows.
         let record_batch = unsafe { RecordBatch::new_unchecked(self.schema(), arrays, rows) };
-        ColumnBatch {
-            record_batch,
-            spans,
-            memory_bytes,
-        }
+        ColumnBatch { record_batch, spans, memory_bytes }
     }
 }
 
@@ -49,18 +38,10 @@ type MakeArray = fn(&mut BatchBuilder, usize, &[Span], &[(i32, usize)], &mut usi
 
 const COLUMNS: [(ColumnSet, MakeArray); 8] = [
     (ColumnSet::KEY, |builder, rows, _, _, memory| {
-        Arc::new(binary(
-            builder.keys.finish(rows, &builder.pool),
-            rows,
-            memory,
-        ))
+        Arc::new(binary(builder.keys.finish(rows, &builder.pool), rows, memory))
     }),
     (ColumnSet::VALUE, |builder, rows, _, _, memory| {
-        Arc::new(binary(
-            builder.values.finish(rows, &builder.pool),
-            rows,
-            memory,
-        ))
+        Arc::new(binary(builder.values.finish(rows, &builder.pool), rows, memory))
     }),
     (ColumnSet::TOPIC, |builder, _, spans, _, _| {
         let mut runs: Vec<(Arc<str>, usize)> = Vec::new();
@@ -83,39 +64,21 @@ const COLUMNS: [(ColumnSet, MakeArray); 8] = [
         Arc::new(builder.partition.column(&runs, &builder.pool))
     }),
     (ColumnSet::OFFSET, |builder, rows, _, _, memory| {
-        Arc::new(Int64Array::new(
-            scalars(builder.offsets.finish(rows, &builder.pool), rows, memory),
-            None,
-        ))
+        Arc::new(Int64Array::new(scalars(builder.offsets.finish(rows, &builder.pool), rows, memory), None))
     }),
     (ColumnSet::TIMESTAMP, |builder, rows, _, _, memory| {
         let micros = scalars(builder.timestamps.finish(rows, &builder.pool), rows, memory);
         Arc::new(TimestampMicrosecondArray::new(micros, None).with_timezone("UTC"))
     }),
-    (
-        ColumnSet::TIMESTAMP_TYPE,
-        |builder, _, _, timestamp_types, _| {
-            Arc::new(
-                builder
-                    .timestamp_type
-                    .column(timestamp_types, &builder.pool),
-            )
-        },
-    ),
+    (ColumnSet::TIMESTAMP_TYPE, |builder, _, _, timestamp_types, _| {
+        Arc::new(builder.timestamp_type.column(timestamp_types, &builder.pool))
+    }),
     (ColumnSet::HEADERS, |builder, rows, _, _, memory| {
-        Arc::new(headers(
-            builder.headers.finish(rows, &builder.pool),
-            rows,
-            memory,
-        ))
+        Arc::new(headers(builder.headers.finish(rows, &builder.pool), rows, memory))
     }),
 ];
 
-fn scalars<T: arrow_buffer::ArrowNativeType>(
-    values: PooledVec,
-    count: usize,
-    memory: &mut usize,
-) -> ScalarBuffer<T> {
+fn scalars<T: arrow_buffer::ArrowNativeType>(values: PooledVec, count: usize, memory: &mut usize) -> ScalarBuffer<T> {
     *memory += values.capacity();
     ScalarBuffer::new(values.into_buffer(), 0, count)
 }
@@ -138,20 +101,12 @@ fn headers(parts: HeaderParts, rows: usize, memory: &mut usize) -> ListArray {
     *memory += parts.keys.data.capacity();
     let key_offsets = offsets(parts.keys.offsets, children, memory);
     // SAFETY: as in `binary`; each key was made UTF-8 when it was appended.
-    let keys =
-        unsafe { StringArray::new_unchecked(key_offsets, parts.keys.data.into_buffer(), None) };
+    let keys = unsafe { StringArray::new_unchecked(key_offsets, parts.keys.data.into_buffer(), None) };
     let values = binary(parts.values, children, memory);
     let entries: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(values)];
     let no_nulls: Option<NullBuffer> = None;
     // SAFETY: the arrays are those of the fields, each of `children` rows.
-    let entries = unsafe {
-        StructArray::new_unchecked_with_length(header_fields(), entries, no_nulls, children)
-    };
+    let entries = unsafe { StructArray::new_unchecked_with_length(header_fields(), entries, no_nulls, children) };
     let list_offsets = offsets(parts.list_offsets, rows, memory);
-    ListArray::new(
-        Arc::new(header_field()),
-        list_offsets,
-        Arc::new(entries),
-        parts.nulls,
-    )
+    ListArray::new(Arc::new(header_field()), list_offsets, Arc::new(entries), parts.nulls)
 }

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use monedula_protocol::records::{
-    BatchHeader, RawRecord, RecordFault, RecordsError, TimestampType,
-};
+use monedula_protocol::records::{BatchHeader, RawRecord, RecordFault, RecordsError};
 
 use crate::batch::Span;
 use crate::builder::BatchBuilder;
-use crate::headers::{HeadersColumn, HeadersRefused};
+use crate::headers::HeadersRefused;
+use crate::parse::parse_fast;
+use crate::rows::{AnyRows, DefaultRows, Rows};
 use crate::schema::ColumnSet;
-use crate::write::{ByteWriter, LongWriter};
 
 /// How far the walk of one batch has got.
 #[derive(Debug, Clone, Copy)]
@@ -24,11 +23,7 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     pub(crate) fn start() -> Self {
-        Self {
-            position: 0,
-            index: 0,
-            previous_delta: -1,
-        }
+        Self { position: 0, index: 0, previous_delta: -1 }
     }
 
     /// The offset after the last record that was read.
@@ -38,12 +33,7 @@ impl Cursor {
 
     /// The error of the record that the cursor is at.
     pub(crate) fn error(&self, header: &BatchHeader, fault: RecordFault) -> RecordsError {
-        RecordsError::Record {
-            base_offset: header.base_offset,
-            index: self.index,
-            position: self.position,
-            fault,
-        }
+        RecordsError::Record { base_offset: header.base_offset, index: self.index, position: self.position, fault }
     }
 }
 
@@ -96,220 +86,134 @@ pub(crate) fn skip_below(
             break;
         }
         check_delta(header, cursor.previous_delta, record.offset_delta)?;
-        *cursor = Cursor {
-            position: next_position,
-            index: cursor.index + 1,
-            previous_delta: record.offset_delta,
-        };
+        *cursor = Cursor { position: next_position, index: cursor.index + 1, previous_delta: record.offset_delta };
     }
     Ok(())
 }
 
 #[inline(always)]
 fn check_delta(header: &BatchHeader, previous: i32, delta: i32) -> Result<(), RecordFault> {
-    if delta > previous && delta <= header.last_offset_delta {
-        Ok(())
-    } else {
-        Err(RecordFault::OffsetDelta)
-    }
+    if delta > previous && delta <= header.last_offset_delta { Ok(()) } else { Err(RecordFault::OffsetDelta) }
 }
 
 /// Appends records until the batch or the builder's room ends. Rows before a fault stay.
-pub(crate) fn append(
-    source: Source<'_>,
-    payload: &[u8],
-    cursor: &mut Cursor,
-    builder: &mut BatchBuilder,
-) -> Stop {
-    let before = cursor.index;
-    let columns = builder.columns;
+pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, builder: &mut BatchBuilder) -> Stop {
+    let header = source.header;
+    let before = *cursor;
+    let first_row = builder.rows;
+    let payload_left = payload.len() - cursor.position;
+    let records_left = (header.record_count as usize).saturating_sub(cursor.index as usize);
     let fixed_bytes = builder.fixed_row_bytes(source.topic);
-    let mut appender = Appender::new(builder, source.header, fixed_bytes, columns);
-    appender.end_delta = source.end_offset.saturating_sub(source.header.base_offset);
-    let stop = appender.run(payload, cursor);
-    let (bytes, first_offset) = (appender.bytes, appender.first_offset);
-    appender.finish();
-    let rows = (cursor.index - before) as usize;
+    // If all of the batch fits whatever its records are, nothing needs to be asked for each of them.
+    let all_fits = records_left <= builder.rows_left()
+        && payload_left.saturating_add(records_left.saturating_mul(fixed_bytes)) <= builder.bytes_left();
+    let walk = Walk { header, payload, first_row, end_offset: source.end_offset };
+    let (stop, bytes) = if all_fits && payload_left <= MAX_ROOMY_BYTES && builder.columns == ColumnSet::default() {
+        let mut rows = DefaultRows::new(builder, records_left, payload_left);
+        let stop = walk.run(cursor, &mut rows);
+        let rows_added = (cursor.index - before.index) as usize;
+        (stop, rows.finish() + rows_added * fixed_bytes)
+    } else {
+        let mut rows = AnyRows::new(builder, records_left, fixed_bytes);
+        let stop = walk.run(cursor, &mut rows);
+        (stop, rows.finish())
+    };
+    let rows = (cursor.index - before.index) as usize;
     if rows > 0 {
         let span = Span {
             topic: Arc::clone(source.topic),
             partition: source.partition,
             rows,
-            first_offset,
-            next_offset: cursor.next_offset(source.header),
-            leader_epoch: source.header.partition_leader_epoch,
+            first_offset: first_offset(header, payload, &before),
+            next_offset: cursor.next_offset(header),
+            leader_epoch: header.partition_leader_epoch,
         };
-        builder.commit(span, bytes, source.header.timestamp_type().id());
+        builder.commit(span, bytes, header.timestamp_type().id());
     }
-    if matches!(stop, Stop::Full) {
-        builder.refused = true;
-    }
+    builder.refused |= matches!(stop, Stop::Full);
     stop
 }
 
-struct Appender<'b> {
-    keys: Option<ByteWriter<'b>>,
-    values: Option<ByteWriter<'b>>,
-    offsets: Option<LongWriter<'b>>,
-    timestamps: Option<LongWriter<'b>>,
-    headers: Option<&'b mut HeadersColumn>,
-    header: &'b BatchHeader,
+/// Up to here the room for a whole payload is reserved in both data buffers: beyond it the waste
+/// would matter more than a branch.
+const MAX_ROOMY_BYTES: usize = 1 << 20;
+
+/// One batch on its way into rows.
+struct Walk<'a> {
+    header: &'a BatchHeader,
+    payload: &'a [u8],
     first_row: usize,
-    rows_left: usize,
-    bytes_left: usize,
-    fixed_bytes: usize,
-    bytes: usize,
-    first_offset: i64,
-    end_delta: i64,
+    /// Records from this offset on are not wanted.
+    end_offset: i64,
 }
 
-impl<'b> Appender<'b> {
-    fn new(
-        builder: &'b mut BatchBuilder,
-        header: &'b BatchHeader,
-        fixed_bytes: usize,
-        columns: ColumnSet,
-    ) -> Self {
-        let row = builder.rows;
-        let rows_left = builder.rows_left();
-        let bytes_left = builder.bytes_left();
-        let reserved = rows_left.min(header.record_count as usize);
-        let has = |column| columns.contains(column);
-        Self {
-            keys: has(ColumnSet::KEY)
-                .then_some(&mut builder.keys)
-                .map(|column| column.writer(row, reserved)),
-            values: has(ColumnSet::VALUE)
-                .then_some(&mut builder.values)
-                .map(|column| column.writer(row, reserved)),
-            offsets: has(ColumnSet::OFFSET)
-                .then_some(&mut builder.offsets)
-                .map(|column| column.writer(row, reserved)),
-            timestamps: has(ColumnSet::TIMESTAMP)
-                .then_some(&mut builder.timestamps)
-                .map(|column| column.writer(row, reserved)),
-            headers: has(ColumnSet::HEADERS).then_some(&mut builder.headers),
-            header,
-            first_row: row,
-            rows_left,
-            bytes_left,
-            fixed_bytes,
-            bytes: 0,
-            first_offset: 0,
-            end_delta: i64::MAX,
+impl Walk<'_> {
+    fn run(&self, cursor: &mut Cursor, rows: &mut impl Rows) -> Stop {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi2") {
+            // SAFETY: the processor has what the function was compiled for.
+            return unsafe { self.run_avx2(cursor, rows) };
         }
+        self.run_here(cursor, rows)
     }
 
-    fn run(&mut self, payload: &[u8], cursor: &mut Cursor) -> Stop {
-        let mut row = self.first_row;
-        let end_row = row + self.rows_left;
-        let payload_end = payload.as_ptr_range().end as usize;
-        let append_time = (self.header.timestamp_type() == TimestampType::LogAppendTime)
-            .then_some(micros(self.header.max_timestamp));
-        while cursor.index < self.header.record_count as u32 {
-            if row == end_row {
-                return Stop::Full;
+    /// The same loop compiled for wider copies.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn run_avx2(&self, cursor: &mut Cursor, rows: &mut impl Rows) -> Stop {
+        self.run_here(cursor, rows)
+    }
+
+    #[inline(always)]
+    fn run_here(&self, cursor: &mut Cursor, rows: &mut impl Rows) -> Stop {
+        let Self { header, payload, first_row, end_offset } = *self;
+        let record_count = header.record_count as u32;
+        let last_wanted = end_offset.saturating_sub(header.base_offset).saturating_sub(1);
+        let last_wanted = last_wanted.clamp(-1, header.last_offset_delta.into()) as i32;
+        let before = cursor.index;
+        let Cursor { mut position, mut index, mut previous_delta } = *cursor;
+        let stop = loop {
+            if index == record_count {
+                let clean = position == payload.len();
+                break if clean { Stop::Done } else { Stop::Fault(RecordFault::TooManyRecords) };
             }
-            if cursor.position == payload.len() {
-                return Stop::Fault(RecordFault::TooFewRecords);
-            }
-            let (record, next_position) = match RawRecord::parse(payload, cursor.position) {
-                Ok(parsed) => parsed,
-                Err(fault) => return Stop::Fault(fault),
+            let (record, next_position) = match parse_fast(payload, position) {
+                Some(parsed) => parsed,
+                None => match parse_slow(payload, position) {
+                    Ok(parsed) => parsed,
+                    Err(fault) => break Stop::Fault(fault),
+                },
             };
-            if let Err(fault) = check_delta(self.header, cursor.previous_delta, record.offset_delta)
-            {
-                return Stop::Fault(fault);
+            if record.offset_delta <= previous_delta || record.offset_delta > last_wanted {
+                let sound = record.offset_delta > previous_delta && record.offset_delta <= header.last_offset_delta;
+                break if sound { Stop::End } else { Stop::Fault(RecordFault::OffsetDelta) };
             }
-            if i64::from(record.offset_delta) >= self.end_delta {
-                return Stop::End;
+            let row = first_row + (index - before) as usize;
+            // SAFETY: rows are appended one after the other, from the builder's next one on, no more
+            // than the header still counts; the record's fields lie within the payload.
+            if let Err(stop) = unsafe { rows.append(row, &record, header, payload) } {
+                break stop;
             }
-            let mut cost = self.fixed_bytes;
-            if self.keys.is_some() {
-                cost += record.key.map_or(0, <[u8]>::len);
-            }
-            if self.values.is_some() {
-                cost += record.value.map_or(0, <[u8]>::len);
-            }
-            if self.headers.is_some() {
-                cost += HeadersColumn::cost(record.headers);
-            }
-            // One record beyond the limit still gets a batch of its own.
-            if self.bytes + cost > self.bytes_left && row > 0 {
-                return Stop::Full;
-            }
-            if let Some(headers) = &mut self.headers
-                && let Err(refused) = headers.append(row, record.headers)
-            {
-                return refused.into();
-            }
-            let offset = self.header.base_offset + i64::from(record.offset_delta);
-            // SAFETY: the writers were made for every row below `end_row` that the header counts,
-            // and the fields lie within the payload.
-            unsafe {
-                push(&mut self.keys, row, record.key, payload_end);
-                push(&mut self.values, row, record.value, payload_end);
-                if let Some(offsets) = &mut self.offsets {
-                    offsets.push(row, offset);
-                }
-                if let Some(timestamps) = &mut self.timestamps {
-                    let timestamp = append_time.unwrap_or_else(|| {
-                        micros(
-                            self.header
-                                .base_timestamp
-                                .saturating_add(record.timestamp_delta),
-                        )
-                    });
-                    timestamps.push(row, timestamp);
-                }
-            }
-            if row == self.first_row {
-                self.first_offset = offset;
-            }
-            self.bytes += cost;
-            row += 1;
-            *cursor = Cursor {
-                position: next_position,
-                index: cursor.index + 1,
-                previous_delta: record.offset_delta,
-            };
-        }
-        if cursor.position == payload.len() {
-            Stop::Done
-        } else {
-            Stop::Fault(RecordFault::TooManyRecords)
-        }
-    }
-
-    fn finish(self) {
-        for writer in [self.keys, self.values].into_iter().flatten() {
-            writer.finish();
-        }
+            index += 1;
+            previous_delta = record.offset_delta;
+            position = next_position;
+        };
+        *cursor = Cursor { position, index, previous_delta };
+        stop
     }
 }
 
-/// # Safety
-/// As [`ByteWriter::push`]; the bytes lie before `payload_end` in one allocation.
-#[inline(always)]
-unsafe fn push(
-    writer: &mut Option<ByteWriter<'_>>,
-    row: usize,
-    bytes: Option<&[u8]>,
-    payload_end: usize,
-) {
-    let Some(writer) = writer else { return };
-    // SAFETY: the caller's promise.
-    unsafe {
-        match bytes {
-            Some(bytes) => writer.push(row, bytes, payload_end - bytes.as_ptr() as usize),
-            None => writer.push_null(row),
-        }
-    }
+/// The offset of the record at a cursor behind which a record was read.
+fn first_offset(header: &BatchHeader, payload: &[u8], cursor: &Cursor) -> i64 {
+    let delta = RawRecord::parse(payload, cursor.position).map_or(0, |(record, _)| record.offset_delta);
+    header.base_offset + i64::from(delta)
 }
 
-/// Milliseconds to microseconds. Kafka accepts any number of milliseconds, and one record written
-/// with nanoseconds by mistake must not make a topic unreadable: what does not fit saturates.
-#[inline(always)]
-fn micros(millis: i64) -> i64 {
-    millis.saturating_mul(1000)
+#[cold]
+#[inline(never)]
+fn parse_slow(payload: &[u8], position: usize) -> Result<(RawRecord<'_>, usize), RecordFault> {
+    if position == payload.len() {
+        return Err(RecordFault::TooFewRecords);
+    }
+    RawRecord::parse(payload, position)
 }

@@ -3,9 +3,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use monedula_protocol::compression::{Compression, Decompressor, Limits};
-use monedula_protocol::records::{
-    BATCH_HEADER_BYTES, BatchHeader, ControlRecordType, Records, control_record,
-};
+use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, ControlRecordType, Records, control_record};
 
 use crate::aborted::{AbortMarkers, AbortedList, AbortedTransaction};
 use crate::builder::BatchBuilder;
@@ -41,10 +39,7 @@ impl Default for WalkOptions {
 
 impl WalkOptions {
     pub(crate) fn limits(&self) -> Limits {
-        Limits {
-            max_output_bytes: self.max_decompressed_bytes,
-            max_ratio: self.max_ratio,
-        }
+        Limits { max_output_bytes: self.max_decompressed_bytes, max_ratio: self.max_ratio }
     }
 }
 
@@ -171,27 +166,18 @@ impl PartitionWalker {
 
     /// Adds what [`inflate`](crate::inflate()) made of a piece of a response; else as
     /// [`feed`](Self::feed).
-    pub fn feed_inflated(
-        &mut self,
-        inflated: Inflated,
-        aborted: impl Into<Arc<[AbortedTransaction]>>,
-    ) {
+    pub fn feed_inflated(&mut self, inflated: Inflated, aborted: impl Into<Arc<[AbortedTransaction]>>) {
         self.push(ChunkSource::Inflated(inflated), aborted.into());
     }
 
     fn push(&mut self, source: ChunkSource, aborted: Arc<[AbortedTransaction]>) {
-        let aborted = if self.options.read_committed {
-            AbortedList::new(aborted)
-        } else {
-            AbortedList::default()
-        };
+        let aborted = if self.options.read_committed { AbortedList::new(aborted) } else { AbortedList::default() };
         self.chunks.push_back(Chunk { source, aborted });
-        self.markers
-            .retain_named(self.chunks.iter().map(|chunk| &chunk.aborted));
+        self.markers.retain_named(self.chunks.iter().map(|chunk| &chunk.aborted));
     }
 
-    /// Hands out no record at or past `end_offset`; once all before it are passed, the position is at least there, even
-    /// where compaction left a gap.
+    /// Hands out no record at or past `end_offset`; once all before it are passed, the position is at
+    /// least there, even where compaction left a gap.
     pub fn set_end(&mut self, end_offset: Option<i64>) {
         self.end_offset = end_offset.unwrap_or(i64::MAX);
     }
@@ -219,15 +205,8 @@ impl PartitionWalker {
 
     /// Bytes held that are not walked yet, decompressed where they already are.
     pub fn pending_bytes(&self) -> usize {
-        let open = self
-            .open
-            .as_ref()
-            .map_or(0, |open| open.payload.bytes().len() - open.cursor.position);
-        open + self
-            .chunks
-            .iter()
-            .map(|chunk| chunk.source.pending_bytes())
-            .sum::<usize>()
+        let open = self.open.as_ref().map_or(0, |open| open.payload.bytes().len() - open.cursor.position);
+        open + self.chunks.iter().map(|chunk| chunk.source.pending_bytes()).sum::<usize>()
     }
 
     /// Drops everything fed and not yet walked: after an error, or before a seek. The position stays.
@@ -240,36 +219,19 @@ impl PartitionWalker {
     ///
     /// On an error what was appended before stays, and the position is at the offending batch or
     /// record.
-    pub fn walk(
-        &mut self,
-        into: &mut BatchBuilder,
-        scratch: &mut Scratch,
-    ) -> Result<Walked, WalkError> {
+    pub fn walk(&mut self, into: &mut BatchBuilder, scratch: &mut Scratch) -> Result<Walked, WalkError> {
         let walked = self.walk_batches(into, scratch);
         into.advance(&self.topic, self.partition, self.position);
         walked
     }
 
-    fn walk_batches(
-        &mut self,
-        into: &mut BatchBuilder,
-        scratch: &mut Scratch,
-    ) -> Result<Walked, WalkError> {
-        while self.open.is_some()
-            || self
-                .open_next(scratch)
-                .map_err(|trouble| self.error(trouble))?
-        {
+    fn walk_batches(&mut self, into: &mut BatchBuilder, scratch: &mut Scratch) -> Result<Walked, WalkError> {
+        while self.open.is_some() || self.open_next(scratch).map_err(|trouble| self.error(trouble))? {
             if into.is_full() {
                 return Ok(Walked::Full);
             }
             let Some(open) = &mut self.open else { break };
-            let source = Source {
-                topic: &self.topic,
-                partition: self.partition,
-                header: &open.header,
-                end_offset: self.end_offset,
-            };
+            let source = Source { topic: &self.topic, partition: self.partition, header: &open.header };
             let stop = append(source, open.payload.bytes(), &mut open.cursor, into);
             self.position = self.position.max(open.cursor.next_offset(&open.header));
             let kind = match stop {
@@ -278,9 +240,7 @@ impl PartitionWalker {
                     continue;
                 }
                 Stop::End => {
-                    self.close(scratch);
-                    self.position = self.end_offset;
-                    self.discard_pending();
+                    self.reach_end();
                     return Ok(Walked::Drained);
                 }
                 Stop::Full => return Ok(Walked::Full),
@@ -291,6 +251,12 @@ impl PartitionWalker {
             return Err(self.error(trouble));
         }
         Ok(Walked::Drained)
+    }
+
+    /// Passes what lies before the end of a bounded walk, and drops the rest.
+    fn reach_end(&mut self) {
+        self.position = self.position.max(self.end_offset);
+        self.discard_pending();
     }
 
     fn close(&mut self, scratch: &mut Scratch) {
@@ -316,18 +282,10 @@ impl PartitionWalker {
                 continue;
             }
             if header.base_offset >= self.end_offset {
-                self.position = self.end_offset.max(self.position);
-                self.discard_pending();
+                self.reach_end();
                 return Ok(false);
             }
-            let opened = open_batch(
-                batch,
-                chunk,
-                &mut self.markers,
-                self.position,
-                &self.options,
-                scratch,
-            )?;
+            let opened = open_batch(batch, chunk, &mut self.markers, self.position, &self.options, scratch)?;
             chunk.source.pass(&header);
             self.leader_epoch = header.partition_leader_epoch;
             if opened.is_some() {
@@ -362,9 +320,7 @@ fn open_batch(
     let header = batch.header;
     let in_batch = |kind: WalkErrorKind| Trouble::in_batch(&header, kind);
     if options.check_crcs && !batch.is_checked() {
-        header
-            .verify_crc(&batch.bytes)
-            .map_err(|error| in_batch(error.into()))?;
+        header.verify_crc(&batch.bytes).map_err(|error| in_batch(error.into()))?;
     }
     let hidden = chunk.aborted.hides(&header, markers);
     if header.is_control() {
@@ -386,18 +342,10 @@ fn open_batch(
         skip_below(&header, payload.bytes(), &mut cursor, position)
             .map_err(|fault| in_batch(cursor.error(&header, fault).into()))?;
     }
-    Ok(Some(OpenBatch {
-        header,
-        payload,
-        cursor,
-    }))
+    Ok(Some(OpenBatch { header, payload, cursor }))
 }
 
-fn open_payload(
-    batch: &Located,
-    options: &WalkOptions,
-    scratch: &mut Scratch,
-) -> Result<Payload, WalkErrorKind> {
+fn open_payload(batch: &Located, options: &WalkOptions, scratch: &mut Scratch) -> Result<Payload, WalkErrorKind> {
     if let Some(inflated) = &batch.inflated {
         return Ok(Payload::Shared(inflated.clone(), 0));
     }
@@ -407,9 +355,6 @@ fn open_payload(
     }
     let mut output = std::mem::take(&mut scratch.payload);
     let input = &batch.bytes[BATCH_HEADER_BYTES..];
-    let written =
-        scratch
-            .decompressor
-            .decompress(codec, input, &mut output, 0, options.limits())?;
+    let written = scratch.decompressor.decompress(codec, input, &mut output, 0, options.limits())?;
     Ok(Payload::Owned(output, written))
 }

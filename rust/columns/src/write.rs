@@ -4,9 +4,10 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 
 use crate::pool::{BufferPool, PooledVec};
 
-/// Fields are copied in chunks of this size, which beats a call to memcpy for what Kafka's records
-/// mostly are. Every data buffer keeps one chunk of room behind its last field for it.
-const CHUNK_BYTES: usize = 32;
+/// The room that every data buffer keeps behind its last field, for copies that do not ask for the
+/// exact length: these beat a call to memcpy for what Kafka's records mostly are.
+const SLACK_BYTES: usize = 128;
+const CHUNK_BYTES: usize = 64;
 /// From here on memcpy is as good.
 const MAX_CHUNKED_BYTES: usize = 512;
 
@@ -43,10 +44,7 @@ pub(crate) struct Growing {
 
 impl Growing {
     pub(crate) fn new(pool: &BufferPool) -> Self {
-        Self {
-            buffer: pool.take(0),
-            expected_bytes: 0,
-        }
+        Self { buffer: pool.take(0), expected_bytes: 0 }
     }
 
     /// Makes room for `used + additional` bytes, of which the first `used` are kept.
@@ -55,8 +53,7 @@ impl Growing {
         if needed > self.buffer.capacity() {
             self.buffer.set_len(used);
             let doubled = self.buffer.capacity() * 2;
-            self.buffer
-                .grow(needed.max(self.expected_bytes).max(doubled));
+            self.buffer.grow(needed.max(self.expected_bytes).max(doubled));
         }
     }
 
@@ -105,16 +102,16 @@ pub(crate) struct ByteParts {
 
 impl ByteColumn {
     pub(crate) fn new(pool: &BufferPool) -> Self {
-        Self {
-            offsets: Growing::new(pool),
-            data: Growing::new(pool),
-            data_len: 0,
-            validity: Validity::default(),
-        }
+        Self { offsets: Growing::new(pool), data: Growing::new(pool), data_len: 0, validity: Validity::default() }
     }
 
     pub(crate) fn data_len(&self) -> usize {
         self.data_len
+    }
+
+    /// Makes room for this many bytes more.
+    pub(crate) fn reserve_data(&mut self, additional: usize) {
+        self.data.reserve(self.data_len, additional + SLACK_BYTES);
     }
 
     /// A writer for the rows from `row` on, at most `additional` of them.
@@ -127,7 +124,7 @@ impl ByteColumn {
             offsets: self.offsets.pointer().cast(),
             data: self.data.pointer(),
             len: self.data_len,
-            room_end: self.data.capacity().saturating_sub(CHUNK_BYTES),
+            room_end: self.data.capacity().saturating_sub(SLACK_BYTES),
             end_row: row + additional,
             column: self,
         }
@@ -140,7 +137,7 @@ impl ByteColumn {
         // claimed to be readable.
         unsafe {
             match bytes {
-                Some(bytes) => writer.push(row, bytes, bytes.len()),
+                Some(bytes) => writer.push::<0, false>(row, bytes, bytes.len()),
                 None => writer.push_null(row),
             }
         }
@@ -163,8 +160,8 @@ impl ByteColumn {
     #[cold]
     #[inline(never)]
     fn more_room(&mut self, len: usize, additional: usize) -> (*mut u8, usize) {
-        self.data.reserve(len, additional + CHUNK_BYTES);
-        (self.data.pointer(), self.data.capacity() - CHUNK_BYTES)
+        self.data.reserve(len, additional + SLACK_BYTES);
+        (self.data.pointer(), self.data.capacity() - SLACK_BYTES)
     }
 }
 
@@ -174,7 +171,7 @@ pub(crate) struct ByteWriter<'c> {
     offsets: *mut i32,
     data: *mut u8,
     len: usize,
-    /// How long the data may become with a chunk of room behind it.
+    /// How long the data may become with the slack behind it.
     room_end: usize,
     end_row: usize,
 }
@@ -184,14 +181,20 @@ impl ByteWriter<'_> {
     ///
     /// # Safety
     /// `row` is one of those the writer was made for, and `readable` bytes, at least as many as
-    /// `bytes` has, may be read from its start on.
+    /// `bytes` has, may be read from its start on. With `ROOMY`, [`ByteColumn::reserve_data`] was
+    /// called for these bytes before the writer was made.
     #[inline(always)]
-    pub(crate) unsafe fn push(&mut self, row: usize, bytes: &[u8], readable: usize) {
-        if bytes.len() > self.room_end.wrapping_sub(self.len) || self.room_end == 0 {
+    pub(crate) unsafe fn push<const FIRST_BYTES: usize, const ROOMY: bool>(
+        &mut self,
+        row: usize,
+        bytes: &[u8],
+        readable: usize,
+    ) {
+        if !ROOMY && (bytes.len() > self.room_end.wrapping_sub(self.len) || self.room_end == 0) {
             (self.data, self.room_end) = self.column.more_room(self.len, bytes.len());
         }
-        // SAFETY: there is room for the bytes and a chunk behind them.
-        unsafe { copy(bytes, readable, self.data.add(self.len)) };
+        // SAFETY: there is room for the bytes and the slack behind them.
+        unsafe { copy::<FIRST_BYTES>(bytes, readable, self.data.add(self.len)) };
         self.len += bytes.len();
         // SAFETY: the caller's promise.
         unsafe { self.end(row) };
@@ -215,39 +218,38 @@ impl ByteWriter<'_> {
         unsafe { self.offsets.add(row + 1).write(self.len as i32) };
     }
 
-    /// Gives the length back to the column. Rows that were not pushed are overwritten by the next
-    /// writer.
-    #[inline(always)]
-    pub(crate) fn finish(self) {
-        self.column.data_len = self.len;
+    /// Gives the length back to the column, and returns how much it has grown. Rows that were not
+    /// pushed are overwritten by the next writer.
+    pub(crate) fn finish(self) -> usize {
+        self.len - std::mem::replace(&mut self.column.data_len, self.len)
     }
 }
 
-/// Copies `bytes` to `target`, in whole chunks if the source has as much to read.
+/// Copies `bytes` to `target`: in one fixed size if that covers it, else in whole chunks, as long as
+/// the source has as much to read.
 ///
 /// # Safety
-/// `readable` bytes may be read from the start of `bytes`, and its length and one chunk more may be
-/// written to `target`.
+/// `readable` bytes may be read from the start of `bytes`, and its length and `SLACK_BYTES` more may
+/// be written to `target`.
 #[inline(always)]
-unsafe fn copy(bytes: &[u8], readable: usize, target: *mut u8) {
+unsafe fn copy<const FIRST_BYTES: usize>(bytes: &[u8], readable: usize, target: *mut u8) {
+    const { assert!(FIRST_BYTES <= SLACK_BYTES && CHUNK_BYTES <= SLACK_BYTES) };
     let source = bytes.as_ptr();
-    let rounded = bytes.len().next_multiple_of(CHUNK_BYTES);
-    if bytes.len() <= MAX_CHUNKED_BYTES && rounded <= readable {
-        let mut at = 0;
-        while at < bytes.len() {
-            // SAFETY: `at` is a multiple of the chunk below `rounded`.
-            unsafe {
-                let chunk = source.add(at).cast::<[u8; CHUNK_BYTES]>().read_unaligned();
-                target
-                    .add(at)
-                    .cast::<[u8; CHUNK_BYTES]>()
-                    .write_unaligned(chunk);
+    let length = bytes.len();
+    // SAFETY: source and target are different allocations. What is read is `readable`, and what is
+    // written is at most one slack beyond the length.
+    unsafe {
+        if length <= FIRST_BYTES && FIRST_BYTES <= readable {
+            std::ptr::copy_nonoverlapping(source, target, FIRST_BYTES);
+        } else if length <= MAX_CHUNKED_BYTES && length + CHUNK_BYTES <= readable {
+            let mut at = 0;
+            while at < length {
+                std::ptr::copy_nonoverlapping(source.add(at), target.add(at), CHUNK_BYTES);
+                at += CHUNK_BYTES;
             }
-            at += CHUNK_BYTES;
+        } else {
+            std::ptr::copy_nonoverlapping(source, target, length);
         }
-    } else {
-        // SAFETY: source and target are different allocations with room for the length.
-        unsafe { std::ptr::copy_nonoverlapping(source, target, bytes.len()) };
     }
 }
 
@@ -262,11 +264,7 @@ impl LongColumn {
     /// A writer for the rows from `row` on, at most `additional` of them.
     pub(crate) fn writer(&mut self, row: usize, additional: usize) -> LongWriter<'_> {
         self.0.reserve(row * 8, additional * 8);
-        LongWriter {
-            values: self.0.pointer().cast(),
-            end_row: row + additional,
-            column: std::marker::PhantomData,
-        }
+        LongWriter { values: self.0.pointer().cast(), end_row: row + additional, column: std::marker::PhantomData }
     }
 
     pub(crate) fn finish(&mut self, rows: usize, pool: &BufferPool) -> PooledVec {

@@ -4,9 +4,7 @@ mod common;
 
 use bytes::Bytes;
 use common::{plain_batch, walker};
-use monedula_columns::{
-    BatchBuilder, BufferPool, ColumnBatch, ColumnSet, PooledVec, Scratch, WalkOptions,
-};
+use monedula_columns::{BatchBuilder, BufferPool, ColumnBatch, ColumnSet, PooledVec, Scratch, WalkOptions};
 use monedula_protocol::compression::Compression;
 
 fn batch(pool: &BufferPool, rows: usize) -> ColumnBatch {
@@ -22,17 +20,11 @@ fn a_dropped_batch_gives_its_memory_back_to_the_pool() {
     let pool = BufferPool::new(64 << 20);
     let batch = batch(&pool, 10_000);
     let outstanding = pool.outstanding_bytes();
-    assert!(
-        batch.memory_bytes > 10_000 * 30 && outstanding >= batch.memory_bytes,
-        "{outstanding}"
-    );
+    assert!(batch.memory_bytes > 10_000 * 30 && outstanding >= batch.memory_bytes, "{outstanding}");
     let column = batch.record_batch.column(1).clone();
     drop(batch);
     let held = pool.outstanding_bytes();
-    assert!(
-        held > 0 && held < outstanding,
-        "the value column is still held"
-    );
+    assert!(held > 0 && held < outstanding, "the value column is still held");
     std::thread::spawn(move || drop(column)).join().unwrap();
     assert_eq!(pool.outstanding_bytes(), 0);
     assert!(pool.idle_bytes() >= 10_000 * 30);
@@ -70,11 +62,7 @@ fn idle_memory_stays_below_its_cap() {
     let pool = BufferPool::new(1 << 20);
     let buffers: Vec<PooledVec> = (0..64).map(|index| pool.take(4096 * (index + 1))).collect();
     drop(buffers);
-    assert!(
-        pool.idle_bytes() <= 1 << 20 && pool.idle_bytes() > 1 << 19,
-        "{}",
-        pool.idle_bytes()
-    );
+    assert!(pool.idle_bytes() <= 1 << 20 && pool.idle_bytes() > 1 << 19, "{}", pool.idle_bytes());
     drop(pool.take(2 << 20));
     assert!(pool.idle_bytes() <= 1 << 20);
 }
@@ -85,16 +73,10 @@ fn a_small_batch_holds_little_after_a_large_one() {
     let mut builder = BatchBuilder::new(ColumnSet::default(), pool.clone(), 1 << 20, 64 << 20);
     let mut walker = walker(0, WalkOptions::default());
     let mut scratch = Scratch::new();
-    walker.feed(
-        Bytes::from(plain_batch(0, 100_000, Compression::None)),
-        vec![],
-    );
+    walker.feed(Bytes::from(plain_batch(0, 100_000, Compression::None)), vec![]);
     walker.walk(&mut builder, &mut scratch).unwrap();
     drop(builder.finish());
-    walker.feed(
-        Bytes::from(plain_batch(100_000, 1, Compression::None)),
-        vec![],
-    );
+    walker.feed(Bytes::from(plain_batch(100_000, 1, Compression::None)), vec![]);
     walker.walk(&mut builder, &mut scratch).unwrap();
     let small = builder.finish();
     assert_eq!(small.record_batch.num_rows(), 1);

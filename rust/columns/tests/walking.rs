@@ -3,58 +3,34 @@
 mod common;
 
 use bytes::Bytes;
-use common::{
-    builder, encode, header, offsets, plain_batch, rows, transactional_batch, walk_all, walker,
-};
+use common::{builder, encode, header, offsets, plain_batch, rows, transactional_batch, walk_all, walker};
 use monedula_columns::{
-    AbortedTransaction, BatchBuilder, BufferPool, ColumnSet, Scratch, WalkErrorKind, WalkOptions,
-    Walked, inflate, segments,
+    AbortedTransaction, BatchBuilder, BufferPool, ColumnSet, Scratch, WalkErrorKind, WalkOptions, Walked, inflate,
+    segments,
 };
 use monedula_protocol::compression::Compression;
 use monedula_protocol::records::{BatchEncoder, ControlRecordType, NewRecord, RecordsError};
 
-const COMMITTED: WalkOptions = WalkOptions {
-    check_crcs: true,
-    read_committed: true,
-    max_decompressed_bytes: 1 << 26,
-    max_ratio: 2000,
-};
+const COMMITTED: WalkOptions =
+    WalkOptions { check_crcs: true, read_committed: true, max_decompressed_bytes: 1 << 26, max_ratio: 2000 };
 
 fn control(base_offset: i64, producer_id: i64, marker: ControlRecordType) -> Vec<u8> {
-    encode(
-        &BatchEncoder::new()
-            .base_offset(base_offset)
-            .producer(producer_id, 0, -1)
-            .control_marker(marker, 0, 1),
-    )
+    encode(&BatchEncoder::new().base_offset(base_offset).producer(producer_id, 0, -1).control_marker(marker, 0, 1))
 }
 
 fn aborted(producer_id: i64, first_offset: i64) -> AbortedTransaction {
-    AbortedTransaction {
-        producer_id,
-        first_offset,
-    }
+    AbortedTransaction { producer_id, first_offset }
 }
 
 #[test]
 fn every_codec_gives_the_same_rows() {
-    let (expected, _) = walk_all(
-        plain_batch(5, 1000, Compression::None),
-        5,
-        WalkOptions::default(),
-        vec![],
-    );
+    let (expected, _) = walk_all(plain_batch(5, 1000, Compression::None), 5, WalkOptions::default(), vec![]);
     let expected = rows(&expected.record_batch);
     assert_eq!(expected.len(), 1000);
     assert_eq!(expected[999].value.as_deref(), Some(&b"value-1004"[..]));
     assert_eq!(expected[999].timestamp_us, 1_700_000_001_004_000);
     for codec in Compression::ALL {
-        let (batch, position) = walk_all(
-            plain_batch(5, 1000, codec),
-            5,
-            WalkOptions::default(),
-            vec![],
-        );
+        let (batch, position) = walk_all(plain_batch(5, 1000, codec), 5, WalkOptions::default(), vec![]);
         assert_eq!(rows(&batch.record_batch), expected, "{codec}");
         assert_eq!(position, 1005, "{codec}");
     }
@@ -77,24 +53,13 @@ fn schema_is_sparks_in_every_batch() {
         ("offset", "Int64"),
         ("timestamp", "Timestamp(µs, \"UTC\")"),
         ("timestampType", "Int32"),
-        (
-            "headers",
-            "List(Struct(\"key\": Utf8, \"value\": Binary), field: 'element')",
-        ),
+        ("headers", "List(Struct(\"key\": Utf8, \"value\": Binary), field: 'element')"),
     ];
-    assert_eq!(
-        described,
-        expected.map(|(name, data_type)| (name.to_owned(), data_type.to_owned(), true))
-    );
+    assert_eq!(described, expected.map(|(name, data_type)| (name.to_owned(), data_type.to_owned(), true)));
     let empty = builder.finish();
     assert_eq!(empty.record_batch.schema(), builder.schema());
     assert_eq!(rows(&empty.record_batch), []);
-    for (array, field) in empty
-        .record_batch
-        .columns()
-        .iter()
-        .zip(builder.schema().fields())
-    {
+    for (array, field) in empty.record_batch.columns().iter().zip(builder.schema().fields()) {
         assert_eq!(array.data_type(), field.data_type());
     }
 }
@@ -102,60 +67,28 @@ fn schema_is_sparks_in_every_batch() {
 #[test]
 fn nulls_and_empty_fields_differ() {
     let mut encoder = BatchEncoder::new();
-    for (key, value) in [
-        (None, Some(&b"v"[..])),
-        (Some(&b""[..]), None),
-        (Some(&b"k"[..]), Some(&b""[..])),
-        (None, None),
-    ] {
-        encoder.append(NewRecord {
-            timestamp_ms: 1,
-            key,
-            value,
-            headers: &[],
-        });
+    for (key, value) in
+        [(None, Some(&b"v"[..])), (Some(&b""[..]), None), (Some(&b"k"[..]), Some(&b""[..])), (None, None)]
+    {
+        encoder.append(NewRecord { timestamp_ms: 1, key, value, headers: &[] });
     }
     let (batch, _) = walk_all(encode(&encoder), 0, WalkOptions::default(), vec![]);
-    let fields: Vec<_> = rows(&batch.record_batch)
-        .into_iter()
-        .map(|row| (row.key, row.value))
-        .collect();
+    let fields: Vec<_> = rows(&batch.record_batch).into_iter().map(|row| (row.key, row.value)).collect();
     let some = |text: &str| Some(text.as_bytes().to_vec());
-    assert_eq!(
-        fields,
-        [
-            (None, some("v")),
-            (some(""), None),
-            (some("k"), some("")),
-            (None, None)
-        ]
-    );
+    assert_eq!(fields, [(None, some("v")), (some(""), None), (some("k"), some("")), (None, None)]);
 }
 
 #[test]
 fn headers_keep_order_duplicates_and_nulls() {
     let mut encoder = BatchEncoder::new();
-    let headers = [
-        header(b"a", Some(b"1")),
-        header(b"a", None),
-        header(b"\xff!", Some(b"")),
-        header("č".as_bytes(), Some(b"2")),
-    ];
-    encoder.append(NewRecord {
-        headers: &headers,
-        ..NewRecord::default()
-    });
+    let headers =
+        [header(b"a", Some(b"1")), header(b"a", None), header(b"\xff!", Some(b"")), header("č".as_bytes(), Some(b"2"))];
+    encoder.append(NewRecord { headers: &headers, ..NewRecord::default() });
     encoder.append(NewRecord::default());
     let (batch, _) = walk_all(encode(&encoder), 0, WalkOptions::default(), vec![]);
     let rows = rows(&batch.record_batch);
-    let expected = [
-        ("a", Some("1")),
-        ("a", None),
-        ("\u{fffd}!", Some("")),
-        ("č", Some("2")),
-    ];
-    let expected =
-        expected.map(|(key, value)| (key.to_owned(), value.map(|text| text.as_bytes().to_vec())));
+    let expected = [("a", Some("1")), ("a", None), ("\u{fffd}!", Some("")), ("č", Some("2"))];
+    let expected = expected.map(|(key, value)| (key.to_owned(), value.map(|text| text.as_bytes().to_vec())));
     assert_eq!(rows[0].headers.as_deref(), Some(&expected[..]));
     assert_eq!(rows[1].headers, None);
 }
@@ -163,17 +96,11 @@ fn headers_keep_order_duplicates_and_nulls() {
 #[test]
 fn log_append_time_replaces_the_producers_timestamps() {
     let mut encoder = BatchEncoder::new().log_append_time(2000);
-    encoder.append(NewRecord {
-        timestamp_ms: 1000,
-        ..NewRecord::default()
-    });
+    encoder.append(NewRecord { timestamp_ms: 1000, ..NewRecord::default() });
     let mut data = encode(&encoder);
     data.extend(plain_batch(1, 1, Compression::None));
     let (batch, _) = walk_all(data, 0, WalkOptions::default(), vec![]);
-    let times: Vec<_> = rows(&batch.record_batch)
-        .iter()
-        .map(|row| (row.timestamp_us, row.timestamp_type))
-        .collect();
+    let times: Vec<_> = rows(&batch.record_batch).iter().map(|row| (row.timestamp_us, row.timestamp_type)).collect();
     assert_eq!(times, [(2_000_000, 1), (1_700_000_000_001_000, 0)]);
 }
 
@@ -181,28 +108,17 @@ fn log_append_time_replaces_the_producers_timestamps() {
 fn timestamps_that_do_not_fit_saturate() {
     let mut encoder = BatchEncoder::new();
     for timestamp_ms in [-1, i64::MAX / 2, i64::MIN] {
-        encoder.append(NewRecord {
-            timestamp_ms,
-            ..NewRecord::default()
-        });
+        encoder.append(NewRecord { timestamp_ms, ..NewRecord::default() });
     }
     let (batch, _) = walk_all(encode(&encoder), 0, WalkOptions::default(), vec![]);
-    let times: Vec<_> = rows(&batch.record_batch)
-        .iter()
-        .map(|row| row.timestamp_us)
-        .collect();
+    let times: Vec<_> = rows(&batch.record_batch).iter().map(|row| row.timestamp_us).collect();
     assert_eq!(times, [-1000, i64::MAX, i64::MIN]);
 }
 
 #[test]
 fn records_below_the_start_are_skipped() {
     for codec in [Compression::None, Compression::Zstd] {
-        let (batch, position) = walk_all(
-            plain_batch(10, 10, codec),
-            14,
-            WalkOptions::default(),
-            vec![],
-        );
+        let (batch, position) = walk_all(plain_batch(10, 10, codec), 14, WalkOptions::default(), vec![]);
         assert_eq!(offsets(&batch), [14, 15, 16, 17, 18, 19]);
         assert_eq!(position, 20);
     }
@@ -214,16 +130,11 @@ fn compacted_gaps_and_empty_batches_move_the_position() {
     gaps.append_at(2, NewRecord::default());
     gaps.append_at(5, NewRecord::default());
     let mut data = encode(&gaps);
-    data.extend(encode(
-        &BatchEncoder::new().base_offset(110).last_offset_delta(89),
-    ));
+    data.extend(encode(&BatchEncoder::new().base_offset(110).last_offset_delta(89)));
     let (batch, position) = walk_all(data, 100, WalkOptions::default(), vec![]);
     assert_eq!(offsets(&batch), [102, 105]);
     assert_eq!(position, 200);
-    assert_eq!(
-        (batch.spans[0].first_offset, batch.spans[0].next_offset),
-        (102, 200)
-    );
+    assert_eq!((batch.spans[0].first_offset, batch.spans[0].next_offset), (102, 200));
 }
 
 #[test]
@@ -245,12 +156,7 @@ fn aborted_records_are_hidden_until_the_marker() {
     data.extend(plain_batch(3, 1, Compression::None));
     data.extend(control(4, 9, ControlRecordType::Abort));
     data.extend(transactional_batch(5, 1, 9));
-    let (batch, position) = walk_all(
-        data.clone(),
-        0,
-        COMMITTED,
-        vec![aborted(8, 50), aborted(9, 0)],
-    );
+    let (batch, position) = walk_all(data.clone(), 0, COMMITTED, vec![aborted(8, 50), aborted(9, 0)]);
     assert_eq!(offsets(&batch), [2, 3, 5]);
     assert_eq!(position, 6);
     let (batch, _) = walk_all(data, 0, WalkOptions::default(), vec![aborted(9, 0)]);
@@ -270,10 +176,7 @@ fn aborted_list_may_come_with_every_segment() {
     assert_eq!(pieces.len(), 4);
     for piece in pieces {
         walker.feed(piece, vec![aborted(9, 0)]);
-        assert_eq!(
-            walker.walk(&mut builder, &mut Scratch::new()),
-            Ok(Walked::Drained)
-        );
+        assert_eq!(walker.walk(&mut builder, &mut Scratch::new()), Ok(Walked::Drained));
     }
     assert_eq!(offsets(&builder.finish()), [3, 4, 5]);
 }
@@ -297,10 +200,7 @@ fn inflated_segments_walk_like_raw_ones() {
             walker.feed_inflated(inflated, vec![]);
         }
         assert_eq!(walker.walk(&mut builder, &mut scratch), Ok(Walked::Drained));
-        assert_eq!(
-            rows(&builder.finish().record_batch),
-            rows(&expected.record_batch)
-        );
+        assert_eq!(rows(&builder.finish().record_batch), rows(&expected.record_batch));
         assert_eq!(walker.position(), 500);
         assert_eq!(walker.pending_bytes(), 0);
     }
@@ -311,14 +211,7 @@ fn a_partial_last_batch_is_no_error() {
     let mut data = plain_batch(0, 3, Compression::None);
     let whole = data.len();
     data.extend(plain_batch(3, 3, Compression::None));
-    for cut in [
-        whole,
-        whole + 1,
-        whole + 11,
-        whole + 12,
-        whole + 30,
-        data.len() - 1,
-    ] {
+    for cut in [whole, whole + 1, whole + 11, whole + 12, whole + 30, data.len() - 1] {
         let (batch, position) = walk_all(data[..cut].to_vec(), 0, WalkOptions::default(), vec![]);
         assert_eq!(offsets(&batch), [0, 1, 2]);
         assert_eq!(position, 3);
@@ -330,28 +223,12 @@ fn a_fetch_without_a_whole_batch_says_what_is_needed() {
     let data = plain_batch(0, 3, Compression::None);
     let mut walker = walker(0, WalkOptions::default());
     walker.feed(Bytes::copy_from_slice(&data[..50]), vec![]);
-    let error = walker
-        .walk(&mut builder(ColumnSet::default()), &mut Scratch::new())
-        .unwrap_err();
-    assert_eq!(
-        error.kind,
-        WalkErrorKind::FetchTooSmall {
-            fetched_bytes: 50,
-            batch_bytes: Some(data.len())
-        }
-    );
-    assert!(
-        error
-            .to_string()
-            .starts_with("orders [3] at offset 0: the fetch returned 50 bytes"),
-        "{error}"
-    );
+    let error = walker.walk(&mut builder(ColumnSet::default()), &mut Scratch::new()).unwrap_err();
+    assert_eq!(error.kind, WalkErrorKind::FetchTooSmall { fetched_bytes: 50, batch_bytes: Some(data.len()) });
+    assert!(error.to_string().starts_with("orders [3] at offset 0: the fetch returned 50 bytes"), "{error}");
     walker.discard_pending();
     walker.feed(Bytes::from(data), vec![]);
-    assert_eq!(
-        walker.walk(&mut builder(ColumnSet::default()), &mut Scratch::new()),
-        Ok(Walked::Drained)
-    );
+    assert_eq!(walker.walk(&mut builder(ColumnSet::default()), &mut Scratch::new()), Ok(Walked::Drained));
 }
 
 #[test]
@@ -365,14 +242,7 @@ fn a_damaged_batch_stops_the_walk_at_its_offset_and_keeps_what_was_before() {
     walker.feed(Bytes::from(data), vec![]);
     for _ in 0..3 {
         let error = walker.walk(&mut builder, &mut Scratch::new()).unwrap_err();
-        assert!(matches!(
-            error.kind,
-            WalkErrorKind::Records(RecordsError::Crc {
-                base_offset: 3,
-                last_offset: 5,
-                ..
-            })
-        ));
+        assert!(matches!(error.kind, WalkErrorKind::Records(RecordsError::Crc { base_offset: 3, last_offset: 5, .. })));
         assert_eq!((error.offset, error.next_offset), (3, Some(6)));
     }
     assert_eq!(walker.position(), 3);
@@ -386,19 +256,9 @@ fn old_formats_are_named() {
         data[16] = magic;
         let mut walker = walker(41, WalkOptions::default());
         walker.feed(Bytes::from(data), vec![]);
-        let error = walker
-            .walk(&mut builder(ColumnSet::default()), &mut Scratch::new())
-            .unwrap_err();
-        assert!(
-            error.to_string().contains("orders [3] at offset 41"),
-            "{error}"
-        );
-        assert!(
-            error
-                .to_string()
-                .contains(&format!("message format {magic}")),
-            "{error}"
-        );
+        let error = walker.walk(&mut builder(ColumnSet::default()), &mut Scratch::new()).unwrap_err();
+        assert!(error.to_string().contains("orders [3] at offset 41"), "{error}");
+        assert!(error.to_string().contains(&format!("message format {magic}")), "{error}");
     }
 }
 
@@ -408,12 +268,7 @@ fn limits_cut_at_any_row_and_nothing_is_lost() {
     data.extend(plain_batch(50, 50, Compression::None));
     for max_rows in 1..=101 {
         let mut walker = walker(0, WalkOptions::default());
-        let mut builder = BatchBuilder::new(
-            ColumnSet::default(),
-            BufferPool::new(1 << 20),
-            max_rows,
-            1 << 20,
-        );
+        let mut builder = BatchBuilder::new(ColumnSet::default(), BufferPool::new(1 << 20), max_rows, 1 << 20);
         let mut scratch = Scratch::new();
         walker.feed(Bytes::from(data.clone()), vec![]);
         let mut seen = Vec::new();
@@ -421,10 +276,7 @@ fn limits_cut_at_any_row_and_nothing_is_lost() {
             let walked = walker.walk(&mut builder, &mut scratch).unwrap();
             let batch = builder.finish();
             assert!(batch.record_batch.num_rows() <= max_rows);
-            assert_eq!(
-                batch.spans.iter().map(|span| span.rows).sum::<usize>(),
-                batch.record_batch.num_rows()
-            );
+            assert_eq!(batch.spans.iter().map(|span| span.rows).sum::<usize>(), batch.record_batch.num_rows());
             seen.extend(offsets(&batch));
             if walked == Walked::Drained {
                 break;
@@ -439,10 +291,7 @@ fn a_record_beyond_the_limit_gets_a_batch_of_its_own() {
     let large = vec![7u8; 10_000];
     let mut encoder = BatchEncoder::new();
     for value in [&b"a"[..], &large, b"b"] {
-        encoder.append(NewRecord {
-            value: Some(value),
-            ..NewRecord::default()
-        });
+        encoder.append(NewRecord { value: Some(value), ..NewRecord::default() });
     }
     let mut walker = walker(0, WalkOptions::default());
     let mut builder = BatchBuilder::new(ColumnSet::default(), BufferPool::new(1 << 20), 100, 1000);
@@ -460,8 +309,7 @@ fn spans_follow_the_partitions_of_the_rows() {
     let mut builder = builder(ColumnSet::ALL);
     let mut scratch = Scratch::new();
     let mut first = walker(0, WalkOptions::default());
-    let mut second =
-        monedula_columns::PartitionWalker::new("returns".into(), 0, 40, WalkOptions::default());
+    let mut second = monedula_columns::PartitionWalker::new("returns".into(), 0, 40, WalkOptions::default());
     first.feed(Bytes::from(plain_batch(0, 2, Compression::None)), vec![]);
     first.walk(&mut builder, &mut scratch).unwrap();
     first.feed(Bytes::from(plain_batch(2, 2, Compression::None)), vec![]);
@@ -472,36 +320,12 @@ fn spans_follow_the_partitions_of_the_rows() {
     let spans: Vec<_> = batch
         .spans
         .iter()
-        .map(|s| {
-            (
-                &*s.topic,
-                s.partition,
-                s.rows,
-                s.first_offset,
-                s.next_offset,
-                s.leader_epoch,
-            )
-        })
+        .map(|s| (&*s.topic, s.partition, s.rows, s.first_offset, s.next_offset, s.leader_epoch))
         .collect();
-    assert_eq!(
-        spans,
-        [("orders", 3, 4, 0, 4, 7), ("returns", 0, 1, 40, 41, 7)]
-    );
-    let places: Vec<_> = rows(&batch.record_batch)
-        .into_iter()
-        .map(|row| (row.topic, row.partition))
-        .collect();
-    let expected = [
-        ("orders", 3),
-        ("orders", 3),
-        ("orders", 3),
-        ("orders", 3),
-        ("returns", 0),
-    ];
-    assert_eq!(
-        places,
-        expected.map(|(topic, partition)| (topic.to_owned(), partition))
-    );
+    assert_eq!(spans, [("orders", 3, 4, 0, 4, 7), ("returns", 0, 1, 40, 41, 7)]);
+    let places: Vec<_> = rows(&batch.record_batch).into_iter().map(|row| (row.topic, row.partition)).collect();
+    let expected = [("orders", 3), ("orders", 3), ("orders", 3), ("orders", 3), ("returns", 0)];
+    assert_eq!(places, expected.map(|(topic, partition)| (topic.to_owned(), partition)));
 }
 
 #[test]
@@ -513,12 +337,7 @@ fn projections_hold_only_what_was_asked_for() {
         walker.feed(Bytes::from(plain_batch(0, 10, Compression::None)), vec![]);
         walker.walk(&mut builder, &mut Scratch::new()).unwrap();
         let batch = builder.finish().record_batch;
-        let (full, _) = walk_all(
-            plain_batch(0, 10, Compression::None),
-            0,
-            WalkOptions::default(),
-            vec![],
-        );
+        let (full, _) = walk_all(plain_batch(0, 10, Compression::None), 0, WalkOptions::default(), vec![]);
         assert_eq!(batch.num_columns(), 1);
         assert_eq!(batch.column(0), full.record_batch.column(index), "{name}");
     }
@@ -528,9 +347,7 @@ fn projections_hold_only_what_was_asked_for() {
 fn unknown_columns_are_named_with_the_nearest() {
     let error = ColumnSet::from_names(["key", "timestamptype"]).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .starts_with("unknown column \"timestamptype\"; did you mean \"timestampType\"?"),
+        error.to_string().starts_with("unknown column \"timestamptype\"; did you mean \"timestampType\"?"),
         "{error}"
     );
     assert!(ColumnSet::from_names(Vec::<String>::new()).is_err());

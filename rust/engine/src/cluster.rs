@@ -62,11 +62,15 @@ impl Cluster {
         }
         // An answer without brokers comes from a broker that is still starting; it must not orphan us.
         if !response.brokers.is_empty() {
-            self.brokers = response.brokers.iter().filter_map(|broker| {
-                let port = u16::try_from(broker.port).ok()?;
-                let rack = broker.rack.map(str::to_owned);
-                Some((broker.node_id, Broker { host: broker.host.to_owned(), port, rack }))
-            }).collect();
+            self.brokers = response
+                .brokers
+                .iter()
+                .filter_map(|broker| {
+                    let port = u16::try_from(broker.port).ok()?;
+                    let rack = broker.rack.map(str::to_owned);
+                    Some((broker.node_id, Broker { host: broker.host.to_owned(), port, rack }))
+                })
+                .collect();
         }
         for answer in &response.topics {
             if let Some(name) = answer.name {
@@ -138,9 +142,15 @@ mod tests {
     use super::*;
 
     fn answer(id: u8, error: ErrorCode, partitions: &[(i32, i32, i32)]) -> MetadataResponse<'static> {
-        let partitions = partitions.iter().map(|&(partition_index, leader_id, leader_epoch)| {
-            MetadataResponsePartition { partition_index, leader_id, leader_epoch, ..Default::default() }
-        }).collect();
+        let partitions = partitions
+            .iter()
+            .map(|&(partition_index, leader_id, leader_epoch)| MetadataResponsePartition {
+                partition_index,
+                leader_id,
+                leader_epoch,
+                ..Default::default()
+            })
+            .collect();
         let topic = MetadataResponseTopic {
             name: Some("t"),
             topic_id: Uuid([id; 16]),

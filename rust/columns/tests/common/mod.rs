@@ -8,8 +8,7 @@ use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, RecordBatch};
 use bytes::Bytes;
 use monedula_columns::{
-    AbortedTransaction, BatchBuilder, BufferPool, ColumnBatch, ColumnSet, PartitionWalker, Scratch,
-    WalkOptions, Walked,
+    AbortedTransaction, BatchBuilder, BufferPool, ColumnBatch, ColumnSet, PartitionWalker, Scratch, WalkOptions, Walked,
 };
 use monedula_protocol::compression::{Compression, Compressor};
 use monedula_protocol::records::{BatchEncoder, Header, NewRecord};
@@ -32,18 +31,13 @@ pub(crate) struct Row {
 
 pub(crate) fn encode(encoder: &BatchEncoder) -> Vec<u8> {
     let mut bytes = Vec::new();
-    encoder
-        .encode(&mut Compressor::new(), &mut bytes)
-        .expect("encodes");
+    encoder.encode(&mut Compressor::new(), &mut bytes).expect("encodes");
     bytes
 }
 
 /// A batch of `count` records `k<offset>` / `value-<offset>` from `base_offset` on.
 pub(crate) fn plain_batch(base_offset: i64, count: usize, codec: Compression) -> Vec<u8> {
-    let mut encoder = BatchEncoder::new()
-        .base_offset(base_offset)
-        .compression(codec, None)
-        .partition_leader_epoch(7);
+    let mut encoder = BatchEncoder::new().base_offset(base_offset).compression(codec, None).partition_leader_epoch(7);
     for index in 0..count as i64 {
         append_plain(&mut encoder, base_offset + index);
     }
@@ -61,10 +55,7 @@ pub(crate) fn append_plain(encoder: &mut BatchEncoder, offset: i64) {
 }
 
 pub(crate) fn transactional_batch(base_offset: i64, count: usize, producer_id: i64) -> Vec<u8> {
-    let mut encoder = BatchEncoder::new()
-        .base_offset(base_offset)
-        .producer(producer_id, 0, 0)
-        .transactional();
+    let mut encoder = BatchEncoder::new().base_offset(base_offset).producer(producer_id, 0, 0).transactional();
     for index in 0..count as i64 {
         append_plain(&mut encoder, base_offset + index);
     }
@@ -93,18 +84,12 @@ pub(crate) fn walk_all(
     let mut walker = walker(start_offset, options);
     let mut builder = builder(ColumnSet::ALL);
     walker.feed(Bytes::from(data), aborted);
-    assert_eq!(
-        walker.walk(&mut builder, &mut Scratch::new()),
-        Ok(Walked::Drained)
-    );
+    assert_eq!(walker.walk(&mut builder, &mut Scratch::new()), Ok(Walked::Drained));
     (builder.finish(), walker.position())
 }
 
 pub(crate) fn offsets(batch: &ColumnBatch) -> Vec<i64> {
-    let column = batch
-        .record_batch
-        .column_by_name("offset")
-        .expect("offset column");
+    let column = batch.record_batch.column_by_name("offset").expect("offset column");
     column.as_primitive::<Int64Type>().values().to_vec()
 }
 
@@ -114,9 +99,7 @@ pub(crate) fn rows(batch: &RecordBatch) -> Vec<Row> {
         column.to_data().validate_full().expect("valid Arrow data");
         assert_eq!(column.len(), batch.num_rows());
     }
-    (0..batch.num_rows())
-        .map(|row| read_row(batch, row))
-        .collect()
+    (0..batch.num_rows()).map(|row| read_row(batch, row)).collect()
 }
 
 fn read_row(batch: &RecordBatch, row: usize) -> Row {
@@ -124,44 +107,19 @@ fn read_row(batch: &RecordBatch, row: usize) -> Row {
         let column = batch.column_by_name(name).expect(name).as_binary::<i32>();
         column.is_valid(row).then(|| column.value(row).to_vec())
     };
-    let int = |name: &str| {
-        batch
-            .column_by_name(name)
-            .expect(name)
-            .as_primitive::<Int32Type>()
-            .value(row)
-    };
-    let long = |name: &str| {
-        batch
-            .column_by_name(name)
-            .expect(name)
-            .as_primitive::<Int64Type>()
-            .value(row)
-    };
-    let timestamps = batch
-        .column_by_name("timestamp")
-        .expect("timestamp")
-        .as_primitive::<TimestampMicrosecondType>();
-    let headers = batch
-        .column_by_name("headers")
-        .expect("headers")
-        .as_list::<i32>();
+    let int = |name: &str| batch.column_by_name(name).expect(name).as_primitive::<Int32Type>().value(row);
+    let long = |name: &str| batch.column_by_name(name).expect(name).as_primitive::<Int64Type>().value(row);
+    let timestamps = batch.column_by_name("timestamp").expect("timestamp").as_primitive::<TimestampMicrosecondType>();
+    let headers = batch.column_by_name("headers").expect("headers").as_list::<i32>();
     Row {
         key: binary("key"),
         value: binary("value"),
-        topic: batch
-            .column_by_name("topic")
-            .expect("topic")
-            .as_string::<i32>()
-            .value(row)
-            .to_owned(),
+        topic: batch.column_by_name("topic").expect("topic").as_string::<i32>().value(row).to_owned(),
         partition: int("partition"),
         offset: long("offset"),
         timestamp_us: timestamps.value(row),
         timestamp_type: int("timestampType"),
-        headers: headers
-            .is_valid(row)
-            .then(|| read_headers(headers.value(row).as_ref())),
+        headers: headers.is_valid(row).then(|| read_headers(headers.value(row).as_ref())),
     }
 }
 
@@ -170,11 +128,6 @@ fn read_headers(entries: &dyn Array) -> Vec<RowHeader> {
     let keys = entries.column(0).as_string::<i32>();
     let values = entries.column(1).as_binary::<i32>();
     (0..entries.len())
-        .map(|index| {
-            (
-                keys.value(index).to_owned(),
-                values.is_valid(index).then(|| values.value(index).to_vec()),
-            )
-        })
+        .map(|index| (keys.value(index).to_owned(), values.is_valid(index).then(|| values.value(index).to_vec())))
         .collect()
 }

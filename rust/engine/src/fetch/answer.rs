@@ -7,10 +7,10 @@ use monedula_protocol::messages::fetch::{FetchResponse, PartitionData};
 use monedula_protocol::records::Batches;
 use monedula_protocol::types::Uuid;
 
+use super::SlotId;
 use super::fault::Fault;
 use super::machine::{FetchMachine, Output};
 use super::partition::{Phase, Slot};
-use super::SlotId;
 use crate::{Now, TopicPartition};
 
 /// An aborted transaction that the fetched records may hold parts of.

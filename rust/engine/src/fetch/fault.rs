@@ -17,8 +17,10 @@ pub enum Fault {
         what: &'static str,
     },
     /// The topic was deleted and created again under the same name: offsets of the old one mean nothing in it.
-    #[error("{partition}: the topic was deleted and created again; offsets of the old topic mean nothing in the new \
-             one. Seek to where the new topic is to be read from, for example its beginning")]
+    #[error(
+        "{partition}: the topic was deleted and created again; offsets of the old topic mean nothing in the new \
+             one. Seek to where the new topic is to be read from, for example its beginning"
+    )]
     TopicRecreated {
         /// Which.
         partition: TopicPartition,
@@ -30,8 +32,10 @@ pub enum Fault {
         partition: TopicPartition,
     },
     /// The position is outside of what the log holds, and no reset policy says where to go.
-    #[error("{partition}: offset {offset} is out of range: the log holds {log_start}..{log_end}. Seek to an offset in \
-             it, or set auto.offset.reset")]
+    #[error(
+        "{partition}: offset {offset} is out of range: the log holds {log_start}..{log_end}. Seek to an offset in \
+             it, or set auto.offset.reset"
+    )]
     OffsetOutOfRange {
         /// Which.
         partition: TopicPartition,
@@ -43,8 +47,10 @@ pub enum Fault {
         log_end: i64,
     },
     /// Records that were read have been replaced after an unclean leader election (KIP-320).
-    #[error("{partition}: the log was truncated: records from offset {divergent} to {offset} that were read are gone \
-             or replaced. Seek to {divergent} to read what stands there now")]
+    #[error(
+        "{partition}: the log was truncated: records from offset {divergent} to {offset} that were read are gone \
+             or replaced. Seek to {divergent} to read what stands there now"
+    )]
     LogTruncated {
         /// Which.
         partition: TopicPartition,

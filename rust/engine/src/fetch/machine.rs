@@ -6,10 +6,10 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
+use super::SlotId;
 use super::fault::Fault;
 use super::partition::{EpochEnd, Phase, ResetPolicy, Resolved, Slot, Start};
 use super::session::{Sent, Session};
-use super::SlotId;
 use crate::backoff::{Backoff, Jitter};
 use crate::cluster::{Cluster, Topic};
 use crate::{Now, TopicPartition};
@@ -282,13 +282,7 @@ impl FetchMachine {
     }
 
     /// The leader said where the position's epoch ends, or failed with the broker's error.
-    pub fn validated(
-        &mut self,
-        partition: &TopicPartition,
-        span: u64,
-        answer: Result<EpochEnd, ErrorCode>,
-        now: Now,
-    ) {
+    pub fn validated(&mut self, partition: &TopicPartition, span: u64, answer: Result<EpochEnd, ErrorCode>, now: Now) {
         let Some(id) = self.looked_up(partition, span) else { return };
         match answer {
             Ok(Some(end)) => self.truncate_to(id, end),
@@ -356,9 +350,8 @@ impl FetchMachine {
         }
         let dirty = std::mem::take(&mut node.dirty);
         let ids = if node.session.wants_full() { &node.members } else { &dirty };
-        let wanted = ids.iter().map(|&id| {
-            (id, slots.get(&id).filter(|slot| slot.home == Some(node_id)).map(Slot::to_send))
-        });
+        let wanted =
+            ids.iter().map(|&id| (id, slots.get(&id).filter(|slot| slot.home == Some(node_id)).map(Slot::to_send)));
         let request = node.session.request(wanted);
         node.sent_at = Some(now);
         let retired = &self.retired;
@@ -366,13 +359,19 @@ impl FetchMachine {
             session_id: request.session_id,
             session_epoch: request.epoch,
             by_topic_id,
-            partitions: request.send.iter().filter_map(|&(id, sent)| {
-                slots.get(&id).map(|slot| (slot.partition.clone(), slot.topic_id, sent))
-            }).collect(),
-            forget: request.forget.iter().filter_map(|id| {
-                let known = slots.get(id).map(|slot| (slot.partition.clone(), slot.topic_id));
-                known.or_else(|| retired.get(id).cloned())
-            }).collect(),
+            partitions: request
+                .send
+                .iter()
+                .filter_map(|&(id, sent)| slots.get(&id).map(|slot| (slot.partition.clone(), slot.topic_id, sent)))
+                .collect(),
+            forget: request
+                .forget
+                .iter()
+                .filter_map(|id| {
+                    let known = slots.get(id).map(|slot| (slot.partition.clone(), slot.topic_id));
+                    known.or_else(|| retired.get(id).cloned())
+                })
+                .collect(),
         })
     }
 
@@ -488,7 +487,10 @@ impl FetchMachine {
         match code {
             ErrorCode::TopicAuthorizationFailed => self.stop(id, Fault::TopicDenied { partition }),
             // UNSUPPORTED_FOR_MESSAGE_FORMAT and the like: no retry mends them.
-            code if !code.is_retriable() && code != ErrorCode::UnknownServerError && code != ErrorCode::FencedLeaderEpoch => {
+            code if !code.is_retriable()
+                && code != ErrorCode::UnknownServerError
+                && code != ErrorCode::FencedLeaderEpoch =>
+            {
                 self.stop(id, Fault::Refused { partition, code });
             }
             _ => {
@@ -610,12 +612,9 @@ impl FetchMachine {
         let output = match slot.phase {
             Phase::Resolving(start) => Output::Resolve { partition, span, start },
             Phase::OutOfRange => Output::ResolveRange { partition, span },
-            Phase::Validating => Output::Validate {
-                partition,
-                span,
-                leader_epoch: slot.leader_epoch,
-                offset_epoch: slot.offset_epoch,
-            },
+            Phase::Validating => {
+                Output::Validate { partition, span, leader_epoch: slot.leader_epoch, offset_epoch: slot.offset_epoch }
+            }
             Phase::Fetching | Phase::Failed => return,
         };
         slot.lookup = Some(leader);

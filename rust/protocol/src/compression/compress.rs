@@ -30,23 +30,15 @@ impl Compressor {
             _ => i32::MIN..=i32::MAX,
         };
         if let Some(level) = level.filter(|level| !level_range.contains(level)) {
-            let reason = format!(
-                "level {level} is outside {} to {}",
-                level_range.start(),
-                level_range.end()
-            );
+            let reason = format!("level {level} is outside {} to {}", level_range.start(), level_range.end());
             return Err(CompressionError::Encode { codec, reason });
         }
         match codec {
             Compression::None => output.extend_from_slice(input),
             Compression::Gzip => gzip::compress(input, level.unwrap_or(6) as u32, output)?,
             Compression::Snappy => {
-                snappy::compress(
-                    self.snappy.get_or_insert_with(snap::raw::Encoder::new),
-                    input,
-                    output,
-                )
-            }?,
+                { snappy::compress(self.snappy.get_or_insert_with(snap::raw::Encoder::new), input, output) }?
+            }
             Compression::Lz4 => lz4::compress(input, output)?,
             Compression::Zstd => zstd::compress(&mut self.zstd, input, level.unwrap_or(3), output)?,
         }

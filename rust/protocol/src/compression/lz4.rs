@@ -61,10 +61,7 @@ fn decompress_frame<O: OutputBuffer + ?Sized>(
 ) -> Result<(), CompressionError> {
     let frame = read_descriptor(rest).map_err(|reason| sink.corrupt(reason))?;
     let frame_start = sink.written();
-    if frame
-        .content_bytes
-        .is_some_and(|bytes| bytes > sink.cap_left() as u64)
-    {
+    if frame.content_bytes.is_some_and(|bytes| bytes > sink.cap_left() as u64) {
         return Err(sink.over_limit());
     }
     loop {
@@ -75,8 +72,7 @@ fn decompress_frame<O: OutputBuffer + ?Sized>(
         let block = take(rest, (size & !STORED) as usize)
             .ok_or_else(|| sink.corrupt("a block is longer than the bytes that remain"))?;
         if frame.block_checksums {
-            let stored =
-                take_u32(rest).ok_or_else(|| sink.corrupt("a block checksum is missing"))?;
+            let stored = take_u32(rest).ok_or_else(|| sink.corrupt("a block checksum is missing"))?;
             if stored != XxHash32::oneshot(0, block) {
                 return Err(sink.corrupt("a block checksum does not match"));
             }
@@ -104,9 +100,7 @@ fn decompress_block<O: OutputBuffer + ?Sized>(
         sink.advance(block.len());
         return Ok(());
     }
-    let wanted = frame
-        .max_block_bytes
-        .min(block.len().saturating_mul(MAX_RATIO));
+    let wanted = frame.max_block_bytes.min(block.len().saturating_mul(MAX_RATIO));
     let capped = wanted > sink.cap_left();
     let (done, room) = sink.room(wanted);
     let limit = wanted.min(room.len());
@@ -132,15 +126,11 @@ fn finish_frame<O: OutputBuffer + ?Sized>(
     sink: &mut Sink<'_, O>,
 ) -> Result<(), CompressionError> {
     let content_bytes = (sink.written() - frame_start) as u64;
-    if frame
-        .content_bytes
-        .is_some_and(|declared| declared != content_bytes)
-    {
+    if frame.content_bytes.is_some_and(|declared| declared != content_bytes) {
         return Err(sink.corrupt("the content size does not match the data"));
     }
     if frame.content_checksum {
-        let stored =
-            take_u32(rest).ok_or_else(|| sink.corrupt("the content checksum is missing"))?;
+        let stored = take_u32(rest).ok_or_else(|| sink.corrupt("the content checksum is missing"))?;
         if stored != XxHash32::oneshot(0, &sink.room(0).0[frame_start..]) {
             return Err(sink.corrupt("the content checksum does not match"));
         }
@@ -199,19 +189,10 @@ fn take_u32(rest: &mut &[u8]) -> Option<u32> {
 
 /// Writes the frame that Java's producer writes: independent blocks of 64 KiB, no checksums.
 pub(super) fn compress(input: &[u8], output: &mut Vec<u8>) -> Result<(), CompressionError> {
-    let info = FrameInfo::new()
-        .block_mode(BlockMode::Independent)
-        .block_size(BlockSize::Max64KB);
+    let info = FrameInfo::new().block_mode(BlockMode::Independent).block_size(BlockSize::Max64KB);
     let mut encoder = FrameEncoder::with_frame_info(info, output);
-    let failed = |reason: String| CompressionError::Encode {
-        codec: Compression::Lz4,
-        reason,
-    };
-    encoder
-        .write_all(input)
-        .map_err(|error| failed(error.to_string()))?;
-    encoder
-        .finish()
-        .map_err(|error| failed(error.to_string()))?;
+    let failed = |reason: String| CompressionError::Encode { codec: Compression::Lz4, reason };
+    encoder.write_all(input).map_err(|error| failed(error.to_string()))?;
+    encoder.finish().map_err(|error| failed(error.to_string()))?;
     Ok(())
 }

@@ -1,8 +1,5 @@
 use super::header::{CONTROL, CRC_START, LOG_APPEND_TIME, TRANSACTIONAL};
-use super::{
-    BATCH_HEADER_BYTES, ControlRecordType, Header, LOG_OVERHEAD_BYTES, MAGIC_V2, NO_TIMESTAMP,
-    varint,
-};
+use super::{BATCH_HEADER_BYTES, ControlRecordType, Header, LOG_OVERHEAD_BYTES, MAGIC_V2, NO_TIMESTAMP, varint};
 use crate::compression::{Compression, CompressionError, Compressor};
 
 /// A record to be written.
@@ -119,23 +116,13 @@ impl BatchEncoder {
     }
 
     /// Makes the batch the marker that ends a producer's transaction.
-    pub fn control_marker(
-        mut self,
-        marker: ControlRecordType,
-        coordinator_epoch: i32,
-        timestamp_ms: i64,
-    ) -> Self {
+    pub fn control_marker(mut self, marker: ControlRecordType, coordinator_epoch: i32, timestamp_ms: i64) -> Self {
         self.flags |= CONTROL | TRANSACTIONAL;
         let mut key = 0i16.to_be_bytes().to_vec();
         key.extend(marker.id().to_be_bytes());
         let mut value = 0i16.to_be_bytes().to_vec();
         value.extend(coordinator_epoch.to_be_bytes());
-        self.append(NewRecord {
-            timestamp_ms,
-            key: Some(&key),
-            value: Some(&value),
-            headers: &[],
-        });
+        self.append(NewRecord { timestamp_ms, key: Some(&key), value: Some(&value), headers: &[] });
         self
     }
 
@@ -161,10 +148,7 @@ impl BatchEncoder {
         self.record_count += 1;
         self.body.clear();
         self.body.push(0);
-        varint::write_i64(
-            &mut self.body,
-            record.timestamp_ms.wrapping_sub(self.base_timestamp),
-        );
+        varint::write_i64(&mut self.body, record.timestamp_ms.wrapping_sub(self.base_timestamp));
         varint::write_i32(&mut self.body, offset_delta);
         write_nullable(&mut self.body, record.key);
         write_nullable(&mut self.body, record.value);
@@ -188,11 +172,7 @@ impl BatchEncoder {
     }
 
     /// Appends the batch to `output`. The encoder keeps its records and may be encoded again.
-    pub fn encode(
-        &self,
-        compressor: &mut Compressor,
-        output: &mut Vec<u8>,
-    ) -> Result<(), CompressionError> {
+    pub fn encode(&self, compressor: &mut Compressor, output: &mut Vec<u8>) -> Result<(), CompressionError> {
         let start = output.len();
         self.write_header(output);
         compressor.compress(self.codec, self.level, &self.records, output)?;
@@ -204,11 +184,7 @@ impl BatchEncoder {
     }
 
     fn write_header(&self, output: &mut Vec<u8>) {
-        let append_time_flag = if self.append_time_ms.is_some() {
-            LOG_APPEND_TIME
-        } else {
-            0
-        };
+        let append_time_flag = if self.append_time_ms.is_some() { LOG_APPEND_TIME } else { 0 };
         let attributes = i16::from(self.codec.id()) | self.flags | append_time_flag;
         output.extend(self.base_offset.to_be_bytes());
         output.extend([0; 4]);
@@ -218,11 +194,7 @@ impl BatchEncoder {
         output.extend(attributes.to_be_bytes());
         output.extend(self.last_offset_delta.to_be_bytes());
         output.extend(self.base_timestamp.to_be_bytes());
-        output.extend(
-            self.append_time_ms
-                .unwrap_or(self.max_timestamp)
-                .to_be_bytes(),
-        );
+        output.extend(self.append_time_ms.unwrap_or(self.max_timestamp).to_be_bytes());
         output.extend(self.producer_id.to_be_bytes());
         output.extend(self.producer_epoch.to_be_bytes());
         output.extend(self.base_sequence.to_be_bytes());

@@ -14,9 +14,7 @@ pub enum RecordsError {
         magic: i8,
     },
     /// The length of a batch cannot be right, so the next batch cannot be found either.
-    #[error(
-        "the batch at offset {base_offset} (byte {position}) has the impossible length {batch_length}"
-    )]
+    #[error("the batch at offset {base_offset} (byte {position}) has the impossible length {batch_length}")]
     BatchLength {
         /// The offset in the batch's header.
         base_offset: i64,
@@ -26,9 +24,7 @@ pub enum RecordsError {
         batch_length: i32,
     },
     /// A field of a batch's header contradicts the rest.
-    #[error(
-        "the batch at offset {base_offset} (byte {position}) has an impossible {field}: {value}"
-    )]
+    #[error("the batch at offset {base_offset} (byte {position}) has an impossible {field}: {value}")]
     Header {
         /// The offset in the batch's header.
         base_offset: i64,
@@ -55,9 +51,7 @@ pub enum RecordsError {
         computed: u32,
     },
     /// A record cannot be read.
-    #[error(
-        "record {index} of the batch at offset {base_offset} (byte {position} of its records): {fault}"
-    )]
+    #[error("record {index} of the batch at offset {base_offset} (byte {position} of its records): {fault}")]
     Record {
         /// First offset of the batch.
         base_offset: i64,

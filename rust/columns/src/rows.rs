@@ -1,0 +1,199 @@
+//! Where a record becomes a row: the columns of a builder, all of them at once.
+
+use monedula_protocol::records::{BatchHeader, RawRecord, TimestampType};
+
+use crate::builder::BatchBuilder;
+use crate::headers::HeadersColumn;
+use crate::records::Stop;
+use crate::schema::ColumnSet;
+use crate::write::{ByteWriter, LongWriter};
+
+/// Keys are short and values mostly longer: what is copied without asking for the length.
+const KEY_BYTES: usize = 32;
+const VALUE_BYTES: usize = 128;
+
+/// Columns that records are appended to.
+pub(crate) trait Rows {
+    /// Appends a record as this row, or says why not; then nothing was appended.
+    ///
+    /// # Safety
+    /// Rows follow each other from the first one on that the columns were opened for, and there are
+    /// no more of them than they were opened for, unless the columns count themselves. The record's
+    /// fields lie within `payload`.
+    unsafe fn append(
+        &mut self,
+        row: usize,
+        record: &RawRecord<'_>,
+        header: &BatchHeader,
+        payload: &[u8],
+    ) -> Result<(), Stop>;
+}
+
+/// The default columns, with room for all that a payload can hold.
+pub(crate) struct DefaultRows<'b> {
+    keys: ByteWriter<'b>,
+    values: ByteWriter<'b>,
+    offsets: LongWriter<'b>,
+    timestamps: LongWriter<'b>,
+}
+
+impl<'b> DefaultRows<'b> {
+    pub(crate) fn new(builder: &'b mut BatchBuilder, records: usize, payload_bytes: usize) -> Self {
+        let row = builder.rows;
+        builder.keys.reserve_data(payload_bytes);
+        builder.values.reserve_data(payload_bytes);
+        Self {
+            keys: builder.keys.writer(row, records),
+            values: builder.values.writer(row, records),
+            offsets: builder.offsets.writer(row, records),
+            timestamps: builder.timestamps.writer(row, records),
+        }
+    }
+
+    /// Closes the rows and returns the length of their keys and values.
+    pub(crate) fn finish(self) -> usize {
+        self.keys.finish() + self.values.finish()
+    }
+}
+
+impl Rows for DefaultRows<'_> {
+    #[inline(always)]
+    unsafe fn append(
+        &mut self,
+        row: usize,
+        record: &RawRecord<'_>,
+        header: &BatchHeader,
+        payload: &[u8],
+    ) -> Result<(), Stop> {
+        // SAFETY: room for as many bytes as the payload has and as many rows as it counts was
+        // reserved; the rest is the caller's promise.
+        unsafe {
+            push::<KEY_BYTES, true>(&mut self.keys, row, record.key, payload);
+            push::<VALUE_BYTES, true>(&mut self.values, row, record.value, payload);
+            self.offsets.push(row, header.base_offset + i64::from(record.offset_delta));
+            self.timestamps.push(row, timestamp_us(record, header));
+        }
+        Ok(())
+    }
+}
+
+/// Any columns, within the limits of the builder.
+pub(crate) struct AnyRows<'b> {
+    keys: Option<ByteWriter<'b>>,
+    values: Option<ByteWriter<'b>>,
+    offsets: Option<LongWriter<'b>>,
+    timestamps: Option<LongWriter<'b>>,
+    headers: Option<&'b mut HeadersColumn>,
+    end_row: usize,
+    bytes: usize,
+    bytes_left: usize,
+    fixed_bytes: usize,
+}
+
+impl<'b> AnyRows<'b> {
+    pub(crate) fn new(builder: &'b mut BatchBuilder, records: usize, fixed_bytes: usize) -> Self {
+        let (row, rows_left) = (builder.rows, builder.rows_left());
+        let bytes_left = builder.bytes_left();
+        let columns = builder.columns;
+        let reserved = rows_left.min(records);
+        let has = |column| columns.contains(column);
+        Self {
+            keys: has(ColumnSet::KEY).then(|| builder.keys.writer(row, reserved)),
+            values: has(ColumnSet::VALUE).then(|| builder.values.writer(row, reserved)),
+            offsets: has(ColumnSet::OFFSET).then(|| builder.offsets.writer(row, reserved)),
+            timestamps: has(ColumnSet::TIMESTAMP).then(|| builder.timestamps.writer(row, reserved)),
+            headers: has(ColumnSet::HEADERS).then_some(&mut builder.headers),
+            end_row: row + reserved,
+            bytes: 0,
+            bytes_left,
+            fixed_bytes,
+        }
+    }
+
+    /// Closes the rows and returns what they take in Arrow.
+    pub(crate) fn finish(self) -> usize {
+        for writer in [self.keys, self.values].into_iter().flatten() {
+            writer.finish();
+        }
+        self.bytes
+    }
+
+    #[inline(always)]
+    fn cost(&self, record: &RawRecord<'_>) -> usize {
+        let length = |field: Option<&[u8]>| field.map_or(0, <[u8]>::len);
+        let keys = if self.keys.is_some() { length(record.key) } else { 0 };
+        let values = if self.values.is_some() { length(record.value) } else { 0 };
+        let headers = if self.headers.is_some() { HeadersColumn::cost(record.headers) } else { 0 };
+        self.fixed_bytes + keys + values + headers
+    }
+}
+
+impl Rows for AnyRows<'_> {
+    #[inline(always)]
+    unsafe fn append(
+        &mut self,
+        row: usize,
+        record: &RawRecord<'_>,
+        header: &BatchHeader,
+        payload: &[u8],
+    ) -> Result<(), Stop> {
+        let cost = self.cost(record);
+        // One record beyond the limit still gets a batch of its own.
+        if row == self.end_row || (self.bytes + cost > self.bytes_left && row > 0) {
+            return Err(Stop::Full);
+        }
+        if let Some(headers) = &mut self.headers {
+            headers.append(row, record.headers)?;
+        }
+        self.bytes += cost;
+        // SAFETY: the row is below `end_row`; the rest is the caller's promise.
+        unsafe {
+            if let Some(keys) = &mut self.keys {
+                push::<KEY_BYTES, false>(keys, row, record.key, payload);
+            }
+            if let Some(values) = &mut self.values {
+                push::<VALUE_BYTES, false>(values, row, record.value, payload);
+            }
+            if let Some(offsets) = &mut self.offsets {
+                offsets.push(row, header.base_offset + i64::from(record.offset_delta));
+            }
+            if let Some(timestamps) = &mut self.timestamps {
+                timestamps.push(row, timestamp_us(record, header));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// # Safety
+/// As [`ByteWriter::push`]; the bytes lie within `payload`.
+#[inline(always)]
+unsafe fn push<const FIRST_BYTES: usize, const ROOMY: bool>(
+    writer: &mut ByteWriter<'_>,
+    row: usize,
+    bytes: Option<&[u8]>,
+    payload: &[u8],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match bytes {
+            Some(bytes) => {
+                let readable = payload.as_ptr_range().end as usize - bytes.as_ptr() as usize;
+                writer.push::<FIRST_BYTES, ROOMY>(row, bytes, readable);
+            }
+            None => writer.push_null(row),
+        }
+    }
+}
+
+/// A record's timestamp in microseconds. Kafka accepts any number of milliseconds, and one record
+/// written with nanoseconds by mistake must not make a topic unreadable: what does not fit saturates.
+/// A missing timestamp (-1) stays one millisecond before the epoch, as in Spark's own source.
+#[inline(always)]
+fn timestamp_us(record: &RawRecord<'_>, header: &BatchHeader) -> i64 {
+    let millis = match header.timestamp_type() {
+        TimestampType::CreateTime => header.base_timestamp.saturating_add(record.timestamp_delta),
+        TimestampType::LogAppendTime => header.max_timestamp,
+    };
+    millis.saturating_mul(1000)
+}
