@@ -9,6 +9,9 @@ use crate::write::{ByteColumn, ByteParts, Growing, Validity};
 /// What an invalid byte of a key becomes, U+FFFD, is three bytes long.
 const MAX_LOSSY_GROWTH: usize = 3;
 
+/// How the headers of a record without any are encoded.
+const NO_HEADERS: [u8; 1] = [0];
+
 pub(crate) struct HeadersColumn {
     list_offsets: Growing,
     validity: Validity,
@@ -56,7 +59,18 @@ impl HeadersColumn {
     }
 
     /// Appends the headers of one record: null if it has none. Nothing is appended on an error.
+    #[inline(always)]
     pub(crate) fn append(&mut self, row: usize, headers: &[u8]) -> Result<(), HeadersRefused> {
+        if *headers != NO_HEADERS {
+            return self.append_some(row, headers);
+        }
+        self.validity.set_null(row);
+        self.end(row + 1);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn append_some(&mut self, row: usize, headers: &[u8]) -> Result<(), HeadersRefused> {
         let mut check = HeaderReader::new(headers)?;
         while check.read()?.is_some() {}
         let most = headers.len().saturating_mul(MAX_LOSSY_GROWTH);
@@ -79,6 +93,7 @@ impl HeadersColumn {
     }
 
     /// Writes where row `row` starts, which is where the one before ends.
+    #[inline(always)]
     fn end(&mut self, row: usize) {
         self.list_offsets.reserve(row * 4, 4);
         let bytes = self.list_offsets.bytes_mut();

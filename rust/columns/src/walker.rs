@@ -3,7 +3,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use monedula_protocol::compression::{Compression, Decompressor, Limits};
-use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, ControlRecordType, Records, control_record};
+use monedula_protocol::records::{
+    BATCH_HEADER_BYTES, BatchHeader, ControlRecordType, RecordFault, Records, control_record,
+};
 
 use crate::aborted::{AbortMarkers, AbortedList, AbortedTransaction};
 use crate::builder::BatchBuilder;
@@ -338,6 +340,9 @@ fn open_batch(
     }
     let payload = open_payload(&batch, options, scratch).map_err(in_batch)?;
     let mut cursor = Cursor::start();
+    if !header.count_fits(payload.bytes().len()) {
+        return Err(in_batch(cursor.error(&header, RecordFault::TooFewRecords).into()));
+    }
     if header.base_offset < position {
         skip_below(&header, payload.bytes(), &mut cursor, position)
             .map_err(|fault| in_batch(cursor.error(&header, fault).into()))?;

@@ -19,10 +19,19 @@ pub(crate) struct Validity {
 }
 
 impl Validity {
+    #[inline(always)]
     pub(crate) fn set_null(&mut self, row: usize) {
-        self.bits.resize(row / 8 + 1, u8::MAX);
+        if row / 8 >= self.bits.len() {
+            self.extend(row);
+        }
         self.bits[row / 8] &= !(1 << (row % 8));
         self.nulls += 1;
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn extend(&mut self, row: usize) {
+        self.bits.resize((row / 8 + 1).next_multiple_of(64), u8::MAX);
     }
 
     pub(crate) fn finish(&mut self, rows: usize) -> Option<NullBuffer> {

@@ -11,7 +11,7 @@ fn batch(pool: &BufferPool, rows: usize) -> ColumnBatch {
     let mut builder = BatchBuilder::new(ColumnSet::ALL, pool.clone(), 1 << 20, 64 << 20);
     let mut walker = walker(0, WalkOptions::default());
     walker.feed(Bytes::from(plain_batch(0, rows, Compression::None)), vec![]);
-    walker.walk(&mut builder, &mut Scratch::new()).unwrap();
+    walker.walk(&mut builder, &mut Scratch::new()).expect("sound batch");
     builder.finish()
 }
 

@@ -98,12 +98,16 @@ impl BatchHeader {
         if self.record_count < 0 || i64::from(self.record_count) > i64::from(self.last_offset_delta) + 1 {
             return refuse("record count", self.record_count.into());
         }
-        if self.compression() == Compression::None
-            && self.record_count as usize > self.payload_bytes() / MIN_RECORD_BYTES
-        {
+        if self.compression() == Compression::None && !self.count_fits(self.payload_bytes()) {
             return refuse("record count", self.record_count.into());
         }
         Ok(())
+    }
+
+    /// Whether a payload of this length, uncompressed, can hold as many records as the header counts:
+    /// to be asked before anything is allocated for them.
+    pub fn count_fits(&self, payload_bytes: usize) -> bool {
+        self.record_count as usize <= payload_bytes / MIN_RECORD_BYTES
     }
 
     /// Compares the CRC-32C of a batch, given with its header, with the one stored in it.
