@@ -54,15 +54,24 @@ struct Shelf {
 
 impl std::fmt::Debug for Shelves {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Shelves").field("idle_bytes", &self.idle_bytes).finish_non_exhaustive()
+        formatter
+            .debug_struct("Shelves")
+            .field("idle_bytes", &self.idle_bytes)
+            .finish_non_exhaustive()
     }
 }
 
 impl BufferPool {
     /// A pool that keeps at most this many bytes of returned buffers.
     pub fn new(max_idle_bytes: usize) -> Self {
-        let shared = Shared { max_idle_bytes, outstanding_bytes: AtomicUsize::new(0), shelves: Mutex::default() };
-        Self { handle: Arc::new(Handle(Arc::new(shared))) }
+        let shared = Shared {
+            max_idle_bytes,
+            outstanding_bytes: AtomicUsize::new(0),
+            shelves: Mutex::default(),
+        };
+        Self {
+            handle: Arc::new(Handle(Arc::new(shared))),
+        }
     }
 
     /// An empty buffer of at least this capacity: a returned one, or a new one.
@@ -147,7 +156,10 @@ impl Shelves {
 
     /// A buffer of at least `bytes`, and not of more than twice that: the rest would lie idle.
     fn take(&mut self, bytes: usize) -> Option<Box<[Line]>> {
-        let found = self.by_bytes.range(bytes..=bytes * 2).find(|(_, shelf)| !shelf.buffers.is_empty());
+        let found = self
+            .by_bytes
+            .range(bytes..=bytes * 2)
+            .find(|(_, shelf)| !shelf.buffers.is_empty());
         let found = *found?.0;
         let lines = self.shelf(found).buffers.pop();
         self.idle_bytes -= found;
@@ -186,13 +198,23 @@ pub struct PooledVec {
 impl PooledVec {
     fn take(shared: &Arc<Shared>, capacity: usize) -> Self {
         let bytes = size_class(capacity);
-        let recycled = if bytes < MIN_POOLED_BYTES { None } else { shared.shelves().take(bytes) };
+        let recycled = if bytes < MIN_POOLED_BYTES {
+            None
+        } else {
+            shared.shelves().take(bytes)
+        };
         let lines = recycled.unwrap_or_else(|| {
             // SAFETY: all zeros is a valid `Line`.
             unsafe { Box::<[Line]>::new_zeroed_slice(bytes / LINE_BYTES).assume_init() }
         });
-        shared.outstanding_bytes.fetch_add(lines.len() * LINE_BYTES, Ordering::Relaxed);
-        Self { lines, len: 0, shared: Arc::clone(shared) }
+        shared
+            .outstanding_bytes
+            .fetch_add(lines.len() * LINE_BYTES, Ordering::Relaxed);
+        Self {
+            lines,
+            len: 0,
+            shared: Arc::clone(shared),
+        }
     }
 
     /// Number of bytes in use.
@@ -238,7 +260,11 @@ impl PooledVec {
     /// # Panics
     /// If `len` is more than the capacity.
     pub fn set_len(&mut self, len: usize) {
-        assert!(len <= self.capacity(), "length {len} of a buffer of {}", self.capacity());
+        assert!(
+            len <= self.capacity(),
+            "length {len} of a buffer of {}",
+            self.capacity()
+        );
         self.len = len;
     }
 
@@ -269,7 +295,11 @@ impl PooledVec {
 
     /// The bytes in use as `Bytes`, which give the buffer back when the last of them is dropped.
     pub fn into_bytes(self) -> Bytes {
-        if self.is_empty() { Bytes::new() } else { Bytes::from_owner(self) }
+        if self.is_empty() {
+            Bytes::new()
+        } else {
+            Bytes::from_owner(self)
+        }
     }
 
     /// The bytes in use as an Arrow buffer, which gives the buffer back when it is dropped.
