@@ -1,1 +1,44 @@
-//! monedula for Python
+//! The extension module `monedula._monedula`: thin classes over `monedula-client`.
+//!
+//! Three rules hold everywhere here: whatever waits or decodes does so detached from the interpreter; no Python object is
+//! touched on a tokio thread; nothing of a parent process is touched in a forked child.
+
+mod batch;
+mod capsule;
+mod config;
+mod consumer;
+mod error;
+mod operation;
+mod reader;
+mod record;
+mod runtime;
+mod schema;
+
+use pyo3::prelude::*;
+
+/// The Rust core of monedula. Everything public is in `monedula` itself.
+#[pymodule(gil_used = false)]
+mod _monedula {
+    #[pymodule_export]
+    use super::batch::{Batch, Span};
+    #[pymodule_export]
+    use super::config::config_keys;
+    #[pymodule_export]
+    use super::consumer::ConsumerCore;
+    #[pymodule_export]
+    use super::operation::Operation;
+    #[pymodule_export]
+    use super::reader::ReaderCore;
+    #[pymodule_export]
+    use super::record::Record;
+    #[pymodule_export]
+    use super::runtime::shutdown;
+    #[pymodule_export]
+    use super::schema::Schema;
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

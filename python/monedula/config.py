@@ -1,0 +1,50 @@
+"""Settings: Kafka's names as a dotted dict, or with underscores as keywords."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from monedula import _monedula
+from monedula.errors import ConfigError
+
+Settings = Mapping[str, Any]
+"""Kafka's settings by name; values are texts, numbers, booleans, or lists of texts."""
+
+
+class ConfigKey(NamedTuple):
+    """One setting that this client knows."""
+
+    name: str
+    aliases: list[str]
+    default: str | None
+    """Used when not given; `None` if it must be."""
+    values: str
+    description: str
+
+
+def config_keys() -> list[ConfigKey]:
+    """Every setting, with its default, what it may be, and what it does."""
+    return [ConfigKey(*row) for row in _monedula.config_keys()]
+
+
+def raw_settings(config: Settings | None, settings: Settings) -> list[tuple[str, str]]:
+    """Both forms as the core takes them; it checks names and values.
+
+    Raises:
+        ConfigError: if a value is of a type that no setting has.
+    """
+    if config is not None and not isinstance(config, Mapping):
+        message = f"settings must be a dict such as {{'bootstrap.servers': 'localhost:9092'}}, not {config!r}"
+        raise ConfigError(message)
+    return [(str(key), _text(key, value)) for key, value in [*(config or {}).items(), *settings.items()]]
+
+
+def _text(key: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int)):
+        return str(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return ",".join(value)
+    raise ConfigError(f"{key}={value!r}: expected a text, a whole number or a boolean", key=str(key))

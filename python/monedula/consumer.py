@@ -1,0 +1,314 @@
+"""The synchronous consumer."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from monedula import _logging
+from monedula._monedula import Batch, ConsumerCore, Record, Schema
+from monedula.config import Settings, raw_settings
+from monedula.errors import WakeupError
+from monedula.partitions import (
+    Assignment,
+    OffsetAndTimestamp,
+    Position,
+    TopicPartition,
+    raw_partition,
+    raw_partitions,
+    raw_position,
+    split_assignment,
+    timestamp_ms,
+)
+
+MAX_ROWS = 100_000
+MAX_BYTES = 32 << 20
+
+
+class ConsumerBase:
+    """What both consumers share: everything that does not wait."""
+
+    _core: ConsumerCore
+
+    def __init__(
+        self,
+        config: Settings | None = None,
+        /,
+        *,
+        columns: Sequence[str] | None = None,
+        headers: bool = False,
+        **settings: Any,
+    ) -> None:
+        names = None if columns is None else list(columns)
+        self._core = ConsumerCore(raw_settings(config, settings), names, headers)
+        self._core.set_log_level(_logging.threshold())
+
+    @property
+    def schema(self) -> Schema:
+        """The Arrow schema of every batch, empty ones included.
+
+        | column | type | |
+        |---|---|---|
+        | key | binary | null if the record has none |
+        | value | binary | null if the record has none |
+        | topic | string | |
+        | partition | int32 | |
+        | offset | int64 | |
+        | timestamp | timestamp[us, UTC] | the producer's or the broker's, as timestampType says |
+        | timestampType | int32 | 0 CreateTime, 1 LogAppendTime |
+        | headers | list<struct<key: string, value: binary>> | only if asked for; null if the record has none |
+
+        All are nullable and named as in Spark's Kafka source.
+        """
+        return self._core.schema
+
+    def assign(self, partitions: Assignment) -> None:
+        """Read these partitions, in place of what was read before. Belongs to no group, and nothing is committed.
+
+        Returns at once; what is wrong with a partition is raised by the next call that waits.
+
+        Args:
+            partitions: topics, for all of their partitions now and later (those added later start at their smallest
+                offset); or `(topic, partition)` pairs; both start where `auto.offset.reset` says (by default at the end).
+                Or `{(topic, partition): position}`: an offset, `"earliest"`, `"latest"`, or the time of the first record.
+
+        Raises:
+            ArgumentError: if it is none of these.
+            ClosedError: if the consumer is closed.
+        """
+        topics, pairs = split_assignment(partitions, ("policy", 0))
+        if topics:
+            self._core.assign_topics(topics, ("policy", 0))
+        else:
+            self._core.assign(pairs)
+
+    def unassign(self) -> None:
+        """Read nothing any more."""
+        self._core.unassign()
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read."""
+        return {TopicPartition(*partition) for partition in self._core.assignment()}
+
+    def seek(self, partition: tuple[str, int], position: Position) -> None:
+        """Go on elsewhere. What was fetched of the partition is dropped; one that stopped with an error goes on.
+
+        Args:
+            partition: `(topic, partition)`.
+            position: an offset, `"earliest"`, `"latest"`, or the time of the first record (aware datetime).
+
+        Raises:
+            ArgumentError: if the partition is not assigned.
+        """
+        self._core.seek(raw_partition(partition), raw_position(position))
+
+    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
+        """Go to the smallest offset of these partitions, or of all."""
+        for partition in raw_partitions(partitions or self._core.assignment()):
+            self._core.seek(partition, ("earliest", 0))
+
+    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
+        """Go to the end of these partitions, or of all."""
+        for partition in raw_partitions(partitions or self._core.assignment()):
+            self._core.seek(partition, ("latest", 0))
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Neither fetch nor hand out these partitions, or all, until `resume`. What was fetched is kept."""
+        for partition in raw_partitions(partitions or self._core.assignment()):
+            self._core.set_paused(partition, True)
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """Go on with these partitions, or all."""
+        for partition in raw_partitions(partitions or self._core.assignment()):
+            self._core.set_paused(partition, False)
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        partitions = self._core.assignment()
+        return {TopicPartition(*partition) for partition in partitions if self._core.status(partition)["paused"]}
+
+    def position(self, partition: tuple[str, int]) -> int | None:
+        """Offset of the next record to be handed out; `None` until it is looked up."""
+        position: int | None = self._core.status(raw_partition(partition))["position"]
+        return position
+
+    def lag(self, *partitions: tuple[str, int]) -> dict[TopicPartition, int | None]:
+        """How many offsets each partition is behind the end of its log, as of the last fetch.
+
+        Under read_committed the end is the last stable offset. `None` until the partition was fetched from once. No
+        request is made.
+        """
+        lags: dict[TopicPartition, int | None] = {}
+        for partition in raw_partitions(partitions or self._core.assignment()):
+            status = self._core.status(partition)
+            end, position = status["log_end_offset"], status["position"]
+            known = end is not None and position is not None
+            lags[TopicPartition(*partition)] = max(end - position, 0) if known else None
+        return lags
+
+    def metrics(self) -> dict[str, int]:
+        """Counters since the consumer was made: connections, requests, bytes, records, lost positions and so on."""
+        return dict(self._core.metrics())
+
+    def health(self) -> dict[str, Any]:
+        """How the client is: connections, the last error and for how long, retried errors, the byte budget, and each
+        partition's position, ends of its log, what is queued of it, and why it stopped if it did.
+        """  # noqa: D205
+        return self._core.health()
+
+    def wakeup(self) -> None:
+        """End the wait that is under way in another thread or task, or the next one, with `WakeupError`.
+
+        `batches()` and `records()` end without an error.
+        """
+        self._core.wakeup()
+
+
+class Consumer(ConsumerBase):
+    """Reads Kafka as Arrow batches.
+
+    Calls may come from any thread; while one waits or decodes, the GIL is free. Ctrl-C ends any wait at once.
+
+    Args:
+        config: settings by Kafka's names, such as `{"bootstrap.servers": "localhost:9092"}`; Java's and librdkafka's
+            names both do. `monedula.config_keys()` lists them with their defaults.
+        columns: names of the columns wanted, in place of all but `headers`; what is left out costs nothing.
+        headers: whether to add the `headers` column.
+        **settings: settings with underscores for dots, such as `bootstrap_servers="localhost:9092"`.
+
+    Raises:
+        ConfigError: on an unknown setting (the nearest is named) or a value that does not do.
+
+    Examples:
+        >>> consumer = Consumer(bootstrap_servers="localhost:9092", columns=["offset", "value"])
+        >>> consumer.schema.names
+        ['value', 'offset']
+        >>> consumer.close()
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def batches(
+        self,
+        max_rows: int = MAX_ROWS,
+        max_bytes: int = MAX_BYTES,
+        max_wait: float = 0.1,
+        timeout: float | None = None,
+    ) -> Iterator[Batch]:
+        """Batches of records, for ever, or until `timeout` seconds pass without one.
+
+        A batch ends at the first of `max_rows`, `max_bytes` and `max_wait`; the next fetch is under way meanwhile.
+
+        Args:
+            max_rows: most rows of a batch.
+            max_bytes: most bytes of its columns; a single larger record makes a batch of its own.
+            max_wait: seconds that rows which are there wait for more to fill the batch.
+            timeout: seconds without any record after which the iteration ends; `None` for never.
+
+        Yields:
+            Batches with at least one row.
+
+        Raises:
+            PartitionError: a subclass, when a partition stops; iterating anew goes on with the others.
+            BrokerConnectionError: if the cluster cannot be reached within `bootstrap.timeout.ms`.
+            ClosedError: if the consumer is closed, by another thread too.
+        """
+        while True:
+            try:
+                batch = self._core.next_batch(max_rows, max_bytes, max_wait, timeout)
+            except WakeupError:
+                return
+            if not batch:
+                return
+            yield batch
+
+    def poll(self, timeout: float = 1.0, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES) -> Batch:
+        """What is there now, or comes first within `timeout` seconds; a batch without rows (which is false) if nothing.
+
+        Raises:
+            PartitionError: a subclass, when a partition stops; the next call goes on with the others.
+            BrokerConnectionError: if the cluster cannot be reached within `bootstrap.timeout.ms`.
+            WakeupError: after `wakeup()`.
+            ClosedError: if the consumer is closed, by another thread too.
+        """
+        return self._core.next_batch(max_rows, max_bytes, 0.0, timeout)
+
+    def records(self, timeout: float | None = None) -> Iterator[Record]:
+        """Records one by one, for ever, or until `timeout` seconds pass without one. For services; columns are faster."""
+        for batch in self.batches(max_rows=10_000, max_wait=0.0, timeout=timeout):
+            yield from batch.records()
+
+    def beginning_offsets(
+        self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The smallest offset of each partition, asked of the brokers.
+
+        Args:
+            partitions: `(topic, partition)` pairs; all that are assigned, if left out.
+            timeout: seconds, `default.api.timeout.ms` if left out.
+
+        Raises:
+            KafkaTimeoutError: past `timeout`; the message has the last failure.
+            UnknownTopicError: if there is no such topic or partition.
+        """
+        return _offsets(self._core.list_offsets("beginning", self._chosen(partitions), timeout))
+
+    def end_offsets(
+        self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset after the last record of each partition; under read_committed, the last stable offset.
+
+        Arguments and errors as `beginning_offsets`.
+        """
+        return _offsets(self._core.list_offsets("end", self._chosen(partitions), timeout))
+
+    def offsets_for_times(
+        self, times: Mapping[tuple[str, int], datetime | int], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record of each partition that is at least as young as asked; `None` if there is none.
+
+        Args:
+            times: aware datetimes, or milliseconds since 1970.
+            timeout: seconds, `default.api.timeout.ms` if left out.
+
+        Raises:
+            As `beginning_offsets`.
+        """
+        raw = [(raw_partition(partition), timestamp_ms(time)) for partition, time in times.items()]
+        return _times(self._core.offsets_for_times(raw, timeout))
+
+    def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
+        """Every partition of the topics.
+
+        Raises:
+            As `beginning_offsets`.
+        """
+        return [TopicPartition(*partition) for partition in self._core.partitions_of(list(topics), timeout)]
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Close the connections; ends waits in other threads with `ClosedError`. May be called again.
+
+        Args:
+            timeout: seconds after which it returns in any case.
+        """
+        self._core.close(timeout)
+
+    def _chosen(self, partitions: Iterable[tuple[str, int]] | None) -> list[tuple[str, int]]:
+        return self._core.assignment() if partitions is None else raw_partitions(partitions)
+
+
+def _offsets(found: dict[tuple[str, int], int | None]) -> dict[TopicPartition, int]:
+    return {TopicPartition(*partition): offset for partition, offset in found.items() if offset is not None}
+
+
+def _times(found: dict[tuple[str, int], tuple[int, int] | None]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    return {
+        TopicPartition(*partition): None if place is None else OffsetAndTimestamp(*place)
+        for partition, place in found.items()
+    }

@@ -1,0 +1,204 @@
+"""Bounded reads: no group, an end, an Arrow stream."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from monedula._monedula import Batch, ReaderCore, Schema
+from monedula.config import Settings, raw_settings
+from monedula.consumer import MAX_BYTES, MAX_ROWS
+from monedula.errors import ArgumentError
+from monedula.partitions import RawPosition, TopicPartition, raw_partition, timestamp_ms
+
+Bound = int | str | datetime
+"""One end of a range: an offset (negative counts back from the end of the log), `"earliest"`, `"latest"`, or a time."""
+
+Progress = Callable[[int, int], object]
+"""Called after each batch with the offsets passed so far and the offsets in all."""
+
+
+def read(
+    config: Settings,
+    topics: str | Iterable[str] | Iterable[tuple[str, int]],
+    *,
+    start: Bound | Mapping[tuple[str, int], Bound] = "earliest",
+    end: Bound | Mapping[tuple[str, int], Bound] = "latest",
+    columns: Sequence[str] | None = None,
+    headers: bool = False,
+    max_rows: int = MAX_ROWS,
+    max_bytes: int = MAX_BYTES,
+    progress: Progress | None = None,
+) -> "RecordStream":
+    """Read topics from `start` to before `end`, without a group.
+
+    Both ends are looked up once, when the read begins: records that arrive later are not part of it. Positions, not
+    counts, end the read, so compacted topics and transaction markers neither hang nor fail.
+
+    Args:
+        config: settings, as for `Consumer`.
+        topics: one topic, several, or `(topic, partition)` pairs.
+        start: an offset (negative: that many before the end), `"earliest"`, `"latest"`, or the time of the first record
+            (aware datetime); or a dict of these by `(topic, partition)`.
+        end: the same; the first offset that is not read any more.
+        columns: names of the columns wanted, in place of all but `headers`.
+        headers: whether to add the `headers` column.
+        max_rows: most rows of a batch.
+        max_bytes: most bytes of a batch's columns.
+        progress: called after each batch with offsets done and offsets in all.
+
+    Returns:
+        A stream of batches: iterate it, or hand it to anything that takes Arrow streams, such as
+        `pyarrow.table(stream)`, `polars.from_arrow(stream)` or DuckDB.
+
+    Raises:
+        UnknownTopicError: if a topic or partition does not exist.
+        OffsetOutOfRangeError: if an end lies outside of the log. While reading, too, nothing is skipped silently.
+        BrokerConnectionError: if the cluster cannot be reached.
+        KafkaTimeoutError: if nothing moves for `default.api.timeout.ms`.
+    """
+    ranges = [
+        (topic, partition, _bound(start, topic, partition, "start"), _bound(end, topic, partition, "end"))
+        for topic, partition in _targets(topics, start, end)
+    ]
+    core = ReaderCore(raw_settings(config, {}), _names(columns), headers, ranges, max_rows, max_bytes)
+    return RecordStream(core, progress)
+
+
+def read_range(
+    config: Settings,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    *,
+    columns: Sequence[str] | None = None,
+    headers: bool = False,
+    max_rows: int = MAX_ROWS,
+    max_bytes: int = MAX_BYTES,
+    progress: Progress | None = None,
+) -> "RecordStream":
+    """Read the offsets `start` to before `end` of one partition. Arguments, result and errors as `read`."""
+    pair = raw_partition((topic, partition))
+    return read(
+        config,
+        [pair],
+        start={pair: start},
+        end={pair: end},
+        columns=columns,
+        headers=headers,
+        max_rows=max_rows,
+        max_bytes=max_bytes,
+        progress=progress,
+    )
+
+
+class RecordStream:
+    """Batches of a bounded read, once through. Also an Arrow stream; what is iterated is not in it any more."""
+
+    def __init__(self, core: ReaderCore, progress: Progress | None = None) -> None:
+        self._core = core
+        self._on_batch = progress
+        self._exported = False
+
+    @property
+    def schema(self) -> Schema:
+        """The Arrow schema of every batch; see `Consumer.schema`."""
+        return self._core.schema
+
+    @property
+    def ranges(self) -> dict[TopicPartition, tuple[int, int]]:
+        """First offset, and offset after the last, of each partition."""
+        return {TopicPartition(*partition): offsets for partition, offsets in self._core.ranges()}
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Offsets passed so far, and offsets in all. Gaps of compaction and transaction markers count as passed."""
+        return self._core.progress()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Batch:
+        if self._exported:
+            raise ArgumentError("this stream was handed out as an Arrow stream; read it there, or start another read")
+        batch = self._core.next()
+        if batch is None:
+            self._report()
+            self.close()
+            raise StopIteration
+        self._report()
+        return batch
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema as an `arrow_schema` capsule."""
+        return self._core.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export what is left as an `arrow_array_stream` capsule. Once only; `requested_schema` is ignored.
+
+        Raises:
+            ArgumentError: on a second call: a stream can be read once.
+        """
+        if self._exported:
+            raise ArgumentError("this stream was handed out already; a stream can be read once: start another read")
+        self._exported = True
+        return self._core.stream(self._report if self._on_batch is not None else None)
+
+    def close(self) -> None:
+        """End the read early; at its end it is closed by itself."""
+        self._core.close()
+
+    def _report(self) -> None:
+        if self._on_batch is not None:
+            self._on_batch(*self._core.progress())
+
+
+def _targets(
+    topics: str | Iterable[str] | Iterable[tuple[str, int]],
+    *edges: Bound | Mapping[tuple[str, int], Bound],
+) -> list[tuple[str, int | None]]:
+    items = [topics] if isinstance(topics, str) else list(topics)
+    by_partition = any(isinstance(edge, Mapping) for edge in edges)
+    targets: list[tuple[str, int | None]] = []
+    for item in items:
+        if isinstance(item, str):
+            if by_partition:
+                raise ArgumentError(
+                    f"start or end is given by partition, so {item!r} must be too: use [({item!r}, 0), ...]"
+                )
+            targets.append((item, None))
+        else:
+            targets.append(raw_partition(item))
+    if not targets:
+        raise ArgumentError("nothing to read: give a topic")
+    return targets
+
+
+def _bound(
+    bound: Bound | Mapping[tuple[str, int], Bound], topic: str, partition: int | None, name: str
+) -> RawPosition:
+    if isinstance(bound, Mapping):
+        try:
+            bound = bound[(topic, partition or 0)]
+        except KeyError:
+            raise ArgumentError(f"{name} has no entry for {(topic, partition)!r}") from None
+    if isinstance(bound, datetime):
+        return ("timestamp", timestamp_ms(bound))
+    if isinstance(bound, int) and not isinstance(bound, bool):
+        return ("offset", bound)
+    if bound in ("earliest", "latest"):
+        return (str(bound), 0)
+    raise ArgumentError(f'{name}={bound!r}: expected an offset, "earliest", "latest" or an aware datetime')
+
+
+def _names(columns: Sequence[str] | None) -> list[str] | None:
+    return None if columns is None else list(columns)

@@ -1,0 +1,175 @@
+//! Batches as Python sees them.
+
+use arrow_array::{RecordBatch, RecordBatchIterator};
+use monedula_columns::ColumnBatch;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict};
+
+use crate::capsule;
+use crate::record::Record;
+use crate::schema::Schema;
+
+/// Kafka records as Arrow columns.
+///
+/// Anything that takes Arrow's PyCapsule interface takes a batch: `polars.from_arrow(batch)`, `pyarrow.record_batch(batch)`,
+/// `pandas.DataFrame.from_arrow(batch)`, DuckDB. No copy is made, and the memory lives as long as anyone holds it.
+#[pyclass(frozen, module = "monedula")]
+pub(crate) struct Batch(pub(crate) ColumnBatch);
+
+/// Consecutive rows of one partition in a batch.
+#[pyclass(frozen, get_all, module = "monedula")]
+pub(crate) struct Span {
+    /// Topic.
+    topic: String,
+    /// Partition.
+    partition: i32,
+    /// Number of rows.
+    rows: usize,
+    /// Offset of the first row.
+    first_offset: i64,
+    /// Offset to go on from after the last row.
+    next_offset: i64,
+    /// Leader epoch of the last row, -1 unknown.
+    leader_epoch: i32,
+}
+
+#[pymethods]
+impl Batch {
+    /// Number of rows.
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.0.record_batch.num_rows()
+    }
+
+    /// Number of columns.
+    #[getter]
+    fn num_columns(&self) -> usize {
+        self.0.record_batch.num_columns()
+    }
+
+    /// Bytes of memory that the columns hold.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.0.memory_bytes
+    }
+
+    /// The Arrow schema; the same for every batch of a consumer, empty ones included.
+    #[getter]
+    fn schema(&self) -> Schema {
+        Schema(self.0.record_batch.schema())
+    }
+
+    /// The rows' partitions, in row order.
+    #[getter]
+    fn spans(&self) -> Vec<Span> {
+        let spans = self.0.spans.iter();
+        spans
+            .map(|span| Span {
+                topic: span.topic.to_string(),
+                partition: span.partition,
+                rows: span.rows,
+                first_offset: span.first_offset,
+                next_offset: span.next_offset,
+                leader_epoch: span.leader_epoch,
+            })
+            .collect()
+    }
+
+    /// Where to go on after this batch: `{(topic, partition): next offset}`, as `assign` takes it.
+    #[getter]
+    fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let offsets = PyDict::new(py);
+        for span in &self.0.spans {
+            offsets.set_item((&*span.topic, span.partition), span.next_offset)?;
+        }
+        Ok(offsets)
+    }
+
+    /// The rows one by one, as `Record` objects. For services; analysis is faster on the columns.
+    fn records(&self) -> PyResult<Records> {
+        Ok(Records { columns: crate::record::Columns::of(&self.0.record_batch), next: 0.into() })
+    }
+
+    /// As a `pyarrow.RecordBatch`, without a copy. Needs pyarrow (`pip install 'monedula[arrow]'`).
+    fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("pyarrow")?.call_method1("record_batch", (slf,))
+    }
+
+    /// As a `pandas.DataFrame`. Needs pandas and pyarrow (`pip install 'monedula[pandas]'`).
+    fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::to_pyarrow(slf)?.call_method0("to_pandas")
+    }
+
+    /// As a `polars.DataFrame`. Needs polars (`pip install 'monedula[polars]'`).
+    fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("polars")?.call_method1("from_arrow", (slf,))
+    }
+
+    /// Export as `arrow_schema` and `arrow_array` capsules. `requested_schema` is ignored, as the interface allows.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        let _ = requested_schema;
+        let schema = capsule::schema(py, self.0.record_batch.schema_ref())?;
+        Ok((schema, capsule::array(py, &self.0.record_batch)?))
+    }
+
+    /// Export as an `arrow_array_stream` capsule of one batch. `requested_schema` is ignored, as the interface allows.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        let batch: RecordBatch = self.0.record_batch.clone();
+        let schema = batch.schema();
+        capsule::stream(py, Box::new(RecordBatchIterator::new([Ok(batch)], schema)))
+    }
+
+    /// Export as an `arrow_schema` capsule.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        capsule::schema(py, self.0.record_batch.schema_ref())
+    }
+
+    fn __len__(&self) -> usize {
+        self.num_rows()
+    }
+
+    fn __repr__(&self) -> String {
+        let spans = self.0.spans.iter().take(4);
+        let mut parts: Vec<String> = spans
+            .map(|span| format!("{}-{} {}..{}", span.topic, span.partition, span.first_offset, span.next_offset))
+            .collect();
+        if self.0.spans.len() > parts.len() {
+            parts.push(format!("{} more", self.0.spans.len() - parts.len()));
+        }
+        format!("<monedula.Batch of {} rows: {}>", self.num_rows(), parts.join(", "))
+    }
+}
+
+/// Iterator over the rows of a batch.
+#[pyclass(frozen, module = "monedula")]
+pub(crate) struct Records {
+    columns: crate::record::Columns,
+    next: std::sync::atomic::AtomicUsize,
+}
+
+#[pymethods]
+impl Records {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
+        let row = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.columns.record(py, row)
+    }
+
+    fn __length_hint__(&self) -> usize {
+        self.columns.rows().saturating_sub(self.next.load(std::sync::atomic::Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,52 @@
+//! Settings from Python, and the table of them for Python.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use monedula_client::config::ClientConfig;
+use monedula_client::{KEYS, Kind};
+use monedula_columns::ColumnSet;
+use pyo3::prelude::*;
+
+use crate::error::{argument_error, to_py};
+
+/// A setting: name, aliases, default (`None` if it must be given), values, description.
+type KeyRow = (&'static str, Vec<&'static str>, Option<&'static str>, String, &'static str);
+
+/// Every setting.
+#[pyfunction]
+pub(crate) fn config_keys() -> Vec<KeyRow> {
+    let row = |key: &'static monedula_client::Key| {
+        let values = match key.kind {
+            Kind::Text => "text".to_owned(),
+            Kind::Bool => "true or false".to_owned(),
+            Kind::Choice(choices) => choices.join(", "),
+            Kind::Int { min, max } => format!("{min} to {max}"),
+        };
+        (key.name, key.aliases.iter().map(|(alias, _)| *alias).collect(), key.default, values, key.description)
+    };
+    KEYS.iter().map(row).collect()
+}
+
+pub(crate) fn parse(py: Python<'_>, settings: &[(String, String)]) -> PyResult<ClientConfig> {
+    let pairs = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    ClientConfig::parse(pairs).map_err(|error| to_py(py, error.into()))
+}
+
+pub(crate) fn columns(py: Python<'_>, names: Option<Vec<String>>, headers: bool) -> PyResult<ColumnSet> {
+    let chosen = match names {
+        Some(names) => {
+            let names = names.iter().map(String::as_str);
+            ColumnSet::from_names(names).map_err(|error| argument_error(py, error.to_string()))?
+        }
+        None => ColumnSet::default(),
+    };
+    Ok(if headers { chosen.with(ColumnSet::HEADERS) } else { chosen })
+}
+
+/// A seed for jitter: two clients that start together must not retry together.
+pub(crate) fn seed() -> u64 {
+    static CLIENTS: AtomicU64 = AtomicU64::new(0);
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    clock ^ (u64::from(std::process::id()) << 32) ^ CLIENTS.fetch_add(0x9e37_79b9, Ordering::Relaxed)
+}

@@ -1,0 +1,423 @@
+//! The consumer as Python's own classes use it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use monedula_client::consumer::{Consumer, Found, PartitionStatus, Want};
+use monedula_client::error::ClientError;
+use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Start;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::batch::Batch;
+use crate::error::{argument_error, to_py};
+use crate::operation::{Notifier, Operation};
+use crate::runtime::{self, Own, SLICE, in_slices, wait};
+use crate::schema::Schema;
+use crate::config;
+
+/// A partition as Python gives it.
+pub(crate) type PyPartition = (String, i32);
+
+/// Where to start: "offset", "earliest", "latest", "timestamp" (ms) or "policy", with its number.
+pub(crate) type PyStart = (String, i64);
+
+/// The consumer's core; see `monedula.Consumer`.
+#[pyclass(frozen, module = "monedula._monedula")]
+pub(crate) struct ConsumerCore {
+    consumer: Own<Arc<Consumer>>,
+}
+
+#[pymethods]
+impl ConsumerCore {
+    #[new]
+    #[pyo3(signature = (settings, columns=None, headers=false))]
+    fn new(
+        py: Python<'_>,
+        settings: Vec<(String, String)>,
+        columns: Option<Vec<String>>,
+        headers: bool,
+    ) -> PyResult<Self> {
+        let settings = config::parse(py, &settings)?;
+        let columns = config::columns(py, columns, headers)?;
+        let runtime = runtime::handle()?;
+        let consumer = Arc::new(Consumer::new(settings, columns, &runtime, config::seed()));
+        runtime::register(&consumer);
+        Ok(Self { consumer: Own::new(consumer) })
+    }
+
+    fn assign(&self, py: Python<'_>, partitions: Vec<(PyPartition, PyStart)>) -> PyResult<()> {
+        let consumer = self.consumer.get()?;
+        let partitions = partitions
+            .into_iter()
+            .map(|(partition, at)| Ok((topic_partition(partition), start(py, &at)?, None)))
+            .collect::<PyResult<Vec<_>>>()?;
+        py.detach(|| consumer.assign(partitions)).map_err(|error| to_py(py, error))
+    }
+
+    fn assign_topics(&self, py: Python<'_>, topics: Vec<String>, at: PyStart) -> PyResult<()> {
+        let (consumer, start) = (self.consumer.get()?, start(py, &at)?);
+        py.detach(|| consumer.assign_topics(topics, start)).map_err(|error| to_py(py, error))
+    }
+
+    fn unassign(&self, py: Python<'_>) -> PyResult<()> {
+        let consumer = self.consumer.get()?;
+        py.detach(|| consumer.unassign()).map_err(|error| to_py(py, error))
+    }
+
+    fn assignment(&self, py: Python<'_>) -> PyResult<Vec<PyPartition>> {
+        let consumer = self.consumer.get()?;
+        Ok(py.detach(|| consumer.assignment()).into_iter().map(py_partition).collect())
+    }
+
+    fn seek(&self, py: Python<'_>, partition: PyPartition, at: PyStart) -> PyResult<()> {
+        let (consumer, partition, start) = (self.consumer.get()?, topic_partition(partition), start(py, &at)?);
+        py.detach(|| consumer.seek(&partition, start)).map_err(|error| to_py(py, error))
+    }
+
+    fn set_paused(&self, py: Python<'_>, partition: PyPartition, paused: bool) -> PyResult<()> {
+        let (consumer, partition) = (self.consumer.get()?, topic_partition(partition));
+        py.detach(|| consumer.set_paused(&partition, paused)).map_err(|error| to_py(py, error))
+    }
+
+    fn status<'py>(&self, py: Python<'py>, partition: PyPartition) -> PyResult<Bound<'py, PyDict>> {
+        let (consumer, partition) = (self.consumer.get()?, topic_partition(partition));
+        let status = py.detach(|| consumer.status(&partition)).map_err(|error| to_py(py, error))?;
+        py_status(py, consumer, &status)
+    }
+
+    /// The next batch with rows. `timeout` in seconds, `None` for no end; an empty batch at its end.
+    #[pyo3(signature = (max_rows, max_bytes, max_wait, timeout=None))]
+    fn next_batch(
+        &self,
+        py: Python<'_>,
+        max_rows: usize,
+        max_bytes: usize,
+        max_wait: f64,
+        timeout: Option<f64>,
+    ) -> PyResult<Batch> {
+        let consumer = self.consumer.get()?;
+        let want = want(py, max_rows, max_bytes, max_wait, timeout)?;
+        let batch = in_slices(py, |until| {
+            let until = want.deadline.map_or(until, |deadline| until.min(deadline));
+            match consumer.next_batch(&want, until)? {
+                Some(batch) => Ok(Some(batch)),
+                None if want.deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+                    Ok(Some(consumer.empty_batch()))
+                }
+                None => Ok(None),
+            }
+        });
+        self.flush_log(py);
+        batch.map(Batch)
+    }
+
+    /// An operation that ends when `next_batch` would return at once.
+    #[pyo3(signature = (descriptor, max_rows, max_bytes, max_wait, timeout=None))]
+    fn start_ready(
+        &self,
+        py: Python<'_>,
+        descriptor: i64,
+        max_rows: usize,
+        max_bytes: usize,
+        max_wait: f64,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let consumer = Arc::downgrade(self.consumer.get()?);
+        let want = want(py, max_rows, max_bytes, max_wait, timeout)?;
+        let waiting = async move {
+            loop {
+                // Weak in between: waiting for a batch must not keep a forgotten consumer alive.
+                let Some(consumer) = consumer.upgrade() else { return Err(ClientError::Closed) };
+                let waited = tokio::task::spawn_blocking(move || {
+                    let until = Instant::now() + SLICE;
+                    let until = want.deadline.map_or(until, |deadline| until.min(deadline));
+                    consumer.ready(&want, until) || want.deadline.is_some_and(|deadline| deadline <= Instant::now())
+                });
+                if waited.await.map_err(|_| ClientError::Closed)? {
+                    return Ok(());
+                }
+            }
+        };
+        Operation::start(waiting, Notifier::new(descriptor)?, |py, ()| Ok(py.None()))
+    }
+
+    #[getter]
+    fn schema(&self) -> PyResult<Schema> {
+        Ok(Schema(self.consumer.get()?.empty_batch().record_batch.schema()))
+    }
+
+    /// Events below this level of `logging` are not kept.
+    fn set_log_level(&self, level: u8) -> PyResult<()> {
+        self.consumer.get()?.log().set_threshold(level);
+        Ok(())
+    }
+
+    fn wakeup(&self, py: Python<'_>) -> PyResult<()> {
+        let consumer = self.consumer.get()?;
+        py.detach(|| consumer.wakeup());
+        Ok(())
+    }
+
+    /// Offsets by kind: "beginning" or "end".
+    fn list_offsets<'py>(
+        &self,
+        py: Python<'py>,
+        kind: &str,
+        partitions: Vec<PyPartition>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let found = wait(py, self.listing(py, kind, partitions, timeout)?);
+        self.flush_log(py);
+        offsets_dict(py, found?)
+    }
+
+    fn start_list_offsets(
+        &self,
+        py: Python<'_>,
+        descriptor: i64,
+        kind: &str,
+        partitions: Vec<PyPartition>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let listing = self.listing(py, kind, partitions, timeout)?;
+        Operation::start(listing, Notifier::new(descriptor)?, |py, found| {
+            Ok(offsets_dict(py, found)?.into_any().unbind())
+        })
+    }
+
+    /// `{(topic, partition): (offset, timestamp in ms) or None}`.
+    fn offsets_for_times<'py>(
+        &self,
+        py: Python<'py>,
+        times: Vec<(PyPartition, i64)>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let found = wait(py, self.by_time(py, times, timeout)?);
+        self.flush_log(py);
+        times_dict(py, found?)
+    }
+
+    fn start_offsets_for_times(
+        &self,
+        py: Python<'_>,
+        descriptor: i64,
+        times: Vec<(PyPartition, i64)>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let lookup = self.by_time(py, times, timeout)?;
+        Operation::start(lookup, Notifier::new(descriptor)?, |py, found| {
+            Ok(times_dict(py, found)?.into_any().unbind())
+        })
+    }
+
+    fn partitions_of(&self, py: Python<'_>, topics: Vec<String>, timeout: Option<f64>) -> PyResult<Vec<PyPartition>> {
+        let timeout = self.timeout(py, timeout)?;
+        let partitions = wait(py, self.consumer.get()?.partitions_of(topics, timeout));
+        self.flush_log(py);
+        Ok(partitions?.into_iter().map(py_partition).collect())
+    }
+
+    fn start_partitions_of(
+        &self,
+        py: Python<'_>,
+        descriptor: i64,
+        topics: Vec<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let timeout = self.timeout(py, timeout)?;
+        let lookup = self.consumer.get()?.partitions_of(topics, timeout);
+        Operation::start(lookup, Notifier::new(descriptor)?, |py, partitions| {
+            let partitions: Vec<PyPartition> = partitions.into_iter().map(py_partition).collect();
+            Ok(partitions.into_pyobject(py)?.unbind())
+        })
+    }
+
+    fn metrics(&self) -> PyResult<Vec<(&'static str, u64)>> {
+        Ok(self.consumer.get()?.metrics().snapshot())
+    }
+
+    fn health<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let consumer = self.consumer.get()?;
+        let health = py.detach(|| consumer.health());
+        let dict = PyDict::new(py);
+        dict.set_item("connections", health.connections)?;
+        dict.set_item("brokers", health.brokers)?;
+        dict.set_item("bootstrapped", health.bootstrapped)?;
+        dict.set_item("failing_for", health.failing.as_ref().map(|(since, _)| since.as_secs_f64()))?;
+        dict.set_item("last_error", health.failing.map(|(_, error)| error))?;
+        dict.set_item("budget_used_bytes", health.budget.0)?;
+        dict.set_item("budget_bytes", health.budget.1)?;
+        dict.set_item("retried_errors", health.retried_errors)?;
+        let partitions = PyDict::new(py);
+        for (partition, status) in &health.partitions {
+            partitions.set_item((&*partition.topic, partition.partition), py_status(py, consumer, status)?)?;
+        }
+        dict.set_item("partitions", partitions)?;
+        Ok(dict)
+    }
+
+    /// Bytes of the buffer pool: out (held by batches and fetches), and idle.
+    fn pool_bytes(&self) -> PyResult<(usize, usize)> {
+        let pool = self.consumer.get()?.pool();
+        Ok((pool.outstanding_bytes(), pool.idle_bytes()))
+    }
+
+    fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+        let consumer = self.consumer.get()?;
+        let timeout = seconds(py, "timeout", timeout)?;
+        py.detach(|| consumer.close(timeout));
+        self.flush_log(py);
+        Ok(())
+    }
+
+    fn start_close(&self, py: Python<'_>, descriptor: i64, timeout: f64) -> PyResult<Operation> {
+        let consumer = self.consumer.get()?.clone();
+        let timeout = seconds(py, "timeout", timeout)?;
+        let closing = async move {
+            let closed = tokio::task::spawn_blocking(move || consumer.close(timeout)).await;
+            closed.map_err(|_| ClientError::Closed)
+        };
+        Operation::start(closing, Notifier::new(descriptor)?, |py, ()| Ok(py.None()))
+    }
+}
+
+impl ConsumerCore {
+    fn timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
+        match timeout {
+            Some(timeout) => seconds(py, "timeout", timeout),
+            None => Ok(self.consumer.get()?.config().default_api_timeout),
+        }
+    }
+
+    fn listing(
+        &self,
+        py: Python<'_>,
+        kind: &str,
+        partitions: Vec<PyPartition>,
+        timeout: Option<f64>,
+    ) -> PyResult<impl Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send + use<>>
+    {
+        let (consumer, timeout) = (self.consumer.get()?.clone(), self.timeout(py, timeout)?);
+        let partitions = partitions.into_iter().map(topic_partition).collect();
+        let beginning = kind == "beginning";
+        Ok(async move {
+            match beginning {
+                true => consumer.beginning_offsets(partitions, timeout).await,
+                false => consumer.end_offsets(partitions, timeout).await,
+            }
+        })
+    }
+
+    fn by_time(
+        &self,
+        py: Python<'_>,
+        times: Vec<(PyPartition, i64)>,
+        timeout: Option<f64>,
+    ) -> PyResult<impl Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send + use<>>
+    {
+        let timeout = self.timeout(py, timeout)?;
+        let times = times.into_iter().map(|(partition, timestamp_ms)| (topic_partition(partition), timestamp_ms));
+        Ok(self.consumer.get()?.offsets_for_times(times.collect(), timeout))
+    }
+
+    /// Passes log events on to `logging`, where the interpreter is held anyway.
+    fn flush_log(&self, py: Python<'_>) {
+        if let Ok(consumer) = self.consumer.get() {
+            flush_log(py, consumer);
+        }
+    }
+}
+
+/// Passes log events on to Python's `logging`.
+pub(crate) fn flush_log(py: Python<'_>, consumer: &Consumer) {
+    let log = consumer.log();
+    if log.is_empty() {
+        return;
+    }
+    let (events, lost) = log.drain();
+    let events: Vec<(u8, &str, String)> =
+        events.into_iter().map(|event| (event.level as u8, event.target, event.message)).collect();
+    let emit = || py.import("monedula._logging")?.call_method1("emit", (events, lost))?.extract::<u8>();
+    // Logging must not break the call that it reports on.
+    if let Ok(threshold) = emit() {
+        log.set_threshold(threshold);
+    }
+}
+
+pub(crate) fn topic_partition((topic, partition): PyPartition) -> TopicPartition {
+    TopicPartition::new(topic, partition)
+}
+
+pub(crate) fn py_partition(partition: TopicPartition) -> PyPartition {
+    (partition.topic.to_string(), partition.partition)
+}
+
+pub(crate) fn start(py: Python<'_>, (kind, number): &PyStart) -> PyResult<Start> {
+    Ok(match kind.as_str() {
+        "offset" => Start::Offset(*number, -1),
+        "earliest" => Start::Earliest,
+        "latest" => Start::Latest,
+        "timestamp" => Start::Timestamp(*number),
+        "policy" => Start::Policy,
+        other => return Err(argument_error(py, format!("no such start: {other}"))),
+    })
+}
+
+pub(crate) fn seconds(py: Python<'_>, name: &str, seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| argument_error(py, format!("{name}={seconds}: expected seconds, 0 or more")))
+}
+
+pub(crate) fn want(
+    py: Python<'_>,
+    max_rows: usize,
+    max_bytes: usize,
+    max_wait: f64,
+    timeout: Option<f64>,
+) -> PyResult<Want> {
+    if max_rows == 0 || max_bytes == 0 {
+        return Err(argument_error(py, "max_rows and max_bytes must be at least 1".into()));
+    }
+    let deadline = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+    let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
+    Ok(Want { max_rows, max_bytes, max_wait: seconds(py, "max_wait", max_wait)?, deadline })
+}
+
+fn py_status<'py>(py: Python<'py>, consumer: &Consumer, status: &PartitionStatus) -> PyResult<Bound<'py, PyDict>> {
+    // What there is to read: under read_committed nothing beyond the last stable offset is handed out.
+    let stable = status.last_stable_offset.filter(|_| consumer.config().read_committed);
+    let log_end = stable.or(status.high_watermark);
+    let dict = PyDict::new(py);
+    dict.set_item("position", status.position)?;
+    dict.set_item("high_watermark", status.high_watermark)?;
+    dict.set_item("last_stable_offset", status.last_stable_offset)?;
+    dict.set_item("log_end_offset", log_end)?;
+    dict.set_item("log_start_offset", status.log_start_offset)?;
+    dict.set_item("paused", status.paused)?;
+    dict.set_item("queued_records", status.queued_records)?;
+    dict.set_item("queued_bytes", status.queued_bytes)?;
+    dict.set_item("error", status.fault.as_ref().map(ToString::to_string))?;
+    Ok(dict)
+}
+
+fn offsets_dict<'py>(
+    py: Python<'py>,
+    found: BTreeMap<TopicPartition, Option<Found>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (partition, found) in found {
+        dict.set_item(py_partition(partition), found.map(|found| found.offset))?;
+    }
+    Ok(dict)
+}
+
+fn times_dict<'py>(py: Python<'py>, found: BTreeMap<TopicPartition, Option<Found>>) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (partition, found) in found {
+        dict.set_item(py_partition(partition), found.map(|found| (found.offset, found.timestamp)))?;
+    }
+    Ok(dict)
+}

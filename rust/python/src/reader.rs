@@ -1,0 +1,178 @@
+//! Bounded reads as `monedula.read` uses them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use monedula_client::consumer::Want;
+use monedula_client::reader::{Bound as Edge, Range, Reader};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::batch::Batch;
+use crate::consumer::{PyPartition, PyStart, flush_log, py_partition, topic_partition, want};
+use crate::error::{argument_error, to_py};
+use crate::runtime::{self, Own, SLICE, in_slices, wait};
+use crate::schema::Schema;
+use crate::{capsule, config};
+
+/// A range as Python gives it: partition, first bound, last bound. `None` for the partition stands for all of the topic's.
+type PyRange = (String, Option<i32>, PyStart, PyStart);
+
+/// The core of a bounded read; see `monedula.RecordStream`.
+#[pyclass(frozen, module = "monedula._monedula")]
+pub(crate) struct ReaderCore {
+    reader: Own<Arc<Mutex<Reader>>>,
+    schema: SchemaRef,
+    want: Want,
+}
+
+#[pymethods]
+impl ReaderCore {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        settings: Vec<(String, String)>,
+        columns: Option<Vec<String>>,
+        headers: bool,
+        ranges: Vec<PyRange>,
+        max_rows: usize,
+        max_bytes: usize,
+    ) -> PyResult<Self> {
+        let settings = config::parse(py, &settings)?;
+        let columns = config::columns(py, columns, headers)?;
+        let ranges = ranges
+            .into_iter()
+            .map(|(topic, partition, start, end)| Ok((topic, partition, edge(py, &start)?, edge(py, &end)?)))
+            .collect::<PyResult<Vec<_>>>()?;
+        // Rows of a bounded read wait for nothing but a full batch or the end.
+        let want = Want { max_wait: std::time::Duration::from_secs(1), ..want(py, max_rows, max_bytes, 0.0, None)? };
+        let runtime = runtime::handle()?;
+        let timeout = settings.default_api_timeout;
+        let consumer = Reader::consumer(settings, columns, &runtime, config::seed());
+        let schema = consumer.empty_batch().record_batch.schema();
+        let reader = wait(py, async move {
+            let mut resolved = Vec::new();
+            for (topic, partition, start, end) in ranges {
+                let partitions = match partition {
+                    Some(partition) => vec![topic_partition((topic, partition))],
+                    None => consumer.partitions_of(vec![topic], timeout).await?,
+                };
+                resolved.extend(partitions.into_iter().map(|partition| Range { partition, start, end }));
+            }
+            let ranges = Reader::resolve(&consumer, resolved, timeout).await?;
+            Reader::start(consumer, ranges)
+        })?;
+        Ok(Self { reader: Own::new(Arc::new(Mutex::new(reader))), schema, want })
+    }
+
+    /// The next batch, `None` at the end.
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        let reader = self.reader.get()?;
+        let batch = in_slices(py, |until| {
+            match lock(reader).next_batch(&self.want, until)? {
+                None => Ok(Some(None)),
+                Some(Some(batch)) => Ok(Some(Some(batch))),
+                Some(None) => Ok(None),
+            }
+        });
+        flush_log(py, lock(reader).inner());
+        Ok(batch?.map(Batch))
+    }
+
+    /// Offsets passed, and offsets in all ranges.
+    fn progress(&self, py: Python<'_>) -> PyResult<(i64, i64)> {
+        let reader = self.reader.get()?;
+        Ok(py.detach(|| lock(reader).progress()))
+    }
+
+    /// The ranges as looked up: `[((topic, partition), (first offset, offset after the last)), ...]`.
+    fn ranges(&self) -> PyResult<Vec<(PyPartition, (i64, i64))>> {
+        let reader = lock(self.reader.get()?);
+        Ok(reader.ranges().iter().map(|(partition, &range)| (py_partition(partition.clone()), range)).collect())
+    }
+
+    #[getter]
+    fn schema(&self) -> Schema {
+        Schema(self.schema.clone())
+    }
+
+    /// The rest of the read as an `arrow_array_stream` capsule; `on_batch()` is called after each batch.
+    fn stream<'py>(&self, py: Python<'py>, on_batch: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyCapsule>> {
+        let stream = Stream {
+            reader: Own::new(self.reader.get()?.clone()),
+            schema: self.schema.clone(),
+            want: self.want,
+            on_batch,
+            thread: std::thread::current().id(),
+        };
+        capsule::stream(py, Box::new(stream))
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let reader = self.reader.get()?;
+        py.detach(|| lock(reader).inner().close(std::time::Duration::from_secs(1)));
+        flush_log(py, lock(reader).inner());
+        Ok(())
+    }
+}
+
+/// A bounded read behind Arrow's C stream.
+struct Stream {
+    reader: Own<Arc<Mutex<Reader>>>,
+    schema: SchemaRef,
+    want: Want,
+    on_batch: Option<Py<PyAny>>,
+    /// Who exported it. Only there may the interpreter be entered: another thread's caller may hold it, waiting for us.
+    thread: std::thread::ThreadId,
+}
+
+impl Stream {
+    fn next_batch(&self) -> PyResult<Option<RecordBatch>> {
+        let reader = self.reader.get()?;
+        let ours = std::thread::current().id() == self.thread;
+        loop {
+            let next = lock(reader).next_batch(&self.want, Instant::now() + SLICE);
+            match next.map_err(|error| Python::attach(|py| to_py(py, error)))? {
+                None => return Ok(None),
+                Some(Some(batch)) => {
+                    if ours {
+                        Python::attach(|py| self.on_batch.as_ref().map(|call| call.call0(py)).transpose())?;
+                    }
+                    return Ok(Some(batch.record_batch));
+                }
+                Some(None) if ours => Python::attach(|py| py.check_signals())?,
+                Some(None) => {}
+            }
+        }
+    }
+}
+
+impl Iterator for Stream {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_batch().map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
+    }
+}
+
+impl RecordBatchReader for Stream {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+fn lock(reader: &Arc<Mutex<Reader>>) -> std::sync::MutexGuard<'_, Reader> {
+    reader.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn edge(py: Python<'_>, (kind, number): &PyStart) -> PyResult<Edge> {
+    Ok(match kind.as_str() {
+        "offset" => Edge::Offset(*number),
+        "earliest" => Edge::Earliest,
+        "latest" => Edge::Latest,
+        "timestamp" => Edge::Timestamp(*number),
+        other => return Err(argument_error(py, format!("no such bound: {other}"))),
+    })
+}

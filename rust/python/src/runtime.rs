@@ -1,0 +1,132 @@
+//! The tokio runtime: ours, lazy, one for each process, stopped at exit.
+
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use monedula_client::consumer::Consumer;
+use monedula_client::error::ClientError;
+use pyo3::prelude::*;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::error::{fork_error, to_py};
+
+/// How long a wait goes on before signals are looked at: Ctrl-C ends any wait within twice this.
+pub(crate) const SLICE: Duration = Duration::from_millis(50);
+
+struct Owned {
+    pid: u32,
+    /// Not dropped in a forked child: the threads that it would join are the parent's.
+    runtime: ManuallyDrop<Runtime>,
+    consumers: Vec<Weak<Consumer>>,
+}
+
+static OWNED: Mutex<Option<Owned>> = Mutex::new(None);
+
+/// The runtime of this process. A forked child gets one of its own for what it makes itself.
+pub(crate) fn handle() -> PyResult<Handle> {
+    let mut owned = OWNED.lock().unwrap_or_else(PoisonError::into_inner);
+    let pid = std::process::id();
+    if let Some(owned) = owned.as_ref().filter(|owned| owned.pid == pid) {
+        return Ok(owned.runtime.handle().clone());
+    }
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    let runtime = Builder::new_multi_thread()
+        .worker_threads((cores / 2).clamp(1, 4))
+        .thread_name("monedula-io")
+        .enable_all()
+        .build()?;
+    let handle = runtime.handle().clone();
+    *owned = Some(Owned { pid, runtime: ManuallyDrop::new(runtime), consumers: Vec::new() });
+    Ok(handle)
+}
+
+/// Remembers a consumer, so that it is closed when the interpreter exits.
+pub(crate) fn register(consumer: &Arc<Consumer>) {
+    let mut owned = OWNED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(owned) = owned.as_mut() {
+        owned.consumers.retain(|consumer| consumer.strong_count() > 0);
+        owned.consumers.push(Arc::downgrade(consumer));
+    }
+}
+
+/// Closes every consumer and stops the runtime; called at interpreter exit.
+#[pyfunction]
+pub(crate) fn shutdown(py: Python<'_>) {
+    py.detach(|| {
+        let taken = OWNED.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Owned { pid, runtime, consumers }) = taken else { return };
+        if pid != std::process::id() {
+            return;
+        }
+        for consumer in consumers.iter().filter_map(Weak::upgrade) {
+            consumer.close(Duration::from_secs(1));
+        }
+        ManuallyDrop::into_inner(runtime).shutdown_timeout(Duration::from_secs(1));
+    });
+}
+
+/// Something that belongs to the process that made it. In a forked child it can neither be used (its sockets and threads
+/// are the parent's) nor dropped (a lock may be held by a thread that does not exist there).
+pub(crate) struct Own<T> {
+    pid: u32,
+    value: ManuallyDrop<T>,
+}
+
+impl<T> Own<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { pid: std::process::id(), value: ManuallyDrop::new(value) }
+    }
+
+    /// The value, in the process that made it.
+    pub(crate) fn get(&self) -> PyResult<&T> {
+        if self.pid == std::process::id() { Ok(self.value.deref()) } else { Err(fork_error()) }
+    }
+}
+
+impl<T> Drop for Own<T> {
+    fn drop(&mut self) {
+        if self.pid == std::process::id() {
+            // SAFETY: dropped once, here, and not used after.
+            unsafe { ManuallyDrop::drop(&mut self.value) }
+        }
+    }
+}
+
+/// Runs `step` detached, in slices, until it has a result; looks at signals in between.
+pub(crate) fn in_slices<T: Send>(
+    py: Python<'_>,
+    mut step: impl FnMut(Instant) -> Result<Option<T>, ClientError> + Send,
+) -> PyResult<T> {
+    loop {
+        let until = Instant::now() + SLICE;
+        if let Some(value) = py.detach(|| step(until)).map_err(|error| to_py(py, error))? {
+            return Ok(value);
+        }
+        py.check_signals()?;
+    }
+}
+
+/// Waits for a future on the runtime, detached. A signal's exception cancels it.
+pub(crate) fn wait<T: Send + 'static>(
+    py: Python<'_>,
+    future: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+) -> PyResult<T> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let receiver = Mutex::new(receiver);
+    let task = handle()?.spawn(async move {
+        let _ = sender.send(future.await);
+    });
+    let waited = in_slices(py, |until| {
+        let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(result) => result.map(Some),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Ok(None),
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Err(ClientError::Closed),
+        }
+    });
+    task.abort();
+    waited
+}
