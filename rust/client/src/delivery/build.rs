@@ -78,7 +78,9 @@ impl Delivery {
     fn build(&self, want: &Want) -> ColumnBatch {
         let mut turn = self.turn();
         let turn = &mut *turn;
-        let mut builder = BatchBuilder::new(turn.columns, self.pool.clone(), want.max_rows, want.max_bytes);
+        let kept = turn.builder.take().filter(|(_, rows, bytes)| (*rows, *bytes) == (want.max_rows, want.max_bytes));
+        let fresh = || BatchBuilder::new(turn.columns, self.pool.clone(), want.max_rows, want.max_bytes);
+        let mut builder = kept.map_or_else(fresh, |(builder, _, _)| builder);
         while let Some(mut taken) = self.take_lane() {
             let before = builder.rows();
             let walked = self.walk(&mut taken, &mut builder, &mut turn.scratch);
@@ -90,7 +92,9 @@ impl Delivery {
         let mut state = self.state();
         state.ready_since = (!state.ready.is_empty()).then(Instant::now);
         drop(state);
-        builder.finish()
+        let batch = builder.finish();
+        turn.builder = Some((builder, want.max_rows, want.max_bytes));
+        batch
     }
 
     /// Walks a lane until the builder is full, or all that was fetched of it is walked.

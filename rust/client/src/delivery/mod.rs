@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use monedula_columns::{AbortedTransaction, BufferPool, ColumnSet, Scratch, WalkOptions, segments};
+use monedula_columns::{AbortedTransaction, BatchBuilder, BufferPool, ColumnSet, Scratch, WalkOptions, segments};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fetched;
 use monedula_protocol::compression::Compression;
@@ -94,6 +94,9 @@ struct State {
 struct Turn {
     columns: ColumnSet,
     scratch: Scratch,
+    /// Kept from batch to batch, with the limits that it was made for: it knows how large the columns became, and so
+    /// takes them in the right size at once.
+    builder: Option<(BatchBuilder, usize, usize)>,
 }
 
 impl Delivery {
@@ -109,7 +112,7 @@ impl Delivery {
         Self {
             state: Mutex::default(),
             arrived: Condvar::new(),
-            turn: Mutex::new(Turn { columns, scratch: Scratch::default() }),
+            turn: Mutex::new(Turn { columns, scratch: Scratch::default(), builder: None }),
             inflater: Inflater::start(decode_threads, budget, &options, &pool),
             options,
             pool,
