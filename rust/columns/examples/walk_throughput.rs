@@ -28,10 +28,7 @@ fn main() {
     let only = arguments.next();
     let only_columns = arguments.next();
     let pool = BufferPool::new(256 << 20);
-    println!(
-        "{:>8} {:>44} {:>10} {:>12}",
-        "codec", "columns", "ns/record", "M records/s"
-    );
+    println!("{:>8} {:>44} {:>10} {:>12}", "codec", "columns", "ns/record", "M records/s");
     for codec in Compression::ALL {
         if only.as_deref().is_some_and(|name| name != codec.name()) {
             continue;
@@ -47,9 +44,7 @@ fn main() {
         if codec != Compression::None && only_columns.is_none() {
             let mut builder = BatchBuilder::new(ColumnSet::default(), pool.clone(), MAX_ROWS, 64 << 20);
             let label = "default, inflated ahead";
-            report(codec, label, records, rounds, || {
-                walk_inflated(&fetches, &mut builder, &pool)
-            });
+            report(codec, label, records, rounds, || walk_inflated(&fetches, &mut builder, &pool));
         }
     }
 }
@@ -59,11 +54,7 @@ fn projections(codec: Compression) -> Vec<(String, ColumnSet)> {
     let mut projections = vec![("default".to_owned(), default)];
     if codec == Compression::None {
         projections.push(("all (with headers)".to_owned(), ColumnSet::ALL));
-        let pairs = [
-            ColumnSet::VALUE,
-            ColumnSet::KEY.with(ColumnSet::VALUE),
-            ColumnSet::OFFSET,
-        ];
+        let pairs = [ColumnSet::VALUE, ColumnSet::KEY.with(ColumnSet::VALUE), ColumnSet::OFFSET];
         projections.extend(pairs.map(|set| (set.names().collect::<Vec<_>>().join(", "), set)));
     }
     projections

@@ -39,11 +39,7 @@ impl AbortedList {
             sorted.sort_by_key(|transaction| transaction.first_offset);
             by_offset = sorted.into();
         }
-        Self {
-            by_offset,
-            begun: 0,
-            active: Vec::new(),
-        }
+        Self { by_offset, begun: 0, active: Vec::new() }
     }
 
     /// Whether the batch is hidden. Batches are asked for in the order of their offsets.
@@ -69,22 +65,17 @@ impl AbortedList {
     }
 
     fn names(&self, producer_id: i64) -> bool {
-        self.by_offset
-            .iter()
-            .any(|transaction| transaction.producer_id == producer_id)
+        self.by_offset.iter().any(|transaction| transaction.producer_id == producer_id)
     }
 }
 
 impl AbortMarkers {
     fn has_ended(&self, transaction: &AbortedTransaction) -> bool {
-        self.0
-            .get(&transaction.producer_id)
-            .is_some_and(|marker| transaction.first_offset <= *marker)
+        self.0.get(&transaction.producer_id).is_some_and(|marker| transaction.first_offset <= *marker)
     }
 
     /// Forgets the producers that no list names any more: over months there are many.
     pub(crate) fn retain_named<'l>(&mut self, lists: impl Iterator<Item = &'l AbortedList> + Clone) {
-        self.0
-            .retain(|producer_id, _| lists.clone().any(|list| list.names(*producer_id)));
+        self.0.retain(|producer_id, _| lists.clone().any(|list| list.names(*producer_id)));
     }
 }

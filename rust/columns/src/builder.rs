@@ -103,11 +103,7 @@ impl BatchBuilder {
             (ColumnSet::TIMESTAMP, 8),
             (ColumnSet::TIMESTAMP_TYPE, 4),
         ];
-        widths
-            .into_iter()
-            .filter(|(column, _)| self.columns.contains(*column))
-            .map(|(_, width)| width)
-            .sum()
+        widths.into_iter().filter(|(column, _)| self.columns.contains(*column)).map(|(_, width)| width).sum()
     }
 
     /// Takes note of rows that were appended to the columns.

@@ -20,10 +20,7 @@ impl ConstantInts {
         let [(value, _)] = *runs else {
             return Int32Array::new(fill_ints(runs, rows, pool), None);
         };
-        let shared = self
-            .shared
-            .take()
-            .filter(|(known, values)| *known == value && values.len() >= rows);
+        let shared = self.shared.take().filter(|(known, values)| *known == value && values.len() >= rows);
         let (_, values) = &*self.shared.insert(shared.unwrap_or_else(|| {
             let rows = rows.next_power_of_two();
             (value, fill_ints(&[(value, rows)], rows, pool))
@@ -59,18 +56,11 @@ impl ConstantStrings {
             let (offsets, data) = fill_strings(runs, rows, pool);
             return string_array(offsets, data);
         };
-        let shared = self
-            .shared
-            .take()
-            .filter(|(known, capacity, ..)| known == text && *capacity >= rows);
+        let shared = self.shared.take().filter(|(known, capacity, ..)| known == text && *capacity >= rows);
         let (_, _, offsets, data) = &*self.shared.insert(shared.unwrap_or_else(|| {
             let capacity = rows.next_power_of_two();
             // Doubling must not pass what 32-bit offsets can say.
-            let capacity = if capacity.saturating_mul(text.len()) > i32::MAX as usize {
-                rows
-            } else {
-                capacity
-            };
+            let capacity = if capacity.saturating_mul(text.len()) > i32::MAX as usize { rows } else { capacity };
             let (offsets, data) = fill_strings(&[(Arc::clone(text), capacity)], capacity, pool);
             (Arc::clone(text), capacity, offsets, data)
         }));
@@ -94,10 +84,7 @@ fn fill_strings(runs: &[(Arc<str>, usize)], rows: usize, pool: &BufferPool) -> (
         }
     }
     offsets.whole_mut()[..4].fill(0);
-    (
-        ScalarBuffer::new(offsets.into_buffer(), 0, rows + 1),
-        data.into_buffer(),
-    )
+    (ScalarBuffer::new(offsets.into_buffer(), 0, rows + 1), data.into_buffer())
 }
 
 /// Writes `text` `times` times from `at` on, doubling what is there.

@@ -30,11 +30,7 @@ impl BatchBuilder {
         }
         // SAFETY: the arrays are those of the schema's columns in its order, each of `rows` rows.
         let record_batch = unsafe { RecordBatch::new_unchecked(self.schema(), arrays, rows) };
-        ColumnBatch {
-            record_batch,
-            spans,
-            memory_bytes,
-        }
+        ColumnBatch { record_batch, spans, memory_bytes }
     }
 }
 
@@ -68,10 +64,7 @@ const COLUMNS: [(ColumnSet, MakeArray); 8] = [
         Arc::new(builder.partition.column(&runs, &builder.pool))
     }),
     (ColumnSet::OFFSET, |builder, rows, _, _, memory| {
-        Arc::new(Int64Array::new(
-            scalars(builder.offsets.finish(rows, &builder.pool), rows, memory),
-            None,
-        ))
+        Arc::new(Int64Array::new(scalars(builder.offsets.finish(rows, &builder.pool), rows, memory), None))
     }),
     (ColumnSet::TIMESTAMP, |builder, rows, _, _, memory| {
         let micros = scalars(builder.timestamps.finish(rows, &builder.pool), rows, memory);

@@ -35,10 +35,7 @@ pub(crate) struct Trouble {
 
 impl Trouble {
     pub(crate) fn in_batch(header: &BatchHeader, kind: WalkErrorKind) -> Self {
-        Self {
-            next_offset: Some(header.next_offset()),
-            kind,
-        }
+        Self { next_offset: Some(header.next_offset()), kind }
     }
 }
 
@@ -48,29 +45,13 @@ pub(crate) fn locate(data: &Bytes, position: usize) -> Result<Option<Located>, T
     match batches.next() {
         Some(Ok(batch)) => {
             let bytes = data.slice(position..position + batch.header.total_bytes());
-            Ok(Some(Located {
-                header: batch.header,
-                bytes,
-                inflated: None,
-            }))
+            Ok(Some(Located { header: batch.header, bytes, inflated: None }))
         }
-        Some(Err(error)) => Err(Trouble {
-            next_offset: None,
-            kind: error.into(),
-        }),
+        Some(Err(error)) => Err(Trouble { next_offset: None, kind: error.into() }),
         None => match batches.tail() {
-            Some(Tail::Partial {
-                first: true,
-                batch_bytes,
-            }) => {
-                let kind = WalkErrorKind::FetchTooSmall {
-                    fetched_bytes: data.len(),
-                    batch_bytes,
-                };
-                Err(Trouble {
-                    next_offset: None,
-                    kind,
-                })
+            Some(Tail::Partial { first: true, batch_bytes }) => {
+                let kind = WalkErrorKind::FetchTooSmall { fetched_bytes: data.len(), batch_bytes };
+                Err(Trouble { next_offset: None, kind })
             }
             _ => Ok(None),
         },
@@ -93,10 +74,7 @@ pub fn segments(data: &Bytes, max_segment_bytes: usize) -> Vec<Bytes> {
         }
         end = batches.position();
     }
-    if matches!(
-        batches.tail(),
-        Some(Tail::Malformed | Tail::Partial { first: true, .. })
-    ) {
+    if matches!(batches.tail(), Some(Tail::Malformed | Tail::Partial { first: true, .. })) {
         end = data.len();
     }
     if end > start {
@@ -189,9 +167,7 @@ fn inflate_batch(
         header.verify_crc(&batch.bytes)?;
     }
     let input = &batch.bytes[BATCH_HEADER_BYTES..];
-    Ok(scratch
-        .decompressor
-        .decompress(header.compression(), input, output, start, options.limits())?)
+    Ok(scratch.decompressor.decompress(header.compression(), input, output, start, options.limits())?)
 }
 
 type Found = (Result<Located, Trouble>, std::ops::Range<usize>);
@@ -217,8 +193,5 @@ fn collect(found: Vec<Found>, mut output: PooledVec, filled: usize, pool: &Buffe
         Ok(located)
     };
     let batches: Vec<_> = found.into_iter().map(place).collect();
-    Inflated {
-        batches: batches.into_iter(),
-        bytes,
-    }
+    Inflated { batches: batches.into_iter(), bytes }
 }

@@ -20,6 +20,7 @@ mod error;
 mod finish;
 mod headers;
 mod inflate;
+mod memory;
 mod parse;
 mod pool;
 mod records;

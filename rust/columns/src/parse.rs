@@ -67,10 +67,7 @@ fn field(window: &[u8], length: u32, start: usize, end: usize) -> Option<(Option
         return None;
     }
     // SAFETY: `start + length <= end`, and `end` is within the window.
-    Some((
-        Some(unsafe { window.get_unchecked(start..start + length) }),
-        start + length,
-    ))
+    Some((Some(unsafe { window.get_unchecked(start..start + length) }), start + length))
 }
 
 /// A varint of one or two bytes, without a branch on which: sizes of records vary.
@@ -171,19 +168,14 @@ mod tests {
             for sign in [1, -1] {
                 let delta: i64 = sign << shift;
                 let long_delta = delta << 27;
-                for (key, value) in [
-                    (None, Some(&[7u8; 99][..])),
-                    (Some(&b"12345678"[..]), None),
-                    (Some(b""), Some(b"")),
-                ] {
+                for (key, value) in
+                    [(None, Some(&[7u8; 99][..])), (Some(&b"12345678"[..]), None), (Some(b""), Some(b""))]
+                {
                     let mut payload = record(long_delta, delta as i32, key, value);
                     let length = payload.len();
                     payload.extend([0xff; WINDOW_BYTES]);
                     let (parsed, next) = parse_fast(&payload, 0).expect("usual");
-                    assert_eq!(
-                        (parsed.timestamp_delta, parsed.offset_delta),
-                        (long_delta, delta as i32)
-                    );
+                    assert_eq!((parsed.timestamp_delta, parsed.offset_delta), (long_delta, delta as i32));
                     assert_eq!((parsed.key, parsed.value, next), (key, value, length));
                 }
             }

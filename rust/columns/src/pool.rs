@@ -12,13 +12,8 @@ use arrow_buffer::Buffer;
 use bytes::Bytes;
 use monedula_protocol::compression::OutputBuffer;
 
-/// Arrow wants its widest type's alignment; the allocator's own gives `calloc` and with it pages
-/// that the kernel zeroes on first touch only.
-#[derive(Clone, Copy)]
-#[repr(C, align(16))]
-struct Line([u8; LINE_BYTES]);
+use crate::memory::{LINE_BYTES, Memory};
 
-const LINE_BYTES: usize = 16;
 /// Smaller buffers are the allocator's business: it is as fast as the pool's lock.
 const MIN_POOLED_BYTES: usize = 4 << 10;
 
@@ -48,30 +43,21 @@ struct Shelves {
 
 #[derive(Default)]
 struct Shelf {
-    buffers: Vec<Box<[Line]>>,
+    buffers: Vec<Memory>,
     last_used: u64,
 }
 
 impl std::fmt::Debug for Shelves {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Shelves")
-            .field("idle_bytes", &self.idle_bytes)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Shelves").field("idle_bytes", &self.idle_bytes).finish_non_exhaustive()
     }
 }
 
 impl BufferPool {
     /// A pool that keeps at most this many bytes of returned buffers.
     pub fn new(max_idle_bytes: usize) -> Self {
-        let shared = Shared {
-            max_idle_bytes,
-            outstanding_bytes: AtomicUsize::new(0),
-            shelves: Mutex::default(),
-        };
-        Self {
-            handle: Arc::new(Handle(Arc::new(shared))),
-        }
+        let shared = Shared { max_idle_bytes, outstanding_bytes: AtomicUsize::new(0), shelves: Mutex::default() };
+        Self { handle: Arc::new(Handle(Arc::new(shared))) }
     }
 
     /// An empty buffer of at least this capacity: a returned one, or a new one.
@@ -128,8 +114,8 @@ impl Shared {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put_back(&self, lines: Box<[Line]>) {
-        let bytes = lines.len() * LINE_BYTES;
+    fn put_back(&self, memory: Memory) {
+        let bytes = memory.len();
         self.outstanding_bytes.fetch_sub(bytes, Ordering::Relaxed);
         if bytes < MIN_POOLED_BYTES || bytes > self.max_idle_bytes {
             return;
@@ -140,7 +126,7 @@ impl Shared {
         }
         let evicted = shelves.make_room(self.max_idle_bytes - bytes);
         shelves.idle_bytes += bytes;
-        shelves.shelf(bytes).buffers.push(lines);
+        shelves.shelf(bytes).buffers.push(memory);
         drop(shelves);
         drop(evicted);
     }
@@ -155,28 +141,25 @@ impl Shelves {
     }
 
     /// A buffer of at least `bytes`, and not of more than twice that: the rest would lie idle.
-    fn take(&mut self, bytes: usize) -> Option<Box<[Line]>> {
-        let found = self
-            .by_bytes
-            .range(bytes..=bytes * 2)
-            .find(|(_, shelf)| !shelf.buffers.is_empty());
+    fn take(&mut self, bytes: usize) -> Option<Memory> {
+        let found = self.by_bytes.range(bytes..=bytes * 2).find(|(_, shelf)| !shelf.buffers.is_empty());
         let found = *found?.0;
-        let lines = self.shelf(found).buffers.pop();
+        let memory = self.shelf(found).buffers.pop();
         self.idle_bytes -= found;
-        lines
+        memory
     }
 
     /// Takes out buffers of the sizes longest unused until no more than `max_bytes` are idle.
-    fn make_room(&mut self, max_bytes: usize) -> Vec<Box<[Line]>> {
+    fn make_room(&mut self, max_bytes: usize) -> Vec<Memory> {
         let mut evicted = Vec::new();
         while self.idle_bytes > max_bytes {
             let oldest = self.by_bytes.iter().min_by_key(|(_, shelf)| shelf.last_used);
             let Some((&bytes, _)) = oldest else { break };
             let shelf = self.by_bytes.get_mut(&bytes).and_then(|shelf| shelf.buffers.pop());
             match shelf {
-                Some(lines) => {
+                Some(memory) => {
                     self.idle_bytes -= bytes;
-                    evicted.push(lines);
+                    evicted.push(memory);
                 }
                 None => drop(self.by_bytes.remove(&bytes)),
             }
@@ -190,7 +173,7 @@ impl Shelves {
 /// All of its capacity is initialised (zeroed once, then whatever its last user left), so its length
 /// may be set freely.
 pub struct PooledVec {
-    lines: Box<[Line]>,
+    memory: Memory,
     len: usize,
     shared: Arc<Shared>,
 }
@@ -198,23 +181,10 @@ pub struct PooledVec {
 impl PooledVec {
     fn take(shared: &Arc<Shared>, capacity: usize) -> Self {
         let bytes = size_class(capacity);
-        let recycled = if bytes < MIN_POOLED_BYTES {
-            None
-        } else {
-            shared.shelves().take(bytes)
-        };
-        let lines = recycled.unwrap_or_else(|| {
-            // SAFETY: all zeros is a valid `Line`.
-            unsafe { Box::<[Line]>::new_zeroed_slice(bytes / LINE_BYTES).assume_init() }
-        });
-        shared
-            .outstanding_bytes
-            .fetch_add(lines.len() * LINE_BYTES, Ordering::Relaxed);
-        Self {
-            lines,
-            len: 0,
-            shared: Arc::clone(shared),
-        }
+        let recycled = if bytes < MIN_POOLED_BYTES { None } else { shared.shelves().take(bytes) };
+        let memory = recycled.unwrap_or_else(|| Memory::zeroed(bytes));
+        shared.outstanding_bytes.fetch_add(memory.len(), Ordering::Relaxed);
+        Self { memory, len: 0, shared: Arc::clone(shared) }
     }
 
     /// Number of bytes in use.
@@ -229,7 +199,7 @@ impl PooledVec {
 
     /// Number of bytes that fit.
     pub fn capacity(&self) -> usize {
-        self.lines.len() * LINE_BYTES
+        self.memory.len()
     }
 
     /// The bytes in use.
@@ -245,14 +215,11 @@ impl PooledVec {
 
     /// Everything up to the capacity, whatever the length.
     pub fn whole_mut(&mut self) -> &mut [u8] {
-        let capacity = self.capacity();
-        // SAFETY: the lines are `capacity` initialised bytes without padding, borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast::<u8>(), capacity) }
+        self.memory.bytes_mut()
     }
 
     fn whole(&self) -> &[u8] {
-        // SAFETY: as in `whole_mut`.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast::<u8>(), self.capacity()) }
+        self.memory.bytes()
     }
 
     /// Sets how many bytes are in use.
@@ -260,11 +227,7 @@ impl PooledVec {
     /// # Panics
     /// If `len` is more than the capacity.
     pub fn set_len(&mut self, len: usize) {
-        assert!(
-            len <= self.capacity(),
-            "length {len} of a buffer of {}",
-            self.capacity()
-        );
+        assert!(len <= self.capacity(), "length {len} of a buffer of {}", self.capacity());
         self.len = len;
     }
 
@@ -295,11 +258,7 @@ impl PooledVec {
 
     /// The bytes in use as `Bytes`, which give the buffer back when the last of them is dropped.
     pub fn into_bytes(self) -> Bytes {
-        if self.is_empty() {
-            Bytes::new()
-        } else {
-            Bytes::from_owner(self)
-        }
+        if self.is_empty() { Bytes::new() } else { Bytes::from_owner(self) }
     }
 
     /// The bytes in use as an Arrow buffer, which gives the buffer back when it is dropped.
@@ -307,22 +266,23 @@ impl PooledVec {
         let owner = Arc::new(self);
         let pointer = std::ptr::NonNull::from(owner.as_slice()).cast::<u8>();
         // SAFETY: the pointer is to `len` initialised bytes of `owner`, which neither moves them
-        // (they are boxed) nor lets anyone write to them again.
+        // (boxed or mapped) nor lets anyone write to them again.
         unsafe { Buffer::from_custom_allocation(pointer, owner.len, owner) }
     }
 }
 
-/// Four sizes to each power of two: little is wasted, and buffers of like use can take each other's
-/// place.
+/// Four sizes to each power of two (sixteen from 1 MiB on): little is wasted, and buffers of like use can take each
+/// other's place.
 fn size_class(capacity: usize) -> usize {
     let capacity = capacity.max(LINE_BYTES);
-    let step = (capacity.next_power_of_two() / 8).max(LINE_BYTES);
+    let steps = if capacity < 1 << 20 { 8 } else { 32 };
+    let step = (capacity.next_power_of_two() / steps).max(LINE_BYTES);
     capacity.next_multiple_of(step)
 }
 
 impl Drop for PooledVec {
     fn drop(&mut self) {
-        self.shared.put_back(std::mem::take(&mut self.lines));
+        self.shared.put_back(std::mem::take(&mut self.memory));
     }
 }
 

@@ -23,11 +23,7 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     pub(crate) fn start() -> Self {
-        Self {
-            position: 0,
-            index: 0,
-            previous_delta: -1,
-        }
+        Self { position: 0, index: 0, previous_delta: -1 }
     }
 
     /// The offset after the last record that was read.
@@ -37,12 +33,7 @@ impl Cursor {
 
     /// The error of the record that the cursor is at.
     pub(crate) fn error(&self, header: &BatchHeader, fault: RecordFault) -> RecordsError {
-        RecordsError::Record {
-            base_offset: header.base_offset,
-            index: self.index,
-            position: self.position,
-            fault,
-        }
+        RecordsError::Record { base_offset: header.base_offset, index: self.index, position: self.position, fault }
     }
 }
 
@@ -95,22 +86,14 @@ pub(crate) fn skip_below(
             break;
         }
         check_delta(header, cursor.previous_delta, record.offset_delta)?;
-        *cursor = Cursor {
-            position: next_position,
-            index: cursor.index + 1,
-            previous_delta: record.offset_delta,
-        };
+        *cursor = Cursor { position: next_position, index: cursor.index + 1, previous_delta: record.offset_delta };
     }
     Ok(())
 }
 
 #[inline(always)]
 fn check_delta(header: &BatchHeader, previous: i32, delta: i32) -> Result<(), RecordFault> {
-    if delta > previous && delta <= header.last_offset_delta {
-        Ok(())
-    } else {
-        Err(RecordFault::OffsetDelta)
-    }
+    if delta > previous && delta <= header.last_offset_delta { Ok(()) } else { Err(RecordFault::OffsetDelta) }
 }
 
 /// Appends records until the batch or the builder's room ends. Rows before a fault stay.
@@ -124,12 +107,7 @@ pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, bu
     // If all of the batch fits whatever its records are, nothing needs to be asked for each of them.
     let all_fits = records_left <= builder.rows_left()
         && payload_left.saturating_add(records_left.saturating_mul(fixed_bytes)) <= builder.bytes_left();
-    let walk = Walk {
-        header,
-        payload,
-        first_row,
-        end_offset: source.end_offset,
-    };
+    let walk = Walk { header, payload, first_row, end_offset: source.end_offset };
     let (stop, bytes) = if all_fits && payload_left <= MAX_ROOMY_BYTES && builder.columns == ColumnSet::default() {
         let mut rows = DefaultRows::new(builder, records_left, payload_left);
         let stop = walk.run(cursor, &mut rows);
@@ -188,29 +166,16 @@ impl Walk<'_> {
 
     #[inline(always)]
     fn run_here(&self, cursor: &mut Cursor, rows: &mut impl Rows) -> Stop {
-        let Self {
-            header,
-            payload,
-            first_row,
-            end_offset,
-        } = *self;
+        let Self { header, payload, first_row, end_offset } = *self;
         let record_count = header.record_count as u32;
         let last_wanted = end_offset.saturating_sub(header.base_offset).saturating_sub(1);
         let last_wanted = last_wanted.clamp(-1, header.last_offset_delta.into()) as i32;
         let before = cursor.index;
-        let Cursor {
-            mut position,
-            mut index,
-            mut previous_delta,
-        } = *cursor;
+        let Cursor { mut position, mut index, mut previous_delta } = *cursor;
         let stop = loop {
             if index == record_count {
                 let clean = position == payload.len();
-                break if clean {
-                    Stop::Done
-                } else {
-                    Stop::Fault(RecordFault::TooManyRecords)
-                };
+                break if clean { Stop::Done } else { Stop::Fault(RecordFault::TooManyRecords) };
             }
             let (record, next_position) = match parse_fast(payload, position) {
                 Some(parsed) => parsed,
@@ -221,11 +186,7 @@ impl Walk<'_> {
             };
             if record.offset_delta <= previous_delta || record.offset_delta > last_wanted {
                 let sound = record.offset_delta > previous_delta && record.offset_delta <= header.last_offset_delta;
-                break if sound {
-                    Stop::End
-                } else {
-                    Stop::Fault(RecordFault::OffsetDelta)
-                };
+                break if sound { Stop::End } else { Stop::Fault(RecordFault::OffsetDelta) };
             }
             let row = first_row + (index - before) as usize;
             // SAFETY: rows are appended one after the other, from the builder's next one on, no more
@@ -237,11 +198,7 @@ impl Walk<'_> {
             previous_delta = record.offset_delta;
             position = next_position;
         };
-        *cursor = Cursor {
-            position,
-            index,
-            previous_delta,
-        };
+        *cursor = Cursor { position, index, previous_delta };
         stop
     }
 }

@@ -70,8 +70,7 @@ impl Rows for DefaultRows<'_> {
         unsafe {
             push::<KEY_BYTES, true>(&mut self.keys, row, record.key, payload);
             push::<VALUE_BYTES, true>(&mut self.values, row, record.value, payload);
-            self.offsets
-                .push(row, header.base_offset + i64::from(record.offset_delta));
+            self.offsets.push(row, header.base_offset + i64::from(record.offset_delta));
             self.timestamps.push(row, timestamp_us(record, header));
         }
         Ok(())
@@ -124,11 +123,7 @@ impl<'b> AnyRows<'b> {
         let length = |field: Option<&[u8]>| field.map_or(0, <[u8]>::len);
         let keys = if self.keys.is_some() { length(record.key) } else { 0 };
         let values = if self.values.is_some() { length(record.value) } else { 0 };
-        let headers = if self.headers.is_some() {
-            HeadersColumn::cost(record.headers)
-        } else {
-            0
-        };
+        let headers = if self.headers.is_some() { HeadersColumn::cost(record.headers) } else { 0 };
         self.fixed_bytes + keys + values + headers
     }
 }

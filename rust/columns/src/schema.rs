@@ -46,16 +46,8 @@ impl ColumnSet {
     pub const ALL: Self = Self(u8::MAX);
 
     /// The columns' names in the schema's order.
-    pub const NAMES: [&'static str; 8] = [
-        "key",
-        "value",
-        "topic",
-        "partition",
-        "offset",
-        "timestamp",
-        "timestampType",
-        "headers",
-    ];
+    pub const NAMES: [&'static str; 8] =
+        ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"];
 
     /// The columns of these names.
     pub fn from_names<I>(names: I) -> Result<Self, ColumnSetError>
@@ -70,18 +62,11 @@ impl ColumnSet {
                 Some(index) => set.0 |= 1 << index,
                 None => {
                     let nearest = nearest_name(name);
-                    return Err(ColumnSetError::UnknownColumn {
-                        name: name.to_owned(),
-                        nearest,
-                    });
+                    return Err(ColumnSetError::UnknownColumn { name: name.to_owned(), nearest });
                 }
             }
         }
-        if set.0 == 0 {
-            Err(ColumnSetError::NoColumns)
-        } else {
-            Ok(set)
-        }
+        if set.0 == 0 { Err(ColumnSetError::NoColumns) } else { Ok(set) }
     }
 
     /// Whether every column of `other` is in this set.
@@ -97,11 +82,7 @@ impl ColumnSet {
 
     /// The names of the columns in this set, in the schema's order.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        Self::NAMES
-            .into_iter()
-            .enumerate()
-            .filter(move |(index, _)| self.0 & (1 << index) != 0)
-            .map(|(_, name)| name)
+        Self::NAMES.into_iter().enumerate().filter(move |(index, _)| self.0 & (1 << index) != 0).map(|(_, name)| name)
     }
 
     /// The schema of every batch with these columns: Spark's Kafka source, names, types and
@@ -109,12 +90,8 @@ impl ColumnSet {
     pub fn schema(self) -> SchemaRef {
         static SPARK: LazyLock<Schema> = LazyLock::new(spark_schema);
         let names: Vec<_> = self.names().collect();
-        let fields: Fields = SPARK
-            .fields()
-            .iter()
-            .filter(|field| names.contains(&field.name().as_str()))
-            .cloned()
-            .collect();
+        let fields: Fields =
+            SPARK.fields().iter().filter(|field| names.contains(&field.name().as_str())).cloned().collect();
         Arc::new(Schema::new(fields))
     }
 }
@@ -145,20 +122,13 @@ pub(crate) fn header_field() -> Field {
 }
 
 pub(crate) fn header_fields() -> Fields {
-    Fields::from(vec![
-        Field::new("key", DataType::Utf8, true),
-        Field::new("value", DataType::Binary, true),
-    ])
+    Fields::from(vec![Field::new("key", DataType::Utf8, true), Field::new("value", DataType::Binary, true)])
 }
 
 fn nearest_name(name: &str) -> &'static str {
     let lower = name.to_lowercase();
     let distance = |known: &&&'static str| edit_distance(&known.to_lowercase(), &lower);
-    ColumnSet::NAMES
-        .iter()
-        .min_by_key(distance)
-        .copied()
-        .unwrap_or_default()
+    ColumnSet::NAMES.iter().min_by_key(distance).copied().unwrap_or_default()
 }
 
 fn edit_distance(left: &str, right: &str) -> usize {

@@ -41,10 +41,7 @@ impl Default for WalkOptions {
 
 impl WalkOptions {
     pub(crate) fn limits(&self) -> Limits {
-        Limits {
-            max_output_bytes: self.max_decompressed_bytes,
-            max_ratio: self.max_ratio,
-        }
+        Limits { max_output_bytes: self.max_decompressed_bytes, max_ratio: self.max_ratio }
     }
 }
 
@@ -176,14 +173,9 @@ impl PartitionWalker {
     }
 
     fn push(&mut self, source: ChunkSource, aborted: Arc<[AbortedTransaction]>) {
-        let aborted = if self.options.read_committed {
-            AbortedList::new(aborted)
-        } else {
-            AbortedList::default()
-        };
+        let aborted = if self.options.read_committed { AbortedList::new(aborted) } else { AbortedList::default() };
         self.chunks.push_back(Chunk { source, aborted });
-        self.markers
-            .retain_named(self.chunks.iter().map(|chunk| &chunk.aborted));
+        self.markers.retain_named(self.chunks.iter().map(|chunk| &chunk.aborted));
     }
 
     /// Hands out no record at or past `end_offset`; once all before it are passed, the position is at
@@ -215,15 +207,8 @@ impl PartitionWalker {
 
     /// Bytes held that are not walked yet, decompressed where they already are.
     pub fn pending_bytes(&self) -> usize {
-        let open = self
-            .open
-            .as_ref()
-            .map_or(0, |open| open.payload.bytes().len() - open.cursor.position);
-        open + self
-            .chunks
-            .iter()
-            .map(|chunk| chunk.source.pending_bytes())
-            .sum::<usize>()
+        let open = self.open.as_ref().map_or(0, |open| open.payload.bytes().len() - open.cursor.position);
+        open + self.chunks.iter().map(|chunk| chunk.source.pending_bytes()).sum::<usize>()
     }
 
     /// Drops everything fed and not yet walked: after an error, or before a seek. The position stays.
@@ -342,9 +327,7 @@ fn open_batch(
     let header = batch.header;
     let in_batch = |kind: WalkErrorKind| Trouble::in_batch(&header, kind);
     if options.check_crcs && !batch.is_checked() {
-        header
-            .verify_crc(&batch.bytes)
-            .map_err(|error| in_batch(error.into()))?;
+        header.verify_crc(&batch.bytes).map_err(|error| in_batch(error.into()))?;
     }
     let hidden = chunk.aborted.hides(&header, markers);
     if header.is_control() {
@@ -369,11 +352,7 @@ fn open_batch(
         skip_below(&header, payload.bytes(), &mut cursor, position)
             .map_err(|fault| in_batch(cursor.error(&header, fault).into()))?;
     }
-    Ok(Some(OpenBatch {
-        header,
-        payload,
-        cursor,
-    }))
+    Ok(Some(OpenBatch { header, payload, cursor }))
 }
 
 fn open_payload(batch: &Located, options: &WalkOptions, scratch: &mut Scratch) -> Result<Payload, WalkErrorKind> {
@@ -386,8 +365,6 @@ fn open_payload(batch: &Located, options: &WalkOptions, scratch: &mut Scratch) -
     }
     let mut output = std::mem::take(&mut scratch.payload);
     let input = &batch.bytes[BATCH_HEADER_BYTES..];
-    let written = scratch
-        .decompressor
-        .decompress(codec, input, &mut output, 0, options.limits())?;
+    let written = scratch.decompressor.decompress(codec, input, &mut output, 0, options.limits())?;
     Ok(Payload::Owned(output, written))
 }

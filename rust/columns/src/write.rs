@@ -53,10 +53,7 @@ pub(crate) struct Growing {
 
 impl Growing {
     pub(crate) fn new(pool: &BufferPool) -> Self {
-        Self {
-            buffer: pool.take(0),
-            expected_bytes: 0,
-        }
+        Self { buffer: pool.take(0), expected_bytes: 0 }
     }
 
     /// Makes room for `used + additional` bytes, of which the first `used` are kept.
@@ -114,12 +111,7 @@ pub(crate) struct ByteParts {
 
 impl ByteColumn {
     pub(crate) fn new(pool: &BufferPool) -> Self {
-        Self {
-            offsets: Growing::new(pool),
-            data: Growing::new(pool),
-            data_len: 0,
-            validity: Validity::default(),
-        }
+        Self { offsets: Growing::new(pool), data: Growing::new(pool), data_len: 0, validity: Validity::default() }
     }
 
     pub(crate) fn data_len(&self) -> usize {
@@ -281,11 +273,7 @@ impl LongColumn {
     /// A writer for the rows from `row` on, at most `additional` of them.
     pub(crate) fn writer(&mut self, row: usize, additional: usize) -> LongWriter<'_> {
         self.0.reserve(row * 8, additional * 8);
-        LongWriter {
-            values: self.0.pointer().cast(),
-            end_row: row + additional,
-            column: std::marker::PhantomData,
-        }
+        LongWriter { values: self.0.pointer().cast(), end_row: row + additional, column: std::marker::PhantomData }
     }
 
     pub(crate) fn finish(&mut self, rows: usize, pool: &BufferPool) -> PooledVec {

@@ -20,10 +20,7 @@ fn a_dropped_batch_gives_its_memory_back_to_the_pool() {
     let pool = BufferPool::new(64 << 20);
     let batch = batch(&pool, 10_000);
     let outstanding = pool.outstanding_bytes();
-    assert!(
-        batch.memory_bytes > 10_000 * 30 && outstanding >= batch.memory_bytes,
-        "{outstanding}"
-    );
+    assert!(batch.memory_bytes > 10_000 * 30 && outstanding >= batch.memory_bytes, "{outstanding}");
     let column = batch.record_batch.column(1).clone();
     drop(batch);
     let held = pool.outstanding_bytes();
@@ -65,11 +62,7 @@ fn idle_memory_stays_below_its_cap() {
     let pool = BufferPool::new(1 << 20);
     let buffers: Vec<PooledVec> = (0..64).map(|index| pool.take(4096 * (index + 1))).collect();
     drop(buffers);
-    assert!(
-        pool.idle_bytes() <= 1 << 20 && pool.idle_bytes() > 1 << 19,
-        "{}",
-        pool.idle_bytes()
-    );
+    assert!(pool.idle_bytes() <= 1 << 20 && pool.idle_bytes() > 1 << 19, "{}", pool.idle_bytes());
     drop(pool.take(2 << 20));
     assert!(pool.idle_bytes() <= 1 << 20);
 }

@@ -11,37 +11,20 @@ use monedula_columns::{
 use monedula_protocol::compression::Compression;
 use monedula_protocol::records::{BatchEncoder, ControlRecordType, NewRecord, RecordsError};
 
-const COMMITTED: WalkOptions = WalkOptions {
-    check_crcs: true,
-    read_committed: true,
-    max_decompressed_bytes: 1 << 26,
-    max_ratio: 2000,
-};
+const COMMITTED: WalkOptions =
+    WalkOptions { check_crcs: true, read_committed: true, max_decompressed_bytes: 1 << 26, max_ratio: 2000 };
 
 fn control(base_offset: i64, producer_id: i64, marker: ControlRecordType) -> Vec<u8> {
-    encode(
-        &BatchEncoder::new()
-            .base_offset(base_offset)
-            .producer(producer_id, 0, -1)
-            .control_marker(marker, 0, 1),
-    )
+    encode(&BatchEncoder::new().base_offset(base_offset).producer(producer_id, 0, -1).control_marker(marker, 0, 1))
 }
 
 fn aborted(producer_id: i64, first_offset: i64) -> AbortedTransaction {
-    AbortedTransaction {
-        producer_id,
-        first_offset,
-    }
+    AbortedTransaction { producer_id, first_offset }
 }
 
 #[test]
 fn every_codec_gives_the_same_rows() {
-    let (expected, _) = walk_all(
-        plain_batch(5, 1000, Compression::None),
-        5,
-        WalkOptions::default(),
-        vec![],
-    );
+    let (expected, _) = walk_all(plain_batch(5, 1000, Compression::None), 5, WalkOptions::default(), vec![]);
     let expected = rows(&expected.record_batch);
     assert_eq!(expected.len(), 1000);
     assert_eq!(expected[999].value.as_deref(), Some(&b"value-1004"[..]));
@@ -70,15 +53,9 @@ fn schema_is_sparks_in_every_batch() {
         ("offset", "Int64"),
         ("timestamp", "Timestamp(µs, \"UTC\")"),
         ("timestampType", "Int32"),
-        (
-            "headers",
-            "List(Struct(\"key\": Utf8, \"value\": Binary), field: 'element')",
-        ),
+        ("headers", "List(Struct(\"key\": Utf8, \"value\": Binary), field: 'element')"),
     ];
-    assert_eq!(
-        described,
-        expected.map(|(name, data_type)| (name.to_owned(), data_type.to_owned(), true))
-    );
+    assert_eq!(described, expected.map(|(name, data_type)| (name.to_owned(), data_type.to_owned(), true)));
     let empty = builder.finish();
     assert_eq!(empty.record_batch.schema(), builder.schema());
     assert_eq!(rows(&empty.record_batch), []);
@@ -90,44 +67,23 @@ fn schema_is_sparks_in_every_batch() {
 #[test]
 fn nulls_and_empty_fields_differ() {
     let mut encoder = BatchEncoder::new();
-    for (key, value) in [
-        (None, Some(&b"v"[..])),
-        (Some(&b""[..]), None),
-        (Some(&b"k"[..]), Some(&b""[..])),
-        (None, None),
-    ] {
-        encoder.append(NewRecord {
-            timestamp_ms: 1,
-            key,
-            value,
-            headers: &[],
-        });
+    for (key, value) in
+        [(None, Some(&b"v"[..])), (Some(&b""[..]), None), (Some(&b"k"[..]), Some(&b""[..])), (None, None)]
+    {
+        encoder.append(NewRecord { timestamp_ms: 1, key, value, headers: &[] });
     }
     let (batch, _) = walk_all(encode(&encoder), 0, WalkOptions::default(), vec![]);
-    let fields: Vec<_> = rows(&batch.record_batch)
-        .into_iter()
-        .map(|row| (row.key, row.value))
-        .collect();
+    let fields: Vec<_> = rows(&batch.record_batch).into_iter().map(|row| (row.key, row.value)).collect();
     let some = |text: &str| Some(text.as_bytes().to_vec());
-    assert_eq!(
-        fields,
-        [(None, some("v")), (some(""), None), (some("k"), some("")), (None, None)]
-    );
+    assert_eq!(fields, [(None, some("v")), (some(""), None), (some("k"), some("")), (None, None)]);
 }
 
 #[test]
 fn headers_keep_order_duplicates_and_nulls() {
     let mut encoder = BatchEncoder::new();
-    let headers = [
-        header(b"a", Some(b"1")),
-        header(b"a", None),
-        header(b"\xff!", Some(b"")),
-        header("č".as_bytes(), Some(b"2")),
-    ];
-    encoder.append(NewRecord {
-        headers: &headers,
-        ..NewRecord::default()
-    });
+    let headers =
+        [header(b"a", Some(b"1")), header(b"a", None), header(b"\xff!", Some(b"")), header("č".as_bytes(), Some(b"2"))];
+    encoder.append(NewRecord { headers: &headers, ..NewRecord::default() });
     encoder.append(NewRecord::default());
     let (batch, _) = walk_all(encode(&encoder), 0, WalkOptions::default(), vec![]);
     let rows = rows(&batch.record_batch);
@@ -140,17 +96,11 @@ fn headers_keep_order_duplicates_and_nulls() {
 #[test]
 fn log_append_time_replaces_the_producers_timestamps() {
     let mut encoder = BatchEncoder::new().log_append_time(2000);
-    encoder.append(NewRecord {
-        timestamp_ms: 1000,
-        ..NewRecord::default()
-    });
+    encoder.append(NewRecord { timestamp_ms: 1000, ..NewRecord::default() });
     let mut data = encode(&encoder);
     data.extend(plain_batch(1, 1, Compression::None));
     let (batch, _) = walk_all(data, 0, WalkOptions::default(), vec![]);
-    let times: Vec<_> = rows(&batch.record_batch)
-        .iter()
-        .map(|row| (row.timestamp_us, row.timestamp_type))
-        .collect();
+    let times: Vec<_> = rows(&batch.record_batch).iter().map(|row| (row.timestamp_us, row.timestamp_type)).collect();
     assert_eq!(times, [(2_000_000, 1), (1_700_000_000_001_000, 0)]);
 }
 
@@ -158,10 +108,7 @@ fn log_append_time_replaces_the_producers_timestamps() {
 fn timestamps_that_do_not_fit_saturate() {
     let mut encoder = BatchEncoder::new();
     for timestamp_ms in [-1, i64::MAX / 2, i64::MIN] {
-        encoder.append(NewRecord {
-            timestamp_ms,
-            ..NewRecord::default()
-        });
+        encoder.append(NewRecord { timestamp_ms, ..NewRecord::default() });
     }
     let (batch, _) = walk_all(encode(&encoder), 0, WalkOptions::default(), vec![]);
     let times: Vec<_> = rows(&batch.record_batch).iter().map(|row| row.timestamp_us).collect();
@@ -276,28 +223,12 @@ fn a_fetch_without_a_whole_batch_says_what_is_needed() {
     let data = plain_batch(0, 3, Compression::None);
     let mut walker = walker(0, WalkOptions::default());
     walker.feed(Bytes::copy_from_slice(&data[..50]), vec![]);
-    let error = walker
-        .walk(&mut builder(ColumnSet::default()), &mut Scratch::new())
-        .unwrap_err();
-    assert_eq!(
-        error.kind,
-        WalkErrorKind::FetchTooSmall {
-            fetched_bytes: 50,
-            batch_bytes: Some(data.len())
-        }
-    );
-    assert!(
-        error
-            .to_string()
-            .starts_with("orders [3] at offset 0: the fetch returned 50 bytes"),
-        "{error}"
-    );
+    let error = walker.walk(&mut builder(ColumnSet::default()), &mut Scratch::new()).unwrap_err();
+    assert_eq!(error.kind, WalkErrorKind::FetchTooSmall { fetched_bytes: 50, batch_bytes: Some(data.len()) });
+    assert!(error.to_string().starts_with("orders [3] at offset 0: the fetch returned 50 bytes"), "{error}");
     walker.discard_pending();
     walker.feed(Bytes::from(data), vec![]);
-    assert_eq!(
-        walker.walk(&mut builder(ColumnSet::default()), &mut Scratch::new()),
-        Ok(Walked::Drained)
-    );
+    assert_eq!(walker.walk(&mut builder(ColumnSet::default()), &mut Scratch::new()), Ok(Walked::Drained));
 }
 
 #[test]
@@ -311,14 +242,7 @@ fn a_damaged_batch_stops_the_walk_at_its_offset_and_keeps_what_was_before() {
     walker.feed(Bytes::from(data), vec![]);
     for _ in 0..3 {
         let error = walker.walk(&mut builder, &mut Scratch::new()).unwrap_err();
-        assert!(matches!(
-            error.kind,
-            WalkErrorKind::Records(RecordsError::Crc {
-                base_offset: 3,
-                last_offset: 5,
-                ..
-            })
-        ));
+        assert!(matches!(error.kind, WalkErrorKind::Records(RecordsError::Crc { base_offset: 3, last_offset: 5, .. })));
         assert_eq!((error.offset, error.next_offset), (3, Some(6)));
     }
     assert_eq!(walker.position(), 3);
@@ -332,14 +256,9 @@ fn old_formats_are_named() {
         data[16] = magic;
         let mut walker = walker(41, WalkOptions::default());
         walker.feed(Bytes::from(data), vec![]);
-        let error = walker
-            .walk(&mut builder(ColumnSet::default()), &mut Scratch::new())
-            .unwrap_err();
+        let error = walker.walk(&mut builder(ColumnSet::default()), &mut Scratch::new()).unwrap_err();
         assert!(error.to_string().contains("orders [3] at offset 41"), "{error}");
-        assert!(
-            error.to_string().contains(&format!("message format {magic}")),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&format!("message format {magic}")), "{error}");
     }
 }
 
@@ -357,10 +276,7 @@ fn limits_cut_at_any_row_and_nothing_is_lost() {
             let walked = walker.walk(&mut builder, &mut scratch).unwrap();
             let batch = builder.finish();
             assert!(batch.record_batch.num_rows() <= max_rows);
-            assert_eq!(
-                batch.spans.iter().map(|span| span.rows).sum::<usize>(),
-                batch.record_batch.num_rows()
-            );
+            assert_eq!(batch.spans.iter().map(|span| span.rows).sum::<usize>(), batch.record_batch.num_rows());
             seen.extend(offsets(&batch));
             if walked == Walked::Drained {
                 break;
@@ -375,10 +291,7 @@ fn a_record_beyond_the_limit_gets_a_batch_of_its_own() {
     let large = vec![7u8; 10_000];
     let mut encoder = BatchEncoder::new();
     for value in [&b"a"[..], &large, b"b"] {
-        encoder.append(NewRecord {
-            value: Some(value),
-            ..NewRecord::default()
-        });
+        encoder.append(NewRecord { value: Some(value), ..NewRecord::default() });
     }
     let mut walker = walker(0, WalkOptions::default());
     let mut builder = BatchBuilder::new(ColumnSet::default(), BufferPool::new(1 << 20), 100, 1000);
@@ -407,29 +320,11 @@ fn spans_follow_the_partitions_of_the_rows() {
     let spans: Vec<_> = batch
         .spans
         .iter()
-        .map(|s| {
-            (
-                &*s.topic,
-                s.partition,
-                s.rows,
-                s.first_offset,
-                s.next_offset,
-                s.leader_epoch,
-            )
-        })
+        .map(|s| (&*s.topic, s.partition, s.rows, s.first_offset, s.next_offset, s.leader_epoch))
         .collect();
     assert_eq!(spans, [("orders", 3, 4, 0, 4, 7), ("returns", 0, 1, 40, 41, 7)]);
-    let places: Vec<_> = rows(&batch.record_batch)
-        .into_iter()
-        .map(|row| (row.topic, row.partition))
-        .collect();
-    let expected = [
-        ("orders", 3),
-        ("orders", 3),
-        ("orders", 3),
-        ("orders", 3),
-        ("returns", 0),
-    ];
+    let places: Vec<_> = rows(&batch.record_batch).into_iter().map(|row| (row.topic, row.partition)).collect();
+    let expected = [("orders", 3), ("orders", 3), ("orders", 3), ("orders", 3), ("returns", 0)];
     assert_eq!(places, expected.map(|(topic, partition)| (topic.to_owned(), partition)));
 }
 
@@ -452,9 +347,7 @@ fn projections_hold_only_what_was_asked_for() {
 fn unknown_columns_are_named_with_the_nearest() {
     let error = ColumnSet::from_names(["key", "timestamptype"]).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .starts_with("unknown column \"timestamptype\"; did you mean \"timestampType\"?"),
+        error.to_string().starts_with("unknown column \"timestamptype\"; did you mean \"timestampType\"?"),
         "{error}"
     );
     assert!(ColumnSet::from_names(Vec::<String>::new()).is_err());
@@ -474,11 +367,7 @@ fn a_bounded_walk_ends_before_its_end_and_passes_gaps_up_to_it() {
         walker.set_end(Some(end));
         walker.feed(Bytes::from(data.clone()), vec![]);
         assert_eq!(walker.walk(&mut builder, &mut Scratch::new()), Ok(Walked::Drained));
-        let expected: Vec<i64> = (0..10)
-            .chain([12, 18])
-            .chain(20..25)
-            .filter(|offset| *offset < end)
-            .collect();
+        let expected: Vec<i64> = (0..10).chain([12, 18]).chain(20..25).filter(|offset| *offset < end).collect();
         assert_eq!(offsets(&builder.finish()), expected);
         // The last record of the second batch is compacted away, so nothing is left there to stop at.
         let position = if end == 19 { 20 } else { end.min(25) };

@@ -37,10 +37,7 @@ pub(crate) fn encode(encoder: &BatchEncoder) -> Vec<u8> {
 
 /// A batch of `count` records `k<offset>` / `value-<offset>` from `base_offset` on.
 pub(crate) fn plain_batch(base_offset: i64, count: usize, codec: Compression) -> Vec<u8> {
-    let mut encoder = BatchEncoder::new()
-        .base_offset(base_offset)
-        .compression(codec, None)
-        .partition_leader_epoch(7);
+    let mut encoder = BatchEncoder::new().base_offset(base_offset).compression(codec, None).partition_leader_epoch(7);
     for index in 0..count as i64 {
         append_plain(&mut encoder, base_offset + index);
     }
@@ -58,10 +55,7 @@ pub(crate) fn append_plain(encoder: &mut BatchEncoder, offset: i64) {
 }
 
 pub(crate) fn transactional_batch(base_offset: i64, count: usize, producer_id: i64) -> Vec<u8> {
-    let mut encoder = BatchEncoder::new()
-        .base_offset(base_offset)
-        .producer(producer_id, 0, 0)
-        .transactional();
+    let mut encoder = BatchEncoder::new().base_offset(base_offset).producer(producer_id, 0, 0).transactional();
     for index in 0..count as i64 {
         append_plain(&mut encoder, base_offset + index);
     }
@@ -113,34 +107,14 @@ fn read_row(batch: &RecordBatch, row: usize) -> Row {
         let column = batch.column_by_name(name).expect(name).as_binary::<i32>();
         column.is_valid(row).then(|| column.value(row).to_vec())
     };
-    let int = |name: &str| {
-        batch
-            .column_by_name(name)
-            .expect(name)
-            .as_primitive::<Int32Type>()
-            .value(row)
-    };
-    let long = |name: &str| {
-        batch
-            .column_by_name(name)
-            .expect(name)
-            .as_primitive::<Int64Type>()
-            .value(row)
-    };
-    let timestamps = batch
-        .column_by_name("timestamp")
-        .expect("timestamp")
-        .as_primitive::<TimestampMicrosecondType>();
+    let int = |name: &str| batch.column_by_name(name).expect(name).as_primitive::<Int32Type>().value(row);
+    let long = |name: &str| batch.column_by_name(name).expect(name).as_primitive::<Int64Type>().value(row);
+    let timestamps = batch.column_by_name("timestamp").expect("timestamp").as_primitive::<TimestampMicrosecondType>();
     let headers = batch.column_by_name("headers").expect("headers").as_list::<i32>();
     Row {
         key: binary("key"),
         value: binary("value"),
-        topic: batch
-            .column_by_name("topic")
-            .expect("topic")
-            .as_string::<i32>()
-            .value(row)
-            .to_owned(),
+        topic: batch.column_by_name("topic").expect("topic").as_string::<i32>().value(row).to_owned(),
         partition: int("partition"),
         offset: long("offset"),
         timestamp_us: timestamps.value(row),
@@ -154,11 +128,6 @@ fn read_headers(entries: &dyn Array) -> Vec<RowHeader> {
     let keys = entries.column(0).as_string::<i32>();
     let values = entries.column(1).as_binary::<i32>();
     (0..entries.len())
-        .map(|index| {
-            (
-                keys.value(index).to_owned(),
-                values.is_valid(index).then(|| values.value(index).to_vec()),
-            )
-        })
+        .map(|index| (keys.value(index).to_owned(), values.is_valid(index).then(|| values.value(index).to_vec())))
         .collect()
 }
