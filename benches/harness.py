@@ -196,12 +196,12 @@ def _run(bootstrap: str, dataset: data.Dataset, name: str, number: int, *, verif
     run = Run(name, dataset.codec, number)
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=errors)
-        status, usage = _wait(process)
+        status, usage, peak_rss_bytes = _wait(process)
         output.seek(0)
         errors.seek(0)
         printed, complaint = output.read().strip(), errors.read().strip()
     run.process_cpu_seconds = usage.ru_utime + usage.ru_stime
-    run.peak_rss_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    run.peak_rss_bytes = peak_rss_bytes
     if status != 0 or not printed:
         said = complaint.splitlines()[-1] if complaint else "nothing printed"
         run.error = f"ended with {os.waitstatus_to_exitcode(status)}: {said}"
@@ -215,18 +215,30 @@ def _run(bootstrap: str, dataset: data.Dataset, name: str, number: int, *, verif
     return run
 
 
-def _wait(process: "subprocess.Popen[bytes]") -> tuple[int, Any]:
-    """Wait with a deadline, and get the resource usage of that one process, which `Popen.wait` throws away."""
+def _wait(process: "subprocess.Popen[bytes]") -> tuple[int, Any, int]:
+    """Wait with a deadline; exit status, resource usage of that one process, and its peak RSS in bytes."""
     deadline = time.monotonic() + RUN_TIMEOUT_SECONDS
+    peak_rss_bytes = 0
     while True:
+        peak_rss_bytes = _high_water_bytes(process.pid) or peak_rss_bytes
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid == process.pid:
             process.returncode = os.waitstatus_to_exitcode(status)
-            return status, usage
+            return status, usage, peak_rss_bytes or usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         if time.monotonic() > deadline:
             process.kill()
             deadline = float("inf")
         time.sleep(0.02)
+
+
+def _high_water_bytes(pid: int) -> int:
+    """Linux's VmHWM: unlike `ru_maxrss`, it does not take over the peak of the process that forked, or ran before exec."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(found[1]) * 1024 if found else 0
 
 
 def _differences(checked: Sequence[Run]) -> list[str]:

@@ -43,6 +43,7 @@ def read(job: measure.Job) -> None:
         "records": records,
         "seconds": int(figures["fetch.time.ms"]) / 1000,
         "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_rss_bytes": usage.ru_maxrss * 1024,  # of the JVM, which the harness cannot see behind this process
     }
     version = next(Path(jars.class_path()).parent.glob("kafka-clients-*.jar")).stem.removeprefix("kafka-clients-")
     measure.report_foreign(result, version)
