@@ -228,11 +228,11 @@ def _wait(process: "subprocess.Popen[bytes]") -> tuple[int, Any, int]:
         if time.monotonic() > deadline:
             process.kill()
             deadline = float("inf")
-        time.sleep(0.02)
+        time.sleep(0.01)
 
 
 def _high_water_bytes(pid: int) -> int:
-    """Linux's VmHWM: unlike `ru_maxrss`, it does not take over the peak of the process that forked, or ran before exec."""
+    """VmHWM of Linux: unlike `ru_maxrss`, it does not take over the peak of what forked, or ran before exec."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -42,10 +42,10 @@ def render(runs: "Sequence[Run]", datasets: "Sequence[Dataset]", on: dict[str, s
     lines = ["", ", ".join(f"{key} {value}" for key, value in on.items())]
     for dataset in datasets:
         of_codec = [run for run in runs if run.codec == dataset.codec]
+        size = f"{dataset.records:,} records, {dataset.stored_bytes / 1e6:,.0f} MB in {dataset.batches:,} batches"
         lines += [
             "",
-            f"### {dataset.codec}: {dataset.records:,} records, {dataset.stored_bytes / 1e6:,.0f} MB "
-            f"in {dataset.batches:,} batches, {dataset.partitions} partitions; median of {rounds}",
+            f"### {dataset.codec}: {size}, {dataset.partitions} partitions; median of {rounds}",
             "",
             f"| {' | '.join(COLUMNS)} |",
             "|---|---|" + "---:|" * (len(COLUMNS) - 2),

@@ -259,7 +259,7 @@ class KafkaCluster:
             if (node.directory / "data" / "meta.properties").exists():
                 continue
             command = self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
-            with open(node.log_path, "ab") as log:
+            with node.log_path.open("ab") as log:
                 formatting.append((node, subprocess.Popen(command, stdout=log, stderr=log)))
         for node, process in formatting:
             if process.wait(timeout=120) != 0:
@@ -303,7 +303,7 @@ class KafkaCluster:
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         )
         command = self._java("kafka.Kafka", str(node.directory / "server.properties"), options=options)
-        with open(node.log_path, "ab") as log:
+        with node.log_path.open("ab") as log:
             # A process group of its own: Ctrl-C in the terminal is for the tests, which then end the nodes.
             node.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

@@ -38,7 +38,7 @@ def class_path() -> str:
     libs = cache_directory() / f"libs-{digest}"
     if not libs.is_dir():
         libs.parent.mkdir(parents=True, exist_ok=True)
-        with open(libs.parent / "fetch.lock", "w") as lock:
+        with (libs.parent / "fetch.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not libs.is_dir():
                 _fetch(libs)
