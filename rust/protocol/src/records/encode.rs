@@ -137,6 +137,12 @@ impl BatchEncoder {
         self
     }
 
+    /// Raises the maximal timestamp beyond the records', as compaction leaves it.
+    pub fn max_timestamp(mut self, timestamp_ms: i64) -> Self {
+        self.max_timestamp = self.max_timestamp.max(timestamp_ms);
+        self
+    }
+
     /// Appends a record at the next offset.
     pub fn append(&mut self, record: NewRecord<'_>) {
         self.append_at(self.next_delta, record);
