@@ -13,7 +13,8 @@ pyarrow and DuckDB through Arrow's PyCapsule interface, without a copy.
 
 import atexit as _atexit
 
-from monedula._monedula import Batch, Record, Schema, Span, __version__, shutdown as _shutdown
+from monedula._monedula import Batch, Record, Schema, Span, __version__
+from monedula._monedula import shutdown as _shutdown
 from monedula.aio import AsyncConsumer
 from monedula.config import ConfigKey, config_keys
 from monedula.consumer import Consumer

@@ -1,11 +1,10 @@
 """The asyncio consumer: the same verbs, awaited."""
 
-import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from monedula._monedula import Batch, Operation, Record
 from monedula.config import Settings
@@ -18,6 +17,9 @@ from monedula.partitions import (
     raw_partitions,
     timestamp_ms,
 )
+
+if TYPE_CHECKING:
+    from monedula._bridge import Bridge
 
 
 class AsyncConsumer(ConsumerBase):
@@ -43,7 +45,7 @@ class AsyncConsumer(ConsumerBase):
         **settings: Any,
     ) -> None:
         super().__init__(config, columns=columns, headers=headers, **settings)
-        self._bridge: _Bridge | None = None
+        self._bridge: Bridge | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -58,7 +60,7 @@ class AsyncConsumer(ConsumerBase):
         max_rows: int = MAX_ROWS,
         max_bytes: int = MAX_BYTES,
         max_wait: float = 0.1,
-        timeout: float | None = None,  # noqa: ASYNC109 - ends the iteration, not the task
+        timeout: float | None = None,
     ) -> AsyncIterator[Batch]:
         """Batches of records; arguments, end and errors as `Consumer.batches`."""
         while True:
@@ -70,11 +72,11 @@ class AsyncConsumer(ConsumerBase):
                 return
             yield batch
 
-    async def poll(self, timeout: float = 1.0, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES) -> Batch:  # noqa: ASYNC109
+    async def poll(self, timeout: float = 1.0, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES) -> Batch:
         """What is there now, or comes first within `timeout` seconds; as `Consumer.poll`."""
         return await self._next(max_rows, max_bytes, 0.0, timeout)
 
-    async def records(self, timeout: float | None = None) -> AsyncIterator[Record]:  # noqa: ASYNC109
+    async def records(self, timeout: float | None = None) -> AsyncIterator[Record]:
         """Records one by one; as `Consumer.records`."""
         async for batch in self.batches(max_rows=10_000, max_wait=0.0, timeout=timeout):
             for record in batch.records():
@@ -83,7 +85,7 @@ class AsyncConsumer(ConsumerBase):
     async def beginning_offsets(
         self,
         partitions: Iterable[tuple[str, int]] | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,
     ) -> dict[TopicPartition, int]:
         """The smallest offset of each partition; as `Consumer.beginning_offsets`."""
         chosen = self._chosen(partitions)
@@ -92,7 +94,7 @@ class AsyncConsumer(ConsumerBase):
     async def end_offsets(
         self,
         partitions: Iterable[tuple[str, int]] | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,
     ) -> dict[TopicPartition, int]:
         """The offset after the last record of each partition; as `Consumer.end_offsets`."""
         chosen = self._chosen(partitions)
@@ -101,18 +103,18 @@ class AsyncConsumer(ConsumerBase):
     async def offsets_for_times(
         self,
         times: Mapping[tuple[str, int], datetime | int],
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition that is at least as young as asked; as `Consumer.offsets_for_times`."""
         raw = [(raw_partition(partition), timestamp_ms(time)) for partition, time in times.items()]
         return _times(await self._run(lambda fd: self._core.start_offsets_for_times(fd, raw, timeout)))
 
-    async def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:  # noqa: ASYNC109
+    async def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
         """Every partition of the topics; as `Consumer.partitions_of`."""
         found = await self._run(lambda fd: self._core.start_partitions_of(fd, list(topics), timeout))
         return [TopicPartition(*partition) for partition in found]
 
-    async def close(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109
+    async def close(self, timeout: float = 5.0) -> None:
         """Close the connections; waits of other tasks end with `ClosedError`. May be called again."""
         await self._run(lambda fd: self._core.start_close(fd, timeout))
         if self._bridge is not None:
@@ -120,74 +122,30 @@ class AsyncConsumer(ConsumerBase):
             self._bridge = None
 
     async def _next(self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
-        loop = asyncio.get_running_loop()
-        deadline = None if timeout is None else loop.time() + timeout
+        bridge = self._loop()
+        deadline = None if timeout is None else bridge.time() + timeout
         while True:
-            left = None if deadline is None else max(deadline - loop.time(), 0.0)
+            left = None if deadline is None else max(deadline - bridge.time(), 0.0)
             # Waiting takes nothing, so a cancelled wait loses nothing; taking does not wait.
-            await self._run(lambda fd, left=left: self._core.start_ready(fd, max_rows, max_bytes, max_wait, left))
+            await bridge.run(partial(self._start_ready, max_rows, max_bytes, max_wait, left))
             batch = self._core.next_batch(max_rows, max_bytes, 0.0, 0.0)
-            if batch or (deadline is not None and loop.time() >= deadline):
+            if batch or (deadline is not None and bridge.time() >= deadline):
                 return batch
 
+    def _start_ready(
+        self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None, descriptor: int
+    ) -> Operation:
+        return self._core.start_ready(descriptor, max_rows, max_bytes, max_wait, timeout)
+
     async def _run(self, start: Callable[[int], Operation]) -> Any:
+        return await self._loop().run(start)
+
+    def _loop(self) -> "Bridge":
         if self._bridge is None:
-            self._bridge = _Bridge()
-        return await self._bridge.run(start)
+            from monedula._bridge import Bridge
+
+            self._bridge = Bridge()
+        return self._bridge
 
     def _chosen(self, partitions: Iterable[tuple[str, int]] | None) -> list[tuple[str, int]]:
         return self._core.assignment() if partitions is None else raw_partitions(partitions)
-
-
-class _Bridge:
-    """Wakes the loop when an operation of the core is done: the core writes a byte to a socket that the loop watches."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._waiting: dict[asyncio.Future[None], Operation] = {}
-        self._receiver, self._sender = socket.socketpair()
-        self._receiver.setblocking(False)
-        self._sender.setblocking(False)
-        self._task: asyncio.Task[None] | None = None
-        try:
-            self._loop.add_reader(self._receiver, self._woken)
-        except NotImplementedError:  # Windows' proactor loop watches sockets only by reading them
-            self._task = self._loop.create_task(self._read())
-
-    async def run(self, start: Callable[[int], Operation]) -> Any:
-        operation = start(self._sender.fileno())
-        done: asyncio.Future[None] = self._loop.create_future()
-        self._waiting[done] = operation
-        try:
-            if not operation.done():
-                await done
-        except BaseException:
-            operation.cancel()
-            raise
-        finally:
-            self._waiting.pop(done, None)
-        return operation.result()
-
-    def close(self) -> None:
-        if self._task is None:
-            self._loop.remove_reader(self._receiver)
-        else:
-            self._task.cancel()
-        self._receiver.close()
-        self._sender.close()
-
-    def _woken(self) -> None:
-        try:
-            self._receiver.recv(4096)
-        except (BlockingIOError, InterruptedError):
-            return
-        self._finish()
-
-    async def _read(self) -> None:
-        while await self._loop.sock_recv(self._receiver, 4096):
-            self._finish()
-
-    def _finish(self) -> None:
-        for done, operation in list(self._waiting.items()):
-            if operation.done() and not done.done():
-                done.set_result(None)

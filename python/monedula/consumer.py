@@ -5,7 +5,6 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from monedula import _logging
 from monedula._monedula import Batch, ConsumerCore, Record, Schema
 from monedula.config import Settings, raw_settings
 from monedula.errors import WakeupError
@@ -41,6 +40,9 @@ class ConsumerBase:
     ) -> None:
         names = None if columns is None else list(columns)
         self._core = ConsumerCore(raw_settings(config, settings), names, headers)
+        # Here, not above: logging costs half of the whole import, and the core needs it only from now on.
+        from monedula import _logging
+
         self._core.set_log_level(_logging.threshold())
 
     @property
@@ -69,8 +71,9 @@ class ConsumerBase:
 
         Args:
             partitions: topics, for all of their partitions now and later (those added later start at their smallest
-                offset); or `(topic, partition)` pairs; both start where `auto.offset.reset` says (by default at the end).
-                Or `{(topic, partition): position}`: an offset, `"earliest"`, `"latest"`, or the time of the first record.
+                offset); or `(topic, partition)` pairs; both start where `auto.offset.reset` says (by default at the
+                end). Or `{(topic, partition): position}`: an offset, `"earliest"`, `"latest"`, or the time of the
+                first record.
 
         Raises:
             ArgumentError: if it is none of these.
@@ -240,7 +243,10 @@ class Consumer(ConsumerBase):
         return self._core.next_batch(max_rows, max_bytes, 0.0, timeout)
 
     def records(self, timeout: float | None = None) -> Iterator[Record]:
-        """Records one by one, for ever, or until `timeout` seconds pass without one. For services; columns are faster."""
+        """Records one by one, for ever, or until `timeout` seconds pass without one.
+
+        For services that handle one record at a time; the columns of `batches()` are faster.
+        """
         for batch in self.batches(max_rows=10_000, max_wait=0.0, timeout=timeout):
             yield from batch.records()
 

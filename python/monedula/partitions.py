@@ -1,10 +1,13 @@
 """Partitions, and where to start in them, as users may write them."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from operator import index
 from typing import NamedTuple
 
 from monedula.errors import ArgumentError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class TopicPartition(NamedTuple):
@@ -45,15 +48,14 @@ def raw_position(position: Position) -> RawPosition:
     Raises:
         ArgumentError: if it is none of an offset, a name or an aware datetime.
     """
-    if isinstance(position, bool):
-        raise ArgumentError(f"{position!r} is no offset")
-    if isinstance(position, int):
-        if position < 0:
-            raise ArgumentError(f'offset {position} is negative; use "earliest" or "latest" for the ends of the log')
-        return ("offset", position)
+    offset = whole_number(position)
+    if offset is not None:
+        if offset < 0:
+            raise ArgumentError(f'offset {offset} is negative; use "earliest" or "latest" for the ends of the log')
+        return ("offset", offset)
     if isinstance(position, datetime):
         return ("timestamp", timestamp_ms(position))
-    if position in ("earliest", "latest"):
+    if isinstance(position, str) and position in ("earliest", "latest"):
         return (position, 0)
     raise ArgumentError(f'{position!r} is no position: expected an offset, "earliest", "latest" or a datetime')
 
@@ -67,35 +69,42 @@ def timestamp_ms(time: datetime | int) -> int:
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise ArgumentError(f"{time!r} has no time zone; use datetime.now(timezone.utc), or .astimezone()")
-        time = round(time.timestamp() * 1000)
-    if time < 0:
-        raise ArgumentError(f"timestamp {time} is before 1970")
-    return time
+        number: int | None = (time - _EPOCH) // timedelta(milliseconds=1)
+    else:
+        number = whole_number(time)
+    if number is None:
+        raise ArgumentError(f"{time!r} is no time: expected an aware datetime, or milliseconds since 1970")
+    if number < 0:
+        raise ArgumentError(f"{time!r} is before 1970")
+    return number
 
 
-def raw_partition(partition: tuple[str, int]) -> tuple[str, int]:
+def raw_partition(partition: object) -> tuple[str, int]:
     """`partition` checked.
 
     Raises:
         ArgumentError: if it is no pair of a topic and an index.
     """
-    if isinstance(partition, str) or not isinstance(partition, tuple) or len(partition) != 2:
+    if not isinstance(partition, tuple) or len(partition) != 2:
         raise ArgumentError(f"{partition!r} is no partition: expected (topic, partition), such as ('orders', 0)")
     topic, index = partition
     if not isinstance(topic, str) or not topic:
         raise ArgumentError(f"{partition!r}: the topic must be a name")
-    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < 1 << 31:
+    number = whole_number(index)
+    if number is None or not 0 <= number < 1 << 31:
         raise ArgumentError(f"{partition!r}: the partition must be a whole number, 0 or more")
-    return (topic, index)
+    return (topic, number)
 
 
 def raw_partitions(partitions: Iterable[tuple[str, int]] | tuple[str, int]) -> list[tuple[str, int]]:
-    """One partition or several, checked."""
-    if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
-        return [raw_partition((partitions[0], partitions[1]))]  # type: ignore[arg-type]
-    if isinstance(partitions, str):
-        raise ArgumentError(f"{partitions!r} is no partition: expected (topic, partition), such as ('orders', 0)")
-    return [raw_partition(partition) for partition in partitions]  # type: ignore[arg-type]
+    """One partition or several, checked.
+
+    Raises:
+        ArgumentError: if they are none.
+    """
+    if is_pair(partitions) or isinstance(partitions, str) or not isinstance(partitions, Iterable):
+        return [raw_partition(partitions)]
+    return [raw_partition(partition) for partition in partitions]
 
 
 def split_assignment(
@@ -111,11 +120,30 @@ def split_assignment(
     if isinstance(assignment, Mapping):
         pairs = [(raw_partition(key), raw_position(value)) for key, value in assignment.items()]
         return [], pairs
-    if isinstance(assignment, tuple) and len(assignment) == 2 and isinstance(assignment[1], int):
-        return [], [(raw_partition(assignment), default)]  # type: ignore[arg-type]
+    if is_pair(assignment):
+        return [], [(raw_partition(assignment), default)]
+    if not isinstance(assignment, Iterable):
+        message = f"{assignment!r} cannot be assigned: expected a topic, or partitions such as [('orders', 0)]"
+        raise ArgumentError(message)
     items = list(assignment)
-    if all(isinstance(item, str) for item in items):
-        return [str(item) for item in items], []
-    if any(isinstance(item, str) for item in items):
+    topics = [item for item in items if isinstance(item, str)]
+    if not topics:
+        return [], [(raw_partition(item), default) for item in items]
+    if len(topics) < len(items):
         raise ArgumentError("assign() takes whole topics or single partitions, not both at once")
-    return [], [(raw_partition(item), default) for item in items]  # type: ignore[arg-type]
+    return topics, []
+
+
+def is_pair(value: object) -> bool:
+    """Whether `value` is meant as one `(topic, partition)`, if only by someone who wrote the partition as a text."""
+    if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], str):
+        return False
+    second = value[1]
+    return second.isdecimal() if isinstance(second, str) else not isinstance(second, tuple)
+
+
+def whole_number(value: object) -> int | None:
+    """`value` as an `int` if it is one, of numpy too; `None` if it is not."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return None
+    return index(value)

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from monedula._monedula import Batch, ReaderCore, Schema
 from monedula.config import Settings, raw_settings
 from monedula.consumer import MAX_BYTES, MAX_ROWS
 from monedula.errors import ArgumentError
-from monedula.partitions import RawPosition, TopicPartition, raw_partition, timestamp_ms
+from monedula.partitions import RawPosition, TopicPartition, is_pair, raw_partition, timestamp_ms, whole_number
 
 Bound = int | str | datetime
 """One end of a range: an offset (negative counts back from the end of the log), `"earliest"`, `"latest"`, or a time."""
@@ -20,7 +20,7 @@ Progress = Callable[[int, int], object]
 
 def read(
     config: Settings,
-    topics: str | Iterable[str] | Iterable[tuple[str, int]],
+    topics: str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]],
     *,
     start: Bound | Mapping[tuple[str, int], Bound] = "earliest",
     end: Bound | Mapping[tuple[str, int], Bound] = "latest",
@@ -163,10 +163,11 @@ class RecordStream:
 
 
 def _targets(
-    topics: str | Iterable[str] | Iterable[tuple[str, int]],
+    topics: str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]],
     *edges: Bound | Mapping[tuple[str, int], Bound],
 ) -> list[tuple[str, int | None]]:
-    items = [topics] if isinstance(topics, str) else list(topics)
+    single = isinstance(topics, str) or is_pair(topics) or not isinstance(topics, Iterable)
+    items: list[object] = [topics] if single else list(topics)
     by_partition = any(isinstance(edge, Mapping) for edge in edges)
     targets: list[tuple[str, int | None]] = []
     for item in items:
@@ -183,9 +184,7 @@ def _targets(
     return targets
 
 
-def _bound(
-    bound: Bound | Mapping[tuple[str, int], Bound], topic: str, partition: int | None, name: str
-) -> RawPosition:
+def _bound(bound: Bound | Mapping[tuple[str, int], Bound], topic: str, partition: int | None, name: str) -> RawPosition:
     if isinstance(bound, Mapping):
         try:
             bound = bound[(topic, partition or 0)]
@@ -193,10 +192,11 @@ def _bound(
             raise ArgumentError(f"{name} has no entry for {(topic, partition)!r}") from None
     if isinstance(bound, datetime):
         return ("timestamp", timestamp_ms(bound))
-    if isinstance(bound, int) and not isinstance(bound, bool):
-        return ("offset", bound)
-    if bound in ("earliest", "latest"):
-        return (str(bound), 0)
+    offset = whole_number(bound)
+    if offset is not None:
+        return ("offset", offset)
+    if isinstance(bound, str) and bound in ("earliest", "latest"):
+        return (bound, 0)
     raise ArgumentError(f'{name}={bound!r}: expected an offset, "earliest", "latest" or an aware datetime')
 
 
