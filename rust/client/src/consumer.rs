@@ -25,6 +25,9 @@ use crate::network::Network;
 pub use crate::offsets::Found;
 use crate::offsets::{EARLIEST, LATEST, Offsets, Question};
 
+/// What the pool may keep beyond the byte budget before it gives memory back.
+const COLUMNS_BYTES: usize = 28 << 20;
+
 /// Partitions by topic and index.
 pub type Partitions = Vec<TopicPartition>;
 
@@ -69,8 +72,8 @@ impl Consumer {
     pub fn new(config: ClientConfig, columns: ColumnSet, runtime: &Handle, seed: u64) -> Self {
         let config = Arc::new(config);
         let budget = Budget::new(config.queued_max_bytes);
-        // What lies idle is memory too: with frames and columns in it, a quarter of the budget keeps both from faulting.
-        let pool = BufferPool::new(config.queued_max_bytes / 4);
+        // Beyond the budget, room for the columns of two batches: the one in the user's hands and the next.
+        let pool = BufferPool::new(config.queued_max_bytes + COLUMNS_BYTES);
         let (log, metrics) = (Log::default(), Metrics::default());
         let network = Arc::new(Network::new(config.clone(), pool.clone(), log.clone(), metrics.clone(), seed));
         let metadata = Arc::new(Metadata::new(config.clone(), network.clone(), log.clone(), metrics.clone()));

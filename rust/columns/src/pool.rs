@@ -28,7 +28,7 @@ struct Handle(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    max_idle_bytes: usize,
+    max_total_bytes: usize,
     outstanding_bytes: AtomicUsize,
     shelves: Mutex<Shelves>,
 }
@@ -54,9 +54,10 @@ impl std::fmt::Debug for Shelves {
 }
 
 impl BufferPool {
-    /// A pool that keeps at most this many bytes of returned buffers.
-    pub fn new(max_idle_bytes: usize) -> Self {
-        let shared = Shared { max_idle_bytes, outstanding_bytes: AtomicUsize::new(0), shelves: Mutex::default() };
+    /// A pool that keeps returned buffers as long as these and those that are out are no more than this together.
+    /// What is out is never refused.
+    pub fn new(max_total_bytes: usize) -> Self {
+        let shared = Shared { max_total_bytes, outstanding_bytes: AtomicUsize::new(0), shelves: Mutex::default() };
         Self { handle: Arc::new(Handle(Arc::new(shared))) }
     }
 
@@ -114,17 +115,28 @@ impl Shared {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A new buffer of this size takes the place of idle ones.
+    fn make_room_for(&self, bytes: usize) {
+        let outstanding = self.outstanding_bytes.load(Ordering::Relaxed);
+        let room = self.max_total_bytes.saturating_sub(outstanding + bytes);
+        if bytes >= MIN_POOLED_BYTES {
+            let evicted = self.shelves().make_room(room);
+            drop(evicted);
+        }
+    }
+
     fn put_back(&self, memory: Memory) {
         let bytes = memory.len();
-        self.outstanding_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        if bytes < MIN_POOLED_BYTES || bytes > self.max_idle_bytes {
+        let outstanding = self.outstanding_bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes;
+        let Some(room) = self.max_total_bytes.checked_sub(outstanding + bytes) else { return };
+        if bytes < MIN_POOLED_BYTES {
             return;
         }
         let mut shelves = self.shelves();
         if shelves.closed {
             return;
         }
-        let evicted = shelves.make_room(self.max_idle_bytes - bytes);
+        let evicted = shelves.make_room(room);
         shelves.idle_bytes += bytes;
         shelves.shelf(bytes).buffers.push(memory);
         drop(shelves);
@@ -182,7 +194,10 @@ impl PooledVec {
     fn take(shared: &Arc<Shared>, capacity: usize) -> Self {
         let bytes = size_class(capacity);
         let recycled = if bytes < MIN_POOLED_BYTES { None } else { shared.shelves().take(bytes) };
-        let memory = recycled.unwrap_or_else(|| Memory::zeroed(bytes));
+        let memory = recycled.unwrap_or_else(|| {
+            shared.make_room_for(bytes);
+            Memory::zeroed(bytes)
+        });
         shared.outstanding_bytes.fetch_add(memory.len(), Ordering::Relaxed);
         Self { memory, len: 0, shared: Arc::clone(shared) }
     }

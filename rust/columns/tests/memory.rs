@@ -68,6 +68,17 @@ fn idle_memory_stays_below_its_cap() {
 }
 
 #[test]
+fn what_is_out_leaves_less_room_for_what_is_idle() {
+    let pool = BufferPool::new(1 << 20);
+    drop(pool.take(600 << 10));
+    assert!(pool.idle_bytes() > 0);
+    let out = pool.take(700 << 10);
+    assert_eq!(pool.idle_bytes(), 0);
+    drop(out);
+    assert!(pool.idle_bytes() >= 700 << 10);
+}
+
+#[test]
 fn a_small_batch_holds_little_after_a_large_one() {
     let pool = BufferPool::new(64 << 20);
     let mut builder = BatchBuilder::new(ColumnSet::default(), pool.clone(), 1 << 20, 64 << 20);
