@@ -31,7 +31,12 @@ impl Budget {
 
     /// Takes `bytes` if they are there.
     pub(crate) fn try_take(&self, bytes: usize) -> Option<Charge> {
-        let fits = |used: usize| used.checked_add(bytes).filter(|&sum| sum <= self.0.limit);
+        self.try_take_below(bytes, self.0.limit)
+    }
+
+    /// Takes `bytes` if no more than `ceiling` are then in use.
+    pub(crate) fn try_take_below(&self, bytes: usize, ceiling: usize) -> Option<Charge> {
+        let fits = |used: usize| used.checked_add(bytes).filter(|&sum| sum <= ceiling.min(self.0.limit));
         self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
         Some(Charge { budget: self.clone(), bytes })
     }
@@ -80,6 +85,7 @@ mod tests {
     #[test]
     fn takes_no_more_than_there_is_and_gets_all_back() {
         let budget = Budget::new(100);
+        assert!(budget.try_take_below(60, 50).is_none());
         let mut first = budget.try_take(60).expect("fits");
         assert!(budget.try_take(41).is_none());
         let second = budget.try_take(40).expect("fits");

@@ -386,11 +386,13 @@ impl Running {
         }
     }
 
-    /// Budget for one fetch: its cap, but no more than half of the whole shared by the nodes, so that one answer can be
-    /// read while the next one is on its way.
+    /// Budget for one fetch: its cap, but no more than its share of what fetches may take together. That is not all:
+    /// three eighths stay for decompressing ahead, and for answers that are larger than asked (KIP-74).
     fn credit(&self, nodes: usize) -> Option<Charge> {
-        let share = self.driver.budget.limit() / 2 / nodes.max(1);
-        self.driver.budget.try_take(self.driver.config.fetch_max_bytes.min(share.max(64 << 10)))
+        let ceiling = self.driver.budget.limit() / 8 * 5;
+        let share = ceiling / 2 / nodes.max(1);
+        let bytes = self.driver.config.fetch_max_bytes.min(share.max(64 << 10));
+        self.driver.budget.try_take_below(bytes, ceiling)
     }
 
     fn send_fetch(&self, node: i32, plan: FetchPlan, charge: Charge) {

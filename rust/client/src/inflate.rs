@@ -173,9 +173,7 @@ impl Shared {
                 continue;
             };
             let estimate = (segment.compressed_bytes as f64 * queue.ratio.max(1.0)) as usize;
-            // Half of the budget stays for fetches: decompressed data must not stop the network.
-            let room = self.budget.used() + estimate <= self.budget.limit() / 2;
-            if let Some(charge) = room.then(|| self.budget.try_take(estimate)).flatten() {
+            if let Some(charge) = self.budget.try_take(estimate) {
                 queue.segments.pop_front();
                 return Some((segment, charge));
             }
