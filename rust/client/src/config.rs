@@ -7,7 +7,7 @@ use std::time::Duration;
 use monedula_engine::backoff::Backoff;
 use monedula_engine::fetch::ResetPolicy;
 
-use crate::config_keys::{Key, KEYS, Kind, LATER};
+use crate::config_keys::{KEYS, Key, Kind, LATER};
 
 /// A setting that cannot be: says which, what was given and what would do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -187,7 +187,8 @@ fn find(name: &str, dotted: &str) -> Result<(&'static Key, i64), ConfigError> {
     if let Some((_, why)) = LATER.iter().find(|(prefix, _)| dotted.starts_with(prefix)) {
         return error(format!("{name}: {why}"));
     }
-    let known = KEYS.iter().flat_map(|key| std::iter::once(key.name).chain(key.aliases.iter().map(|(alias, _)| *alias)));
+    let known =
+        KEYS.iter().flat_map(|key| std::iter::once(key.name).chain(key.aliases.iter().map(|(alias, _)| *alias)));
     let nearest = known.map(|candidate| (strsim::damerau_levenshtein(candidate, dotted), candidate)).min();
     error(match nearest {
         Some((distance, candidate)) if distance <= dotted.len().div_ceil(3) => {

@@ -14,7 +14,7 @@ use monedula_protocol::frame;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::error::RequestError;
 use crate::log::{Level, Log};
@@ -49,6 +49,7 @@ struct Shared {
     limits: Limits,
     pending: Mutex<VecDeque<Pending>>,
     closed: AtomicBool,
+    closing: Notify,
     used_at: Mutex<Instant>,
 }
 
@@ -69,6 +70,7 @@ impl Connection {
             limits,
             pending: Mutex::default(),
             closed: AtomicBool::new(false),
+            closing: Notify::new(),
             used_at: Mutex::new(Instant::now()),
         });
         tokio::spawn(run(shared.clone(), read, write, requests));
@@ -77,6 +79,11 @@ impl Connection {
 
     pub(crate) fn broker(&self) -> &str {
         &self.shared.broker
+    }
+
+    /// Ends the connection now, whatever waits on it.
+    pub(crate) fn close(&self) {
+        self.shared.closing.notify_one();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -149,6 +156,7 @@ async fn run(
         error = writer => error,
         error = read_frames(&shared, &mut read) => error,
         error = watch => error,
+        () = shared.closing.notified() => shared.disconnected("the client closed the connection"),
     };
     shared.close(&error);
 }
@@ -207,7 +215,9 @@ impl Shared {
         let correlation_id = frame::correlation_id(frame.as_slice()).map_err(wire)?;
         let waiting = self.pending().pop_front();
         let Some(pending) = waiting.filter(|pending| pending.correlation_id == correlation_id) else {
-            return Err(self.disconnected(&format!("an answer came with the unexpected correlation id {correlation_id}")));
+            return Err(
+                self.disconnected(&format!("an answer came with the unexpected correlation id {correlation_id}"))
+            );
         };
         self.touch();
         self.limits.metrics.responses_received(1);
@@ -241,9 +251,9 @@ impl Shared {
             std::mem::take(&mut *pending)
         };
         self.limits.metrics.connections_closed(1);
-        self.limits.log.record(Level::Info, "connection", || {
-            format!("closed: {error}; {} requests were waiting", waiting.len())
-        });
+        self.limits
+            .log
+            .record(Level::Info, "connection", || format!("closed: {error}; {} requests were waiting", waiting.len()));
         for pending in waiting {
             let _ = pending.reply.send(Err(error.clone()));
         }

@@ -29,14 +29,33 @@ use crate::offsets::{Answer, EARLIEST, LATEST, Offsets, Question, UNKNOWN_TOPIC_
 /// What the user wants of the driver. Spans come from the delivery, which is told first.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
-    Assign { partitions: Vec<(TopicPartition, u64, Start)> },
+    Assign {
+        partitions: Vec<(TopicPartition, u64, Start)>,
+    },
     /// All partitions of a topic, those added later too.
-    AssignTopic { topic: Arc<str>, start: Start },
-    Unassign { partitions: Vec<TopicPartition>, topics: Vec<Arc<str>> },
-    Seek { partition: TopicPartition, span: u64, start: Start },
-    Pause { partition: TopicPartition, paused: bool },
+    AssignTopic {
+        topic: Arc<str>,
+        start: Start,
+    },
+    Unassign {
+        partitions: Vec<TopicPartition>,
+        topics: Vec<Arc<str>>,
+    },
+    Seek {
+        partition: TopicPartition,
+        span: u64,
+        start: Start,
+    },
+    Pause {
+        partition: TopicPartition,
+        paused: bool,
+    },
     /// The records at `offset` cannot be decoded.
-    Unreadable { partition: TopicPartition, span: u64, offset: i64 },
+    Unreadable {
+        partition: TopicPartition,
+        span: u64,
+        offset: i64,
+    },
 }
 
 enum Event {
@@ -65,6 +84,8 @@ struct Running {
     events: mpsc::UnboundedSender<Event>,
     /// Topics assigned as a whole: where they start, and whether their first partitions are assigned.
     topics: BTreeMap<Arc<str>, (Start, bool)>,
+    /// Their partitions, as they were added.
+    grown: BTreeMap<TopicPartition, u64>,
     starved: bool,
 }
 
@@ -102,6 +123,7 @@ impl Driver {
             cluster: Arc::default(),
             events,
             topics: BTreeMap::new(),
+            grown: BTreeMap::new(),
             starved: false,
         };
         let bootstrap_deadline = Instant::now() + bootstrap_timeout;
@@ -168,6 +190,11 @@ impl Running {
                 }
                 for topic in topics {
                     self.topics.remove(&topic);
+                    // Some may have been added after the user's side listed what there was.
+                    for (partition, span) in self.grown.extract_if(.., |partition, _| partition.topic == topic) {
+                        self.driver.delivery.remove_span(&partition, span);
+                        self.machine.unassign(&partition, now);
+                    }
                 }
             }
             Command::Seek { partition, span, start } => {
@@ -237,6 +264,7 @@ impl Running {
                 let partition = TopicPartition::new(name.clone(), index);
                 if self.driver.delivery.status_of(&partition).is_none() {
                     let span = self.driver.delivery.add(&partition, None);
+                    self.grown.insert(partition.clone(), span);
                     self.machine.assign(partition, span, start, &self.cluster, now);
                 }
             }
@@ -322,9 +350,9 @@ impl Running {
         }
         let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
         tokio::spawn(async move {
-            let ask = |what| ranges.iter().map(|(partition, _)| Question { partition: partition.clone(), what }).collect();
-            let starts: BTreeMap<TopicPartition, Answer> =
-                offsets.list_once(ask(EARLIEST)).await.into_iter().collect();
+            let ask =
+                |what| ranges.iter().map(|(partition, _)| Question { partition: partition.clone(), what }).collect();
+            let starts: BTreeMap<TopicPartition, Answer> = offsets.list_once(ask(EARLIEST)).await.into_iter().collect();
             let ends: BTreeMap<TopicPartition, Answer> = offsets.list_once(ask(LATEST)).await.into_iter().collect();
             let answers = ranges.into_iter().map(|(partition, span)| {
                 let missing = Err(ErrorCode::LeaderNotAvailable);
@@ -403,9 +431,8 @@ impl Running {
             let versions = *FetchRequest::VERSIONS.start()..=max_version;
             let max_bytes = charge.bytes();
             let build = |version| fetch_request(&plan, &config, max_bytes, version);
-            let answer = network
-                .call(NodeId::Broker(node), Purpose::Fetch, versions, config.fetch_max_wait, build)
-                .await;
+            let answer =
+                network.call(NodeId::Broker(node), Purpose::Fetch, versions, config.fetch_max_wait, build).await;
             let _ = events.send(Event::Fetched { node, answer, charge });
         });
     }
@@ -459,7 +486,12 @@ fn resolved(answer: Answer, by_time: bool, log_start: Option<i64>) -> Result<Opt
 }
 
 /// The plan as a request in `version`.
-fn fetch_request<'p>(plan: &'p FetchPlan, config: &'p ClientConfig, max_bytes: usize, version: i16) -> FetchRequest<'p> {
+fn fetch_request<'p>(
+    plan: &'p FetchPlan,
+    config: &'p ClientConfig,
+    max_bytes: usize,
+    version: i16,
+) -> FetchRequest<'p> {
     let mut topics: BTreeMap<(&str, Uuid), Vec<FetchPartition<'_>>> = BTreeMap::new();
     for (partition, id, sent) in &plan.partitions {
         topics.entry((&partition.topic, *id)).or_default().push(FetchPartition {

@@ -59,8 +59,10 @@ pub enum ClientError {
         code: ErrorCode,
     },
     /// A broker and this client have no version of an API in common.
-    #[error("{broker}: no common version of {api}: this client speaks {ours_min} to {ours_max}, the broker {theirs}. \
-             Brokers from Kafka 2.1 on are supported")]
+    #[error(
+        "{broker}: no common version of {api}: this client speaks {ours_min} to {ours_max}, the broker {theirs}. \
+             Brokers from Kafka 2.1 on are supported"
+    )]
     UnsupportedVersion {
         /// The broker.
         broker: String,

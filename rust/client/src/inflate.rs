@@ -97,7 +97,7 @@ impl Inflater {
             queue: Mutex::new(Queue { ratio: 4.0, ..Queue::default() }),
             wake: Condvar::new(),
             budget: budget.clone(),
-            options: options.clone(),
+            options: *options,
             pool: pool.clone(),
         });
         let threads = (0..threads).filter_map(|index| {

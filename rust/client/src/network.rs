@@ -144,9 +144,17 @@ impl Network {
         slots.iter().filter(|slot| alive(slot)).count()
     }
 
-    /// Closes every connection.
+    /// Closes every connection, also those that someone waits on.
     pub(crate) fn close(&self) {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let slots = std::mem::take(&mut *self.slots.lock().unwrap_or_else(PoisonError::into_inner));
+        for slot in slots.values() {
+            // One that is just being made is dropped with the task that makes it.
+            if let Ok(slot) = slot.try_lock()
+                && let Some((link, _)) = &slot.link
+            {
+                link.connection.close();
+            }
+        }
     }
 
     /// The connection to `node`: the one that stands, or a new one. Waits out the backoff of earlier failures.
@@ -286,7 +294,8 @@ async fn handshake(connection: &Connection) -> Result<Offered, RequestError> {
         let code = answer.get(4..6).map_or(0, |bytes| i16::from_be_bytes([bytes[0], bytes[1]]));
         let refused = ErrorCode::from_code(code) == ErrorCode::UnsupportedVersion;
         let response: ApiVersionsResponse<'_> =
-            frame::decode_response::<ApiVersionsRequest<'_>>(answer, if refused { 0 } else { version }).map_err(wire)?;
+            frame::decode_response::<ApiVersionsRequest<'_>>(answer, if refused { 0 } else { version })
+                .map_err(wire)?;
         let error = ErrorCode::from_code(response.error_code);
         if error == ErrorCode::None {
             return Ok(response.api_keys.iter().map(|api| (api.api_key, (api.min_version, api.max_version))).collect());

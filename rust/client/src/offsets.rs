@@ -95,9 +95,10 @@ impl Offsets {
         let outcome = tokio::time::timeout(timeout, self.list_all(questions, &last_error)).await;
         self.metadata.release(topics);
         outcome.unwrap_or_else(|_| {
-            let last_error = last_error.into_inner().unwrap_or_default().or_else(|| {
-                self.metadata.watch().borrow().failing.as_ref().map(|(_, error)| error.clone())
-            });
+            let last_error = last_error
+                .into_inner()
+                .unwrap_or_default()
+                .or_else(|| self.metadata.watch().borrow().failing.as_ref().map(|(_, error)| error.clone()));
             Err(ClientError::TimedOut { what: "the offset lookup".into(), after: timeout, last_error })
         })
     }

@@ -167,7 +167,12 @@ fn place(
     })
 }
 
-fn check(partition: &TopicPartition, start: i64, end: i64, (log_start, log_end): (i64, i64)) -> Result<(), ClientError> {
+fn check(
+    partition: &TopicPartition,
+    start: i64,
+    end: i64,
+    (log_start, log_end): (i64, i64),
+) -> Result<(), ClientError> {
     let wrong = if start < log_start { Some(start) } else { Some(end).filter(|&end| end > log_end && end > start) };
     match wrong {
         Some(offset) => Err(monedula_engine::fetch::Fault::OffsetOutOfRange {

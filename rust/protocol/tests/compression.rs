@@ -4,12 +4,7 @@
 use monedula_protocol::compression::{Compression, CompressionError, Compressor, Decompressor, Limits};
 use serde_json::Value;
 
-const CODECS: [Compression; 4] = [
-    Compression::Gzip,
-    Compression::Snappy,
-    Compression::Lz4,
-    Compression::Zstd,
-];
+const CODECS: [Compression; 4] = [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
 
 fn compress(codec: Compression, level: Option<i32>, input: &[u8]) -> Vec<u8> {
     let mut output = Vec::new();
@@ -24,20 +19,14 @@ fn decompress(codec: Compression, input: &[u8]) -> Result<Vec<u8>, CompressionEr
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 1u64;
     let next = || {
-        state = state
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 56) as u8
     };
     std::iter::repeat_with(next).take(length).collect()
 }
 
 fn jackdaws() -> Vec<u8> {
-    (0..150)
-        .map(|i| format!("jackdaw {};", i * i % 1009))
-        .collect::<String>()
-        .repeat(100)
-        .into_bytes()
+    (0..150).map(|i| format!("jackdaw {};", i * i % 1009)).collect::<String>().repeat(100).into_bytes()
 }
 
 #[test]
@@ -45,11 +34,7 @@ fn any_input_comes_back() {
     let inputs = [vec![], b"k".to_vec(), jackdaws(), noise(300_000), vec![0; 1_000_000]];
     for codec in Compression::ALL {
         for input in &inputs {
-            assert!(
-                decompress(codec, &compress(codec, None, input)).unwrap() == *input,
-                "{codec}, {}",
-                input.len()
-            );
+            assert!(decompress(codec, &compress(codec, None, input)).unwrap() == *input, "{codec}, {}", input.len());
         }
     }
 }
@@ -60,9 +45,7 @@ fn levels_come_back_and_unknown_ones_are_refused() {
         for level in levels {
             assert!(decompress(codec, &compress(codec, Some(level), &jackdaws())).unwrap() == jackdaws());
         }
-        let error = Compressor::new()
-            .compress(codec, Some(refused), b"", &mut vec![])
-            .unwrap_err();
+        let error = Compressor::new().compress(codec, Some(refused), b"", &mut vec![]).unwrap_err();
         assert!(matches!(error, CompressionError::Encode { .. }), "{error}");
     }
 }
@@ -74,15 +57,10 @@ fn frames_of_the_reference_libraries_are_read() {
     for line in std::fs::read_to_string(path).unwrap().lines() {
         let json: Value = serde_json::from_str(line).unwrap();
         let digits = json["bytes"].as_str().unwrap();
-        let bytes: Vec<u8> = (0..digits.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
-            .collect();
+        let bytes: Vec<u8> =
+            (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect();
         let case = json["case"].as_str().unwrap();
-        let codec = Compression::ALL
-            .into_iter()
-            .find(|codec| codec.name() == json["codec"])
-            .unwrap();
+        let codec = Compression::ALL.into_iter().find(|codec| codec.name() == json["codec"]).unwrap();
         let expected = match case {
             "stored blocks" => (0..=255).collect(),
             case if case.starts_with("two frames") => b"jackdaw".to_vec(),
@@ -98,16 +76,11 @@ fn frames_of_the_reference_libraries_are_read() {
 fn checksums_of_lz4_frames_are_verified() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/frames.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
-    let line = text
-        .lines()
-        .find(|line| line.contains("level 0, linked True, checked and sized True"))
-        .unwrap();
+    let line = text.lines().find(|line| line.contains("level 0, linked True, checked and sized True")).unwrap();
     let json: Value = serde_json::from_str(line).unwrap();
     let digits = json["bytes"].as_str().unwrap();
-    let sound: Vec<u8> = (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
-        .collect();
+    let sound: Vec<u8> =
+        (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect();
     // The descriptor, the literals of the first block, the content checksum.
     for position in [5, 14, 40, sound.len() - 1] {
         let mut damaged = sound.clone();
@@ -141,29 +114,17 @@ fn output_stops_at_the_limit_exactly() {
     let input = jackdaws();
     for codec in Compression::ALL {
         let compressed = compress(codec, None, &input);
-        let limits = |max_output_bytes| Limits {
-            max_output_bytes,
-            max_ratio: 2000,
-        };
+        let limits = |max_output_bytes| Limits { max_output_bytes, max_ratio: 2000 };
         let mut decompressor = Decompressor::new();
         let fits = decompressor.decompress_to_vec(codec, &compressed, limits(input.len()));
         assert!(fits.unwrap() == input, "{codec}");
         for limit in [0, 1, 1000, 65536, input.len() - 1] {
             let mut output = Vec::new();
-            let error = decompressor
-                .decompress(codec, &compressed, &mut output, 0, limits(limit))
-                .unwrap_err();
-            let expected = CompressionError::OutputLimit {
-                codec,
-                compressed_bytes: compressed.len(),
-                limit_bytes: limit,
-            };
+            let error = decompressor.decompress(codec, &compressed, &mut output, 0, limits(limit)).unwrap_err();
+            let expected =
+                CompressionError::OutputLimit { codec, compressed_bytes: compressed.len(), limit_bytes: limit };
             assert_eq!(error, expected);
-            assert!(
-                output.len() <= limit,
-                "{codec}: {} bytes of memory for a limit of {limit}",
-                output.len()
-            );
+            assert!(output.len() <= limit, "{codec}: {} bytes of memory for a limit of {limit}", output.len());
         }
     }
 }
@@ -173,14 +134,9 @@ fn bombs_stop_at_the_ratio() {
     let zeros = vec![0; 10 << 20];
     for codec in [Compression::Gzip, Compression::Lz4, Compression::Zstd] {
         let compressed = compress(codec, None, &zeros);
-        let limits = Limits {
-            max_output_bytes: usize::MAX,
-            max_ratio: 20,
-        };
+        let limits = Limits { max_output_bytes: usize::MAX, max_ratio: 20 };
         let mut output = Vec::new();
-        let error = Decompressor::new()
-            .decompress(codec, &compressed, &mut output, 0, limits)
-            .unwrap_err();
+        let error = Decompressor::new().decompress(codec, &compressed, &mut output, 0, limits).unwrap_err();
         assert!(matches!(error, CompressionError::OutputLimit { .. }), "{error}");
         assert!(output.len() <= (compressed.len() * 20).max(8 << 20));
     }
@@ -189,30 +145,15 @@ fn bombs_stop_at_the_ratio() {
 #[test]
 fn declared_sizes_are_not_believed() {
     // Snappy: 4 GiB - 1. Zstd: a frame header with an 8-byte content size. LZ4: the same, checksum right.
-    let zstd = [
-        &[0x28, 0xb5, 0x2f, 0xfd, 0xe0][..],
-        &(1u64 << 60).to_le_bytes(),
-        &[1, 0, 0],
-    ]
-    .concat();
+    let zstd = [&[0x28, 0xb5, 0x2f, 0xfd, 0xe0][..], &(1u64 << 60).to_le_bytes(), &[1, 0, 0]].concat();
     let mut lz4 = compress(Compression::Lz4, None, b"x");
-    lz4.splice(
-        4..7,
-        [0x68, 0x40].into_iter().chain((1u64 << 60).to_le_bytes()).chain([0]),
-    );
+    lz4.splice(4..7, [0x68, 0x40].into_iter().chain((1u64 << 60).to_le_bytes()).chain([0]));
     lz4[14] = (twox_hash::XxHash32::oneshot(0, &lz4[4..14]) >> 8) as u8;
     let snappy = vec![0xff, 0xff, 0xff, 0xff, 0x0f, 0];
-    for (codec, data) in [
-        (Compression::Snappy, snappy),
-        (Compression::Zstd, zstd),
-        (Compression::Lz4, lz4),
-    ] {
+    for (codec, data) in [(Compression::Snappy, snappy), (Compression::Zstd, zstd), (Compression::Lz4, lz4)] {
         let mut output = Vec::new();
         let result = Decompressor::new().decompress(codec, &data, &mut output, 0, Limits::default());
-        assert!(
-            matches!(result, Err(CompressionError::OutputLimit { .. })),
-            "{codec}: {result:?}"
-        );
+        assert!(matches!(result, Err(CompressionError::OutputLimit { .. })), "{codec}: {result:?}");
         assert!(output.len() <= 64 << 10, "{codec}");
     }
 }
@@ -242,13 +183,7 @@ fn a_context_works_on_after_an_error() {
             damaged.truncate(sound.len() / 2);
             damaged[10] ^= 0xff;
             let _ = decompressor.decompress_to_vec(codec, &damaged, Limits::default());
-            assert!(
-                decompressor
-                    .decompress_to_vec(codec, &sound, Limits::default())
-                    .unwrap()
-                    == input,
-                "{codec}"
-            );
+            assert!(decompressor.decompress_to_vec(codec, &sound, Limits::default()).unwrap() == input, "{codec}");
         }
     }
 }
@@ -258,50 +193,35 @@ fn output_goes_where_it_is_told() {
     let mut output = vec![7; 3];
     for codec in Compression::ALL {
         let input = compress(codec, None, b"jackdaw");
-        let written = Decompressor::new()
-            .decompress(codec, &input, &mut output, 3, Limits::default())
-            .unwrap();
-        assert_eq!(
-            (&output[..3], &output[3..3 + written]),
-            (&[7, 7, 7][..], &b"jackdaw"[..])
-        );
+        let written = Decompressor::new().decompress(codec, &input, &mut output, 3, Limits::default()).unwrap();
+        assert_eq!((&output[..3], &output[3..3 + written]), (&[7, 7, 7][..], &b"jackdaw"[..]));
     }
 }
 
 #[test]
 fn arbitrary_bytes_never_panic_and_stay_within_the_limits() {
-    let limits = Limits {
-        max_output_bytes: 1 << 20,
-        max_ratio: 100,
-    };
-    bolero::check!()
-        .with_type::<(u8, Vec<u8>)>()
-        .for_each(|(codec, bytes)| {
-            let codec = CODECS[usize::from(*codec) % 4];
-            let mut output = Vec::new();
-            let _ = Decompressor::new().decompress(codec, bytes, &mut output, 0, limits);
-            assert!(output.len() <= 1 << 20);
-        });
+    let limits = Limits { max_output_bytes: 1 << 20, max_ratio: 100 };
+    bolero::check!().with_type::<(u8, Vec<u8>)>().for_each(|(codec, bytes)| {
+        let codec = CODECS[usize::from(*codec) % 4];
+        let mut output = Vec::new();
+        let _ = Decompressor::new().decompress(codec, bytes, &mut output, 0, limits);
+        assert!(output.len() <= 1 << 20);
+    });
 }
 
 #[test]
 fn damaged_frames_never_panic_and_stay_within_the_limits() {
-    let limits = Limits {
-        max_output_bytes: 1 << 20,
-        max_ratio: 100,
-    };
+    let limits = Limits { max_output_bytes: 1 << 20, max_ratio: 100 };
     let frames = CODECS.map(|codec| compress(codec, None, &jackdaws()));
-    bolero::check!()
-        .with_type::<(u8, Vec<(u16, u8)>)>()
-        .for_each(|(codec, flips)| {
-            let index = usize::from(*codec) % 4;
-            let mut frame = frames[index].clone();
-            for (position, flip) in flips {
-                let position = usize::from(*position) % frame.len();
-                frame[position] ^= flip;
-            }
-            let mut output = Vec::new();
-            let _ = Decompressor::new().decompress(CODECS[index], &frame, &mut output, 0, limits);
-            assert!(output.len() <= 1 << 20);
-        });
+    bolero::check!().with_type::<(u8, Vec<(u16, u8)>)>().for_each(|(codec, flips)| {
+        let index = usize::from(*codec) % 4;
+        let mut frame = frames[index].clone();
+        for (position, flip) in flips {
+            let position = usize::from(*position) % frame.len();
+            frame[position] ^= flip;
+        }
+        let mut output = Vec::new();
+        let _ = Decompressor::new().decompress(CODECS[index], &frame, &mut output, 0, limits);
+        assert!(output.len() <= 1 << 20);
+    });
 }

@@ -20,23 +20,14 @@ fn golden() -> Vec<Golden> {
     let parse = |line: &str| {
         let json: Value = serde_json::from_str(line).unwrap();
         let bytes = hex(&json["bytes"]).unwrap();
-        Golden {
-            name: json["case"].as_str().unwrap().to_owned(),
-            json,
-            bytes,
-        }
+        Golden { name: json["case"].as_str().unwrap().to_owned(), json, bytes }
     };
     text.lines().map(parse).collect()
 }
 
 fn hex(value: &Value) -> Option<Vec<u8>> {
     let digits = value.as_str()?;
-    Some(
-        (0..digits.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
-            .collect(),
-    )
+    Some((0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect())
 }
 
 impl Golden {
@@ -46,10 +37,7 @@ impl Golden {
 
     fn batch(&self) -> RawBatch<'_> {
         let mut batches = Batches::new(&self.bytes);
-        let batch = batches
-            .next()
-            .unwrap()
-            .unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        let batch = batches.next().unwrap().unwrap_or_else(|error| panic!("{}: {error}", self.name));
         assert!(batches.next().is_none(), "{}", self.name);
         batch
     }
@@ -57,9 +45,7 @@ impl Golden {
     fn payload(&self) -> Vec<u8> {
         let batch = self.batch();
         let codec = batch.header.compression();
-        Decompressor::new()
-            .decompress_to_vec(codec, batch.payload(), Limits::default())
-            .unwrap()
+        Decompressor::new().decompress_to_vec(codec, batch.payload(), Limits::default()).unwrap()
     }
 
     fn number(&self, field: &str) -> i64 {
@@ -71,12 +57,7 @@ impl Golden {
 fn there_are_cases_of_every_codec_and_format() {
     let golden = golden();
     for codec in Compression::ALL {
-        assert!(
-            golden
-                .iter()
-                .any(|case| case.is_current() && case.json["codec"] == codec.name()),
-            "{codec}"
-        );
+        assert!(golden.iter().any(|case| case.is_current() && case.json["codec"] == codec.name()), "{codec}");
     }
     assert!(golden.len() >= 26);
 }
@@ -100,12 +81,7 @@ fn headers_mean_what_kafka_reads() {
             assert_eq!(value, case.number(field), "{}: {field}", case.name);
         }
         assert_eq!(header.compression().name(), case.json["codec"], "{}", case.name);
-        assert_eq!(
-            header.timestamp_type() == TimestampType::LogAppendTime,
-            case.json["append_time"],
-            "{}",
-            case.name
-        );
+        assert_eq!(header.timestamp_type() == TimestampType::LogAppendTime, case.json["append_time"], "{}", case.name);
         assert_eq!(header.is_transactional(), case.json["transactional"], "{}", case.name);
         assert_eq!(header.is_control(), case.json["control"], "{}", case.name);
     }
@@ -113,10 +89,7 @@ fn headers_mean_what_kafka_reads() {
 
 #[test]
 fn records_mean_what_kafka_reads() {
-    for case in golden()
-        .iter()
-        .filter(|case| case.is_current() && !case.name.starts_with("many"))
-    {
+    for case in golden().iter().filter(|case| case.is_current() && !case.name.starts_with("many")) {
         let payload = case.payload();
         let records: Vec<Record<'_>> = case.batch().records(&payload).map(Result::unwrap).collect();
         let expected = case.json["records"].as_array().unwrap();
@@ -125,16 +98,8 @@ fn records_mean_what_kafka_reads() {
             assert_eq!(record.offset, expected["offset"], "{}", case.name);
             assert_eq!(record.timestamp_ms, expected["timestamp"], "{}", case.name);
             assert_eq!(record.key.map(<[u8]>::to_vec), hex(&expected["key"]), "{}", case.name);
-            assert_eq!(
-                record.value.map(<[u8]>::to_vec),
-                hex(&expected["value"]),
-                "{}",
-                case.name
-            );
-            let headers: Vec<_> = record
-                .headers
-                .map(|h| (Some(h.key.to_vec()), h.value.map(<[u8]>::to_vec)))
-                .collect();
+            assert_eq!(record.value.map(<[u8]>::to_vec), hex(&expected["value"]), "{}", case.name);
+            let headers: Vec<_> = record.headers.map(|h| (Some(h.key.to_vec()), h.value.map(<[u8]>::to_vec))).collect();
             let header = |pair: &Value| (hex(&pair[0]), hex(&pair[1]));
             let expected: Vec<_> = expected["headers"].as_array().unwrap().iter().map(header).collect();
             assert_eq!(headers, expected, "{}", case.name);
@@ -155,12 +120,7 @@ fn payloads_of_several_blocks_decompress_whole() {
             let record = record.unwrap();
             let index = record.offset as usize;
             assert_eq!(record.key, Some(index.to_string().as_bytes()), "{}", case.name);
-            assert_eq!(
-                record.value,
-                Some("jackdaw".repeat(40 + index % 40).as_bytes()),
-                "{}",
-                case.name
-            );
+            assert_eq!(record.value, Some("jackdaw".repeat(40 + index % 40).as_bytes()), "{}", case.name);
             count += 1;
         }
         assert_eq!(count, 400, "{}", case.name);
@@ -169,10 +129,7 @@ fn payloads_of_several_blocks_decompress_whole() {
 
 #[test]
 fn uncompressed_batches_are_written_byte_for_byte() {
-    for case in golden()
-        .iter()
-        .filter(|case| case.is_current() && case.json["codec"] == "none")
-    {
+    for case in golden().iter().filter(|case| case.is_current() && case.json["codec"] == "none") {
         let header = case.batch().header;
         let mut encoder = BatchEncoder::new()
             .base_offset(header.base_offset)
@@ -190,33 +147,15 @@ fn uncompressed_batches_are_written_byte_for_byte() {
         } else if header.is_transactional() {
             encoder = encoder.transactional();
         }
-        for record in case
-            .batch()
-            .records(&case.payload())
-            .map(Result::unwrap)
-            .filter(|_| !header.is_control())
-        {
+        for record in case.batch().records(&case.payload()).map(Result::unwrap).filter(|_| !header.is_control()) {
             let headers: Vec<Header<'_>> = record.headers.clone().collect();
             let delta = (record.offset - header.base_offset) as i32;
-            let Record {
-                mut timestamp_ms,
-                key,
-                value,
-                ..
-            } = record;
+            let Record { mut timestamp_ms, key, value, .. } = record;
             if header.timestamp_type() == TimestampType::LogAppendTime {
                 // The producer's timestamps lie below the append time: 7 and 8.
                 timestamp_ms = header.base_timestamp + i64::from(delta);
             }
-            encoder.append_at(
-                delta,
-                NewRecord {
-                    timestamp_ms,
-                    key,
-                    value,
-                    headers: &headers,
-                },
-            );
+            encoder.append_at(delta, NewRecord { timestamp_ms, key, value, headers: &headers });
         }
         let mut bytes = Vec::new();
         encoder.encode(&mut Compressor::new(), &mut bytes).unwrap();
@@ -226,16 +165,10 @@ fn uncompressed_batches_are_written_byte_for_byte() {
 
 #[test]
 fn markers_are_told_apart() {
-    for (name, expected) in [
-        ("marker COMMIT", ControlRecordType::Commit),
-        ("marker ABORT", ControlRecordType::Abort),
-    ] {
+    for (name, expected) in [("marker COMMIT", ControlRecordType::Commit), ("marker ABORT", ControlRecordType::Abort)] {
         let cases = golden();
         let case = cases.iter().find(|case| case.name == name).unwrap();
-        assert_eq!(
-            control_record(case.batch().records(&case.payload())),
-            Ok(Some(expected))
-        );
+        assert_eq!(control_record(case.batch().records(&case.payload())), Ok(Some(expected)));
     }
 }
 

@@ -8,12 +8,7 @@ use monedula_protocol::records::{
     BATCH_HEADER_BYTES, BatchEncoder, Batches, Header, NewRecord, RawBatch, RecordFault, Records, RecordsError, Tail,
 };
 
-const VALUE: NewRecord<'_> = NewRecord {
-    timestamp_ms: 5,
-    key: Some(b"key"),
-    value: Some(b"value"),
-    headers: &[],
-};
+const VALUE: NewRecord<'_> = NewRecord { timestamp_ms: 5, key: Some(b"key"), value: Some(b"value"), headers: &[] };
 
 fn encode(encoder: &BatchEncoder) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -52,9 +47,7 @@ fn only(data: &[u8]) -> RawBatch<'_> {
 fn fault(data: &[u8]) -> RecordFault {
     let batch = only(data);
     match batch.records(batch.payload()).find_map(Result::err) {
-        Some(RecordsError::Record {
-            base_offset: 9, fault, ..
-        }) => fault,
+        Some(RecordsError::Record { base_offset: 9, fault, .. }) => fault,
         other => panic!("{other:?}"),
     }
 }
@@ -63,10 +56,7 @@ fn fault(data: &[u8]) -> RecordFault {
 fn batches_are_stepped_over_in_order() {
     let data = [batch(5, 2), batch(7, 1), batch(8, 0)].concat();
     let mut batches = Batches::new(&data);
-    let offsets: Vec<_> = batches
-        .by_ref()
-        .map(|batch| batch.unwrap().header.next_offset())
-        .collect();
+    let offsets: Vec<_> = batches.by_ref().map(|batch| batch.unwrap().header.next_offset()).collect();
     assert_eq!(offsets, [7, 8, 9]);
     assert_eq!((batches.position(), batches.tail()), (data.len(), Some(Tail::Clean)));
 }
@@ -79,23 +69,11 @@ fn a_partial_batch_ends_the_steps() {
         let mut batches = Batches::new(&data[..first.len() + cut]);
         assert_eq!(batches.by_ref().filter(Result::is_ok).count(), 1);
         let batch_bytes = (cut >= 12).then_some(second.len());
-        assert_eq!(
-            batches.tail(),
-            Some(Tail::Partial {
-                first: false,
-                batch_bytes
-            })
-        );
+        assert_eq!(batches.tail(), Some(Tail::Partial { first: false, batch_bytes }));
         assert_eq!(batches.position(), first.len());
         let mut alone = Batches::new(&second[..cut]);
         assert!(alone.next().is_none());
-        assert_eq!(
-            alone.tail(),
-            Some(Tail::Partial {
-                first: true,
-                batch_bytes
-            })
-        );
+        assert_eq!(alone.tail(), Some(Tail::Partial { first: true, batch_bytes }));
     }
 }
 
@@ -108,11 +86,7 @@ fn impossible_lengths_are_refused_where_they_are() {
         data[at..at + 4].copy_from_slice(&length.to_be_bytes());
         let mut batches = Batches::new(&data);
         assert!(batches.next().unwrap().is_ok());
-        let expected = RecordsError::BatchLength {
-            base_offset: 7,
-            position: first.len(),
-            batch_length: length,
-        };
+        let expected = RecordsError::BatchLength { base_offset: 7, position: first.len(), batch_length: length };
         assert_eq!(batches.next().unwrap().unwrap_err(), expected);
         assert!(batches.next().is_none());
         assert_eq!(batches.tail(), Some(Tail::Malformed));
@@ -146,14 +120,7 @@ fn a_count_beyond_what_the_bytes_can_hold_is_refused() {
     data[23..27].copy_from_slice(&1_000_000i32.to_be_bytes());
     data[57..61].copy_from_slice(&1_000_000i32.to_be_bytes());
     let error = Batches::new(&data).next().unwrap().unwrap_err();
-    assert!(matches!(
-        error,
-        RecordsError::Header {
-            field: "record count",
-            value: 1_000_000,
-            ..
-        }
-    ));
+    assert!(matches!(error, RecordsError::Header { field: "record count", value: 1_000_000, .. }));
 }
 
 #[test]
@@ -164,17 +131,7 @@ fn any_damaged_byte_fails_the_crc() {
         let mut data = sound.clone();
         data[position] ^= 0x40;
         let error = only(&data).verify_crc().unwrap_err();
-        assert!(
-            matches!(
-                error,
-                RecordsError::Crc {
-                    base_offset: 9,
-                    last_offset: 10,
-                    ..
-                }
-            ),
-            "byte {position}"
-        );
+        assert!(matches!(error, RecordsError::Crc { base_offset: 9, last_offset: 10, .. }), "byte {position}");
     }
 }
 
@@ -185,10 +142,7 @@ fn counts_that_lie_are_noticed() {
     assert_eq!(fault(&few), RecordFault::TooManyRecords);
     let large = encode(&{
         let mut encoder = BatchEncoder::new().base_offset(9).last_offset_delta(5);
-        encoder.append(NewRecord {
-            value: Some(&[7; 100]),
-            ..VALUE
-        });
+        encoder.append(NewRecord { value: Some(&[7; 100]), ..VALUE });
         encoder
     });
     let mut many = large;
@@ -204,14 +158,8 @@ fn malformed_records_are_told_apart() {
         (&[0, 0, 0, 3, 0, 0], RecordFault::FieldLength),
         (&[0, 0, 0, 200, 1, 0, 0], RecordFault::FieldLength),
         (&[0, 0, 0, 0, 99, 0], RecordFault::FieldLength),
-        (
-            &[0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2, 0, 0, 0, 0],
-            RecordFault::VarintTooLong,
-        ),
-        (
-            &[0, 0, 0x80, 0x80, 0x80, 0x80, 0x10, 0, 0, 0],
-            RecordFault::VarintTooLong,
-        ),
+        (&[0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2, 0, 0, 0, 0], RecordFault::VarintTooLong),
+        (&[0, 0, 0x80, 0x80, 0x80, 0x80, 0x10, 0, 0, 0], RecordFault::VarintTooLong),
         (&[0, 0, 0, 0, 0, 1], RecordFault::HeaderCount),
         (&[0, 0, 0, 0, 0, 200, 1, 0], RecordFault::HeaderCount),
         (&[0, 0, 0, 0, 0, 2, 1, 0], RecordFault::HeaderLength),
@@ -222,10 +170,7 @@ fn malformed_records_are_told_apart() {
         assert_eq!(fault(&batch_of(body)), expected, "{body:?}");
     }
     for length in [[0x01, 0], [0xff, 0x01]] {
-        assert_eq!(
-            fault(&with_payload(batch(9, 1), &[&length[..], &[0; 6]].concat())),
-            RecordFault::RecordLength
-        );
+        assert_eq!(fault(&with_payload(batch(9, 1), &[&length[..], &[0; 6]].concat())), RecordFault::RecordLength);
     }
 }
 
@@ -247,37 +192,21 @@ fn errors_name_the_record() {
     let data = with_payload(batch(9, 2), &payload);
     let batch = only(&data);
     let error = batch.records(batch.payload()).find_map(Result::err).unwrap();
-    let expected = RecordsError::Record {
-        base_offset: 9,
-        index: 1,
-        position: second,
-        fault: RecordFault::RecordLength,
-    };
+    let expected =
+        RecordsError::Record { base_offset: 9, index: 1, position: second, fault: RecordFault::RecordLength };
     assert_eq!(error, expected);
-    assert!(
-        error.to_string().starts_with("record 1 of the batch at offset 9"),
-        "{error}"
-    );
+    assert!(error.to_string().starts_with("record 1 of the batch at offset 9"), "{error}");
 }
 
 #[test]
 fn headers_keep_duplicates_and_any_bytes() {
     let headers = [
-        Header {
-            key: b"a",
-            value: Some(b"1"),
-        },
+        Header { key: b"a", value: Some(b"1") },
         Header { key: b"a", value: None },
-        Header {
-            key: b"\xff",
-            value: Some(b""),
-        },
+        Header { key: b"\xff", value: Some(b"") },
     ];
     let mut encoder = BatchEncoder::new();
-    encoder.append(NewRecord {
-        headers: &headers,
-        ..VALUE
-    });
+    encoder.append(NewRecord { headers: &headers, ..VALUE });
     let data = encode(&encoder);
     let record = only(&data).records(only(&data).payload()).next().unwrap().unwrap();
     assert_eq!(record.headers.len(), 3);
@@ -287,11 +216,7 @@ fn headers_keep_duplicates_and_any_bytes() {
 #[test]
 fn varints_come_back_at_every_length() {
     for shift in 0..64 {
-        for value in [
-            1i64 << shift,
-            (1i64 << shift).wrapping_neg(),
-            (1i64 << shift).wrapping_sub(1),
-        ] {
+        for value in [1i64 << shift, (1i64 << shift).wrapping_neg(), (1i64 << shift).wrapping_sub(1)] {
             let mut bytes = Vec::new();
             write_i64(&mut bytes, value);
             let mut position = 0;
@@ -320,61 +245,38 @@ struct Made {
 
 #[test]
 fn any_batch_comes_back() {
-    bolero::check!()
-        .with_type::<(u8, Vec<Made>)>()
-        .for_each(|(codec, made)| {
-            let codec = Compression::ALL[usize::from(*codec) % 5];
-            let mut encoder = BatchEncoder::new().base_offset(77).compression(codec, None);
-            let mut delta = -1;
-            let mut deltas = Vec::new();
-            for record in made {
-                delta += 1 + i32::from(record.gap);
-                deltas.push(delta);
-                let header = |(key, value): &(Vec<u8>, Option<Vec<u8>>)| (key.clone(), value.clone());
-                let owned: Vec<_> = record.headers.iter().map(header).collect();
-                let headers: Vec<_> = owned
-                    .iter()
-                    .map(|(key, value)| Header {
-                        key,
-                        value: value.as_deref(),
-                    })
-                    .collect();
-                let Made {
-                    key,
-                    value,
-                    timestamp_ms,
-                    ..
-                } = record;
-                // Deltas that do not fit 64 bits saturate on the way back: timestamps are Kafka's, not negative.
-                let timestamp_ms = *timestamp_ms & i64::MAX;
-                let new = NewRecord {
-                    timestamp_ms,
-                    key: key.as_deref(),
-                    value: value.as_deref(),
-                    headers: &headers,
-                };
-                encoder.append_at(delta, new);
-            }
-            let data = encode(&encoder);
-            let batch = only(&data);
-            batch.verify_crc().unwrap();
-            let payload = Decompressor::new()
-                .decompress_to_vec(codec, batch.payload(), Limits::default())
-                .unwrap();
-            let mut records = batch.records(&payload);
-            for (made, delta) in made.iter().zip(deltas) {
-                let record = records.next().unwrap().unwrap();
-                assert_eq!(record.offset, 77 + i64::from(delta));
-                assert_eq!(record.timestamp_ms, made.timestamp_ms & i64::MAX);
-                assert_eq!((record.key, record.value), (made.key.as_deref(), made.value.as_deref()));
-                let headers: Vec<_> = record
-                    .headers
-                    .map(|h| (h.key.to_vec(), h.value.map(<[u8]>::to_vec)))
-                    .collect();
-                assert_eq!(headers, made.headers);
-            }
-            assert!(records.next().is_none());
-        });
+    bolero::check!().with_type::<(u8, Vec<Made>)>().for_each(|(codec, made)| {
+        let codec = Compression::ALL[usize::from(*codec) % 5];
+        let mut encoder = BatchEncoder::new().base_offset(77).compression(codec, None);
+        let mut delta = -1;
+        let mut deltas = Vec::new();
+        for record in made {
+            delta += 1 + i32::from(record.gap);
+            deltas.push(delta);
+            let header = |(key, value): &(Vec<u8>, Option<Vec<u8>>)| (key.clone(), value.clone());
+            let owned: Vec<_> = record.headers.iter().map(header).collect();
+            let headers: Vec<_> = owned.iter().map(|(key, value)| Header { key, value: value.as_deref() }).collect();
+            let Made { key, value, timestamp_ms, .. } = record;
+            // Deltas that do not fit 64 bits saturate on the way back: timestamps are Kafka's, not negative.
+            let timestamp_ms = *timestamp_ms & i64::MAX;
+            let new = NewRecord { timestamp_ms, key: key.as_deref(), value: value.as_deref(), headers: &headers };
+            encoder.append_at(delta, new);
+        }
+        let data = encode(&encoder);
+        let batch = only(&data);
+        batch.verify_crc().unwrap();
+        let payload = Decompressor::new().decompress_to_vec(codec, batch.payload(), Limits::default()).unwrap();
+        let mut records = batch.records(&payload);
+        for (made, delta) in made.iter().zip(deltas) {
+            let record = records.next().unwrap().unwrap();
+            assert_eq!(record.offset, 77 + i64::from(delta));
+            assert_eq!(record.timestamp_ms, made.timestamp_ms & i64::MAX);
+            assert_eq!((record.key, record.value), (made.key.as_deref(), made.value.as_deref()));
+            let headers: Vec<_> = record.headers.map(|h| (h.key.to_vec(), h.value.map(<[u8]>::to_vec))).collect();
+            assert_eq!(headers, made.headers);
+        }
+        assert!(records.next().is_none());
+    });
 }
 
 /// Walks whatever is there, and counts what came out.
@@ -398,19 +300,10 @@ fn arbitrary_bytes_are_walked_to_an_end() {
 
 #[test]
 fn damaged_batches_are_walked_to_an_end() {
-    let headers = [
-        Header {
-            key: b"a",
-            value: Some(b"1"),
-        },
-        Header { key: b"b", value: None },
-    ];
+    let headers = [Header { key: b"a", value: Some(b"1") }, Header { key: b"b", value: None }];
     let mut encoder = BatchEncoder::new().base_offset(9);
     encoder.append(VALUE);
-    encoder.append(NewRecord {
-        headers: &headers,
-        ..VALUE
-    });
+    encoder.append(NewRecord { headers: &headers, ..VALUE });
     let sound = [encode(&encoder), batch(11, 3)].concat();
     assert_eq!(walk_everything(&sound), 7);
     bolero::check!().with_type::<Vec<(u16, u8)>>().for_each(|flips| {

@@ -12,11 +12,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::batch::Batch;
+use crate::config;
 use crate::error::{argument_error, to_py};
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
-use crate::config;
 
 /// A partition as Python gives it.
 pub(crate) type PyPartition = (String, i32);
@@ -208,9 +208,7 @@ impl ConsumerCore {
         timeout: Option<f64>,
     ) -> PyResult<Operation> {
         let lookup = self.by_time(py, times, timeout)?;
-        Operation::start(lookup, Notifier::new(descriptor)?, |py, found| {
-            Ok(times_dict(py, found)?.into_any().unbind())
-        })
+        Operation::start(lookup, Notifier::new(descriptor)?, |py, found| Ok(times_dict(py, found)?.into_any().unbind()))
     }
 
     fn partitions_of(&self, py: Python<'_>, topics: Vec<String>, timeout: Option<f64>) -> PyResult<Vec<PyPartition>> {
@@ -403,10 +401,7 @@ fn py_status<'py>(py: Python<'py>, consumer: &Consumer, status: &PartitionStatus
     Ok(dict)
 }
 
-fn offsets_dict<'py>(
-    py: Python<'py>,
-    found: BTreeMap<TopicPartition, Option<Found>>,
-) -> PyResult<Bound<'py, PyDict>> {
+fn offsets_dict<'py>(py: Python<'py>, found: BTreeMap<TopicPartition, Option<Found>>) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (partition, found) in found {
         dict.set_item(py_partition(partition), found.map(|found| found.offset))?;

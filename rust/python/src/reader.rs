@@ -70,12 +70,10 @@ impl ReaderCore {
     /// The next batch, `None` at the end.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         let reader = self.reader.get()?;
-        let batch = in_slices(py, |until| {
-            match lock(reader).next_batch(&self.want, until)? {
-                None => Ok(Some(None)),
-                Some(Some(batch)) => Ok(Some(Some(batch))),
-                Some(None) => Ok(None),
-            }
+        let batch = in_slices(py, |until| match lock(reader).next_batch(&self.want, until)? {
+            None => Ok(Some(None)),
+            Some(Some(batch)) => Ok(Some(Some(batch))),
+            Some(None) => Ok(None),
         });
         flush_log(py, lock(reader).inner());
         Ok(batch?.map(Batch))

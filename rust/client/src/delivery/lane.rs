@@ -113,8 +113,7 @@ impl Lane {
     }
 
     pub(super) fn walk_from(&mut self, partition: &TopicPartition, offset: i64, options: &WalkOptions) {
-        let mut walker =
-            PartitionWalker::new(partition.topic.clone(), partition.partition, offset, *options);
+        let mut walker = PartitionWalker::new(partition.topic.clone(), partition.partition, offset, *options);
         walker.set_end(self.end);
         self.walker = Some(walker);
         self.position = Some(offset);

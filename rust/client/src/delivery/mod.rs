@@ -137,6 +137,15 @@ impl Delivery {
         self.state().remove(partition)
     }
 
+    /// As [`Self::remove`], unless the partition was added anew since it had this span.
+    pub(crate) fn remove_span(&self, partition: &TopicPartition, span: u64) {
+        let _turn = self.turn();
+        let mut state = self.state();
+        if state.current(partition, span).is_some() {
+            state.remove(partition);
+        }
+    }
+
     /// Drops what was fetched of `partition` and gives it a new span; `None` if it is not assigned.
     pub(crate) fn restart(&self, partition: &TopicPartition) -> Option<u64> {
         let _turn = self.turn();
@@ -365,7 +374,7 @@ impl State {
 }
 
 fn is_compressed(records: &[u8]) -> bool {
-    Batches::new(records).next().is_some_and(|batch| {
-        batch.is_ok_and(|batch| batch.header.compression() != Compression::None)
-    })
+    Batches::new(records)
+        .next()
+        .is_some_and(|batch| batch.is_ok_and(|batch| batch.header.compression() != Compression::None))
 }

@@ -30,11 +30,7 @@ impl Compressor {
             _ => i32::MIN..=i32::MAX,
         };
         if let Some(level) = level.filter(|level| !level_range.contains(level)) {
-            let reason = format!(
-                "level {level} is outside {} to {}",
-                level_range.start(),
-                level_range.end()
-            );
+            let reason = format!("level {level} is outside {} to {}", level_range.start(), level_range.end());
             return Err(CompressionError::Encode { codec, reason });
         }
         match codec {

@@ -16,20 +16,14 @@ pub struct Limits {
 impl Limits {
     /// The cap for an input of this length.
     pub fn output_cap(&self, compressed_bytes: usize) -> usize {
-        compressed_bytes
-            .saturating_mul(self.max_ratio)
-            .max(RATIO_FLOOR_BYTES)
-            .min(self.max_output_bytes)
+        compressed_bytes.saturating_mul(self.max_ratio).max(RATIO_FLOOR_BYTES).min(self.max_output_bytes)
     }
 }
 
 impl Default for Limits {
     /// 512 MiB and a ratio of 2000: gzip cannot pass 1032 and LZ4 cannot pass 255.
     fn default() -> Self {
-        Self {
-            max_output_bytes: 512 << 20,
-            max_ratio: 2000,
-        }
+        Self { max_output_bytes: 512 << 20, max_ratio: 2000 }
     }
 }
 
@@ -133,14 +127,7 @@ impl Decompressor {
         limits: Limits,
     ) -> Result<usize, CompressionError> {
         let cap = limits.output_cap(input.len());
-        let mut sink = Sink {
-            output,
-            start,
-            written: 0,
-            cap,
-            codec,
-            compressed_bytes: input.len(),
-        };
+        let mut sink = Sink { output, start, written: 0, cap, codec, compressed_bytes: input.len() };
         match codec {
             Compression::None => copy(input, &mut sink)?,
             Compression::Gzip => gzip::decompress(&mut self.gzip, input, &mut sink)?,

@@ -68,9 +68,8 @@ fn inflate_member<'i, O: OutputBuffer + ?Sized>(
         let (_, room) = sink.room(wanted);
         let room_len = room.len();
         let (in_before, out_before) = (inflate.total_in(), inflate.total_out());
-        let status = inflate
-            .decompress(rest, room, FlushDecompress::None)
-            .map_err(|error| sink.corrupt(error.to_string()))?;
+        let status =
+            inflate.decompress(rest, room, FlushDecompress::None).map_err(|error| sink.corrupt(error.to_string()))?;
         let consumed = (inflate.total_in() - in_before) as usize;
         let produced = (inflate.total_out() - out_before) as usize;
         rest = &rest[consumed..];
@@ -105,10 +104,8 @@ fn check_trailer<'i, O: OutputBuffer + ?Sized>(
 }
 
 pub(super) fn compress(input: &[u8], level: u32, output: &mut Vec<u8>) -> Result<(), CompressionError> {
-    let failed = |error: std::io::Error| CompressionError::Encode {
-        codec: Compression::Gzip,
-        reason: error.to_string(),
-    };
+    let failed =
+        |error: std::io::Error| CompressionError::Encode { codec: Compression::Gzip, reason: error.to_string() };
     let mut encoder = flate2::write::GzEncoder::new(output, flate2::Compression::new(level));
     encoder.write_all(input).map_err(failed)?;
     encoder.finish().map_err(failed)?;

@@ -189,14 +189,9 @@ fn take_u32(rest: &mut &[u8]) -> Option<u32> {
 
 /// Writes the frame that Java's producer writes: independent blocks of 64 KiB, no checksums.
 pub(super) fn compress(input: &[u8], output: &mut Vec<u8>) -> Result<(), CompressionError> {
-    let info = FrameInfo::new()
-        .block_mode(BlockMode::Independent)
-        .block_size(BlockSize::Max64KB);
+    let info = FrameInfo::new().block_mode(BlockMode::Independent).block_size(BlockSize::Max64KB);
     let mut encoder = FrameEncoder::with_frame_info(info, output);
-    let failed = |reason: String| CompressionError::Encode {
-        codec: Compression::Lz4,
-        reason,
-    };
+    let failed = |reason: String| CompressionError::Encode { codec: Compression::Lz4, reason };
     encoder.write_all(input).map_err(|error| failed(error.to_string()))?;
     encoder.finish().map_err(|error| failed(error.to_string()))?;
     Ok(())

@@ -32,13 +32,8 @@ pub enum Compression {
 
 impl Compression {
     /// Every codec, in the order of the ids.
-    pub const ALL: [Compression; 5] = [
-        Compression::None,
-        Compression::Gzip,
-        Compression::Snappy,
-        Compression::Lz4,
-        Compression::Zstd,
-    ];
+    pub const ALL: [Compression; 5] =
+        [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
 
     /// The codec of an id, `None` for one that Kafka has not defined.
     pub fn from_id(id: u8) -> Option<Self> {
@@ -99,9 +94,6 @@ pub enum CompressionError {
 
 impl CompressionError {
     pub(crate) fn corrupt(codec: Compression, reason: impl Into<String>) -> Self {
-        Self::Corrupt {
-            codec,
-            reason: reason.into(),
-        }
+        Self::Corrupt { codec, reason: reason.into() }
     }
 }

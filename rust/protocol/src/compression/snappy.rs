@@ -22,9 +22,7 @@ pub(super) fn decompress<O: OutputBuffer + ?Sized>(
     while !rest.is_empty() {
         // Concatenated streams repeat the header; snappy-java reads them as one.
         if rest.starts_with(&XERIAL_MAGIC) {
-            rest = rest
-                .get(XERIAL_HEADER_BYTES..)
-                .ok_or_else(|| sink.corrupt("the xerial header is truncated"))?;
+            rest = rest.get(XERIAL_HEADER_BYTES..).ok_or_else(|| sink.corrupt("the xerial header is truncated"))?;
             continue;
         }
         let (block, after) =
@@ -71,10 +69,7 @@ pub(super) fn compress(
         output.resize(data_at + snap::raw::max_compress_len(block.len()), 0);
         let written = encoder
             .compress(block, &mut output[data_at..])
-            .map_err(|error| CompressionError::Encode {
-                codec: Compression::Snappy,
-                reason: error.to_string(),
-            })?;
+            .map_err(|error| CompressionError::Encode { codec: Compression::Snappy, reason: error.to_string() })?;
         output.truncate(data_at + written);
         output[length_at..data_at].copy_from_slice(&(written as u32).to_be_bytes());
     }

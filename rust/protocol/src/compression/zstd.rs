@@ -54,15 +54,12 @@ impl Context {
         input: &[u8],
         sink: &Sink<'_, O>,
     ) -> Result<usize, CompressionError> {
-        let declared = zstd_safe::get_frame_content_size(input)
-            .map_err(|_| sink.corrupt("not a zstd frame"))?
-            .unwrap_or(0);
+        let declared =
+            zstd_safe::get_frame_content_size(input).map_err(|_| sink.corrupt("not a zstd frame"))?.unwrap_or(0);
         if declared > sink.cap_left() as u64 {
             return Err(sink.over_limit());
         }
-        Ok(FIRST_ROOM_BYTES
-            .max(declared as usize)
-            .max(input.len().saturating_mul(self.ratio)))
+        Ok(FIRST_ROOM_BYTES.max(declared as usize).max(input.len().saturating_mul(self.ratio)))
     }
 }
 
@@ -72,19 +69,15 @@ pub(super) fn compress(
     level: i32,
     output: &mut Vec<u8>,
 ) -> Result<(), CompressionError> {
-    let failed = |reason: &str| CompressionError::Encode {
-        codec: Compression::Zstd,
-        reason: reason.into(),
-    };
+    let failed = |reason: &str| CompressionError::Encode { codec: Compression::Zstd, reason: reason.into() };
     let encoder = match context {
         Some(encoder) => encoder,
         none => none.insert(CCtx::try_create().ok_or_else(|| failed("no memory for a zstd context"))?),
     };
     let start = output.len();
     output.resize(start + zstd_safe::compress_bound(input.len()), 0);
-    let written = encoder
-        .compress(&mut output[start..], input, level)
-        .map_err(|code| failed(zstd_safe::get_error_name(code)))?;
+    let written =
+        encoder.compress(&mut output[start..], input, level).map_err(|code| failed(zstd_safe::get_error_name(code)))?;
     output.truncate(start + written);
     Ok(())
 }

@@ -50,11 +50,7 @@ impl<'a> Batches<'a> {
 
     /// Steps over `data` from a position that an earlier iterator had reached.
     pub fn starting_at(data: &'a [u8], position: usize) -> Self {
-        Self {
-            data,
-            position,
-            tail: None,
-        }
+        Self { data, position, tail: None }
     }
 
     /// Where the next batch starts: behind everything that was returned.
@@ -73,10 +69,7 @@ impl<'a> Batches<'a> {
         if rest.len() < LOG_OVERHEAD_BYTES {
             self.tail = Some(match rest.len() {
                 0 => Tail::Clean,
-                _ => Tail::Partial {
-                    first: position == 0,
-                    batch_bytes: None,
-                },
+                _ => Tail::Partial { first: position == 0, batch_bytes: None },
             });
             return Ok(None);
         }
@@ -85,37 +78,22 @@ impl<'a> Batches<'a> {
         // The magic is checked first: messages of the old formats may be shorter than a v2 header.
         let magic = rest.get(MAGIC_AT).map_or(MAGIC_V2, |&magic| magic as i8);
         if batch_length < MIN_OLD_BATCH_LENGTH {
-            return Err(RecordsError::BatchLength {
-                base_offset,
-                position,
-                batch_length,
-            });
+            return Err(RecordsError::BatchLength { base_offset, position, batch_length });
         }
         if magic != MAGIC_V2 {
             return Err(RecordsError::UnsupportedMagic { base_offset, magic });
         }
         let batch_bytes = LOG_OVERHEAD_BYTES + batch_length as usize;
         if batch_bytes < BATCH_HEADER_BYTES {
-            return Err(RecordsError::BatchLength {
-                base_offset,
-                position,
-                batch_length,
-            });
+            return Err(RecordsError::BatchLength { base_offset, position, batch_length });
         }
         let Some(bytes) = rest.get(..batch_bytes) else {
-            self.tail = Some(Tail::Partial {
-                first: position == 0,
-                batch_bytes: Some(batch_bytes),
-            });
+            self.tail = Some(Tail::Partial { first: position == 0, batch_bytes: Some(batch_bytes) });
             return Ok(None);
         };
         let header = BatchHeader::parse(bytes, position)?;
         self.position += batch_bytes;
-        Ok(Some(RawBatch {
-            header,
-            position,
-            bytes,
-        }))
+        Ok(Some(RawBatch { header, position, bytes }))
     }
 }
 

@@ -40,12 +40,10 @@ pub fn control_record(mut records: Records<'_>) -> Result<Option<ControlRecordTy
         return Ok(None);
     };
     let Record { offset, key, .. } = record?;
-    ControlRecordType::parse_key(key.unwrap_or_default())
-        .map(Some)
-        .map_err(|fault| RecordsError::Record {
-            base_offset: offset,
-            index: 0,
-            position: 0,
-            fault,
-        })
+    ControlRecordType::parse_key(key.unwrap_or_default()).map(Some).map_err(|fault| RecordsError::Record {
+        base_offset: offset,
+        index: 0,
+        position: 0,
+        fault,
+    })
 }

@@ -122,12 +122,7 @@ impl BatchEncoder {
         key.extend(marker.id().to_be_bytes());
         let mut value = 0i16.to_be_bytes().to_vec();
         value.extend(coordinator_epoch.to_be_bytes());
-        self.append(NewRecord {
-            timestamp_ms,
-            key: Some(&key),
-            value: Some(&value),
-            headers: &[],
-        });
+        self.append(NewRecord { timestamp_ms, key: Some(&key), value: Some(&value), headers: &[] });
         self
     }
 
@@ -195,11 +190,7 @@ impl BatchEncoder {
     }
 
     fn write_header(&self, output: &mut Vec<u8>) {
-        let append_time_flag = if self.append_time_ms.is_some() {
-            LOG_APPEND_TIME
-        } else {
-            0
-        };
+        let append_time_flag = if self.append_time_ms.is_some() { LOG_APPEND_TIME } else { 0 };
         let attributes = i16::from(self.codec.id()) | self.flags | append_time_flag;
         output.extend(self.base_offset.to_be_bytes());
         output.extend([0; 4]);

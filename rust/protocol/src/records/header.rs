@@ -61,11 +61,7 @@ impl BatchHeader {
         let Some(fixed) = bytes.first_chunk::<BATCH_HEADER_BYTES>() else {
             let batch_length = (bytes.len() - LOG_OVERHEAD_BYTES) as i32;
             let base_offset = i64::from_be_bytes(array(bytes, 0));
-            return Err(RecordsError::BatchLength {
-                base_offset,
-                position,
-                batch_length,
-            });
+            return Err(RecordsError::BatchLength { base_offset, position, batch_length });
         };
         let header = Self {
             base_offset: i64::from_be_bytes(array(fixed, 0)),
@@ -86,21 +82,13 @@ impl BatchHeader {
     }
 
     fn check(&self, position: usize) -> Result<(), RecordsError> {
-        let refuse = |field, value| {
-            Err(RecordsError::Header {
-                base_offset: self.base_offset,
-                position,
-                field,
-                value,
-            })
-        };
+        let refuse = |field, value| Err(RecordsError::Header { base_offset: self.base_offset, position, field, value });
         if self.base_offset < 0 {
             return refuse("base offset", self.base_offset);
         }
         // The next offset must be one too: a position is always last offset + 1.
-        let next_offset = i64::from(self.last_offset_delta)
-            .checked_add(self.base_offset)
-            .and_then(|last| last.checked_add(1));
+        let next_offset =
+            i64::from(self.last_offset_delta).checked_add(self.base_offset).and_then(|last| last.checked_add(1));
         if self.last_offset_delta < 0 || next_offset.is_none() {
             return refuse("last offset delta", self.last_offset_delta.into());
         }
@@ -144,11 +132,7 @@ impl BatchHeader {
 
     /// Who set the timestamps.
     pub fn timestamp_type(&self) -> TimestampType {
-        if self.attributes & LOG_APPEND_TIME == 0 {
-            TimestampType::CreateTime
-        } else {
-            TimestampType::LogAppendTime
-        }
+        if self.attributes & LOG_APPEND_TIME == 0 { TimestampType::CreateTime } else { TimestampType::LogAppendTime }
     }
 
     /// Whether the batch belongs to a transaction.

@@ -38,24 +38,13 @@ pub struct Records<'a> {
 impl<'a> Records<'a> {
     /// Walks `payload`, the uncompressed records of the batch with this header.
     pub fn new(header: &BatchHeader, payload: &'a [u8]) -> Self {
-        Self {
-            header: *header,
-            payload,
-            position: 0,
-            index: 0,
-            previous_delta: -1,
-            finished: false,
-        }
+        Self { header: *header, payload, position: 0, index: 0, previous_delta: -1, finished: false }
     }
 
     fn read(&mut self) -> Result<Option<Record<'a>>, RecordFault> {
         if self.index as usize == self.header.record_count as usize {
             let clean = self.position == self.payload.len();
-            return if clean {
-                Ok(None)
-            } else {
-                Err(RecordFault::TooManyRecords)
-            };
+            return if clean { Ok(None) } else { Err(RecordFault::TooManyRecords) };
         }
         if self.position == self.payload.len() {
             return Err(RecordFault::TooFewRecords);
@@ -126,10 +115,7 @@ impl<'a> RawRecord<'a> {
         let mut start = position;
         let length = varint::read_i32(payload, &mut start)?;
         let length = usize::try_from(length).map_err(|_| RecordFault::RecordLength)?;
-        let record = payload
-            .get(start..)
-            .and_then(|rest| rest.get(..length))
-            .ok_or(RecordFault::RecordLength)?;
+        let record = payload.get(start..).and_then(|rest| rest.get(..length)).ok_or(RecordFault::RecordLength)?;
         // Byte 0 is the record's attributes, of which Kafka uses none.
         let mut at = 1;
         let timestamp_delta = varint::read_i64(record, &mut at)?;
@@ -138,16 +124,7 @@ impl<'a> RawRecord<'a> {
         let value = read_nullable(record, &mut at)?;
         let headers = record.get(at..).filter(|headers| !headers.is_empty());
         let headers = headers.ok_or(RecordFault::Truncated)?;
-        Ok((
-            Self {
-                timestamp_delta,
-                offset_delta,
-                key,
-                value,
-                headers,
-            },
-            start + length,
-        ))
+        Ok((Self { timestamp_delta, offset_delta, key, value, headers }, start + length))
     }
 
     /// The timestamp under a batch header: deltas saturate where a hostile one would overflow.
@@ -201,11 +178,7 @@ impl<'a> HeaderReader<'a> {
     pub fn read(&mut self) -> Result<Option<Header<'a>>, RecordFault> {
         if self.remaining == 0 {
             let clean = self.at == self.bytes.len();
-            return if clean {
-                Ok(None)
-            } else {
-                Err(RecordFault::LeftoverBytes)
-            };
+            return if clean { Ok(None) } else { Err(RecordFault::LeftoverBytes) };
         }
         let field = |at: &mut usize| {
             read_nullable(self.bytes, at).map_err(|fault| match fault {
