@@ -173,6 +173,7 @@ impl Consumer {
     /// If the consumer is closed.
     pub fn unassign(&self) -> Result<(), ClientError> {
         let topics = std::mem::take(&mut *self.topics.lock().unwrap_or_else(PoisonError::into_inner));
+        self.delivery.forget_topics();
         let partitions = self.assignment();
         let single = distinct(partitions.iter()).into_iter().filter(|topic| !topics.contains(topic));
         self.metadata.release(single.collect::<Vec<_>>());
@@ -226,13 +227,20 @@ impl Consumer {
     /// # Errors
     /// Of single partitions, once each, while others go on; of the whole client on every call.
     pub fn next_batch(&self, want: &Want, until: Instant) -> Result<Option<ColumnBatch>, ClientError> {
+        if self.reads_nothing() {
+            return Err(ClientError::Argument("nothing is assigned to this consumer; call assign() first".into()));
+        }
         self.delivery.next(want, until)
     }
 
     /// Waits until [`Self::next_batch`] would return something other than `None` at once, or until `until`. Takes nothing:
     /// a caller that is cancelled meanwhile loses nothing.
     pub fn ready(&self, want: &Want, until: Instant) -> bool {
-        self.delivery.ready(want, until)
+        self.reads_nothing() || self.delivery.ready(want, until)
+    }
+
+    fn reads_nothing(&self) -> bool {
+        self.delivery.is_empty() && self.topics.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// A batch without rows, of the same schema as every other.

@@ -249,7 +249,7 @@ impl Running {
             let first = TopicPartition::new(name.clone(), 0);
             match crate::offsets::missing(&first, &self.cluster) {
                 Err(error) if !known => {
-                    self.driver.delivery.raise(error);
+                    self.driver.delivery.topic_failed(error);
                     self.topics.remove(&name);
                     continue;
                 }

@@ -43,7 +43,7 @@ pub enum ClientError {
     #[error(transparent)]
     Partition(#[from] Fault),
     /// Records cannot be decoded.
-    #[error("{partition}: {error}. Seek past it to go on")]
+    #[error("{error}. Seek past it to go on")]
     Decode {
         /// Where.
         partition: TopicPartition,
@@ -81,6 +81,17 @@ pub enum ClientError {
     /// The wait was ended by `wakeup()`.
     #[error("the wait was ended by wakeup()")]
     WokenUp,
+}
+
+impl ClientError {
+    /// The partition that it is about, if it is about one.
+    pub fn partition(&self) -> Option<&TopicPartition> {
+        match self {
+            Self::Partition(fault) => Some(fault.partition()),
+            Self::Decode { partition, .. } => Some(partition),
+            _ => None,
+        }
+    }
 }
 
 /// Why a single request got no usable answer; a new attempt may.

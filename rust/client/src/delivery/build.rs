@@ -225,9 +225,10 @@ impl State {
         if let Some(error) = &self.fatal {
             return Err(error.clone());
         }
-        let mut faults = self.lanes.values().map(|lane| lane.fault.as_ref());
-        match faults.next().flatten() {
-            Some(first) if faults.all(|fault| fault.is_some()) => Err(first.clone()),
+        let mut faults = self.failed_topics.iter().chain(self.lanes.values().filter_map(|lane| lane.fault.as_ref()));
+        let goes_on = self.lanes.values().any(|lane| lane.fault.is_none());
+        match faults.next() {
+            Some(first) if !goes_on => Err(first.clone()),
             _ => Ok(()),
         }
     }

@@ -81,6 +81,8 @@ struct State {
     queued_bytes: usize,
     /// Errors that were not raised yet.
     raise: VecDeque<ClientError>,
+    /// Errors of topics that have no partition here.
+    failed_topics: Vec<ClientError>,
     /// Raised on every call while it holds.
     fatal: Option<ClientError>,
     /// The driver waits for budget: what is there has to be handed out.
@@ -260,10 +262,21 @@ impl Delivery {
         self.arrived.notify_all();
     }
 
-    /// An error of a topic none of whose partitions is known.
-    pub(crate) fn raise(&self, error: ClientError) {
-        self.state().raise.push_back(error);
+    /// An error of a topic none of whose partitions is known; lasts until the assignment changes.
+    pub(crate) fn topic_failed(&self, error: ClientError) {
+        let mut state = self.state();
+        state.raise.push_back(error.clone());
+        state.failed_topics.push(error);
+        drop(state);
         self.arrived.notify_all();
+    }
+
+    /// Forgets the errors of topics: the assignment changes.
+    pub(crate) fn forget_topics(&self) {
+        let mut state = self.state();
+        let forgotten = std::mem::take(&mut state.failed_topics);
+        let topics: Vec<_> = forgotten.iter().filter_map(|error| Some(error.partition()?.topic.clone())).collect();
+        state.raise.retain(|error| error.partition().is_none_or(|partition| !topics.contains(&partition.topic)));
     }
 
     /// The driver waits for budget, or does so no more.
@@ -319,6 +332,12 @@ impl Delivery {
         self.state().lanes.get(partition).map(Lane::status)
     }
 
+    /// Whether there is no partition, and the consumer not closed.
+    pub(crate) fn is_empty(&self) -> bool {
+        let state = self.state();
+        state.lanes.is_empty() && !state.closed
+    }
+
     /// Whether every bounded partition is read to its end.
     pub(crate) fn all_done(&self) -> bool {
         self.state().lanes.values().all(Lane::is_done)
@@ -354,7 +373,9 @@ impl State {
         self.queued_bytes = self.queued_bytes.saturating_sub(bytes);
     }
 
+    /// What is queued of a partition will not be handed out, and its errors will not be raised.
     fn forget_queued(&mut self, partition: &TopicPartition) {
+        self.raise.retain(|error| error.partition() != Some(partition));
         let Some(lane) = self.lanes.get(partition) else { return };
         if !lane.paused {
             let (records, bytes) = (lane.queued_records, lane.queued_bytes);
