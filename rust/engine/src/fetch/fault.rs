@@ -9,7 +9,7 @@ use crate::TopicPartition;
 #[non_exhaustive]
 pub enum Fault {
     /// The topic, or this partition of it, does not exist.
-    #[error("{partition}: the cluster does not know this {what}; check its name, or create it")]
+    #[error("{}: the cluster does not know this {what}; check its name, or create it", missing(partition, what))]
     UnknownTopicOrPartition {
         /// Which.
         partition: TopicPartition,
@@ -83,6 +83,11 @@ pub enum Fault {
         /// The broker's error.
         code: ErrorCode,
     },
+}
+
+/// What is missing, as it is to be looked for.
+fn missing(partition: &TopicPartition, what: &str) -> String {
+    if what == "topic" { partition.topic.to_string() } else { partition.to_string() }
 }
 
 impl Fault {
