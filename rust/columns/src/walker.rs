@@ -284,16 +284,16 @@ impl PartitionWalker {
                 continue;
             };
             let header = batch.header;
-            if header.last_offset() < self.position {
-                chunk.source.pass(&header);
-                continue;
-            }
             if header.base_offset >= self.end_offset {
                 self.reach_end();
                 return Ok(false);
             }
+            let passed = header.last_offset() < self.position;
             let opened = open_batch(batch, chunk, &mut self.markers, self.position, &self.options, scratch)?;
             chunk.source.pass(&header);
+            if passed {
+                continue;
+            }
             self.leader_epoch = header.partition_leader_epoch;
             if opened.is_some() {
                 self.open = opened;
@@ -326,6 +326,11 @@ fn open_batch(
 ) -> Result<Option<OpenBatch>, Trouble> {
     let header = batch.header;
     let in_batch = |kind: WalkErrorKind| Trouble::in_batch(&header, kind);
+    // Also a batch below the position may begin or end what hides the ones after it.
+    let passed = header.last_offset() < position;
+    if passed && !options.read_committed {
+        return Ok(None);
+    }
     if options.check_crcs && !batch.is_checked() {
         header.verify_crc(&batch.bytes).map_err(|error| in_batch(error.into()))?;
     }
@@ -340,7 +345,7 @@ fn open_batch(
         }
         return Ok(None);
     }
-    if hidden || header.record_count == 0 {
+    if passed || hidden || header.record_count == 0 {
         return Ok(None);
     }
     let payload = open_payload(&batch, options, scratch).map_err(in_batch)?;

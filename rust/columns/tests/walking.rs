@@ -375,3 +375,13 @@ fn a_bounded_walk_ends_before_its_end_and_passes_gaps_up_to_it() {
         assert_eq!(walker.pending_bytes(), 0);
     }
 }
+
+#[test]
+fn a_marker_below_the_start_ends_its_transaction() {
+    let mut data = transactional_batch(0, 2, 9);
+    data.extend(control(2, 9, ControlRecordType::Abort));
+    data.extend(transactional_batch(3, 2, 9));
+    let (batch, position) = walk_all(data, 3, COMMITTED, vec![aborted(9, 0)]);
+    assert_eq!(offsets(&batch), [3, 4]);
+    assert_eq!(position, 5);
+}
