@@ -152,9 +152,10 @@ impl Shelves {
         shelf
     }
 
-    /// A buffer of at least `bytes`, and not of more than twice that: the rest would lie idle.
+    /// A buffer of at least `bytes`, and not of more than a quarter on top: the rest would lie idle, and a column that
+    /// leaves a third of its buffer empty is copied into a smaller one when it is handed out.
     fn take(&mut self, bytes: usize) -> Option<Memory> {
-        let found = self.by_bytes.range(bytes..=bytes * 2).find(|(_, shelf)| !shelf.buffers.is_empty());
+        let found = self.by_bytes.range(bytes..=bytes + bytes / 4).find(|(_, shelf)| !shelf.buffers.is_empty());
         let found = *found?.0;
         let memory = self.shelf(found).buffers.pop();
         self.idle_bytes -= found;
