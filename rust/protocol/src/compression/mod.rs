@@ -4,14 +4,22 @@
 //! claim. Contexts are kept in a [`Decompressor`] or [`Compressor`] and reused from batch to batch.
 //! Nothing here knows what a record batch is.
 
+#[cfg(feature = "codecs")]
 mod compress;
+#[cfg(feature = "codecs")]
 mod decompress;
+#[cfg(feature = "codecs")]
 mod gzip;
+#[cfg(feature = "codecs")]
 mod lz4;
+#[cfg(feature = "codecs")]
 mod snappy;
+#[cfg(feature = "codecs")]
 mod zstd;
 
+#[cfg(feature = "codecs")]
 pub use compress::Compressor;
+#[cfg(feature = "codecs")]
 pub use decompress::{Decompressor, Limits, OutputBuffer};
 
 /// The codec of a record batch: bits 0 to 2 of its attributes.
@@ -92,6 +100,7 @@ pub enum CompressionError {
     },
 }
 
+#[cfg(feature = "codecs")]
 impl CompressionError {
     pub(crate) fn corrupt(codec: Compression, reason: impl Into<String>) -> Self {
         Self::Corrupt { codec, reason: reason.into() }

@@ -6,6 +6,7 @@
 
 mod batches;
 mod control;
+#[cfg(feature = "codecs")]
 mod encode;
 mod error;
 mod header;
@@ -14,6 +15,7 @@ pub mod varint;
 
 pub use batches::{Batches, RawBatch, Tail};
 pub use control::{ControlRecordType, control_record};
+#[cfg(feature = "codecs")]
 pub use encode::{BatchEncoder, NewRecord};
 pub use error::{RecordFault, RecordsError};
 pub use header::{BatchHeader, TimestampType};
