@@ -49,7 +49,7 @@ def read(
 
     Returns:
         A stream of batches: iterate it, or hand it to anything that takes Arrow streams, such as
-        `pyarrow.table(stream)`, `polars.from_arrow(stream)` or DuckDB.
+        `pyarrow.table(stream)`, `polars.DataFrame(stream)` or DuckDB.
 
     Raises:
         UnknownTopicError: if a topic or partition does not exist.

@@ -11,7 +11,7 @@ use crate::schema::Schema;
 
 /// Kafka records as Arrow columns.
 ///
-/// Anything that takes Arrow's PyCapsule interface takes a batch: `polars.from_arrow(batch)`, `pyarrow.record_batch(batch)`,
+/// Anything that takes Arrow's PyCapsule interface takes a batch: `polars.DataFrame(batch)`, `pyarrow.record_batch(batch)`,
 /// `pandas.DataFrame.from_arrow(batch)`, DuckDB. No copy is made, and the memory lives as long as anyone holds it.
 #[pyclass(frozen, module = "monedula")]
 pub(crate) struct Batch(pub(crate) ColumnBatch);
@@ -102,7 +102,7 @@ impl Batch {
 
     /// As a `polars.DataFrame`. Needs polars (`pip install 'monedula[polars]'`).
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("polars")?.call_method1("from_arrow", (slf,))
+        slf.py().import("polars")?.call_method1("DataFrame", (slf,))
     }
 
     /// Export as `arrow_schema` and `arrow_array` capsules. `requested_schema` is ignored, as the interface allows.
