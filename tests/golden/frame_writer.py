@@ -9,7 +9,7 @@ import snappy
 import zstandard
 
 TEXT = b"".join(b"jackdaw %d;" % (i * i % 1009) for i in range(150)) * 100
-LINES = []
+LINES: list[str] = []
 
 
 def write(case: str, codec: str, data: bytes) -> None:
@@ -32,15 +32,21 @@ def main(folder: str) -> None:
                 write(f"level {level}, linked {linked}, checked and sized {checked}", "lz4", data)
     write("stored blocks", "lz4", lz4.frame.compress(bytes(range(256)), store_size=False))
     skippable = bytes.fromhex("502a4d1803000000616263")
-    write("two frames behind a skippable one", "lz4", skippable + lz4.frame.compress(b"jack") + lz4.frame.compress(b"daw"))
+    write(
+        "two frames behind a skippable one", "lz4", skippable + lz4.frame.compress(b"jack") + lz4.frame.compress(b"daw")
+    )
     write("raw block", "snappy", snappy.compress(TEXT))
     compressor = zstandard.ZstdCompressor(write_content_size=False, write_checksum=True)
     write("no content size, checksum", "zstd", compressor.compress(TEXT))
     two = zstandard.ZstdCompressor()
     write("two frames", "zstd", two.compress(b"jack") + two.compress(b"daw"))
-    write("long window", "zstd", zstandard.ZstdCompressor(
-        compression_params=zstandard.ZstdCompressionParameters(window_log=27, write_content_size=0)
-    ).compress(TEXT))
+    write(
+        "long window",
+        "zstd",
+        zstandard.ZstdCompressor(
+            compression_params=zstandard.ZstdCompressionParameters(window_log=27, write_content_size=0)
+        ).compress(TEXT),
+    )
     pathlib.Path(folder, "frames.jsonl").write_text("\n".join(LINES) + "\n")
 
 
