@@ -24,6 +24,8 @@ CODECS = ("none", "lz4", "zstd")
 BATCH_SIZE_BYTES = 16_384
 LINGER_MS = 5
 FIRST_TIMESTAMP_MS = 1_790_000_000_000
+# Never delete by age: the timestamps are part of the workload and do not move with the clock.
+BROKER_SETTINGS = {"log.retention.ms": -1, "log.message.timestamp.after.max.ms": 1 << 60}
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,7 @@ def serve(
         fresh: use a temporary directory in place of the kept one.
     """
     directory = None if fresh else jars.cache_directory() / "benches"
-    # Never delete by age: the timestamps are part of the workload and do not move with the clock.
-    config = {"log.retention.ms": -1, "log.message.timestamp.after.max.ms": 1 << 60}
-    with KafkaCluster(config=config, fast_start=False, directory=directory) as kafka:
+    with KafkaCluster(config=BROKER_SETTINGS, fast_start=False, directory=directory) as kafka:
         datasets = {}
         for codec in codecs:
             topic = f"events-{codec}-{records}-{partitions}-{batch_size_bytes}-{linger_ms}"

@@ -1,0 +1,50 @@
+# `make demo` and `make test` do all the set-up there is (see README.md), and are quick when nothing changed.
+# Everything is built with one profile, release: another would build it all twice.
+PYTHON ?= python3
+
+export VIRTUAL_ENV := $(CURDIR)/.venv
+export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
+
+# The pyo3 crate is left out: an extension cannot be linked into a test of its own, pytest tests it.
+CARGO_TEST := cargo test --release --locked --workspace --exclude monedula-python
+DEVELOP := maturin develop --release --locked
+
+.PHONY: demo test extension lint wheel sdist bench clean
+
+demo: extension  ## a real Kafka, a topic, and monedula reading it
+	python -m benches.demo
+
+test: extension  ## all tests, Rust's and Python's
+	$(CARGO_TEST)
+	python -m pytest
+
+extension: .venv/.locked
+	$(DEVELOP)
+
+.venv/.locked: tests/requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
+	@command -v cargo >/dev/null || { echo "cargo is needed: install Rust from https://rustup.rs" >&2; exit 1; }
+	$(PYTHON) -m venv $(VIRTUAL_ENV)
+	python -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.lock
+	@touch $@
+
+lint: extension  ## everything that judges without running
+	cargo fmt --all --check
+	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+	ruff check
+	ruff format --check
+	mypy
+	python -m mypy.stubtest monedula --mypy-config-file pyproject.toml
+
+wheel: .venv/.locked  ## a manylinux_2_28 wheel in dist/, installed into a clean environment and tried on a real Kafka
+	maturin build --release --locked --compatibility manylinux_2_28 --zig --out dist
+	python -m tests.wheel dist
+
+sdist: .venv/.locked  ## the source distribution in dist/
+	maturin sdist --out dist
+
+bench: extension  ## the comparison of benches/README.md, on a small topic
+	python benches/harness.py --fresh --records 300000 --rounds 1 --peers monedula,confluent_pyarrow,drain
+
+clean:  ## what was built; the cache of jars and topics stays
+	rm -rf target dist .venv

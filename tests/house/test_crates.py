@@ -1,0 +1,52 @@
+"""The arrows between the crates, as DESIGN.md draws them, against what cargo resolves."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PREFIX = "monedula-"
+
+ARROWS: Mapping[str, set[str]] = {
+    "protocol": set(),
+    "columns": {"protocol"},
+    "engine": {"protocol"},
+    "client": {"protocol", "columns", "engine"},
+    "python": {"columns", "engine", "client"},
+}
+KEPT_TO = {"pyo3": {"python"}, "tokio": {"client", "python"}, "socket2": {"client"}, "zstd-safe": {"protocol"}}
+
+
+@cache
+def dependencies() -> dict[str, set[str]]:
+    """What each crate of ours needs to run, by short name; development dependencies do not count."""
+    if shutil.which("cargo") is None:
+        pytest.skip("THE ARROWS BETWEEN CRATES ARE NOT CHECKED: no cargo in PATH")
+    command = ["cargo", "metadata", "--locked", "--no-deps", "--format-version=1"]
+    metadata = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60).stdout)
+    return {
+        package["name"].removeprefix(PREFIX): {
+            dependency["name"] for dependency in package["dependencies"] if dependency["kind"] != "dev"
+        }
+        for package in metadata["packages"]
+    }
+
+
+def test_every_crate_has_its_place() -> None:
+    assert set(dependencies()) == set(ARROWS)
+
+
+@pytest.mark.parametrize("crate", ARROWS)
+def test_a_crate_points_only_where_the_design_lets_it(crate: str) -> None:
+    ours = {name.removeprefix(PREFIX) for name in dependencies()[crate] if name.startswith(PREFIX)}
+    assert ours == ARROWS[crate]
+
+
+@pytest.mark.parametrize("library", KEPT_TO)
+def test_a_library_is_kept_to_its_crates(library: str) -> None:
+    assert {crate for crate, needed in dependencies().items() if library in needed} <= KEPT_TO[library]
