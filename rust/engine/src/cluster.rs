@@ -96,8 +96,9 @@ impl Cluster {
         if error != ErrorCode::None && answer.partitions.is_empty() {
             return;
         }
-        // Another id is another topic of the same name: nothing that was known of the old one holds.
-        if topic.id != answer.topic_id {
+        // Another id is another topic of the same name: nothing that was known of the old one holds. A broker from before
+        // topic ids, in a cluster that is being upgraded, tells none and proves nothing.
+        if topic.id != answer.topic_id && answer.topic_id != Uuid::ZERO {
             topic.id = answer.topic_id;
             topic.partitions.clear();
         }

@@ -53,6 +53,9 @@ struct Stepped {
 }
 
 impl FetchMachine {
+    /// The least time between two fetches from a node that has nothing to say.
+    const SHORTEST_WAIT: Duration = Duration::from_millis(5);
+
     /// Takes the answer of `node`: returns what is to be delivered. Data for a span that is over, or for another
     /// offset than asked, is dropped here.
     pub fn fetched<'a>(&mut self, node_id: i32, response: &FetchResponse<'a>, now: Now) -> Vec<Fetched<'a>> {
@@ -65,22 +68,30 @@ impl FetchMachine {
         let Some(sent_at) = node.sent_at.take() else { return Vec::new() };
         node.session.acknowledged(response.session_id);
         self.forget_retired();
-        let mut accepted = Vec::new();
+        self.answers += 1;
+        let mut accepted: Vec<Fetched<'a>> = Vec::new();
         let mut told_something = false;
         for topic in &response.responses {
             for data in &topic.partitions {
-                told_something |= data.error_code != 0 || data.records.is_some_and(|records| !records.is_empty());
                 let Some(id) = self.find(topic.topic, topic.topic_id, data.partition_index) else { continue };
-                accepted.extend(self.partition_answer(node_id, id, data, now));
+                if !self.is_expected(node_id, id) {
+                    continue;
+                }
+                let fetched = self.partition_answer(node_id, id, data, now);
+                told_something |= data.error_code != 0 || fetched.as_ref().is_some_and(|it| !it.records.is_empty());
+                accepted.extend(fetched);
             }
         }
         self.pace(node_id, told_something, now.saturating_sub(sent_at), now);
         accepted
     }
 
-    /// A broker that answers at once with nothing, again and again, must not be asked in a spin.
+    /// A broker that answers at once with nothing, again and again, must not be asked in a spin. What nobody waits for is
+    /// nothing, and so is the mere head of a batch.
     fn pace(&mut self, node_id: i32, told_something: bool, took: Duration, now: Now) {
-        let quick = took < self.config.max_wait / 4;
+        // With a `fetch.max.wait.ms` of next to nothing every empty answer is quick, and the waits have to stay short.
+        let hasty = self.config.max_wait / 4 < Self::SHORTEST_WAIT;
+        let quick = took < Self::SHORTEST_WAIT.max(self.config.max_wait / 4);
         let Some(node) = self.nodes.get_mut(&node_id) else { return };
         if told_something || !quick {
             node.attempts = 0;
@@ -88,9 +99,13 @@ impl FetchMachine {
         }
         // One quick empty answer is ordinary: a new session, or a high watermark that moved.
         if node.attempts > 0 {
-            node.retry_at = now + self.config.backoff.delay(node.attempts - 1, &mut self.jitter);
+            let delay = match hasty {
+                true => Self::SHORTEST_WAIT - took,
+                false => self.config.backoff.delay(node.attempts - 1, &mut self.jitter),
+            };
+            node.retry_at = now + delay;
         }
-        node.attempts += 1;
+        node.attempts = node.attempts.saturating_add(1);
     }
 
     fn session_failed(&mut self, node_id: i32, error: ErrorCode, now: Now) {
@@ -101,13 +116,16 @@ impl FetchMachine {
                 | ErrorCode::InvalidFetchSessionEpoch
                 | ErrorCode::FetchSessionTopicIdError
         );
-        if !session_error || node.attempts > 0 {
+        if !session_error {
             return self.fetch_failed(node_id, now);
         }
         // An evicted session is ordinary: the next request opens another, at once. A second failure in a row waits.
         node.session.failed(Some(error));
         node.sent_at = None;
-        node.attempts = 1;
+        if node.attempts > 0 {
+            node.retry_at = now + self.config.backoff.delay(node.attempts - 1, &mut self.jitter);
+        }
+        node.attempts = node.attempts.saturating_add(1);
         self.forget_retired();
     }
 
@@ -118,6 +136,13 @@ impl FetchMachine {
         self.by_partition.get(&TopicPartition::new(name, partition)).copied()
     }
 
+    /// Whether the partition still waits for just what `node` was asked.
+    fn is_expected(&self, node_id: i32, id: SlotId) -> bool {
+        let asked = self.nodes.get(&node_id).and_then(|node| node.session.asked(id));
+        let Some((asked, slot)) = asked.zip(self.slots.get(&id)) else { return false };
+        slot.span == asked.span && slot.offset == asked.offset && slot.phase == Phase::Fetching
+    }
+
     fn partition_answer<'a>(
         &mut self,
         node_id: i32,
@@ -125,12 +150,6 @@ impl FetchMachine {
         data: &PartitionData<'a>,
         now: Now,
     ) -> Option<Fetched<'a>> {
-        let asked = self.nodes.get(&node_id)?.session.asked(id)?;
-        let slot = self.slots.get(&id)?;
-        let ours = slot.span == asked.span && slot.offset == asked.offset && slot.phase == Phase::Fetching;
-        if !ours {
-            return None;
-        }
         let error = ErrorCode::from_code(data.error_code);
         if error != ErrorCode::None {
             self.partition_error(node_id, id, error, data, now);
@@ -148,9 +167,12 @@ impl FetchMachine {
     }
 
     fn accept<'a>(&mut self, id: SlotId, data: &PartitionData<'a>) -> Option<Fetched<'a>> {
-        let max_partition_bytes = self.config.max_partition_bytes;
+        let (max_partition_bytes, answer) = (self.config.max_partition_bytes, self.answers);
         let slot = self.slots.get_mut(&id)?;
         let records = data.records.unwrap_or_default();
+        if !records.is_empty() {
+            slot.served = answer;
+        }
         let stepped = step(records, slot);
         let (partition, span) = (slot.partition.clone(), slot.span);
         slot.attempts = 0;

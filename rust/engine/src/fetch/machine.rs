@@ -3,15 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 use super::SlotId;
 use super::fault::Fault;
-use super::partition::{EpochEnd, Phase, ResetPolicy, Resolved, Slot, Start};
+use super::partition::{Phase, ResetPolicy, Slot, Start};
 use super::session::{Sent, Session};
 use crate::backoff::{Backoff, Jitter};
-use crate::cluster::{Cluster, Topic};
+use crate::cluster::Cluster;
 use crate::{Now, TopicPartition};
 
 /// Settings of the machine.
@@ -135,17 +134,19 @@ pub struct FetchMachine {
     pub(super) by_id: BTreeMap<(Uuid, i32), SlotId>,
     pub(super) nodes: BTreeMap<i32, Node>,
     /// Names of partitions that were given up but that a session may still hold.
-    pub(super) retired: BTreeMap<SlotId, (TopicPartition, Uuid)>,
+    pub(super) retired: BTreeMap<SlotId, TopicPartition>,
     pub(super) brokers: BTreeSet<i32>,
     timers: BTreeSet<(Now, SlotId)>,
     outputs: VecDeque<Output>,
     refresh_wanted: bool,
     next_slot: SlotId,
+    /// Answers so far.
+    pub(super) answers: u64,
 }
 
 impl FetchMachine {
     /// How long the first fetch of a node waits for lookups of partitions led by it.
-    const HOLD: Duration = Duration::from_millis(200);
+    pub(super) const HOLD: Duration = Duration::from_millis(200);
 
     /// A machine without partitions; `seed` decides its jitter.
     pub fn new(config: FetchConfig, seed: u64) -> Self {
@@ -162,6 +163,7 @@ impl FetchMachine {
             outputs: VecDeque::new(),
             refresh_wanted: false,
             next_slot: 0,
+            answers: 0,
         }
     }
 
@@ -187,11 +189,13 @@ impl FetchMachine {
             home: None,
             lookup: None,
             missing_answers: 0,
+            unknown_before: 0,
+            served: 0,
         };
         self.slots.insert(id, slot);
         self.by_partition.insert(partition, id);
         self.start(id, start);
-        self.learn(id, cluster, now);
+        self.learn(id, cluster, false, now);
         self.touch(id, now);
     }
 
@@ -206,7 +210,7 @@ impl FetchMachine {
         self.end_lookup(slot.lookup);
         self.by_id.remove(&(slot.topic_id, partition.partition));
         if self.nodes.values().any(|node| node.session.asked(id).is_some()) {
-            self.retired.insert(id, (slot.partition, slot.topic_id));
+            self.retired.insert(id, slot.partition);
         }
     }
 
@@ -224,7 +228,7 @@ impl FetchMachine {
             self.end_lookup(lookup);
         }
         self.start(id, start);
-        self.learn(id, cluster, now);
+        self.learn(id, cluster, false, now);
         self.touch(id, now);
     }
 
@@ -245,50 +249,6 @@ impl FetchMachine {
             if stop {
                 slot.phase = Phase::Failed;
             }
-        }
-        self.touch(id, now);
-    }
-
-    /// The cluster view changed: leaders, epochs, ids, topics that vanished.
-    pub fn cluster_changed(&mut self, cluster: &Cluster, now: Now) {
-        self.brokers = cluster.brokers.keys().copied().collect();
-        let ids: Vec<SlotId> = self.slots.keys().copied().collect();
-        for id in ids {
-            self.learn(id, cluster, now);
-            self.touch(id, now);
-        }
-    }
-
-    /// An offset lookup was answered, or failed with the broker's error.
-    pub fn resolved(
-        &mut self,
-        partition: &TopicPartition,
-        span: u64,
-        answer: Result<Option<Resolved>, ErrorCode>,
-        now: Now,
-    ) {
-        let Some(id) = self.looked_up(partition, span) else { return };
-        let Some(slot) = self.slots.get(&id) else { return };
-        let (phase, position) = (slot.phase, slot.offset);
-        match (answer, phase) {
-            (Ok(Some(found)), Phase::Resolving(_)) => self.position(id, found.offset, found.leader_epoch, None),
-            (Ok(Some(found)), Phase::OutOfRange) => self.leave_range(id, position, found),
-            // No offset for that timestamp: the end of the log is where such records will come.
-            (Ok(None), _) => self.set_phase(id, Phase::Resolving(Start::Latest)),
-            (Ok(Some(_)), _) => {}
-            (Err(code), _) => self.retry(id, code, now),
-        }
-        self.touch(id, now);
-    }
-
-    /// The leader said where the position's epoch ends, or failed with the broker's error.
-    pub fn validated(&mut self, partition: &TopicPartition, span: u64, answer: Result<EpochEnd, ErrorCode>, now: Now) {
-        let Some(id) = self.looked_up(partition, span) else { return };
-        match answer {
-            Ok(Some(end)) => self.truncate_to(id, end),
-            // A broker that knows no such epoch proves no loss; fetching itself finds out.
-            Ok(None) => self.set_phase(id, Phase::Fetching),
-            Err(code) => self.retry(id, code, now),
         }
         self.touch(id, now);
     }
@@ -349,30 +309,53 @@ impl FetchMachine {
             node.by_topic_id = by_topic_id;
         }
         let dirty = std::mem::take(&mut node.dirty);
+        if dirty.iter().any(|&id| self.clashes(node_id, id)) {
+            self.reopen(node_id);
+        }
+        let node = self.nodes.get_mut(&node_id)?;
+        let slots = &self.slots;
         let ids = if node.session.wants_full() { &node.members } else { &dirty };
         let wanted =
             ids.iter().map(|&id| (id, slots.get(&id).filter(|slot| slot.home == Some(node_id)).map(Slot::to_send)));
         let request = node.session.request(wanted);
         node.sent_at = Some(now);
         let retired = &self.retired;
+        let mut sent: Vec<(&Slot, Sent)> =
+            request.send.iter().filter_map(|&(id, sent)| Some((slots.get(&id)?, sent))).collect();
+        // Brokers fill their answers in the order of a full request: what was served longest ago comes first, or a busy
+        // partition would starve those behind it. In a session they see to that themselves.
+        if request.full {
+            sent.sort_by_key(|(slot, _)| slot.served);
+        }
+        let name = |id: &SlotId| slots.get(id).map(|slot| &slot.partition).or_else(|| retired.get(id)).cloned();
         Some(FetchPlan {
             session_id: request.session_id,
             session_epoch: request.epoch,
             by_topic_id,
-            partitions: request
-                .send
-                .iter()
-                .filter_map(|&(id, sent)| slots.get(&id).map(|slot| (slot.partition.clone(), slot.topic_id, sent)))
-                .collect(),
-            forget: request
-                .forget
-                .iter()
-                .filter_map(|id| {
-                    let known = slots.get(id).map(|slot| (slot.partition.clone(), slot.topic_id));
-                    known.or_else(|| retired.get(id).cloned())
-                })
-                .collect(),
+            partitions: sent.into_iter().map(|(slot, sent)| (slot.partition.clone(), sent.topic_id, sent)).collect(),
+            forget: request.forget.iter().filter_map(|(id, topic_id)| Some((name(id)?, *topic_id))).collect(),
         })
+    }
+
+    /// Whether the next request would both add and forget the same name. A broker adds first, and then forgets what it has
+    /// just been told to add: such a change needs a new session.
+    fn clashes(&self, node_id: i32, id: SlotId) -> bool {
+        let known = self.nodes.get(&node_id).and_then(|node| node.session.asked(id));
+        let fetched_here = |slot: &&Slot| slot.home == Some(node_id);
+        match (known, self.slots.get(&id)) {
+            (None, _) => false,
+            (Some(known), Some(slot)) => fetched_here(&slot) && slot.topic_id != known.topic_id,
+            (Some(_), None) => {
+                let successor = self.retired.get(&id).and_then(|partition| self.by_partition.get(partition));
+                successor.and_then(|id| self.slots.get(id)).is_some_and(|slot| fetched_here(&slot))
+            }
+        }
+    }
+
+    fn reopen(&mut self, node_id: i32) {
+        if let Some(node) = self.nodes.get_mut(&node_id) {
+            node.session.failed(None);
+        }
     }
 
     /// The fetch sent to `node` got no answer: connection lost, or timed out.
@@ -402,6 +385,13 @@ impl FetchMachine {
     }
 
     pub(super) fn forget_retired(&mut self) {
+        if self.retired.is_empty() {
+            return;
+        }
+        // A node that nothing is fetched from is sent no request, so it would never be told: begin anew with it.
+        for node in self.nodes.values_mut().filter(|node| node.members.is_empty() && node.sent_at.is_none()) {
+            node.session.failed(None);
+        }
         let nodes = &self.nodes;
         self.retired.retain(|&id, _| nodes.values().any(|node| node.session.asked(id).is_some()));
     }
@@ -451,55 +441,6 @@ impl FetchMachine {
         self.emit(Output::Positioned { partition, span, offset, moved_from });
     }
 
-    /// The leader's log of the position's epoch ends at `end` (KIP-320).
-    pub(super) fn truncate_to(&mut self, id: SlotId, end: i64) {
-        let Some(slot) = self.slots.get(&id) else { return };
-        let (offset, partition) = (slot.offset, slot.partition.clone());
-        if end >= offset {
-            self.set_phase(id, Phase::Fetching);
-        } else if self.config.reset == ResetPolicy::Fail {
-            self.stop(id, Fault::LogTruncated { partition, offset, divergent: end });
-        } else {
-            self.position(id, end, -1, Some(offset));
-        }
-    }
-
-    fn leave_range(&mut self, id: SlotId, offset: i64, found: Resolved) {
-        let Some(slot) = self.slots.get(&id) else { return };
-        let (partition, log_start, log_end) = (slot.partition.clone(), found.log_start.unwrap_or(0), found.offset);
-        if (log_start..=log_end).contains(&offset) {
-            // The leader that answered holds the position after all: the other answer was an old one.
-            self.set_phase(id, Phase::Fetching);
-            return;
-        }
-        match self.config.reset {
-            ResetPolicy::Fail => self.stop(id, Fault::OffsetOutOfRange { partition, offset, log_start, log_end }),
-            // Retention passed the position by: what is left starts at the log's start, and must not be skipped.
-            _ if offset < log_start => self.position(id, log_start, -1, Some(offset)),
-            ResetPolicy::Earliest => self.position(id, log_start, -1, Some(offset)),
-            ResetPolicy::Latest => self.position(id, log_end, -1, Some(offset)),
-        }
-    }
-
-    fn retry(&mut self, id: SlotId, code: ErrorCode, now: Now) {
-        let Some(slot) = self.slots.get(&id) else { return };
-        let partition = slot.partition.clone();
-        match code {
-            ErrorCode::TopicAuthorizationFailed => self.stop(id, Fault::TopicDenied { partition }),
-            // UNSUPPORTED_FOR_MESSAGE_FORMAT and the like: no retry mends them.
-            code if !code.is_retriable()
-                && code != ErrorCode::UnknownServerError
-                && code != ErrorCode::FencedLeaderEpoch =>
-            {
-                self.stop(id, Fault::Refused { partition, code });
-            }
-            _ => {
-                self.back_off(id, now);
-                self.want_metadata();
-            }
-        }
-    }
-
     fn start(&mut self, id: SlotId, start: Start) {
         let policy = self.config.reset;
         let Some(slot) = self.slots.get_mut(&id) else { return };
@@ -519,65 +460,6 @@ impl FetchMachine {
             }
             (start, _) => Phase::Resolving(start),
         };
-    }
-
-    /// Takes over what the cluster view says of the partition.
-    fn learn(&mut self, id: SlotId, cluster: &Cluster, now: Now) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        if slot.phase == Phase::Failed {
-            return;
-        }
-        let partition = slot.partition.clone();
-        let Some(topic) = cluster.topics.get(&partition.topic) else {
-            return self.want_metadata();
-        };
-        if let Some(fault) = self.topic_fault(&partition, topic) {
-            return self.stop(id, fault);
-        }
-        if topic.error != ErrorCode::None {
-            return self.want_metadata();
-        }
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        let started = !matches!(slot.phase, Phase::Resolving(_));
-        if slot.topic_id != topic.id && slot.topic_id != Uuid::ZERO && started {
-            return self.stop(id, Fault::TopicRecreated { partition });
-        }
-        if slot.topic_id != topic.id {
-            slot.topic_id = topic.id;
-            self.by_id.insert((topic.id, partition.partition), id);
-        }
-        let Some(known) = topic.partitions.get(&partition.partition) else {
-            slot.missing_answers += 1;
-            return match slot.missing_answers >= self.config.unknown_topic_answers {
-                true => self.stop(id, Fault::UnknownTopicOrPartition { partition, what: "partition" }),
-                false => self.want_metadata(),
-            };
-        };
-        slot.missing_answers = 0;
-        if known.leader.is_none() {
-            slot.leader = None;
-            return self.want_metadata();
-        }
-        if (slot.leader, slot.leader_epoch) != (known.leader, known.leader_epoch) {
-            let newer_epoch = known.leader_epoch > slot.leader_epoch && slot.leader_epoch >= 0;
-            (slot.leader, slot.leader_epoch) = (known.leader, known.leader_epoch);
-            slot.preferred = None;
-            slot.retry_at = now;
-            if slot.phase == Phase::Fetching && newer_epoch && slot.offset_epoch >= 0 {
-                slot.phase = Phase::Validating;
-            }
-        }
-    }
-
-    fn topic_fault(&self, partition: &TopicPartition, topic: &Topic) -> Option<Fault> {
-        let partition = partition.clone();
-        match topic.error {
-            ErrorCode::TopicAuthorizationFailed => Some(Fault::TopicDenied { partition }),
-            ErrorCode::UnknownTopicOrPartition => (topic.unknown_answers >= self.config.unknown_topic_answers)
-                .then_some(Fault::UnknownTopicOrPartition { partition, what: "topic" }),
-            ErrorCode::None => None,
-            code => (!code.is_retriable()).then_some(Fault::Refused { partition, code }),
-        }
     }
 
     /// Brings timers, lookups and session membership of a partition up to date with its state.
@@ -604,41 +486,6 @@ impl FetchMachine {
         }
         self.look_up(id, now);
     }
-
-    fn look_up(&mut self, id: SlotId, now: Now) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        let Some(leader) = slot.leader.filter(|_| slot.lookup.is_none() && slot.retry_at <= now) else { return };
-        let (partition, span) = (slot.partition.clone(), slot.span);
-        let output = match slot.phase {
-            Phase::Resolving(start) => Output::Resolve { partition, span, start },
-            Phase::OutOfRange => Output::ResolveRange { partition, span },
-            Phase::Validating => {
-                Output::Validate { partition, span, leader_epoch: slot.leader_epoch, offset_epoch: slot.offset_epoch }
-            }
-            Phase::Fetching | Phase::Failed => return,
-        };
-        slot.lookup = Some(leader);
-        let node = self.nodes.entry(leader).or_default();
-        if node.lookups == 0 {
-            node.hold_until = now + Self::HOLD;
-        }
-        node.lookups += 1;
-        self.emit(output);
-    }
-
-    /// The partition whose lookup ended, unless it has moved on meanwhile.
-    fn looked_up(&mut self, partition: &TopicPartition, span: u64) -> Option<SlotId> {
-        let id = self.current(partition, span)?;
-        let lookup = self.slots.get_mut(&id)?.lookup.take()?;
-        self.end_lookup(Some(lookup));
-        Some(id)
-    }
-
-    fn end_lookup(&mut self, node: Option<i32>) {
-        if let Some(node) = node.and_then(|id| self.nodes.get_mut(&id)) {
-            node.lookups = node.lookups.saturating_sub(1);
-        }
-    }
 }
 
 impl Node {
@@ -652,6 +499,7 @@ impl Slot {
     fn to_send(&self) -> Sent {
         Sent {
             span: self.span,
+            topic_id: self.topic_id,
             offset: self.offset,
             leader_epoch: self.leader_epoch,
             offset_epoch: self.offset_epoch,

@@ -7,7 +7,9 @@
 
 mod answer;
 mod fault;
+mod lookups;
 mod machine;
+mod news;
 mod partition;
 mod session;
 

@@ -85,6 +85,10 @@ pub(super) struct Slot {
     pub(super) lookup: Option<i32>,
     /// How many views in a row knew the topic but not this partition of it.
     pub(super) missing_answers: u32,
+    /// How many answers did not know the topic before it was assigned or sought: they are old news.
+    pub(super) unknown_before: u32,
+    /// The answer that last brought records.
+    pub(super) served: u64,
 }
 
 impl Slot {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
 
 use super::SlotId;
 
@@ -11,6 +12,8 @@ use super::SlotId;
 pub struct Sent {
     /// Assignment span that asked: an answer for another span is not ours any more.
     pub span: u64,
+    /// Topic that the broker knows the partition by: another id is another partition to it.
+    pub topic_id: Uuid,
     /// Offset asked for.
     pub offset: i64,
     /// Leader epoch known when asking, -1 unknown.
@@ -39,8 +42,8 @@ pub struct SessionRequest {
     pub full: bool,
     /// Partitions to add or change.
     pub send: Vec<(SlotId, Sent)>,
-    /// Partitions that the broker may forget.
-    pub forget: Vec<SlotId>,
+    /// Partitions that the broker may forget, with the topic ids that it knows them by.
+    pub forget: Vec<(SlotId, Uuid)>,
 }
 
 /// One broker's session. Changes take effect only when the broker acknowledged the request that carried them:
@@ -83,8 +86,8 @@ impl Session {
                 Some(sent) => {
                     self.known.insert(slot, sent);
                 }
-                None if !full && self.known.contains_key(&slot) => request.forget.push(slot),
-                None => {}
+                None if full => {}
+                None => request.forget.extend(self.known.get(&slot).map(|known| (slot, known.topic_id))),
             }
         }
         self.in_flight.insert(request)
@@ -101,7 +104,7 @@ impl Session {
         if request.full {
             self.known.clear();
         }
-        for slot in &request.forget {
+        for (slot, _) in &request.forget {
             self.known.remove(slot);
         }
         self.known.extend(request.send);
@@ -130,8 +133,10 @@ impl Session {
 mod tests {
     use super::*;
 
+    const ID: Uuid = Uuid([1; 16]);
+
     fn sent(offset: i64) -> Sent {
-        Sent { span: 1, offset, leader_epoch: 0, offset_epoch: -1, max_bytes: 100 }
+        Sent { span: 1, topic_id: ID, offset, leader_epoch: 0, offset_epoch: -1, max_bytes: 100 }
     }
 
     fn ask(session: &mut Session, wanted: &[(SlotId, Option<i64>)]) -> SessionRequest {
@@ -160,7 +165,7 @@ mod tests {
     #[test]
     fn a_partition_no_longer_wanted_is_forgotten_once() {
         let mut session = opened();
-        assert_eq!(ask(&mut session, &[(2, None)]).forget, vec![2]);
+        assert_eq!(ask(&mut session, &[(2, None)]).forget, vec![(2, ID)]);
         session.acknowledged(77);
         assert!(ask(&mut session, &[(2, None)]).forget.is_empty());
     }

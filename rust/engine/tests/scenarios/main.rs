@@ -1,0 +1,13 @@
+//! Everything that can happen to a reader, in virtual time: no sockets, no clock.
+
+mod chaos;
+mod leaders;
+mod order;
+mod pacing;
+mod range;
+mod replicas;
+mod sessions;
+mod table;
+mod topics;
+mod truncation;
+mod world;

@@ -1,0 +1,114 @@
+//! Positions that the log does not hold.
+
+use monedula_engine::fetch::{Fault, Output, ResetPolicy, Start};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::world::{Reply, World, asked, data, empty, error, ms, p};
+
+/// At offset 50, which the leader says it does not hold.
+fn out_of_range(reset: ResetPolicy) -> (World, u64) {
+    let mut world = World::new(reset, &[1]);
+    let span = world.assign(0, Start::Offset(50, -1));
+    world.fetch(1);
+    world.outputs();
+    world.answer(1, vec![error(0, ErrorCode::OffsetOutOfRange)]);
+    assert_eq!(world.outputs(), vec![Output::ResolveRange { partition: p(0), span }]);
+    assert!(world.try_fetch(1).is_none());
+    (world, span)
+}
+
+#[test]
+fn retention_that_passed_by_goes_to_the_smallest_offset_under_either_policy() {
+    for policy in [ResetPolicy::Earliest, ResetPolicy::Latest] {
+        let (mut world, span) = out_of_range(policy);
+        world.resolved(0, span, 200, Some(80));
+        let told = Output::Positioned { partition: p(0), span, offset: 80, moved_from: Some(50) };
+        assert_eq!(world.outputs(), vec![told], "{policy:?}");
+        assert_eq!(asked(&world.fetch(1), 0), Some(80));
+    }
+}
+
+#[test]
+fn a_position_beyond_the_end_goes_where_the_policy_says() {
+    for (policy, offset) in [(ResetPolicy::Earliest, 5), (ResetPolicy::Latest, 40)] {
+        let (mut world, span) = out_of_range(policy);
+        world.resolved(0, span, 40, Some(5));
+        assert_eq!(asked(&world.fetch(1), 0), Some(offset), "{policy:?}");
+    }
+}
+
+#[test]
+fn without_a_policy_both_sides_are_faults_that_name_the_range() {
+    for (log_start, log_end) in [(80, 200), (5, 40)] {
+        let (mut world, span) = out_of_range(ResetPolicy::Fail);
+        world.resolved(0, span, log_end, Some(log_start));
+        let fault = Fault::OffsetOutOfRange { partition: p(0), offset: 50, log_start, log_end };
+        assert_eq!(world.outputs(), vec![Output::Stopped { span, fault }]);
+        assert!(world.try_fetch(1).is_none());
+    }
+}
+
+#[test]
+fn a_position_that_the_log_holds_after_all_is_kept() {
+    let (mut world, span) = out_of_range(ResetPolicy::Latest);
+    world.resolved(0, span, 200, Some(0));
+    assert_eq!(world.outputs(), vec![]);
+    world.advance(ms(130));
+    assert_eq!(asked(&world.fetch(1), 0), Some(50));
+}
+
+#[test]
+fn a_broker_that_contradicts_itself_is_not_asked_in_a_spin() {
+    let (mut world, span) = out_of_range(ResetPolicy::Latest);
+    let mut rounds = 0;
+    let end = world.now + ms(10_000);
+    while world.now < end {
+        world.resolved(0, span, 200, Some(0));
+        world.outputs();
+        while world.try_fetch(1).is_none() {
+            world.advance(ms(1));
+        }
+        rounds += 1;
+        world.answer(1, vec![error(0, ErrorCode::OffsetOutOfRange)]);
+    }
+    assert!((5..40).contains(&rounds), "{rounds} rounds in 10 s");
+}
+
+#[test]
+fn a_follower_out_of_range_proves_nothing_and_the_leader_is_asked() {
+    let mut world = World::reading(&[1]);
+    world.fetch(1);
+    world.answer(1, vec![Reply { preferred: Some(2), ..empty(0) }]);
+    world.outputs();
+    world.fetch(2);
+    world.answer(2, vec![error(0, ErrorCode::OffsetOutOfRange)]);
+    assert_eq!(world.outputs(), vec![]);
+    assert_eq!(asked(&world.fetch(1), 0), Some(0));
+}
+
+#[test]
+fn a_failed_lookup_of_the_range_keeps_the_position_and_is_repeated() {
+    let (mut world, span) = out_of_range(ResetPolicy::Latest);
+    world.machine.resolved(&p(0), span, Err(ErrorCode::LeaderNotAvailable), world.now);
+    assert_eq!(world.outputs(), vec![Output::RefreshMetadata]);
+    world.advance(ms(130));
+    assert_eq!(world.outputs(), vec![Output::ResolveRange { partition: p(0), span }]);
+    world.resolved(0, span, 200, Some(80));
+    assert_eq!(asked(&world.fetch(1), 0), Some(80));
+}
+
+#[test]
+fn a_seek_mends_a_position_out_of_range() {
+    let (mut world, span) = out_of_range(ResetPolicy::Fail);
+    world.resolved(0, span, 40, Some(5));
+    world.seek(0, Start::Offset(20, -1));
+    assert_eq!(asked(&world.fetch(1), 0), Some(20));
+    assert_eq!(world.answer(1, vec![data(0, 20..30)]), vec![(0, 20)]);
+}
+
+#[test]
+fn without_a_policy_a_start_that_needs_one_is_a_fault() {
+    let mut world = World::new(ResetPolicy::Fail, &[1]);
+    let span = world.assign(0, Start::Policy);
+    assert!(world.outputs().contains(&Output::Stopped { span, fault: Fault::NoOffset { partition: p(0) } }));
+}

@@ -1,0 +1,336 @@
+//! A world for one [`FetchMachine`]: virtual time, a cluster view, and brokers whose side of a session is kept as Kafka
+//! keeps it. A test plays the brokers: it takes requests and gives answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use monedula_engine::backoff::Backoff;
+use monedula_engine::cluster::Cluster;
+use monedula_engine::fetch::{FetchConfig, FetchMachine, FetchPlan, Output, ResetPolicy, Resolved, Sent, Start};
+use monedula_engine::{Now, TopicPartition};
+use monedula_protocol::compression::Compressor;
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::fetch::{
+    EpochEndOffset, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, PartitionData,
+};
+use monedula_protocol::messages::metadata::{
+    MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use monedula_protocol::records::{BatchEncoder, NewRecord};
+use monedula_protocol::types::Uuid;
+
+pub(crate) const TOPIC: &str = "t";
+pub(crate) const MAX_WAIT: Duration = Duration::from_millis(500);
+pub(crate) const UNKNOWN_ANSWERS: u32 = 5;
+pub(crate) const PARTITION_BYTES: i32 = 1000;
+pub(crate) const SESSION: i32 = 77;
+/// More than any scenario needs.
+const MOST_REQUESTS: u32 = 20_000;
+
+/// Partition `index` of the topic that most scenarios need.
+pub(crate) fn p(index: i32) -> TopicPartition {
+    TopicPartition::new(TOPIC, index)
+}
+
+/// Milliseconds.
+pub(crate) fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// What a broker says of one partition.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reply {
+    pub(crate) partition: i32,
+    pub(crate) error: Option<ErrorCode>,
+    pub(crate) records: Vec<u8>,
+    pub(crate) preferred: Option<i32>,
+    /// Largest epoch below the asked one, and where it ends.
+    pub(crate) diverging: Option<(i32, i64)>,
+    /// Node id and epoch.
+    pub(crate) leader: Option<(i32, i32)>,
+}
+
+/// No news.
+pub(crate) fn empty(partition: i32) -> Reply {
+    Reply { partition, ..Reply::default() }
+}
+
+/// Records `offsets` in one batch, written in epoch 0.
+pub(crate) fn data(partition: i32, offsets: std::ops::Range<i64>) -> Reply {
+    data_of_epoch(partition, offsets, 0)
+}
+
+/// Records `offsets` in one batch, written in `epoch`.
+pub(crate) fn data_of_epoch(partition: i32, offsets: std::ops::Range<i64>, epoch: i32) -> Reply {
+    Reply { partition, records: batch(offsets, epoch), ..Reply::default() }
+}
+
+/// An error.
+pub(crate) fn error(partition: i32, error: ErrorCode) -> Reply {
+    Reply { partition, error: Some(error), ..Reply::default() }
+}
+
+/// One record batch.
+pub(crate) fn batch(offsets: std::ops::Range<i64>, epoch: i32) -> Vec<u8> {
+    let mut encoder = BatchEncoder::new().base_offset(offsets.start).partition_leader_epoch(epoch);
+    for _ in offsets {
+        encoder.append(NewRecord { value: Some(b"v"), ..NewRecord::default() });
+    }
+    let mut bytes = Vec::new();
+    encoder.encode(&mut Compressor::new(), &mut bytes).expect("encodes");
+    bytes
+}
+
+/// A request, and what it makes the broker fetch, the earlier requests of its session included.
+#[derive(Debug)]
+pub(crate) struct Request {
+    plan: FetchPlan,
+    effective: BTreeMap<(Uuid, i32), Sent>,
+}
+
+impl std::ops::Deref for Request {
+    type Target = FetchPlan;
+
+    fn deref(&self) -> &FetchPlan {
+        &self.plan
+    }
+}
+
+impl Request {
+    /// Each partition of the topic `id` that the broker is to fetch, with its offset.
+    pub(crate) fn wanted(&self, id: Uuid) -> impl Iterator<Item = (i32, i64)> {
+        self.effective
+            .iter()
+            .filter(move |((known, _), _)| *known == id)
+            .map(|((_, index), sent)| (*index, sent.offset))
+    }
+}
+
+/// See the module.
+pub(crate) struct World {
+    pub(crate) machine: FetchMachine,
+    pub(crate) cluster: Cluster,
+    pub(crate) now: Now,
+    /// Id that the topic has now.
+    pub(crate) topic_id: Uuid,
+    /// Session id that brokers give; 0 for none.
+    pub(crate) session_id: i32,
+    /// What each broker holds in its session with us: by topic id and index.
+    sessions: BTreeMap<i32, BTreeMap<(Uuid, i32), Sent>>,
+    in_flight: BTreeMap<i32, FetchPlan>,
+    next_span: u64,
+    requests: u32,
+}
+
+impl World {
+    /// One partition for each leader, all in epoch 0; under `reset`.
+    pub(crate) fn new(reset: ResetPolicy, leaders: &[i32]) -> Self {
+        let config = FetchConfig {
+            reset,
+            max_wait: MAX_WAIT,
+            max_partition_bytes: PARTITION_BYTES,
+            preferred_replica_ttl: Duration::from_secs(300),
+            backoff: Backoff { initial: ms(100), max: ms(1000) },
+            unknown_topic_answers: UNKNOWN_ANSWERS,
+        };
+        Self::with(config, leaders)
+    }
+
+    /// The same, with other settings.
+    pub(crate) fn with(config: FetchConfig, leaders: &[i32]) -> Self {
+        let mut world = Self {
+            machine: FetchMachine::new(config, 7),
+            cluster: Cluster::default(),
+            now: Now::ZERO,
+            topic_id: Uuid([1; 16]),
+            session_id: SESSION,
+            sessions: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            next_span: 0,
+            requests: 0,
+        };
+        let leaders: Vec<(i32, i32)> = leaders.iter().map(|&node| (node, 0)).collect();
+        world.metadata(&leaders);
+        world
+    }
+
+    /// Every partition from offset 0, ready to be fetched.
+    pub(crate) fn reading(leaders: &[i32]) -> Self {
+        let mut world = Self::new(ResetPolicy::Earliest, leaders);
+        for index in 0..leaders.len() as i32 {
+            world.assign(index, Start::Offset(0, -1));
+        }
+        world.outputs();
+        world
+    }
+
+    /// A metadata answer: the leader of each partition with its epoch, -1 for none. Brokers are 1 to 3.
+    pub(crate) fn metadata(&mut self, leaders: &[(i32, i32)]) {
+        self.metadata_of(ErrorCode::None, leaders);
+    }
+
+    /// A metadata answer with an error of the topic.
+    pub(crate) fn metadata_of(&mut self, error: ErrorCode, leaders: &[(i32, i32)]) {
+        let partitions = leaders.iter().enumerate().map(|(index, &(leader_id, leader_epoch))| {
+            let partition_index = index as i32;
+            MetadataResponsePartition { partition_index, leader_id, leader_epoch, ..Default::default() }
+        });
+        let topic = MetadataResponseTopic {
+            name: Some(TOPIC),
+            topic_id: if error == ErrorCode::None { self.topic_id } else { Uuid::ZERO },
+            error_code: error.code(),
+            partitions: partitions.collect(),
+            ..Default::default()
+        };
+        let brokers =
+            (1..=3).map(|node_id| MetadataResponseBroker { node_id, host: "h", port: 1, ..Default::default() });
+        self.cluster.update(&MetadataResponse {
+            brokers: brokers.collect(),
+            topics: vec![topic],
+            ..Default::default()
+        });
+        self.machine.cluster_changed(&self.cluster, self.now);
+    }
+
+    /// The topic is deleted and created again: another id, and metadata says so.
+    pub(crate) fn recreate(&mut self, leaders: &[(i32, i32)]) {
+        self.topic_id = Uuid([self.topic_id.0[0] + 1; 16]);
+        self.metadata(leaders);
+    }
+
+    pub(crate) fn assign(&mut self, partition: i32, start: Start) -> u64 {
+        self.next_span += 1;
+        self.machine.assign(p(partition), self.next_span, start, &self.cluster, self.now);
+        self.next_span
+    }
+
+    pub(crate) fn seek(&mut self, partition: i32, start: Start) -> u64 {
+        self.next_span += 1;
+        self.machine.seek(&p(partition), self.next_span, start, &self.cluster, self.now);
+        self.next_span
+    }
+
+    /// Everything that the machine wants done.
+    pub(crate) fn outputs(&mut self) -> Vec<Output> {
+        std::iter::from_fn(|| self.machine.poll()).collect()
+    }
+
+    pub(crate) fn advance(&mut self, by: Duration) {
+        self.now += by;
+        self.machine.tick(self.now);
+    }
+
+    /// The request that goes to `node` now, if any.
+    pub(crate) fn try_fetch(&mut self, node: i32) -> Option<Request> {
+        if !self.machine.ready_nodes(self.now).contains(&node) {
+            return None;
+        }
+        let plan = self.machine.next_fetch(node, self.now)?;
+        self.requests += 1;
+        assert!(self.requests < MOST_REQUESTS, "a spin at {:?}", self.now);
+        self.in_flight.insert(node, plan.clone());
+        let effective = effective(self.sessions.get(&node), &plan);
+        Some(Request { plan, effective })
+    }
+
+    /// The request that goes to `node` now.
+    pub(crate) fn fetch(&mut self, node: i32) -> Request {
+        self.try_fetch(node).unwrap_or_else(|| panic!("no request to node {node} at {:?}", self.now))
+    }
+
+    /// The node answers what it was asked: partitions and offsets that came of it.
+    pub(crate) fn answer(&mut self, node: i32, replies: Vec<Reply>) -> Vec<(i32, i64)> {
+        let session_id = self.session_id;
+        self.answer_as(node, ErrorCode::None, session_id, replies)
+    }
+
+    /// The node refuses the request as a whole.
+    pub(crate) fn refuse(&mut self, node: i32, error: ErrorCode) {
+        self.answer_as(node, error, 0, Vec::new());
+    }
+
+    fn answer_as(&mut self, node: i32, error: ErrorCode, session_id: i32, replies: Vec<Reply>) -> Vec<(i32, i64)> {
+        let plan = self.in_flight.remove(&node).unwrap_or_else(|| panic!("node {node} was asked nothing"));
+        if error == ErrorCode::None {
+            let held = effective(self.sessions.get(&node), &plan);
+            self.sessions.insert(node, held);
+        } else {
+            self.sessions.remove(&node);
+        }
+        let partitions: Vec<PartitionData<'_>> = replies.iter().map(Reply::to_wire).collect();
+        let topic = FetchableTopicResponse { topic_id: self.topic_id, partitions, ..Default::default() };
+        let responses = if replies.is_empty() { Vec::new() } else { vec![topic] };
+        let response = FetchResponse { error_code: error.code(), session_id, responses, ..Default::default() };
+        let fetched = self.machine.fetched(node, &response, self.now);
+        fetched
+            .iter()
+            .filter(|fetched| !fetched.records.is_empty())
+            .map(|fetched| {
+                let base =
+                    fetched.records[..8].try_into().map(i64::from_be_bytes).expect("a batch begins with its offset");
+                (fetched.partition.partition, base)
+            })
+            .collect()
+    }
+
+    /// Partitions that `node` fetches for us, with the topic id that they were named by.
+    pub(crate) fn held(&self, node: i32) -> BTreeSet<(Uuid, i32)> {
+        self.sessions.get(&node).into_iter().flat_map(|held| held.keys().copied()).collect()
+    }
+
+    /// What `node` was last asked for.
+    pub(crate) fn held_state(&self, node: i32, partition: i32) -> Option<Sent> {
+        self.sessions.get(&node)?.get(&(self.topic_id, partition)).copied()
+    }
+
+    /// The connection to `node` broke, or the request timed out.
+    pub(crate) fn lose(&mut self, node: i32) {
+        self.in_flight.remove(&node);
+        self.machine.fetch_failed(node, self.now);
+    }
+
+    /// Answers an offset lookup.
+    pub(crate) fn resolved(&mut self, partition: i32, span: u64, offset: i64, log_start: Option<i64>) {
+        let found = Resolved { offset, leader_epoch: -1, log_start };
+        self.machine.resolved(&p(partition), span, Ok(Some(found)), self.now);
+    }
+}
+
+impl Reply {
+    fn to_wire(&self) -> PartitionData<'_> {
+        let (epoch, end_offset) = self.diverging.unwrap_or((-1, -1));
+        let (leader_id, leader_epoch) = self.leader.unwrap_or((-1, -1));
+        PartitionData {
+            partition_index: self.partition,
+            error_code: self.error.map_or(0, ErrorCode::code),
+            high_watermark: 1000,
+            diverging_epoch: EpochEndOffset { epoch, end_offset, ..Default::default() },
+            current_leader: LeaderIdAndEpoch { leader_id, leader_epoch, ..Default::default() },
+            preferred_read_replica: self.preferred.unwrap_or(-1),
+            records: Some(&self.records),
+            ..Default::default()
+        }
+    }
+}
+
+/// What a broker fetches for us after `plan`. In Kafka's order: what is added first, then what is forgotten, so that naming
+/// a partition in both removes it.
+fn effective(held: Option<&BTreeMap<(Uuid, i32), Sent>>, plan: &FetchPlan) -> BTreeMap<(Uuid, i32), Sent> {
+    let mut held = held.filter(|_| plan.session_epoch > 0).cloned().unwrap_or_default();
+    held.extend(plan.partitions.iter().map(|(partition, id, sent)| ((*id, partition.partition), *sent)));
+    for (partition, id) in &plan.forget {
+        held.remove(&(*id, partition.partition));
+    }
+    held
+}
+
+/// The offset that the broker is to fetch from, whether this request says so or an earlier one of the session.
+pub(crate) fn asked(request: &Request, partition: i32) -> Option<i64> {
+    let sent = request.effective.iter().find(|((_, known), _)| *known == partition);
+    sent.map(|(_, sent)| sent.offset)
+}
+
+/// The partitions that a request names.
+pub(crate) fn named(request: &Request) -> Vec<i32> {
+    request.partitions.iter().map(|(partition, _, _)| partition.partition).collect()
+}
