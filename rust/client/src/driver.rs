@@ -492,9 +492,15 @@ fn fetch_request<'p>(
     max_bytes: usize,
     version: i16,
 ) -> FetchRequest<'p> {
-    let mut topics: BTreeMap<(&str, Uuid), Vec<FetchPartition<'_>>> = BTreeMap::new();
-    for (partition, id, sent) in &plan.partitions {
-        topics.entry((&partition.topic, *id)).or_default().push(FetchPartition {
+    // Topics in the order in which the plan first names them: brokers fill their answers in the order of the request.
+    let mut topics: Vec<FetchTopic<'_>> = Vec::new();
+    let mut places: BTreeMap<(&str, Uuid), usize> = BTreeMap::new();
+    for (partition, topic_id, sent) in &plan.partitions {
+        let place = *places.entry((&partition.topic, *topic_id)).or_insert(topics.len());
+        if place == topics.len() {
+            topics.push(FetchTopic { topic: &partition.topic, topic_id: *topic_id, ..Default::default() });
+        }
+        topics[place].partitions.push(FetchPartition {
             partition: partition.partition,
             current_leader_epoch: sent.leader_epoch,
             fetch_offset: sent.offset,
@@ -516,10 +522,7 @@ fn fetch_request<'p>(
         isolation_level: i8::from(config.read_committed),
         session_id: if sessions { plan.session_id } else { 0 },
         session_epoch: if sessions { plan.session_epoch } else { -1 },
-        topics: topics
-            .into_iter()
-            .map(|((topic, topic_id), partitions)| FetchTopic { topic, topic_id, partitions, ..Default::default() })
-            .collect(),
+        topics,
         forgotten_topics_data: forgotten
             .into_iter()
             .map(|((topic, topic_id), partitions)| ForgottenTopic { topic, topic_id, partitions, ..Default::default() })

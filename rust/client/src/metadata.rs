@@ -236,6 +236,10 @@ impl Metadata {
         self.view.send_modify(|view| {
             let mut cluster = (*view.cluster).clone();
             cluster.update(&response);
+            // What was said of a topic before nobody cared for it is old news to whoever cares for it again.
+            let held = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+            cluster.topics.retain(|topic, _| held.contains_key(topic));
+            drop(held);
             self.network.set_brokers(&cluster.brokers);
             view.cluster = Arc::new(cluster);
             view.answers += 1;

@@ -1,6 +1,6 @@
 //! Offset lookups: by time (ListOffsets) and by leader epoch (OffsetForLeaderEpoch), each asked of the leaders.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -119,11 +119,11 @@ impl Offsets {
             .map(|name| Question { partition: TopicPartition::new(name.clone(), 0), what: LATEST })
             .collect();
         let known = tokio::time::timeout(timeout, self.know(&firsts)).await;
+        let cluster = self.metadata.cluster();
         self.metadata.release(names.iter().cloned());
         let last_error = self.metadata.watch().borrow().failing.as_ref().map(|(_, error)| error.clone());
         let timed_out = ClientError::TimedOut { what: "the lookup of partitions".into(), after: timeout, last_error };
         known.unwrap_or(Err(timed_out))?;
-        let cluster = self.metadata.cluster();
         let partitions = names.iter().flat_map(|name| {
             let topic = cluster.topics.get(name);
             let indexes = topic.into_iter().flat_map(|topic| topic.partitions.keys().copied()).collect::<Vec<_>>();
@@ -197,6 +197,8 @@ impl Offsets {
     {
         let cluster = self.metadata.cluster();
         let mut answers = Vec::with_capacity(questions.len());
+        // What a broker leaves out of its answer is a failure too, or its partition would wait for ever.
+        let mut open: BTreeSet<TopicPartition> = questions.iter().map(|question| question.partition.clone()).collect();
         let mut by_leader: BTreeMap<i32, Vec<Question>> = BTreeMap::new();
         for question in questions {
             match cluster.partition(&question.partition).and_then(|partition| partition.leader) {
@@ -211,6 +213,8 @@ impl Offsets {
         while let Some(joined) = tasks.join_next().await {
             answers.extend(joined.unwrap_or_default());
         }
+        answers.retain(|(partition, _)| open.remove(partition));
+        answers.extend(open.into_iter().map(|partition| (partition, Err(ErrorCode::NetworkException))));
         answers
     }
 
