@@ -385,3 +385,19 @@ fn a_marker_below_the_start_ends_its_transaction() {
     assert_eq!(offsets(&batch), [3, 4]);
     assert_eq!(position, 5);
 }
+
+#[test]
+fn an_offset_that_does_not_grow_stops_the_walk_behind_the_sound_rows() {
+    for delta in [1, 0] {
+        let mut encoder = BatchEncoder::new().base_offset(10).last_offset_delta(9);
+        encoder.append_at(1, NewRecord::default());
+        encoder.append_at(delta, NewRecord::default());
+        let mut walker = walker(10, WalkOptions::default());
+        let mut builder = builder(ColumnSet::default());
+        walker.feed(Bytes::from(encode(&encoder)), vec![]);
+        let error = walker.walk(&mut builder, &mut Scratch::new()).unwrap_err();
+        assert!(error.to_string().contains("record 1 of the batch at offset 10"), "{error}");
+        assert_eq!((error.offset, error.next_offset), (12, Some(20)));
+        assert_eq!(offsets(&builder.finish()), [11]);
+    }
+}
