@@ -9,7 +9,7 @@ export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 CARGO_TEST := cargo test --release --locked --workspace --exclude monedula-python
 DEVELOP := maturin develop --release --locked
 
-.PHONY: demo test extension lint wheel sdist bench clean
+.PHONY: demo test extension lint wheel build-wheel sdist bench clean
 
 demo: extension  ## a real Kafka, a topic, and monedula reading it
 	python -m benches.demo
@@ -35,10 +35,14 @@ lint: extension  ## everything that judges without running
 	ruff format --check
 	mypy
 	python -m mypy.stubtest monedula --mypy-config-file pyproject.toml
+	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
-wheel: .venv/.locked  ## a manylinux_2_28 wheel in dist/, installed into a clean environment and tried on a real Kafka
-	maturin build --release --locked --compatibility manylinux_2_28 --zig --out dist
+wheel: build-wheel  ## a manylinux_2_28 wheel in dist/, installed into a clean environment and tried on a real Kafka
 	python -m tests.wheel dist
+
+WHEEL_OPTIONS := --compatibility manylinux_2_28 --zig
+build-wheel: .venv/.locked
+	maturin build --release --locked --out dist $(WHEEL_OPTIONS)
 
 sdist: .venv/.locked  ## the source distribution in dist/
 	maturin sdist --out dist

@@ -1,0 +1,1 @@
+"""Tries a built wheel as its users will get it; `python -m tests.wheel dist`."""

@@ -1,0 +1,40 @@
+"""Runs in an environment with monedula and nothing else: imports it, and reads a topic if one is given."""
+
+import importlib.util
+import sys
+
+import monedula
+
+
+def main(arguments: list[str]) -> None:
+    """Import, refuse a wrong setting, and read `bootstrap topic records`."""
+    if importlib.util.find_spec("pyarrow") is not None:
+        raise SystemExit("this is no clean environment: pyarrow is in it")
+    try:
+        monedula.Consumer({"bootstrap.server": "localhost:9092"})
+    except monedula.ConfigError as error:
+        refused = str(error)
+    else:
+        raise SystemExit("an unknown setting was taken")
+    if "bootstrap.servers" not in refused:
+        raise SystemExit(f"the nearest setting is not named: {refused}")
+    if arguments:
+        read(*arguments)
+    print(f"monedula {monedula.__version__} on Python {sys.version.split()[0]}: ok")
+
+
+def read(bootstrap: str, topic: str, records: str) -> None:
+    """Read the topic as columns and as records; no Arrow library is needed for that."""
+    batches = list(monedula.read({"bootstrap.servers": bootstrap}, topic))
+    rows = sum(batch.num_rows for batch in batches)
+    values = {record.value for batch in batches for record in batch.records()}
+    expected = {f"value {number}".encode() for number in range(int(records))}
+    if rows != int(records) or values != expected:
+        raise SystemExit(
+            f"{topic} gave {rows} rows, {len(values & expected)} of them as written, in place of {records}"
+        )
+    print(f"read {rows} records of {topic} from {bootstrap}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
