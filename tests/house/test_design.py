@@ -1,0 +1,37 @@
+"""The map in DESIGN.md, against what is there."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ROW = re.compile(r"^\| (`.*?) \| (.*) \|$", flags=re.MULTILINE)
+NAME = re.compile(r"`([\w./-]+)`")
+ROOMS = ("rust/protocol/src", "rust/columns/src", "rust/engine/src", "rust/client/src")
+
+
+def mapped() -> set[str]:
+    """Every path of the file map; a bare name stands beside the path before it."""
+    paths = set()
+    for where, _ in ROW.findall((ROOT / "DESIGN.md").read_text()):
+        folder = ""
+        for name in NAME.findall(where):
+            path = name if "/" in name else folder + name
+            folder = path[: path.rindex("/") + 1]
+            paths.add(path)
+    return paths
+
+
+def test_every_path_of_the_map_exists() -> None:
+    assert [path for path in sorted(mapped()) if not (ROOT / path).exists()] == []
+
+
+def test_every_source_file_of_the_core_is_on_the_map() -> None:
+    paths = mapped()
+    folders = tuple(path for path in paths if path.endswith("/"))
+    files = [path for room in ROOMS for path in (ROOT / room).rglob("*.rs")]
+    missing = [
+        name
+        for name in sorted(str(path.relative_to(ROOT)) for path in files)
+        if name not in paths and not name.startswith(folders) and not name.endswith("/lib.rs")
+    ]
+    assert missing == []
