@@ -19,7 +19,7 @@ ARROWS: Mapping[str, set[str]] = {
     "client": {"protocol", "columns", "engine"},
     "python": {"columns", "engine", "client"},
 }
-KEPT_TO = {"pyo3": {"python"}, "tokio": {"client", "python"}, "socket2": {"client"}, "zstd-safe": {"protocol"}}
+KEPT_TO = {"pyo3": {"python"}, "tokio": {"client", "python"}, "zstd-safe": {"protocol"}}
 
 
 @cache
