@@ -29,6 +29,8 @@ struct Handle(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     max_total_bytes: usize,
+    /// The process that made the pool. In a forked child the shelves' lock may be held by a thread that is not there.
+    pid: u32,
     outstanding_bytes: AtomicUsize,
     shelves: Mutex<Shelves>,
 }
@@ -57,7 +59,12 @@ impl BufferPool {
     /// A pool that keeps returned buffers as long as these and those that are out are no more than this together.
     /// What is out is never refused.
     pub fn new(max_total_bytes: usize) -> Self {
-        let shared = Shared { max_total_bytes, outstanding_bytes: AtomicUsize::new(0), shelves: Mutex::default() };
+        let shared = Shared {
+            max_total_bytes,
+            pid: std::process::id(),
+            outstanding_bytes: AtomicUsize::new(0),
+            shelves: Mutex::default(),
+        };
         Self { handle: Arc::new(Handle(Arc::new(shared))) }
     }
 
@@ -129,7 +136,7 @@ impl Shared {
         let bytes = memory.len();
         let outstanding = self.outstanding_bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes;
         let Some(room) = self.max_total_bytes.checked_sub(outstanding + bytes) else { return };
-        if bytes < MIN_POOLED_BYTES {
+        if bytes < MIN_POOLED_BYTES || self.pid != std::process::id() {
             return;
         }
         let mut shelves = self.shelves();
