@@ -196,8 +196,46 @@ impl Consumer {
     /// # Errors
     /// If the partition is not assigned, or the consumer is closed.
     pub fn seek(&self, partition: &TopicPartition, start: Start) -> Result<(), ClientError> {
-        let span = self.delivery.restart(partition).ok_or_else(|| not_assigned(partition))?;
+        let span = self.delivery.restart(partition).ok_or_else(|| self.not_assigned(partition))?;
         self.send(Command::Seek { partition: partition.clone(), span, start })
+    }
+
+    /// Reads all partitions on elsewhere, those too that are not known yet of topics assigned as a whole.
+    ///
+    /// # Errors
+    /// If the consumer is closed.
+    pub fn seek_all(&self, start: Start) -> Result<(), ClientError> {
+        // The topics first: one whose partitions become known now must not be missed by both.
+        for topic in self.unresolved() {
+            self.send(Command::SeekTopic { topic, start })?;
+        }
+        for partition in self.assignment() {
+            self.seek(&partition, start)?;
+        }
+        Ok(())
+    }
+
+    /// Topics assigned as a whole whose partitions are not known yet.
+    pub fn unresolved(&self) -> Vec<Arc<str>> {
+        let known = distinct(self.assignment().iter());
+        let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        topics
+            .iter()
+            .filter(|topic| !known.contains(*topic) && !self.delivery.has_failed_topic(topic))
+            .cloned()
+            .collect()
+    }
+
+    /// Whether nothing was assigned, so that waiting for records makes no sense.
+    pub fn is_unassigned(&self) -> bool {
+        !self.is_closed()
+            && self.topics.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+            && self.assignment().is_empty()
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
     /// Stops or resumes handing out and fetching a partition; what was fetched is kept.
@@ -205,7 +243,7 @@ impl Consumer {
     /// # Errors
     /// If the partition is not assigned, or the consumer is closed.
     pub fn set_paused(&self, partition: &TopicPartition, paused: bool) -> Result<(), ClientError> {
-        self.delivery.set_paused(partition, paused).ok_or_else(|| not_assigned(partition))?;
+        self.delivery.set_paused(partition, paused).ok_or_else(|| self.not_assigned(partition))?;
         self.send(Command::Pause { partition: partition.clone(), paused })
     }
 
@@ -214,7 +252,7 @@ impl Consumer {
     /// # Errors
     /// If the partition is not assigned.
     pub fn status(&self, partition: &TopicPartition) -> Result<PartitionStatus, ClientError> {
-        self.delivery.status_of(partition).ok_or_else(|| not_assigned(partition))
+        self.delivery.status_of(partition).ok_or_else(|| self.not_assigned(partition))
     }
 
     /// Where each partition stands.
@@ -338,6 +376,19 @@ impl Consumer {
         let _ = ended.recv_timeout(timeout);
     }
 
+    fn not_assigned(&self, partition: &TopicPartition) -> ClientError {
+        if self.is_closed() {
+            return ClientError::Closed;
+        }
+        ClientError::Argument(match self.unresolved().contains(&partition.topic) {
+            true => format!(
+                "the partitions of {} are not known yet: poll first, or assign {partition} itself with its position",
+                partition.topic
+            ),
+            false => format!("{partition} is not assigned to this consumer; assign() it first"),
+        })
+    }
+
     fn send(&self, command: Command) -> Result<(), ClientError> {
         let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = commands.as_ref().ok_or(ClientError::Closed)?.send(command);
@@ -358,8 +409,4 @@ impl<T: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientEr
 
 fn distinct<'p>(partitions: impl Iterator<Item = &'p TopicPartition>) -> BTreeSet<Arc<str>> {
     partitions.map(|partition| partition.topic.clone()).collect()
-}
-
-fn not_assigned(partition: &TopicPartition) -> ClientError {
-    ClientError::Argument(format!("{partition} is not assigned to this consumer; assign() it first"))
 }

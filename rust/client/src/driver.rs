@@ -46,6 +46,11 @@ pub(crate) enum Command {
         span: u64,
         start: Start,
     },
+    /// All partitions of a topic that was assigned as a whole, before they were known.
+    SeekTopic {
+        topic: Arc<str>,
+        start: Start,
+    },
     Pause {
         partition: TopicPartition,
         paused: bool,
@@ -188,21 +193,43 @@ impl Running {
                 for partition in partitions {
                     self.machine.unassign(&partition, now);
                 }
-                for topic in topics {
-                    self.topics.remove(&topic);
+                for topic in &topics {
+                    self.topics.remove(topic);
                     // Some may have been added after the user's side listed what there was.
-                    for (partition, span) in self.grown.extract_if(.., |partition, _| partition.topic == topic) {
+                    for (partition, span) in self.grown.extract_if(.., |partition, _| partition.topic == *topic) {
                         self.driver.delivery.remove_span(&partition, span);
                         self.machine.unassign(&partition, now);
                     }
                 }
+                // Once more after the user's own call: the error may have come in between.
+                self.driver.delivery.forget_topics();
             }
             Command::Seek { partition, span, start } => {
                 self.machine.seek(&partition, span, start, &self.cluster, now);
             }
+            Command::SeekTopic { topic, start } => self.seek_topic(&topic, start),
             Command::Pause { partition, paused } => self.machine.set_paused(&partition, paused, now),
             Command::Unreadable { partition, span, offset } => {
                 self.machine.rewind(&partition, span, offset, true, now);
+            }
+        }
+    }
+
+    fn seek_topic(&mut self, topic: &Arc<str>, start: Start) {
+        let now = self.now();
+        match self.topics.get_mut(topic) {
+            None => {}
+            Some((wanted, false)) => *wanted = start,
+            // They became known after the user had asked.
+            Some((_, true)) => {
+                let known = self.cluster.topics.get(topic).into_iter().flat_map(|topic| topic.partitions.keys());
+                for &index in known {
+                    let partition = TopicPartition::new(topic.clone(), index);
+                    if let Some(span) = self.driver.delivery.restart(&partition) {
+                        self.grown.insert(partition.clone(), span);
+                        self.machine.seek(&partition, span, start, &self.cluster, now);
+                    }
+                }
             }
         }
     }

@@ -41,7 +41,9 @@ pub struct Reader {
     consumer: Consumer,
     ranges: BTreeMap<TopicPartition, (i64, i64)>,
     stalled_since: Instant,
-    last_done: i64,
+    /// Offsets passed, as of the last batch; never less, whatever becomes of the consumer.
+    passed: i64,
+    done: bool,
 }
 
 impl Reader {
@@ -95,24 +97,24 @@ impl Reader {
         let assignment =
             open.map(|(partition, &(start, end))| (partition.clone(), Start::Offset(start, -1), Some(end)));
         consumer.assign(assignment.collect())?;
-        Ok(Self { consumer, ranges, stalled_since: Instant::now(), last_done: -1 })
+        Ok(Self { consumer, ranges, stalled_since: Instant::now(), passed: 0, done: false })
     }
 
     /// The next batch, `None` at the end. Waits at most until `until`: then the inner `None` says to call again.
     ///
     /// # Errors
     /// Any error of a partition ends the read: part of a range is no answer. So does `default.api.timeout.ms` without
-    /// progress.
+    /// progress, and a consumer that was closed before the end.
     pub fn next_batch(&mut self, want: &Want, until: Instant) -> Result<Option<Option<ColumnBatch>>, ClientError> {
-        if self.consumer.is_done() {
+        if self.is_done() {
             return Ok(None);
         }
         let batch = self.consumer.next_batch(want, until)?;
-        let (done, _) = self.progress();
-        if done != self.last_done {
-            (self.last_done, self.stalled_since) = (done, Instant::now());
+        let (passed, _) = self.progress();
+        if passed != self.passed {
+            (self.passed, self.stalled_since) = (passed, Instant::now());
         }
-        if batch.is_none() && self.consumer.is_done() {
+        if batch.is_none() && self.is_done() {
             return Ok(None);
         }
         let timeout = self.consumer.config().default_api_timeout;
@@ -121,6 +123,14 @@ impl Reader {
             return Err(ClientError::TimedOut { what: "progress of the read".into(), after: timeout, last_error });
         }
         Ok(Some(batch))
+    }
+
+    fn is_done(&mut self) -> bool {
+        if !self.done && self.consumer.is_done() {
+            self.done = true;
+            self.passed = self.progress().1;
+        }
+        self.done
     }
 
     /// Offsets passed, and offsets in all ranges.
@@ -132,7 +142,7 @@ impl Reader {
             sums.0 += position.clamp(start, end) - start;
             sums.1 += end - start;
         }
-        sums
+        (sums.0.max(self.passed), sums.1)
     }
 
     /// The ranges as looked up: first offset, and offset after the last.
@@ -173,7 +183,11 @@ fn check(
     end: i64,
     (log_start, log_end): (i64, i64),
 ) -> Result<(), ClientError> {
-    let wrong = if start < log_start { Some(start) } else { Some(end).filter(|&end| end > log_end && end > start) };
+    let wrong = if start < log_start || start > log_end {
+        Some(start)
+    } else {
+        Some(end).filter(|&end| end > log_end && end > start)
+    };
     match wrong {
         Some(offset) => Err(monedula_engine::fetch::Fault::OffsetOutOfRange {
             partition: partition.clone(),

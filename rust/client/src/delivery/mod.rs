@@ -279,6 +279,12 @@ impl Delivery {
         state.raise.retain(|error| error.partition().is_none_or(|partition| !topics.contains(&partition.topic)));
     }
 
+    /// Whether this topic is known to have no partition that could be read.
+    pub(crate) fn has_failed_topic(&self, topic: &str) -> bool {
+        let about = |error: &ClientError| error.partition().is_some_and(|partition| &*partition.topic == topic);
+        self.state().failed_topics.iter().any(about)
+    }
+
     /// The driver waits for budget, or does so no more.
     pub(crate) fn set_starved(&self, starved: bool) {
         self.state().starved = starved;
@@ -340,7 +346,8 @@ impl Delivery {
 
     /// Whether every bounded partition is read to its end.
     pub(crate) fn all_done(&self) -> bool {
-        self.state().lanes.values().all(Lane::is_done)
+        let state = self.state();
+        !state.closed && state.lanes.values().all(Lane::is_done)
     }
 
     fn turn(&self) -> MutexGuard<'_, Turn> {
