@@ -34,6 +34,14 @@ pub(crate) struct Span {
 }
 
 #[pymethods]
+impl Span {
+    fn __repr__(&self) -> String {
+        let Self { topic, partition, rows, first_offset, next_offset, .. } = self;
+        format!("<monedula.Span of {rows} rows: {topic}-{partition} {first_offset}..{next_offset}>")
+    }
+}
+
+#[pymethods]
 impl Batch {
     /// Number of rows.
     #[getter]

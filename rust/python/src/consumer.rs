@@ -1,11 +1,12 @@
 //! The consumer as Python's own classes use it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use monedula_client::consumer::{Consumer, Found, PartitionStatus, Want};
 use monedula_client::error::ClientError;
+use monedula_client::log::Log;
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 use pyo3::prelude::*;
@@ -14,6 +15,7 @@ use pyo3::types::PyDict;
 use crate::batch::Batch;
 use crate::config;
 use crate::error::{argument_error, to_py};
+use crate::logging::{flush_log, follow_level};
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
@@ -44,6 +46,7 @@ impl ConsumerCore {
         let columns = config::columns(py, columns, headers)?;
         let runtime = runtime::handle()?;
         let consumer = Arc::new(Consumer::new(settings, columns, &runtime, config::seed()));
+        follow_level(py, consumer.log());
         runtime::register(&consumer);
         Ok(Self { consumer: Own::new(consumer) })
     }
@@ -69,12 +72,27 @@ impl ConsumerCore {
 
     fn assignment(&self, py: Python<'_>) -> PyResult<Vec<PyPartition>> {
         let consumer = self.consumer.get()?;
+        if consumer.is_closed() {
+            return Err(to_py(py, ClientError::Closed));
+        }
         Ok(py.detach(|| consumer.assignment()).into_iter().map(py_partition).collect())
     }
 
     fn seek(&self, py: Python<'_>, partition: PyPartition, at: PyStart) -> PyResult<()> {
         let (consumer, partition, start) = (self.consumer.get()?, topic_partition(partition), start(py, &at)?);
         py.detach(|| consumer.seek(&partition, start)).map_err(|error| to_py(py, error))
+    }
+
+    /// All partitions, those too that are not known yet of topics assigned as a whole.
+    fn seek_all(&self, py: Python<'_>, at: PyStart) -> PyResult<()> {
+        let (consumer, start) = (self.consumer.get()?, start(py, &at)?);
+        py.detach(|| consumer.seek_all(start)).map_err(|error| to_py(py, error))
+    }
+
+    /// Topics assigned as a whole whose partitions are not known yet.
+    fn unresolved(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let consumer = self.consumer.get()?;
+        Ok(py.detach(|| consumer.unresolved()).iter().map(ToString::to_string).collect())
     }
 
     fn set_paused(&self, py: Python<'_>, partition: PyPartition, paused: bool) -> PyResult<()> {
@@ -98,7 +116,7 @@ impl ConsumerCore {
         max_wait: f64,
         timeout: Option<f64>,
     ) -> PyResult<Batch> {
-        let consumer = self.consumer.get()?;
+        let consumer = self.assigned(py)?;
         let want = want(py, max_rows, max_bytes, max_wait, timeout)?;
         let batch = in_slices(py, |until| {
             let until = want.deadline.map_or(until, |deadline| until.min(deadline));
@@ -125,7 +143,7 @@ impl ConsumerCore {
         max_wait: f64,
         timeout: Option<f64>,
     ) -> PyResult<Operation> {
-        let consumer = Arc::downgrade(self.consumer.get()?);
+        let consumer = Arc::downgrade(self.assigned(py)?);
         let want = want(py, max_rows, max_bytes, max_wait, timeout)?;
         let waiting = async move {
             loop {
@@ -141,18 +159,12 @@ impl ConsumerCore {
                 }
             }
         };
-        Operation::start(waiting, Notifier::new(descriptor)?, |py, ()| Ok(py.None()))
+        Operation::start(waiting, Notifier::new(descriptor)?, self.log()?, |py, ()| Ok(py.None()))
     }
 
     #[getter]
     fn schema(&self) -> PyResult<Schema> {
         Ok(Schema(self.consumer.get()?.empty_batch().record_batch.schema()))
-    }
-
-    /// Events below this level of `logging` are not kept.
-    fn set_log_level(&self, level: u8) -> PyResult<()> {
-        self.consumer.get()?.log().set_threshold(level);
-        Ok(())
     }
 
     fn wakeup(&self, py: Python<'_>) -> PyResult<()> {
@@ -166,7 +178,7 @@ impl ConsumerCore {
         &self,
         py: Python<'py>,
         kind: &str,
-        partitions: Vec<PyPartition>,
+        partitions: Option<Vec<PyPartition>>,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let found = wait(py, self.listing(py, kind, partitions, timeout)?);
@@ -179,11 +191,11 @@ impl ConsumerCore {
         py: Python<'_>,
         descriptor: i64,
         kind: &str,
-        partitions: Vec<PyPartition>,
+        partitions: Option<Vec<PyPartition>>,
         timeout: Option<f64>,
     ) -> PyResult<Operation> {
         let listing = self.listing(py, kind, partitions, timeout)?;
-        Operation::start(listing, Notifier::new(descriptor)?, |py, found| {
+        Operation::start(listing, Notifier::new(descriptor)?, self.log()?, |py, found| {
             Ok(offsets_dict(py, found)?.into_any().unbind())
         })
     }
@@ -208,7 +220,9 @@ impl ConsumerCore {
         timeout: Option<f64>,
     ) -> PyResult<Operation> {
         let lookup = self.by_time(py, times, timeout)?;
-        Operation::start(lookup, Notifier::new(descriptor)?, |py, found| Ok(times_dict(py, found)?.into_any().unbind()))
+        Operation::start(lookup, Notifier::new(descriptor)?, self.log()?, |py, found| {
+            Ok(times_dict(py, found)?.into_any().unbind())
+        })
     }
 
     fn partitions_of(&self, py: Python<'_>, topics: Vec<String>, timeout: Option<f64>) -> PyResult<Vec<PyPartition>> {
@@ -227,7 +241,7 @@ impl ConsumerCore {
     ) -> PyResult<Operation> {
         let timeout = self.timeout(py, timeout)?;
         let lookup = self.consumer.get()?.partitions_of(topics, timeout);
-        Operation::start(lookup, Notifier::new(descriptor)?, |py, partitions| {
+        Operation::start(lookup, Notifier::new(descriptor)?, self.log()?, |py, partitions| {
             let partitions: Vec<PyPartition> = partitions.into_iter().map(py_partition).collect();
             Ok(partitions.into_pyobject(py)?.unbind())
         })
@@ -278,11 +292,22 @@ impl ConsumerCore {
             let closed = tokio::task::spawn_blocking(move || consumer.close(timeout)).await;
             closed.map_err(|_| ClientError::Closed)
         };
-        Operation::start(closing, Notifier::new(descriptor)?, |py, ()| Ok(py.None()))
+        Operation::start(closing, Notifier::new(descriptor)?, self.log()?, |py, ()| Ok(py.None()))
     }
 }
 
 impl ConsumerCore {
+    /// The consumer, if there is anything that it could wait for.
+    fn assigned(&self, py: Python<'_>) -> PyResult<&Arc<Consumer>> {
+        let consumer = self.consumer.get()?;
+        match py.detach(|| consumer.is_unassigned()) {
+            true => {
+                Err(argument_error(py, "nothing is assigned, so nothing would ever come: call assign() first".into()))
+            }
+            false => Ok(consumer),
+        }
+    }
+
     fn timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
         match timeout {
             Some(timeout) => seconds(py, "timeout", timeout),
@@ -294,14 +319,19 @@ impl ConsumerCore {
         &self,
         py: Python<'_>,
         kind: &str,
-        partitions: Vec<PyPartition>,
+        partitions: Option<Vec<PyPartition>>,
         timeout: Option<f64>,
     ) -> PyResult<impl Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send + use<>>
     {
         let (consumer, timeout) = (self.consumer.get()?.clone(), self.timeout(py, timeout)?);
-        let partitions = partitions.into_iter().map(topic_partition).collect();
+        let given: Option<Vec<TopicPartition>> =
+            partitions.map(|partitions| partitions.into_iter().map(topic_partition).collect());
         let beginning = kind == "beginning";
         Ok(async move {
+            let partitions = match given {
+                Some(partitions) => partitions,
+                None => all_assigned(&consumer, timeout).await?,
+            };
             match beginning {
                 true => consumer.beginning_offsets(partitions, timeout).await,
                 false => consumer.end_offsets(partitions, timeout).await,
@@ -321,28 +351,27 @@ impl ConsumerCore {
         Ok(self.consumer.get()?.offsets_for_times(times.collect(), timeout))
     }
 
+    fn log(&self) -> PyResult<&Log> {
+        Ok(self.consumer.get()?.log())
+    }
+
     /// Passes log events on to `logging`, where the interpreter is held anyway.
     fn flush_log(&self, py: Python<'_>) {
         if let Ok(consumer) = self.consumer.get() {
-            flush_log(py, consumer);
+            flush_log(py, consumer.log());
         }
     }
 }
 
-/// Passes log events on to Python's `logging`.
-pub(crate) fn flush_log(py: Python<'_>, consumer: &Consumer) {
-    let log = consumer.log();
-    if log.is_empty() {
-        return;
+/// What is assigned, with the partitions of topics that only the cluster knows yet.
+async fn all_assigned(consumer: &Consumer, timeout: Duration) -> Result<Vec<TopicPartition>, ClientError> {
+    // In this order: a topic whose partitions become known in between is then in both, not in neither.
+    let topics: Vec<String> = consumer.unresolved().iter().map(ToString::to_string).collect();
+    let mut partitions: BTreeSet<TopicPartition> = consumer.assignment().into_iter().collect();
+    if !topics.is_empty() {
+        partitions.extend(consumer.partitions_of(topics, timeout).await?);
     }
-    let (events, lost) = log.drain();
-    let events: Vec<(u8, &str, String)> =
-        events.into_iter().map(|event| (event.level as u8, event.target, event.message)).collect();
-    let emit = || py.import("monedula._logging")?.call_method1("emit", (events, lost))?.extract::<u8>();
-    // Logging must not break the call that it reports on.
-    if let Ok(threshold) = emit() {
-        log.set_threshold(threshold);
-    }
+    Ok(partitions.into_iter().collect())
 }
 
 pub(crate) fn topic_partition((topic, partition): PyPartition) -> TopicPartition {

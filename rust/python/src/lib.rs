@@ -8,6 +8,7 @@ mod capsule;
 mod config;
 mod consumer;
 mod error;
+mod logging;
 mod operation;
 mod reader;
 mod record;

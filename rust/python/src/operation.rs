@@ -7,9 +7,11 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use monedula_client::error::ClientError;
+use monedula_client::log::Log;
 use pyo3::prelude::*;
 
 use crate::error::to_py;
+use crate::logging::flush_log;
 
 /// What an operation came to; made into a Python object by whoever asks.
 pub(crate) type Outcome = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
@@ -17,10 +19,11 @@ pub(crate) type Outcome = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Se
 type Slot = Arc<Mutex<Option<Result<Outcome, ClientError>>>>;
 
 /// An operation under way, or done.
-#[pyclass(frozen, module = "monedula")]
+#[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct Operation {
     slot: Slot,
     cancel: Box<dyn Fn() + Send + Sync>,
+    log: Log,
 }
 
 impl Operation {
@@ -28,6 +31,7 @@ impl Operation {
     pub(crate) fn start<T: Send + 'static>(
         future: impl Future<Output = Result<T, ClientError>> + Send + 'static,
         notifier: Notifier,
+        log: &Log,
         convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Self> {
         let slot = Slot::default();
@@ -37,7 +41,7 @@ impl Operation {
             *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
             notifier.notify();
         });
-        Ok(Self { slot, cancel: Box::new(move || task.abort()) })
+        Ok(Self { slot, cancel: Box::new(move || task.abort()), log: log.clone() })
     }
 }
 
@@ -50,6 +54,7 @@ impl Operation {
 
     /// Takes the result, or raises what went wrong. Once only.
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        flush_log(py, &self.log);
         let outcome = self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
         match outcome.unwrap_or(Err(ClientError::Closed)) {
             Ok(convert) => convert(py),

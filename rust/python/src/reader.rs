@@ -6,13 +6,15 @@ use std::time::Instant;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use monedula_client::consumer::Want;
+use monedula_client::log::Log;
 use monedula_client::reader::{Bound as Edge, Range, Reader};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::batch::Batch;
-use crate::consumer::{PyPartition, PyStart, flush_log, py_partition, topic_partition, want};
+use crate::consumer::{PyPartition, PyStart, py_partition, topic_partition, want};
 use crate::error::{argument_error, to_py};
+use crate::logging::{flush_log, follow_level};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
 use crate::{capsule, config};
@@ -26,6 +28,8 @@ pub(crate) struct ReaderCore {
     reader: Own<Arc<Mutex<Reader>>>,
     schema: SchemaRef,
     want: Want,
+    /// Outside of the reader's lock: a logging handler may let another thread in, which may want that lock.
+    log: Log,
 }
 
 #[pymethods]
@@ -52,6 +56,8 @@ impl ReaderCore {
         let timeout = settings.default_api_timeout;
         let consumer = Reader::consumer(settings, columns, &runtime, config::seed());
         let schema = consumer.empty_batch().record_batch.schema();
+        let log = consumer.log().clone();
+        follow_level(py, &log);
         let reader = wait(py, async move {
             let mut resolved = Vec::new();
             for (topic, partition, start, end) in ranges {
@@ -63,8 +69,9 @@ impl ReaderCore {
             }
             let ranges = Reader::resolve(&consumer, resolved, timeout).await?;
             Reader::start(consumer, ranges)
-        })?;
-        Ok(Self { reader: Own::new(Arc::new(Mutex::new(reader))), schema, want })
+        });
+        flush_log(py, &log);
+        Ok(Self { reader: Own::new(Arc::new(Mutex::new(reader?))), schema, want, log })
     }
 
     /// The next batch, `None` at the end.
@@ -75,7 +82,7 @@ impl ReaderCore {
             Some(Some(batch)) => Ok(Some(Some(batch))),
             Some(None) => Ok(None),
         });
-        flush_log(py, lock(reader).inner());
+        flush_log(py, &self.log);
         Ok(batch?.map(Batch))
     }
 
@@ -86,9 +93,12 @@ impl ReaderCore {
     }
 
     /// The ranges as looked up: `[((topic, partition), (first offset, offset after the last)), ...]`.
-    fn ranges(&self) -> PyResult<Vec<(PyPartition, (i64, i64))>> {
-        let reader = lock(self.reader.get()?);
-        Ok(reader.ranges().iter().map(|(partition, &range)| (py_partition(partition.clone()), range)).collect())
+    fn ranges(&self, py: Python<'_>) -> PyResult<Vec<(PyPartition, (i64, i64))>> {
+        let reader = self.reader.get()?;
+        Ok(py.detach(|| {
+            let reader = lock(reader);
+            reader.ranges().iter().map(|(partition, &range)| (py_partition(partition.clone()), range)).collect()
+        }))
     }
 
     #[getter]
@@ -111,7 +121,7 @@ impl ReaderCore {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let reader = self.reader.get()?;
         py.detach(|| lock(reader).inner().close(std::time::Duration::from_secs(1)));
-        flush_log(py, lock(reader).inner());
+        flush_log(py, &self.log);
         Ok(())
     }
 }
