@@ -1,20 +1,21 @@
 """The asyncio consumer: the same verbs, awaited."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from monedula._monedula import Batch, Operation, Record
+from monedula._monedula import Batch, ConsumerCore, Operation, Record
+from monedula._rows import MAX_ROWS as ROWS_AHEAD
+from monedula._rows import RowCursor
 from monedula.config import Settings
-from monedula.consumer import MAX_BYTES, MAX_ROWS, ConsumerBase, _offsets, _times
+from monedula.consumer import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen
 from monedula.errors import WakeupError
 from monedula.partitions import (
     OffsetAndTimestamp,
     TopicPartition,
     raw_partition,
-    raw_partitions,
     timestamp_ms,
 )
 
@@ -55,32 +56,26 @@ class AsyncConsumer(ConsumerBase):
     ) -> None:
         await self.close()
 
-    async def batches(
+    def batches(
         self,
         max_rows: int = MAX_ROWS,
         max_bytes: int = MAX_BYTES,
         max_wait: float = 0.1,
         timeout: float | None = None,
     ) -> AsyncIterator[Batch]:
-        """Batches of records; arguments, end and errors as `Consumer.batches`."""
-        while True:
-            try:
-                batch = await self._next(max_rows, max_bytes, max_wait, timeout)
-            except WakeupError:
-                return
-            if not batch:
-                return
-            yield batch
+        """Batches of records; arguments, end and errors as `Consumer.batches`.
+
+        A step that is cancelled (`asyncio.wait_for(anext(batches), 1)`) may be tried again.
+        """
+        return _Batches(partial(self._next, max_rows, max_bytes, max_wait, timeout))
 
     async def poll(self, timeout: float = 1.0, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES) -> Batch:
         """What is there now, or comes first within `timeout` seconds; as `Consumer.poll`."""
         return await self._next(max_rows, max_bytes, 0.0, timeout)
 
-    async def records(self, timeout: float | None = None) -> AsyncIterator[Record]:
+    def records(self, timeout: float | None = None) -> AsyncIterator[Record]:
         """Records one by one; as `Consumer.records`."""
-        async for batch in self.batches(max_rows=10_000, max_wait=0.0, timeout=timeout):
-            for record in batch.records():
-                yield record
+        return _Records(self._core, self.batches(max_rows=ROWS_AHEAD, max_wait=0.0, timeout=timeout))
 
     async def beginning_offsets(
         self,
@@ -88,8 +83,8 @@ class AsyncConsumer(ConsumerBase):
         timeout: float | None = None,
     ) -> dict[TopicPartition, int]:
         """The smallest offset of each partition; as `Consumer.beginning_offsets`."""
-        chosen = self._chosen(partitions)
-        return _offsets(await self._run(lambda fd: self._core.start_list_offsets(fd, "beginning", chosen, timeout)))
+        raw = chosen(partitions)
+        return as_offsets(await self._run(lambda fd: self._core.start_list_offsets(fd, "beginning", raw, timeout)))
 
     async def end_offsets(
         self,
@@ -97,8 +92,8 @@ class AsyncConsumer(ConsumerBase):
         timeout: float | None = None,
     ) -> dict[TopicPartition, int]:
         """The offset after the last record of each partition; as `Consumer.end_offsets`."""
-        chosen = self._chosen(partitions)
-        return _offsets(await self._run(lambda fd: self._core.start_list_offsets(fd, "end", chosen, timeout)))
+        raw = chosen(partitions)
+        return as_offsets(await self._run(lambda fd: self._core.start_list_offsets(fd, "end", raw, timeout)))
 
     async def offsets_for_times(
         self,
@@ -107,7 +102,7 @@ class AsyncConsumer(ConsumerBase):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition that is at least as young as asked; as `Consumer.offsets_for_times`."""
         raw = [(raw_partition(partition), timestamp_ms(time)) for partition, time in times.items()]
-        return _times(await self._run(lambda fd: self._core.start_offsets_for_times(fd, raw, timeout)))
+        return as_times(await self._run(lambda fd: self._core.start_offsets_for_times(fd, raw, timeout)))
 
     async def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
         """Every partition of the topics; as `Consumer.partitions_of`."""
@@ -147,5 +142,40 @@ class AsyncConsumer(ConsumerBase):
             self._bridge = Bridge()
         return self._bridge
 
-    def _chosen(self, partitions: Iterable[tuple[str, int]] | None) -> list[tuple[str, int]]:
-        return self._core.assignment() if partitions is None else raw_partitions(partitions)
+
+class _Batches:
+    """An iterator, not a generator: a generator is over once a step of it was cancelled."""
+
+    def __init__(self, step: Callable[[], Awaitable[Batch]]) -> None:
+        self._step = step
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Batch:
+        try:
+            batch = await self._step()
+        except WakeupError:
+            raise StopAsyncIteration from None
+        if not batch:
+            raise StopAsyncIteration
+        return batch
+
+
+class _Records:
+    """Records over batches; whoever drops it gives back what was read ahead."""
+
+    def __init__(self, core: ConsumerCore, batches: AsyncIterator[Batch]) -> None:
+        self._rows = RowCursor(core)
+        self._batches = batches
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Record:
+        while (record := self._rows.take()) is None:
+            self._rows.load(await anext(self._batches))
+        return record
+
+    def __del__(self) -> None:
+        self._rows.give_back()

@@ -6,12 +6,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from monedula._monedula import Batch, ConsumerCore, Record, Schema
+from monedula._rows import MAX_ROWS as ROWS_AHEAD
+from monedula._rows import RowCursor
 from monedula.config import Settings, raw_settings
-from monedula.errors import WakeupError
+from monedula.errors import ArgumentError, WakeupError
 from monedula.partitions import (
     Assignment,
     OffsetAndTimestamp,
     Position,
+    RawPosition,
     TopicPartition,
     raw_partition,
     raw_partitions,
@@ -40,10 +43,6 @@ class ConsumerBase:
     ) -> None:
         names = None if columns is None else list(columns)
         self._core = ConsumerCore(raw_settings(config, settings), names, headers)
-        # Here, not above: logging costs half of the whole import, and the core needs it only from now on.
-        from monedula import _logging
-
-        self._core.set_log_level(_logging.threshold())
 
     @property
     def schema(self) -> Schema:
@@ -90,7 +89,7 @@ class ConsumerBase:
         self._core.unassign()
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read."""
+        """The partitions that are read; those of a whole topic from the first answer of the cluster on."""
         return {TopicPartition(*partition) for partition in self._core.assignment()}
 
     def seek(self, partition: tuple[str, int], position: Position) -> None:
@@ -107,22 +106,24 @@ class ConsumerBase:
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Go to the smallest offset of these partitions, or of all."""
-        for partition in raw_partitions(partitions or self._core.assignment()):
-            self._core.seek(partition, ("earliest", 0))
+        self._seek_each(partitions, ("earliest", 0))
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Go to the end of these partitions, or of all."""
-        for partition in raw_partitions(partitions or self._core.assignment()):
-            self._core.seek(partition, ("latest", 0))
+        self._seek_each(partitions, ("latest", 0))
 
     def pause(self, *partitions: tuple[str, int]) -> None:
-        """Neither fetch nor hand out these partitions, or all, until `resume`. What was fetched is kept."""
-        for partition in raw_partitions(partitions or self._core.assignment()):
+        """Neither fetch nor hand out these partitions, or all, until `resume`. What was fetched is kept.
+
+        Raises:
+            ArgumentError: if a partition is not assigned, or not known yet of a topic just assigned.
+        """
+        for partition in self._each(partitions):
             self._core.set_paused(partition, True)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Go on with these partitions, or all."""
-        for partition in raw_partitions(partitions or self._core.assignment()):
+        for partition in self._each(partitions):
             self._core.set_paused(partition, False)
 
     def paused(self) -> set[TopicPartition]:
@@ -165,6 +166,20 @@ class ConsumerBase:
         `batches()` and `records()` end without an error.
         """
         self._core.wakeup()
+
+    def _seek_each(self, partitions: tuple[tuple[str, int], ...], position: RawPosition) -> None:
+        if not partitions:
+            self._core.seek_all(position)
+        for partition in raw_partitions(partitions):
+            self._core.seek(partition, position)
+
+    def _each(self, partitions: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
+        if partitions:
+            return raw_partitions(partitions)
+        unknown = self._core.unresolved()
+        if unknown:
+            raise ArgumentError(f"the partitions of {', '.join(unknown)} are not known yet: poll first, or name them")
+        return self._core.assignment()
 
 
 class Consumer(ConsumerBase):
@@ -245,10 +260,18 @@ class Consumer(ConsumerBase):
     def records(self, timeout: float | None = None) -> Iterator[Record]:
         """Records one by one, for ever, or until `timeout` seconds pass without one.
 
-        For services that handle one record at a time; the columns of `batches()` are faster.
+        For services that handle one record at a time; the columns of `batches()` are faster. Records are read ahead in
+        batches; leaving the loop early gives back those not taken, so that the next call goes on with them. While the
+        loop runs, `position()` is that after what was read ahead.
         """
-        for batch in self.batches(max_rows=10_000, max_wait=0.0, timeout=timeout):
-            yield from batch.records()
+        rows = RowCursor(self._core)
+        try:
+            for batch in self.batches(max_rows=ROWS_AHEAD, max_wait=0.0, timeout=timeout):
+                rows.load(batch)
+                while (record := rows.take()) is not None:
+                    yield record
+        finally:
+            rows.give_back()
 
     def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
@@ -263,7 +286,7 @@ class Consumer(ConsumerBase):
             KafkaTimeoutError: past `timeout`; the message has the last failure.
             UnknownTopicError: if there is no such topic or partition.
         """
-        return _offsets(self._core.list_offsets("beginning", self._chosen(partitions), timeout))
+        return as_offsets(self._core.list_offsets("beginning", chosen(partitions), timeout))
 
     def end_offsets(
         self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
@@ -272,7 +295,7 @@ class Consumer(ConsumerBase):
 
         Arguments and errors as `beginning_offsets`.
         """
-        return _offsets(self._core.list_offsets("end", self._chosen(partitions), timeout))
+        return as_offsets(self._core.list_offsets("end", chosen(partitions), timeout))
 
     def offsets_for_times(
         self, times: Mapping[tuple[str, int], datetime | int], timeout: float | None = None
@@ -287,7 +310,7 @@ class Consumer(ConsumerBase):
             As `beginning_offsets`.
         """
         raw = [(raw_partition(partition), timestamp_ms(time)) for partition, time in times.items()]
-        return _times(self._core.offsets_for_times(raw, timeout))
+        return as_times(self._core.offsets_for_times(raw, timeout))
 
     def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
         """Every partition of the topics.
@@ -305,15 +328,19 @@ class Consumer(ConsumerBase):
         """
         self._core.close(timeout)
 
-    def _chosen(self, partitions: Iterable[tuple[str, int]] | None) -> list[tuple[str, int]]:
-        return self._core.assignment() if partitions is None else raw_partitions(partitions)
+
+def chosen(partitions: Iterable[tuple[str, int]] | None) -> list[tuple[str, int]] | None:
+    """The partitions given, checked; `None` stands for all that are assigned."""
+    return None if partitions is None else raw_partitions(partitions)
 
 
-def _offsets(found: dict[tuple[str, int], int | None]) -> dict[TopicPartition, int]:
+def as_offsets(found: dict[tuple[str, int], int | None]) -> dict[TopicPartition, int]:
+    """Offsets as the core has them, by `TopicPartition`."""
     return {TopicPartition(*partition): offset for partition, offset in found.items() if offset is not None}
 
 
-def _times(found: dict[tuple[str, int], tuple[int, int] | None]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+def as_times(found: dict[tuple[str, int], tuple[int, int] | None]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    """Places as the core has them, by `TopicPartition`."""
     return {
         TopicPartition(*partition): None if place is None else OffsetAndTimestamp(*place)
         for partition, place in found.items()

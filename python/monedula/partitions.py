@@ -116,7 +116,7 @@ def split_assignment(
         ArgumentError: if it is neither, or both.
     """
     if isinstance(assignment, str):
-        return [assignment], []
+        assignment = [assignment]
     if isinstance(assignment, Mapping):
         pairs = [(raw_partition(key), raw_position(value)) for key, value in assignment.items()]
         return [], pairs
@@ -127,6 +127,8 @@ def split_assignment(
         raise ArgumentError(message)
     items = list(assignment)
     topics = [item for item in items if isinstance(item, str)]
+    if "" in topics:
+        raise ArgumentError("a topic's name is empty")
     if not topics:
         return [], [(raw_partition(item), default) for item in items]
     if len(topics) < len(items):

@@ -1,0 +1,1 @@
+"""Batches in the hands of pyarrow, pandas, polars and DuckDB."""

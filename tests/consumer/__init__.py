@@ -1,0 +1,1 @@
+"""What a consumer promises, sync and async alike, against a real Kafka."""

@@ -1,0 +1,123 @@
+import re
+from typing import Any
+
+import pytest
+
+import monedula
+
+SERVERS = "localhost:9092"
+KINDS = [monedula.Consumer, monedula.AsyncConsumer]
+Kind = type[monedula.Consumer] | type[monedula.AsyncConsumer]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_unknown_key_names_the_nearest(kind: Kind) -> None:
+    with pytest.raises(monedula.ConfigError, match=re.escape("did you mean auto.offset.reset?")) as caught:
+        kind({"bootstrap.servers": SERVERS, "auto.ofset.reset": "earliest"})
+    assert caught.value.key == "auto.ofset.reset"
+
+
+def test_dotted_and_underscored_names_mean_the_same() -> None:
+    with monedula.Consumer({"bootstrap.servers": SERVERS}, fetch_max_wait_ms=100):
+        pass
+    with pytest.raises(monedula.ConfigError, match="same setting"):
+        monedula.Consumer({"bootstrap.servers": SERVERS}, bootstrap_servers=SERVERS)
+
+
+def test_bootstrap_servers_may_be_a_list() -> None:
+    monedula.Consumer(bootstrap_servers=["localhost:1", "localhost:2"]).close()
+
+
+@pytest.mark.parametrize("value", [None, object(), 1.5, b"earliest", [1], {"a": 1}])
+def test_a_value_of_a_type_that_no_setting_has_is_refused(value: object) -> None:
+    with pytest.raises(monedula.ConfigError, match=r"auto\.offset\.reset=.*expected a text") as caught:
+        monedula.Consumer({"bootstrap.servers": SERVERS, "auto.offset.reset": value})
+    assert caught.value.key == "auto.offset.reset"
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"fetch.min.bytes": "many"}, "a whole number from 1 to"),
+        ({"fetch.min.bytes": -1}, "a whole number from 1 to"),
+        ({"check.crcs": "maybe"}, "true or false"),
+        ({"check.crcs": 2}, "true or false"),
+        ({"isolation.level": "serializable"}, "one of read_uncommitted, read_committed"),
+        ({"request.timeout.ms": 400, "fetch.max.wait.ms": 500}, "must exceed"),
+    ],
+)
+def test_a_value_that_does_not_do_is_refused_with_what_would(settings: dict[str, Any], reason: str) -> None:
+    with pytest.raises(monedula.ConfigError, match=reason):
+        monedula.Consumer({"bootstrap.servers": SERVERS, **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"security.protocol": "SSL"}, "PLAINTEXT"),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "PLAINTEXT"),
+        ({"ssl.ca.location": "/ca.pem"}, "TLS is not supported"),
+        ({"ssl.truststore.location": "/store"}, "TLS is not supported"),
+        ({"sasl.mechanism": "PLAIN"}, "SASL is not supported"),
+        ({"sasl.username": "me"}, "SASL is not supported"),
+        ({"bootstrap.servers": "SSL://localhost:9092"}, "PLAINTEXT"),
+    ],
+)
+def test_security_is_refused_never_left_out(settings: dict[str, Any], reason: str) -> None:
+    with pytest.raises(monedula.ConfigError, match=reason):
+        monedula.Consumer({"bootstrap.servers": SERVERS, **settings})
+
+
+def test_every_listed_setting_is_taken_with_its_default() -> None:
+    keys = monedula.config_keys()
+    assert len({key.name for key in keys}) == len(keys) > 20
+    defaults = {key.name: key.default for key in keys if key.default is not None}
+    monedula.Consumer({"bootstrap.servers": SERVERS, **defaults}).close()
+
+
+def test_every_listed_alias_is_taken() -> None:
+    for key in monedula.config_keys():
+        for alias in key.aliases:
+            servers = {} if key.name == "bootstrap.servers" else {"bootstrap.servers": SERVERS}
+            value = SERVERS if key.name == "bootstrap.servers" else "20000"
+            monedula.Consumer({**servers, alias: value}).close()
+
+
+def test_an_unknown_column_names_the_nearest() -> None:
+    with pytest.raises(monedula.ArgumentError, match=r'"vlaue"; did you mean "value"\?'):
+        monedula.Consumer(bootstrap_servers=SERVERS, columns=["vlaue"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_for_the_settings_shows_how_to_write_them(kind: Kind) -> None:
+    with pytest.raises(monedula.ConfigError, match=r"\{'bootstrap.servers': 'localhost:9092'\}.*not 'kafka:9092'"):
+        kind("kafka:9092")  # type: ignore[arg-type]
+
+
+def test_a_list_for_the_settings_shows_how_to_write_them() -> None:
+    with pytest.raises(monedula.ConfigError, match=r"settings must be a dict such as \{'bootstrap.servers'"):
+        monedula.Consumer(["kafka:9092"])  # type: ignore[arg-type]
+
+
+def test_a_missing_bootstrap_is_named() -> None:
+    with pytest.raises(monedula.ConfigError, match=r"bootstrap\.servers is missing: host:port") as caught:
+        monedula.Consumer()
+    assert caught.value.key == "bootstrap.servers"
+
+
+def test_errors_are_also_what_python_calls_them() -> None:
+    assert issubclass(monedula.ConfigError, ValueError)
+    assert issubclass(monedula.ArgumentError, ValueError)
+    assert issubclass(monedula.KafkaTimeoutError, TimeoutError)
+    assert issubclass(monedula.BrokerConnectionError, ConnectionError)
+    assert issubclass(monedula.UnknownTopicError, LookupError)
+
+
+@pytest.mark.parametrize("kind", [monedula.UnknownTopicError, monedula.BrokerConnectionError, monedula.KafkaTimeoutError])
+def test_an_error_keeps_its_message_and_attributes_through_pickle(kind: type[monedula.KafkaError]) -> None:
+    import pickle
+
+    error = kind("gone", code="CODE", topic="t", partition=3, retriable=True)
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is kind
+    assert (str(copy), copy.code, copy.topic, copy.partition, copy.retriable) == ("gone", "CODE", "t", 3, True)
