@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Protocol
 
+import monedula
 import pytest
 
-import monedula
 from tests.consumer.uniform import Uniform
 from tests.kafka import KafkaCluster
 
@@ -15,7 +15,9 @@ from tests.kafka import KafkaCluster
 class ConsumerFactory(Protocol):
     """Opens a consumer, by default on the `kafka` fixture and from the start of the log."""
 
-    def __call__(self, *topics: str, columns: list[str] | None = None, headers: bool = False, **settings: Any) -> Uniform:
+    def __call__(
+        self, *topics: str, columns: list[str] | None = None, headers: bool = False, **settings: Any
+    ) -> Uniform:
         """Open one.
 
         Args:
@@ -31,9 +33,7 @@ def consumer(request: pytest.FixtureRequest) -> Iterator[ConsumerFactory]:
     with ExitStack() as stack:
         runner = stack.enter_context(asyncio.Runner()) if request.param == "async" else None
 
-        def make(
-            *topics: str, columns: list[str] | None = None, headers: bool = False, **settings: Any
-        ) -> Uniform:
+        def make(*topics: str, columns: list[str] | None = None, headers: bool = False, **settings: Any) -> Uniform:
             if "bootstrap_servers" not in settings:
                 kafka: KafkaCluster = request.getfixturevalue("kafka")
                 settings["bootstrap_servers"] = kafka.bootstrap

@@ -1,9 +1,8 @@
 import re
 from typing import Any
 
-import pytest
-
 import monedula
+import pytest
 
 SERVERS = "localhost:9092"
 KINDS = [monedula.Consumer, monedula.AsyncConsumer]
@@ -113,7 +112,9 @@ def test_errors_are_also_what_python_calls_them() -> None:
     assert issubclass(monedula.UnknownTopicError, LookupError)
 
 
-@pytest.mark.parametrize("kind", [monedula.UnknownTopicError, monedula.BrokerConnectionError, monedula.KafkaTimeoutError])
+@pytest.mark.parametrize(
+    "kind", [monedula.UnknownTopicError, monedula.BrokerConnectionError, monedula.KafkaTimeoutError]
+)
 def test_an_error_keeps_its_message_and_attributes_through_pickle(kind: type[monedula.KafkaError]) -> None:
     import pickle
 
