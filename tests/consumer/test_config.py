@@ -1,3 +1,4 @@
+import pickle
 import re
 from typing import Any
 
@@ -116,8 +117,6 @@ def test_errors_are_also_what_python_calls_them() -> None:
     "kind", [monedula.UnknownTopicError, monedula.BrokerConnectionError, monedula.KafkaTimeoutError]
 )
 def test_an_error_keeps_its_message_and_attributes_through_pickle(kind: type[monedula.KafkaError]) -> None:
-    import pickle
-
     error = kind("gone", code="CODE", topic="t", partition=3, retriable=True)
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is kind

@@ -51,7 +51,7 @@ def test_seek_to_beginning_reads_all_again(name: str, consumer: ConsumerFactory)
     reader = consumer(name)
     first = reader.take(10)
     reader.seek_to_beginning()
-    assert sorted(values(reader.take(10))) == sorted(values(first))
+    assert set(values(reader.take(10))) == set(values(first))
 
 
 def test_seek_to_beginning_of_one_partition_leaves_the_other(name: str, consumer: ConsumerFactory) -> None:
@@ -62,7 +62,7 @@ def test_seek_to_beginning_of_one_partition_leaves_the_other(name: str, consumer
     assert reader.position((name, 0)) == 5
 
 
-def test_seek_to_end_skips_all(kafka: KafkaCluster, name: str, consumer: ConsumerFactory) -> None:
+def test_seek_to_end_skips_all(name: str, consumer: ConsumerFactory) -> None:
     reader = consumer()
     reader.assign([(name, 0), (name, 1)])
     reader.seek_to_end()

@@ -1,0 +1,39 @@
+"""Runs a piece of Python in a process of its own."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+PRELUDE = """
+import asyncio, faulthandler, gc, os, signal, sys, threading, time
+import monedula
+# What hangs says where, before the test's own patience ends. (The watchdog thread of dump_traceback_later would be
+# missing in a forked child, which waits for it at its end.)
+faulthandler.register(signal.SIGALRM, chain=True)
+signal.alarm(45)
+"""
+TIMEOUT_SECONDS = 60
+
+
+def run(code: str, *arguments: object, before: str = "") -> str:
+    """Run `code` with `arguments` as `sys.argv[1:]`; what it prints.
+
+    Args:
+        code: the script; the modules that these tests use are imported already.
+        arguments: for the script.
+        before: lines ahead of the imports.
+
+    Raises:
+        AssertionError: if it fails, hangs, or writes to standard error.
+    """
+    script = before + PRELUDE + textwrap.dedent(code)
+    command = [sys.executable, "-X", "faulthandler", "-c", script, *map(str, arguments)]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        pytest.fail(f"hangs; it printed {error.stdout!r} and {error.stderr!r}")
+    assert ran.returncode == 0, f"exit code {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
+    assert ran.stderr == ""
+    return ran.stdout

@@ -1,0 +1,71 @@
+import pytest
+
+from tests.conftest import TopicFactory
+from tests.kafka import KafkaCluster
+from tests.runtime.script import run
+
+# Ctrl-C has to end any wait within 100 ms; the rest is for a machine that is busy with other tests.
+SLACK_SECONDS = 0.9
+
+SCRIPT = """
+bootstrap, topic, wait, slack = sys.argv[1:]
+sent = []
+
+def interrupt():
+    sent.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+
+settings = {"bootstrap.servers": bootstrap, "bootstrap.timeout.ms": 60_000}
+consumer = monedula.Consumer(settings)
+consumer.assign(topic)
+threading.Timer(0.7, interrupt).start()
+try:
+    exec(wait)
+except KeyboardInterrupt:
+    late = time.monotonic() - sent[0]
+    assert late < 0.1 + float(slack), f"{late} s after Ctrl-C"
+else:
+    raise AssertionError("the wait ended by itself")
+consumer.close()
+print("interrupted")
+"""
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "consumer.poll(timeout=40)",
+        "next(consumer.batches())",
+        "next(consumer.records())",
+        "list(consumer.batches(timeout=40))",
+    ],
+)
+def test_ctrl_c_ends_a_wait_for_records(kafka: KafkaCluster, topic: TopicFactory, wait: str) -> None:
+    assert run(SCRIPT, kafka.bootstrap, topic(), wait, SLACK_SECONDS) == "interrupted\n"
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "consumer.poll(timeout=40)",
+        "consumer.end_offsets([(topic, 0)])",
+        "consumer.beginning_offsets()",
+        "consumer.offsets_for_times({(topic, 0): 1})",
+        "consumer.partitions_of(topic)",
+        "monedula.read(settings, topic)",
+    ],
+)
+def test_ctrl_c_ends_a_wait_for_a_cluster_that_is_not_there(wait: str) -> None:
+    assert run(SCRIPT, "127.0.0.1:1", "orders", wait, SLACK_SECONDS) == "interrupted\n"
+
+
+def test_ctrl_c_ends_an_event_loop_that_waits(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    wait = """
+async def main():
+    async with monedula.AsyncConsumer(settings) as consumer:
+        consumer.assign(topic)
+        async for batch in consumer.batches():
+            pass
+asyncio.run(main())
+"""
+    assert run(SCRIPT, kafka.bootstrap, topic(), wait, SLACK_SECONDS) == "interrupted\n"
