@@ -9,7 +9,7 @@ use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, WalkOptions};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::budget::Budget;
@@ -65,6 +65,7 @@ pub struct Consumer {
     commands: Mutex<Option<mpsc::UnboundedSender<Command>>>,
     topics: Mutex<BTreeSet<Arc<str>>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    closed: watch::Sender<bool>,
 }
 
 impl Consumer {
@@ -124,6 +125,7 @@ impl Consumer {
             commands: Mutex::new(Some(commands)),
             topics: Mutex::default(),
             tasks: Mutex::new(tasks),
+            closed: watch::Sender::new(false),
         }
     }
 
@@ -315,7 +317,8 @@ impl Consumer {
         let offsets = self.offsets.clone();
         let questions = what.into_iter().map(|(partition, what)| Question { partition, what });
         let questions: Vec<Question> = questions.collect();
-        async move { offsets.list(questions, timeout).await }
+        let closed = self.closed.subscribe();
+        async move { unless_closed(closed, offsets.list(questions, timeout)).await }
     }
 
     /// Every partition of the topics.
@@ -325,7 +328,8 @@ impl Consumer {
         timeout: Duration,
     ) -> impl Future<Output = Result<Partitions, ClientError>> + Send + use<> {
         let offsets = self.offsets.clone();
-        async move { offsets.partitions_of(topics, timeout).await }
+        let closed = self.closed.subscribe();
+        async move { unless_closed(closed, offsets.partitions_of(topics, timeout)).await }
     }
 
     /// How the client is.
@@ -359,6 +363,7 @@ impl Consumer {
 
     /// Ends every wait and closes the connections. Waits for the tasks, at most `timeout`. May be called again.
     pub fn close(&self, timeout: Duration) {
+        self.closed.send_replace(true);
         self.delivery.close();
         drop(self.commands.lock().unwrap_or_else(PoisonError::into_inner).take());
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
@@ -399,6 +404,18 @@ impl Consumer {
 impl Drop for Consumer {
     fn drop(&mut self) {
         self.close(Duration::ZERO);
+    }
+}
+
+/// `work`, or [`ClientError::Closed`] as soon as the consumer is closed.
+async fn unless_closed<T>(
+    mut closed: watch::Receiver<bool>,
+    work: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
+    tokio::select! {
+        biased;
+        _ = closed.wait_for(|&closed| closed) => Err(ClientError::Closed),
+        outcome = work => outcome,
     }
 }
 
