@@ -228,13 +228,6 @@ impl Consumer {
             .collect()
     }
 
-    /// Whether nothing was assigned, so that waiting for records makes no sense.
-    pub fn is_unassigned(&self) -> bool {
-        !self.is_closed()
-            && self.topics.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-            && self.assignment().is_empty()
-    }
-
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner).is_none()

@@ -116,7 +116,7 @@ impl ConsumerCore {
         max_wait: f64,
         timeout: Option<f64>,
     ) -> PyResult<Batch> {
-        let consumer = self.assigned(py)?;
+        let consumer = self.consumer.get()?;
         let want = want(py, max_rows, max_bytes, max_wait, timeout)?;
         let batch = in_slices(py, |until| {
             let until = want.deadline.map_or(until, |deadline| until.min(deadline));
@@ -143,7 +143,7 @@ impl ConsumerCore {
         max_wait: f64,
         timeout: Option<f64>,
     ) -> PyResult<Operation> {
-        let consumer = Arc::downgrade(self.assigned(py)?);
+        let consumer = Arc::downgrade(self.consumer.get()?);
         let want = want(py, max_rows, max_bytes, max_wait, timeout)?;
         let waiting = async move {
             loop {
@@ -297,17 +297,6 @@ impl ConsumerCore {
 }
 
 impl ConsumerCore {
-    /// The consumer, if there is anything that it could wait for.
-    fn assigned(&self, py: Python<'_>) -> PyResult<&Arc<Consumer>> {
-        let consumer = self.consumer.get()?;
-        match py.detach(|| consumer.is_unassigned()) {
-            true => {
-                Err(argument_error(py, "nothing is assigned, so nothing would ever come: call assign() first".into()))
-            }
-            false => Ok(consumer),
-        }
-    }
-
     fn timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
         match timeout {
             Some(timeout) => seconds(py, "timeout", timeout),
