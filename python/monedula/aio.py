@@ -119,13 +119,14 @@ class AsyncConsumer(ConsumerBase):
     async def _next(self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
         bridge = self._loop()
         deadline = None if timeout is None else bridge.time() + timeout
+        left = timeout
         while True:
-            left = None if deadline is None else max(deadline - bridge.time(), 0.0)
             # Waiting takes nothing, so a cancelled wait loses nothing; taking does not wait.
             await bridge.run(partial(self._start_ready, max_rows, max_bytes, max_wait, left))
             batch = self._core.next_batch(max_rows, max_bytes, 0.0, 0.0)
             if batch or (deadline is not None and bridge.time() >= deadline):
                 return batch
+            left = None if deadline is None else max(deadline - bridge.time(), 0.0)
 
     def _start_ready(
         self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None, descriptor: int
