@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use monedula_client::consumer::Consumer;
@@ -22,6 +23,9 @@ struct Owned {
     runtime: ManuallyDrop<Runtime>,
     consumers: Vec<Weak<Consumer>>,
 }
+
+/// The thread that ends the interpreter. Any other that is then still in a wait is a daemon, about to be frozen.
+static ENDING: OnceLock<ThreadId> = OnceLock::new();
 
 static OWNED: Mutex<Option<Owned>> = Mutex::new(None);
 
@@ -56,6 +60,7 @@ pub(crate) fn register(consumer: &Arc<Consumer>) {
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
     py.detach(|| {
+        let _ = ENDING.set(std::thread::current().id());
         let taken = OWNED.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Owned { pid, runtime, consumers }) = taken else { return };
         if pid != std::process::id() {
@@ -102,10 +107,24 @@ pub(crate) fn in_slices<T: Send>(
 ) -> PyResult<T> {
     loop {
         let until = Instant::now() + SLICE;
-        if let Some(value) = py.detach(|| step(until)).map_err(|error| to_py(py, error))? {
-            return Ok(value);
+        match py.detach(|| step(until)) {
+            Ok(Some(value)) => return Ok(value),
+            Ok(None) => {}
+            // A traceback of a daemon thread at every exit would help nobody.
+            Err(ClientError::Closed) if is_ending_elsewhere() => py.detach(park_for_ever),
+            Err(error) => return Err(to_py(py, error)),
         }
         py.check_signals()?;
+    }
+}
+
+fn is_ending_elsewhere() -> bool {
+    ENDING.get().is_some_and(|&thread| thread != std::thread::current().id())
+}
+
+fn park_for_ever() {
+    loop {
+        std::thread::park();
     }
 }
 
