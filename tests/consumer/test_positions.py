@@ -127,6 +127,16 @@ def test_position_is_the_next_record_to_be_handed_out(name: str, consumer: Consu
     assert reader.position((name, 0)) == 3 == batch.offsets[(name, 0)]
 
 
+def test_an_offset_asked_for_is_the_position_at_once(name: str, consumer: ConsumerFactory) -> None:
+    reader = consumer()
+    reader.assign({(name, 0): 1})
+    assert reader.position((name, 0)) == 1
+    reader.seek((name, 0), 3)
+    assert reader.position((name, 0)) == 3
+    reader.seek((name, 0), "earliest")
+    assert reader.take(5)[0].offset == 0
+
+
 def test_the_offsets_of_a_batch_can_be_assigned(name: str, consumer: ConsumerFactory) -> None:
     reader = consumer()
     reader.assign([(name, 0)])

@@ -145,6 +145,7 @@ impl Consumer {
             .into_iter()
             .map(|(partition, start, end)| {
                 let span = self.delivery.add(&partition, end);
+                self.aim(&partition, span, start);
                 (partition, span, start)
             })
             .collect();
@@ -199,7 +200,14 @@ impl Consumer {
     /// If the partition is not assigned, or the consumer is closed.
     pub fn seek(&self, partition: &TopicPartition, start: Start) -> Result<(), ClientError> {
         let span = self.delivery.restart(partition).ok_or_else(|| self.not_assigned(partition))?;
+        self.aim(partition, span, start);
         self.send(Command::Seek { partition: partition.clone(), span, start })
+    }
+
+    fn aim(&self, partition: &TopicPartition, span: u64, start: Start) {
+        if let Start::Offset(offset, _) = start {
+            self.delivery.aim(partition, span, offset);
+        }
     }
 
     /// Reads all partitions on elsewhere, those too that are not known yet of topics assigned as a whole.

@@ -41,6 +41,8 @@ pub(super) struct Lane {
     pub(super) mid_piece: bool,
     /// Next offset to hand out; unknown until a lookup is answered.
     pub(super) position: Option<i64>,
+    /// The offset asked for, told as the position until the driver has looked at it.
+    pub(super) target: Option<i64>,
     /// Exclusive end of a bounded read.
     pub(super) end: Option<i64>,
     pub(super) paused: bool,
@@ -64,6 +66,7 @@ impl Lane {
             inflated: None,
             mid_piece: false,
             position: None,
+            target: None,
             end,
             paused: false,
             queued: false,
@@ -101,7 +104,7 @@ impl Lane {
 
     pub(super) fn status(&self) -> PartitionStatus {
         PartitionStatus {
-            position: self.position,
+            position: self.position.or(self.target),
             high_watermark: self.high_watermark,
             last_stable_offset: self.last_stable_offset,
             log_start_offset: self.log_start_offset,

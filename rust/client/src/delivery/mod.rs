@@ -158,6 +158,13 @@ impl Delivery {
         Some(span)
     }
 
+    /// Notes the offset that the user asked for: it is the position, as far as anyone knows.
+    pub(crate) fn aim(&self, partition: &TopicPartition, span: u64, offset: i64) {
+        if let Some(lane) = self.state().current(partition, span) {
+            lane.target = Some(offset);
+        }
+    }
+
     /// Stops or resumes handing out `partition`; what was fetched is kept. `None` if it is not assigned.
     pub(crate) fn set_paused(&self, partition: &TopicPartition, paused: bool) -> Option<()> {
         let _turn = self.turn();
