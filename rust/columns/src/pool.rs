@@ -360,3 +360,23 @@ unsafe impl bytes::BufMut for PooledVec {
         bytes::buf::UninitSlice::new(self.spare_mut())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_of_another_process_is_freed_without_the_shelves_lock() {
+        let shared = Arc::new(Shared {
+            max_total_bytes: 1 << 20,
+            pid: std::process::id() + 1,
+            outstanding_bytes: AtomicUsize::new(0),
+            shelves: Mutex::default(),
+        });
+        let inherited = PooledVec::take(&shared, 8 << 10);
+        let held = shared.shelves();
+        drop(inherited);
+        assert_eq!(held.idle_bytes, 0);
+        assert_eq!(shared.outstanding_bytes.load(Ordering::Relaxed), 0);
+    }
+}
