@@ -213,11 +213,10 @@ impl Shared {
     fn answer(&self, frame: Frame) -> Result<(), RequestError> {
         let wire = |error| RequestError::Wire { broker: self.broker.clone(), error };
         let correlation_id = frame::correlation_id(frame.as_slice()).map_err(wire)?;
-        let waiting = self.pending().pop_front();
-        let Some(pending) = waiting.filter(|pending| pending.correlation_id == correlation_id) else {
-            return Err(
-                self.disconnected(&format!("an answer came with the unexpected correlation id {correlation_id}"))
-            );
+        let waiting = self.pending().pop_front_if(|pending| pending.correlation_id == correlation_id);
+        // One that waits for another answer stays in the queue: it is told why the connection ends.
+        let Some(pending) = waiting else {
+            return Err(self.disconnected(&format!("an answer came with the unexpected correlation id {correlation_id}")));
         };
         self.touch();
         self.limits.metrics.responses_received(1);
@@ -259,3 +258,7 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "connection_tests.rs"]
+mod tests;

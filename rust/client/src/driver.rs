@@ -186,6 +186,8 @@ impl Running {
             }
             Command::AssignTopic { topic, start } => {
                 self.topics.insert(topic, (start, false));
+                // The assignment made metadata forget what it had against the topic.
+                self.adopt(&self.driver.metadata.cluster());
                 self.driver.metadata.want();
                 self.grow();
             }
@@ -253,11 +255,19 @@ impl Running {
 
     fn view(&mut self, view: &View) {
         self.driver.delivery.set_fatal(self.driver.metadata.unreachable(view));
-        if !Arc::ptr_eq(&self.cluster, &view.cluster) {
-            self.cluster = view.cluster.clone();
-            self.machine.cluster_changed(&self.cluster, self.now());
+        if self.adopt(&view.cluster) {
             self.grow();
         }
+    }
+
+    /// Takes a newer view of the cluster; false if it is the one that is known.
+    fn adopt(&mut self, cluster: &Arc<Cluster>) -> bool {
+        let newer = !Arc::ptr_eq(&self.cluster, cluster);
+        if newer {
+            self.cluster = cluster.clone();
+            self.machine.cluster_changed(&self.cluster, self.now());
+        }
+        newer
     }
 
     fn tick(&mut self, view: &View) {

@@ -70,9 +70,32 @@ impl Metadata {
     /// Adds topics of interest; metadata is asked for them from now on, until [`Self::release`].
     pub(crate) fn hold(&self, topics: impl IntoIterator<Item = Arc<str>>) {
         let mut held = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fresh = Vec::new();
         for topic in topics {
-            *held.entry(topic).or_default() += 1;
+            let count = held.entry(topic.clone()).or_default();
+            *count += 1;
+            if *count == 1 {
+                fresh.push(topic);
+            }
         }
+        drop(held);
+        self.forget_failures(&fresh);
+    }
+
+    /// What was said against a topic before anybody cared for it again is old news.
+    fn forget_failures(&self, topics: &[Arc<str>]) {
+        let failed = |cluster: &Cluster, topic: &Arc<str>| {
+            cluster.topics.get(topic).is_some_and(|known| known.error != ErrorCode::None)
+        };
+        self.view.send_if_modified(|view| {
+            if !topics.iter().any(|topic| failed(&view.cluster, topic)) {
+                return false;
+            }
+            let mut cluster = (*view.cluster).clone();
+            cluster.topics.retain(|topic, known| known.error == ErrorCode::None || !topics.contains(topic));
+            view.cluster = Arc::new(cluster);
+            true
+        });
     }
 
     /// Ends the interest of one [`Self::hold`].
@@ -236,7 +259,7 @@ impl Metadata {
         self.view.send_modify(|view| {
             let mut cluster = (*view.cluster).clone();
             cluster.update(&response);
-            // What was said of a topic before nobody cared for it is old news to whoever cares for it again.
+            // Topics that nobody cares for any more must not pile up.
             let held = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
             cluster.topics.retain(|topic, _| held.contains_key(topic));
             drop(held);
