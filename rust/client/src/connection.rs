@@ -216,7 +216,9 @@ impl Shared {
         let waiting = self.pending().pop_front_if(|pending| pending.correlation_id == correlation_id);
         // One that waits for another answer stays in the queue: it is told why the connection ends.
         let Some(pending) = waiting else {
-            return Err(self.disconnected(&format!("an answer came with the unexpected correlation id {correlation_id}")));
+            return Err(
+                self.disconnected(&format!("an answer came with the unexpected correlation id {correlation_id}"))
+            );
         };
         self.touch();
         self.limits.metrics.responses_received(1);
