@@ -38,7 +38,8 @@ class Reaper:
         """End the reaper; it kills and removes whatever is still on its list."""
         if self._process.stdin is not None:
             self._process.stdin.close()
-        self._process.wait(timeout=30)
+        # Ten thousand partitions are a good many files to remove.
+        self._process.wait(timeout=120)
 
     def _tell(self, line: str) -> None:
         if self._process.stdin is not None:
