@@ -258,7 +258,9 @@ class KafkaCluster:
             properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties(node).items()))
             if (node.directory / "data" / "meta.properties").exists():
                 continue
-            command = self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
+            # With `=`: one id in 64 begins with a dash and would be taken for an option.
+            identity = f"--cluster-id={cluster_id}"
+            command = self._java("kafka.tools.StorageTool", "format", identity, "-c", str(properties))
             with node.log_path.open("ab") as log:
                 formatting.append((node, subprocess.Popen(command, stdout=log, stderr=log)))
         for node, process in formatting:

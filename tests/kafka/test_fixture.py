@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -271,3 +272,10 @@ def _alive(pid: int) -> bool:
     # Orphaned to an init that may be slow to wait for it.
     status = Path(f"/proc/{pid}/status")
     return not (status.exists() and "\nState:\tZ" in status.read_text())
+
+
+def test_a_cluster_id_that_begins_with_a_dash_is_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    dashed = uuid.UUID(bytes=b"\xf8" + bytes(14) + os.urandom(1))
+    monkeypatch.setattr("tests.kafka.cluster.uuid.uuid4", lambda: dashed)
+    with KafkaCluster() as cluster:
+        assert cluster.metadata().brokers
