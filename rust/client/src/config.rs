@@ -75,7 +75,7 @@ impl ClientConfig {
             queued_max_bytes: values.int("queued.max.bytes") as usize,
             check_crcs: values.bool("check.crcs"),
             max_decompressed_batch_bytes: values.int("max.decompressed.batch.bytes") as usize,
-            decode_threads: values.int("decode.threads") as usize,
+            decode_threads: usize::try_from(values.int("decode.threads")).unwrap_or_else(|_| spare_cores()),
             request_timeout: values.millis("request.timeout.ms"),
             default_api_timeout: values.millis("default.api.timeout.ms"),
             bootstrap_timeout: values.millis("bootstrap.timeout.ms"),
@@ -118,6 +118,11 @@ impl ClientConfig {
             None => Ok(()),
         }
     }
+}
+
+/// Cores that neither the connections nor the reader keep busy.
+fn spare_cores() -> usize {
+    std::thread::available_parallelism().map_or(0, |cores| cores.get().saturating_sub(2)).min(8)
 }
 
 /// Values by the table's own names, defaults filled in.

@@ -136,9 +136,10 @@ pub const KEYS: &[Key] = &[
     key(
         "decode.threads",
         &[],
-        int(0, 64),
-        "1",
-        "threads that decompress ahead of the reader, in parallel across partitions; 0 decompresses while reading",
+        int(-1, 64),
+        "-1",
+        "threads that decompress ahead of the reader, in parallel across partitions; 0 decompresses while reading, -1 takes \
+         the cores that connections and reader leave, at most 8",
     ),
     key(
         "request.timeout.ms",

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, WalkOptions};
@@ -64,6 +64,7 @@ pub struct Consumer {
     runtime: Handle,
     commands: Mutex<Option<mpsc::UnboundedSender<Command>>>,
     topics: Mutex<BTreeSet<Arc<str>>>,
+    changing: RwLock<()>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     closed: watch::Sender<bool>,
 }
@@ -124,6 +125,7 @@ impl Consumer {
             runtime: runtime.clone(),
             commands: Mutex::new(Some(commands)),
             topics: Mutex::default(),
+            changing: RwLock::default(),
             tasks: Mutex::new(tasks),
             closed: watch::Sender::new(false),
         }
@@ -139,6 +141,7 @@ impl Consumer {
     /// # Errors
     /// If the consumer is closed.
     pub fn assign(&self, partitions: Vec<(TopicPartition, Start, Option<i64>)>) -> Result<(), ClientError> {
+        let _changing = self.changing();
         self.unassign()?;
         self.metadata.hold(distinct(partitions.iter().map(|(partition, _, _)| partition)));
         let partitions = partitions
@@ -159,6 +162,7 @@ impl Consumer {
     /// # Errors
     /// If the consumer is closed.
     pub fn assign_topics(&self, topics: Vec<String>, start: Start) -> Result<(), ClientError> {
+        let _changing = self.changing();
         self.unassign()?;
         let topics: BTreeSet<Arc<str>> = topics.into_iter().map(Arc::from).collect();
         self.metadata.hold(topics.iter().cloned());
@@ -280,8 +284,15 @@ impl Consumer {
         self.reads_nothing() || self.delivery.ready(want, until)
     }
 
+    /// While it is held, an empty assignment is no mistake: the new one is on its way.
+    fn changing(&self) -> RwLockReadGuard<'_, ()> {
+        self.changing.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn reads_nothing(&self) -> bool {
-        self.delivery.is_empty() && self.topics.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        // Whoever changes the assignment reads this lock; if it can be written, nobody does.
+        let settled = self.changing.try_write().is_ok();
+        settled && self.delivery.is_empty() && self.topics.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// A batch without rows, of the same schema as every other.

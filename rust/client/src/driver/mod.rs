@@ -1,18 +1,16 @@
 //! The task that owns the fetch machine: feeds it answers, commands and time, and does what it says.
 
+mod fetches;
+mod lookups;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use monedula_engine::cluster::Cluster;
-use monedula_engine::fetch::{Fault, FetchConfig, FetchMachine, FetchPlan, Output, Resolved, Start};
+use monedula_engine::fetch::{Fault, FetchConfig, FetchMachine, Output, Resolved, Start};
 use monedula_engine::{Now, TopicPartition};
-use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
-use monedula_protocol::frame;
-use monedula_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic, ForgottenTopic};
-use monedula_protocol::types::Uuid;
 use tokio::sync::mpsc;
 
 use crate::budget::{Budget, Charge};
@@ -21,10 +19,10 @@ use crate::connection::Frame;
 use crate::delivery::Delivery;
 use crate::error::RequestError;
 use crate::log::{Level, Log};
-use crate::metadata::{Endpoint, Metadata, View};
+use crate::metadata::{Metadata, View};
 use crate::metrics::Metrics;
-use crate::network::{Network, NodeId, Purpose};
-use crate::offsets::{Answer, EARLIEST, LATEST, Offsets, Question, UNKNOWN_TOPIC_ANSWERS};
+use crate::network::Network;
+use crate::offsets::{Offsets, UNKNOWN_TOPIC_ANSWERS};
 
 /// What the user wants of the driver. Spans come from the delivery, which is told first.
 #[derive(Clone, Debug)]
@@ -92,18 +90,6 @@ struct Running {
     /// Their partitions, as they were added.
     grown: BTreeMap<TopicPartition, u64>,
     starved: bool,
-}
-
-/// A fetch answer's bytes with their share of the budget; both go when the last record is walked.
-struct ChargedFrame {
-    frame: Frame,
-    _charge: Charge,
-}
-
-impl AsRef<[u8]> for ChargedFrame {
-    fn as_ref(&self) -> &[u8] {
-        self.frame.as_slice()
-    }
 }
 
 impl Driver {
@@ -352,219 +338,5 @@ impl Running {
         self.driver.log.record(Level::Warning, "fetch", || format!("stopped: {fault}"));
         let partition = fault.partition().clone();
         self.driver.delivery.stopped(&partition, span, fault.into());
-    }
-
-    fn resolve(&self, lookups: Vec<(TopicPartition, u64, Start)>) {
-        if lookups.is_empty() {
-            return;
-        }
-        let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
-        tokio::spawn(async move {
-            let spans: BTreeMap<TopicPartition, u64> =
-                lookups.iter().map(|(partition, span, _)| (partition.clone(), *span)).collect();
-            let by_time = lookups.iter().any(|(_, _, start)| matches!(start, Start::Timestamp(_)));
-            let questions = lookups.into_iter().map(|(partition, _, start)| {
-                let what = match start {
-                    Start::Earliest => EARLIEST,
-                    Start::Timestamp(timestamp_ms) => timestamp_ms,
-                    Start::Latest | Start::Policy | Start::Offset(..) => LATEST,
-                };
-                Question { partition, what }
-            });
-            let answers = offsets.list_once(questions.collect()).await;
-            let answers = answers.into_iter().filter_map(|(partition, answer)| {
-                let span = *spans.get(&partition)?;
-                Some((partition, span, resolved(answer, by_time, None)))
-            });
-            let _ = events.send(Event::Resolved { answers: answers.collect() });
-        });
-    }
-
-    /// Both ends of logs that do not hold a position.
-    fn resolve_ranges(&self, ranges: Vec<(TopicPartition, u64)>) {
-        if ranges.is_empty() {
-            return;
-        }
-        let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
-        tokio::spawn(async move {
-            let ask =
-                |what| ranges.iter().map(|(partition, _)| Question { partition: partition.clone(), what }).collect();
-            let starts: BTreeMap<TopicPartition, Answer> = offsets.list_once(ask(EARLIEST)).await.into_iter().collect();
-            let ends: BTreeMap<TopicPartition, Answer> = offsets.list_once(ask(LATEST)).await.into_iter().collect();
-            let answers = ranges.into_iter().map(|(partition, span)| {
-                let missing = Err(ErrorCode::LeaderNotAvailable);
-                let start = starts.get(&partition).copied().unwrap_or(missing);
-                let end = ends.get(&partition).copied().unwrap_or(missing);
-                let answer = match start {
-                    Ok(Some(start)) => resolved(end, false, Some(start.offset)),
-                    Ok(None) => Err(ErrorCode::UnknownServerError),
-                    Err(code) => Err(code),
-                };
-                (partition, span, answer)
-            });
-            let _ = events.send(Event::Resolved { answers: answers.collect() });
-        });
-    }
-
-    fn validate(&self, validations: Vec<(TopicPartition, u64, i32)>) {
-        if validations.is_empty() {
-            return;
-        }
-        let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
-        tokio::spawn(async move {
-            let spans: BTreeMap<TopicPartition, u64> =
-                validations.iter().map(|(partition, span, _)| (partition.clone(), *span)).collect();
-            let questions = validations
-                .into_iter()
-                .map(|(partition, _, epoch)| Question { partition, what: i64::from(epoch) })
-                .collect();
-            let answers = offsets.epoch_ends_once(questions).await.into_iter().filter_map(|(partition, answer)| {
-                let span = *spans.get(&partition)?;
-                Some((partition, span, answer.map(|found| found.map(|end| end.offset))))
-            });
-            let _ = events.send(Event::Validated { answers: answers.collect() });
-        });
-    }
-
-    /// Sends a fetch to every node that wants one and for which there is budget.
-    fn send_fetches(&mut self) {
-        let now = self.now();
-        let nodes = self.machine.ready_nodes(now);
-        let mut starved = false;
-        for node in &nodes {
-            let Some(charge) = self.credit(nodes.len()) else {
-                starved = true;
-                break;
-            };
-            let Some(plan) = self.machine.next_fetch(*node, now) else { continue };
-            self.send_fetch(*node, plan, charge);
-        }
-        if starved && !self.starved {
-            self.driver.metrics.budget_waits(1);
-            for (partition, span, offset) in self.driver.delivery.evict_paused() {
-                self.machine.rewind(&partition, span, offset, false, now);
-            }
-        }
-        if starved != self.starved {
-            self.starved = starved;
-            self.driver.delivery.set_starved(starved);
-        }
-    }
-
-    /// Budget for one fetch: its cap, but no more than its share of what fetches may take together. That is not all:
-    /// three eighths stay for decompressing ahead, and for answers that are larger than asked (KIP-74).
-    fn credit(&self, nodes: usize) -> Option<Charge> {
-        let ceiling = self.driver.budget.limit() / 8 * 5;
-        let share = ceiling / 2 / nodes.max(1);
-        let bytes = self.driver.config.fetch_max_bytes.min(share.max(64 << 10));
-        self.driver.budget.try_take_below(bytes, ceiling)
-    }
-
-    fn send_fetch(&self, node: i32, plan: FetchPlan, charge: Charge) {
-        self.driver.metrics.fetches_sent(1);
-        let (network, config, events) = (self.driver.network.clone(), self.driver.config.clone(), self.events.clone());
-        tokio::spawn(async move {
-            let max_version = if plan.by_topic_id { *FetchRequest::VERSIONS.end() } else { 12 };
-            let versions = *FetchRequest::VERSIONS.start()..=max_version;
-            let max_bytes = charge.bytes();
-            let build = |version| fetch_request(&plan, &config, max_bytes, version);
-            let answer =
-                network.call(NodeId::Broker(node), Purpose::Fetch, versions, config.fetch_max_wait, build).await;
-            let _ = events.send(Event::Fetched { node, answer, charge });
-        });
-    }
-
-    fn fetched(&mut self, node: i32, answer: Result<(Frame, i16), RequestError>, mut charge: Charge) {
-        let now = self.now();
-        let (frame, version) = match answer {
-            Ok(answered) => answered,
-            Err(error) => return self.fetch_failed(node, &error),
-        };
-        charge.set(frame.capacity());
-        let frame = Bytes::from_owner(ChargedFrame { frame, _charge: charge });
-        let response = match frame::decode_response::<FetchRequest<'_>>(&frame, version) {
-            Ok(response) => response,
-            Err(error) => {
-                let broker = format!("broker {node}");
-                return self.fetch_failed(node, &RequestError::Wire { broker, error });
-            }
-        };
-        if !response.node_endpoints.is_empty() {
-            let endpoints: Vec<Endpoint> = response.node_endpoints.iter().filter_map(Endpoint::new).collect();
-            self.driver.metadata.learn_endpoints(&endpoints);
-        }
-        let accepted = self.machine.fetched(node, &response, now);
-        if accepted.iter().all(|fetched| fetched.records.is_empty()) {
-            self.driver.metrics.fetches_empty(1);
-        }
-        for fetched in accepted {
-            self.driver.delivery.push(fetched, &frame);
-        }
-    }
-
-    fn fetch_failed(&mut self, node: i32, error: &RequestError) {
-        self.driver.metrics.retriable_error("fetch");
-        self.driver.log.record(Level::Info, "fetch", || format!("fetch from broker {node} failed: {error}"));
-        if let RequestError::Fatal(error) = error {
-            self.driver.delivery.set_fatal(Some((**error).clone()));
-        }
-        let now = self.now();
-        self.machine.fetch_failed(node, now);
-    }
-}
-
-/// An offset lookup's answer for the machine. Only a lookup by time may find nothing.
-fn resolved(answer: Answer, by_time: bool, log_start: Option<i64>) -> Result<Option<Resolved>, ErrorCode> {
-    match answer? {
-        Some(found) => Ok(Some(Resolved { offset: found.offset, leader_epoch: found.leader_epoch, log_start })),
-        None if by_time => Ok(None),
-        None => Err(ErrorCode::UnknownServerError),
-    }
-}
-
-/// The plan as a request in `version`.
-fn fetch_request<'p>(
-    plan: &'p FetchPlan,
-    config: &'p ClientConfig,
-    max_bytes: usize,
-    version: i16,
-) -> FetchRequest<'p> {
-    // Topics in the order in which the plan first names them: brokers fill their answers in the order of the request.
-    let mut topics: Vec<FetchTopic<'_>> = Vec::new();
-    let mut places: BTreeMap<(&str, Uuid), usize> = BTreeMap::new();
-    for (partition, topic_id, sent) in &plan.partitions {
-        let place = *places.entry((&partition.topic, *topic_id)).or_insert(topics.len());
-        if place == topics.len() {
-            topics.push(FetchTopic { topic: &partition.topic, topic_id: *topic_id, ..Default::default() });
-        }
-        topics[place].partitions.push(FetchPartition {
-            partition: partition.partition,
-            current_leader_epoch: sent.leader_epoch,
-            fetch_offset: sent.offset,
-            last_fetched_epoch: if version >= 12 { sent.offset_epoch } else { -1 },
-            partition_max_bytes: sent.max_bytes,
-            ..Default::default()
-        });
-    }
-    let mut forgotten: BTreeMap<(&str, Uuid), Vec<i32>> = BTreeMap::new();
-    for (partition, id) in &plan.forget {
-        forgotten.entry((&partition.topic, *id)).or_default().push(partition.partition);
-    }
-    let sessions = version >= 7;
-    FetchRequest {
-        replica_id: -1,
-        max_wait_ms: i32::try_from(config.fetch_max_wait.as_millis()).unwrap_or(i32::MAX),
-        min_bytes: config.fetch_min_bytes,
-        max_bytes: i32::try_from(max_bytes).unwrap_or(i32::MAX),
-        isolation_level: i8::from(config.read_committed),
-        session_id: if sessions { plan.session_id } else { 0 },
-        session_epoch: if sessions { plan.session_epoch } else { -1 },
-        topics,
-        forgotten_topics_data: forgotten
-            .into_iter()
-            .map(|((topic, topic_id), partitions)| ForgottenTopic { topic, topic_id, partitions, ..Default::default() })
-            .collect(),
-        rack_id: config.client_rack.as_deref().unwrap_or(""),
-        ..Default::default()
     }
 }
