@@ -94,3 +94,24 @@ def test_a_large_record_starves_no_other_partition(kafka: KafkaCluster, topic: T
         found = take(reader, 9)
     assert sorted(row["partition"] for row in found) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert set(values(found)) == {large}
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_decompressing_ahead_changes_nothing(kafka: KafkaCluster, topic: TopicFactory, codec: Codec) -> None:
+    # Enough for many segments, and a budget that the threads run into.
+    name, count = topic(partitions=2), 60_000
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": kafka.bootstrap, "compression.type": codec, "linger.ms": 20}
+    )
+    for i in range(count):
+        producer.produce(name, f"{i} jackdaw {i * 7919 % 10_007}".encode() * 8, partition=i % 2)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    seen = {}
+    for threads in (0, 3):
+        with consumer(kafka.bootstrap, **{"decode.threads": threads, "queued.max.bytes": 1 << 20}) as reader:
+            reader.assign(name)
+            rows = take(reader, count)
+        assert [row["offset"] for row in rows if row["partition"] == 0] == list(range(count // 2))
+        seen[threads] = sorted((row["partition"], row["offset"], row["value"]) for row in rows)
+    assert seen[0] == seen[3]
