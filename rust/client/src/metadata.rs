@@ -1,7 +1,7 @@
 //! Metadata: one task keeps the cluster view fresh; anyone may ask for a newer one.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
@@ -43,6 +43,7 @@ pub(crate) struct Metadata {
     view: watch::Sender<View>,
     wanted: Notify,
     started: Instant,
+    first_attempt: OnceLock<Instant>,
 }
 
 impl Metadata {
@@ -56,6 +57,7 @@ impl Metadata {
             view: watch::Sender::new(View::default()),
             wanted: Notify::new(),
             started: Instant::now(),
+            first_attempt: OnceLock::new(),
         }
     }
 
@@ -174,28 +176,31 @@ impl Metadata {
             .then(|| ClientError::Unreachable { after, reasons: self.network.failures() })
     }
 
-    /// Keeps the view fresh, for ever.
+    /// Keeps the view fresh, for ever, from the first wish on: before that nothing is connected.
     pub(crate) async fn run(self: Arc<Self>) {
-        let mut jitter = Jitter::new(self.started.elapsed().as_nanos() as u64);
-        let (mut attempt, mut settled_for) = (0u32, 0u32);
+        self.wanted.notified().await;
+        let first = *self.first_attempt.get_or_init(Instant::now);
+        let mut jitter = Jitter::new(first.duration_since(self.started).as_nanos() as u64);
+        let (mut failures, mut repetitions) = (0u32, 0u32);
         loop {
-            let pause = match attempt {
-                // Two wishes in quick succession must not become two requests; ever more of them wait ever longer.
-                0 => self.config.retry_backoff.delay(settled_for.min(4), &mut jitter) / 2,
-                failed => self.config.retry_backoff.delay(failed - 1, &mut jitter),
-            };
+            let asked_at = Instant::now();
             match self.refresh().await {
-                Ok(()) => attempt = 0,
+                Ok(()) => failures = 0,
                 Err(error) => {
-                    attempt = attempt.saturating_add(1);
+                    failures = failures.saturating_add(1);
                     self.fail(&error);
                 }
             }
-            let asked_at = Instant::now();
-            if attempt == 0 {
+            if failures == 0 {
                 let _ = tokio::time::timeout(self.config.metadata_max_age, self.wanted.notified()).await;
             }
-            settled_for = if asked_at.elapsed() < Duration::from_secs(1) { settled_for + 1 } else { 0 };
+            // A wish after a quiet second is served at once; those that come in quick succession wait ever longer.
+            repetitions = if asked_at.elapsed() < Duration::from_secs(1) { repetitions + 1 } else { 0 };
+            let pause = match (failures, repetitions) {
+                (0, 0 | 1) => Duration::ZERO,
+                (0, repeated) => self.config.retry_backoff.delay((repeated - 2).min(4), &mut jitter) / 2,
+                (failed, _) => self.config.retry_backoff.delay(failed - 1, &mut jitter),
+            };
             tokio::time::sleep(pause.saturating_sub(asked_at.elapsed())).await;
         }
     }
@@ -205,7 +210,8 @@ impl Metadata {
         self.view.send_modify(|view| {
             view.attempts += 1;
             let since = view.failing.as_ref().map_or_else(Instant::now, |(since, _)| *since);
-            let since = if view.answers == 0 { self.started } else { since };
+            let first = self.first_attempt.get().copied().unwrap_or(since);
+            let since = if view.answers == 0 { first } else { since };
             view.failing = Some((since, error.to_string()));
             view.fatal = match error {
                 RequestError::Fatal(error) => Some((**error).clone()),

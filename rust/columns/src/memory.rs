@@ -14,6 +14,10 @@ pub(crate) const LINE_BYTES: usize = 16;
 /// was freed (glibc raises its mmap threshold then), and keep the holes: 40 MB of them in a run with a 64 MB budget.
 const MIN_MAPPED_BYTES: usize = 256 << 10;
 
+/// From here on huge pages are asked for.
+#[cfg(target_os = "linux")]
+const MIN_HUGE_BYTES: usize = 2 << 20;
+
 /// Initialised memory that never moves.
 pub(crate) enum Memory {
     Heap(Box<[Line]>),
@@ -32,6 +36,11 @@ impl Memory {
         if bytes >= MIN_MAPPED_BYTES
             && let Ok(mapped) = MmapMut::map_anon(bytes)
         {
+            #[cfg(target_os = "linux")]
+            if bytes >= MIN_HUGE_BYTES {
+                // One fault for 2 MiB in place of 512. Only a wish: a kernel without huge pages goes on as ever.
+                let _ = mapped.advise(memmap2::Advice::HugePage);
+            }
             return Self::Mapped(mapped);
         }
         // SAFETY: all zeros is a valid `Line`.

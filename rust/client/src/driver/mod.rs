@@ -90,6 +90,8 @@ struct Running {
     /// Their partitions, as they were added.
     grown: BTreeMap<TopicPartition, u64>,
     starved: bool,
+    /// When a cluster that was never reached counts as unreachable.
+    bootstrap_deadline: Option<Instant>,
 }
 
 impl Driver {
@@ -106,7 +108,6 @@ impl Driver {
         };
         let mut view = self.metadata.watch();
         let budget = self.budget.clone();
-        let bootstrap_timeout = self.config.bootstrap_timeout;
         let mut running = Running {
             driver: self,
             machine: FetchMachine::new(config, seed),
@@ -116,11 +117,11 @@ impl Driver {
             topics: BTreeMap::new(),
             grown: BTreeMap::new(),
             starved: false,
+            bootstrap_deadline: None,
         };
-        let bootstrap_deadline = Instant::now() + bootstrap_timeout;
         loop {
             running.act();
-            let wake_at = running.wake_at(bootstrap_deadline);
+            let wake_at = running.wake_at();
             tokio::select! {
                 command = commands.recv() => {
                     let Some(command) = command else { break };
@@ -154,12 +155,15 @@ impl Running {
         self.started.elapsed()
     }
 
-    fn wake_at(&self, bootstrap_deadline: Instant) -> Instant {
+    fn wake_at(&self) -> Instant {
         let now = self.now();
         let latest = now + Duration::from_secs(60);
         let at = self.started + self.machine.wake_at(now).unwrap_or(latest).min(latest);
-        // An unreachable cluster has to be told on time, even if nothing else happens.
-        if bootstrap_deadline > Instant::now() { at.min(bootstrap_deadline + Duration::from_millis(1)) } else { at }
+        // An unreachable cluster has to be told on time, even while an attempt hangs.
+        match self.bootstrap_deadline.filter(|&deadline| deadline > Instant::now()) {
+            Some(deadline) => at.min(deadline + Duration::from_millis(1)),
+            None => at,
+        }
     }
 
     fn command(&mut self, command: Command) {
@@ -240,6 +244,8 @@ impl Running {
     }
 
     fn view(&mut self, view: &View) {
+        let failing = view.failing.as_ref().filter(|_| view.answers == 0);
+        self.bootstrap_deadline = failing.map(|(since, _)| *since + self.driver.config.bootstrap_timeout);
         self.driver.delivery.set_fatal(self.driver.metadata.unreachable(view));
         if self.adopt(&view.cluster) {
             self.grow();
