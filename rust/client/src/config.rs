@@ -120,9 +120,9 @@ impl ClientConfig {
     }
 }
 
-/// Cores that neither the connections nor the reader keep busy.
+/// All cores but the reader's.
 fn spare_cores() -> usize {
-    std::thread::available_parallelism().map_or(0, |cores| cores.get().saturating_sub(2)).min(8)
+    std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1).min(8)
 }
 
 /// Values by the table's own names, defaults filled in.

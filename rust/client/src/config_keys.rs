@@ -139,7 +139,7 @@ pub const KEYS: &[Key] = &[
         int(-1, 64),
         "-1",
         "threads that decompress ahead of the reader, in parallel across partitions; 0 decompresses while reading, -1 takes \
-         the cores that connections and reader leave, at most 8",
+         all cores but one, at most 8",
     ),
     key(
         "request.timeout.ms",
