@@ -221,7 +221,8 @@ class Consumer(ConsumerBase):
     ) -> Iterator[Batch]:
         """Batches of records, for ever, or until `timeout` seconds pass without one.
 
-        A batch ends at the first of `max_rows`, `max_bytes` and `max_wait`; the next fetch is under way meanwhile.
+        A batch ends at the first of `max_rows`, `max_bytes` and `max_wait`, and earlier if the byte budget
+        (`queued.max.bytes`) is full; the next fetch is under way meanwhile.
 
         Args:
             max_rows: most rows of a batch.

@@ -3,7 +3,7 @@
 use monedula_engine::fetch::{Fault, Output, ResetPolicy, Start};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{Reply, World, asked, data, empty, error, ms, p};
+use crate::world::{Reply, World, asked, batch, data, empty, error, ms, p};
 
 /// At offset 50, which the leader says it does not hold.
 fn out_of_range(reset: ResetPolicy) -> (World, u64) {
@@ -111,4 +111,25 @@ fn without_a_policy_a_start_that_needs_one_is_a_fault() {
     let mut world = World::new(ResetPolicy::Fail, &[1]);
     let span = world.assign(0, Start::Policy);
     assert!(world.outputs().contains(&Output::Stopped { span, fault: Fault::NoOffset { partition: p(0) } }));
+}
+
+#[test]
+fn an_old_message_format_names_topic_partition_and_offset_and_what_came_before_is_delivered() {
+    const MAGIC_AT: usize = 16;
+    let mut world = World::reading(&[1]);
+    world.fetch(1);
+    let (good, mut old) = (batch(0..3, 0), batch(3..5, 0));
+    old[MAGIC_AT] = 1;
+    let reply = Reply { partition: 0, records: [good, old.clone()].concat(), ..Reply::default() };
+    assert_eq!(world.answer(1, vec![reply]), vec![(0, 0)]);
+    assert_eq!(asked(&world.fetch(1), 0), Some(3));
+    world.outputs();
+    world.answer(1, vec![Reply { partition: 0, records: old, ..Reply::default() }]);
+    let [Output::Stopped { fault: fault @ Fault::Corrupt { partition, offset: 3, .. }, .. }] = &world.outputs()[..]
+    else {
+        panic!("the partition must stop at offset 3");
+    };
+    assert_eq!(*partition, p(0));
+    let text = fault.to_string();
+    assert!(text.contains("message format 1") && text.contains("offset 3") && text.contains(&*p(0).topic), "{text}");
 }
