@@ -141,7 +141,6 @@ def test_a_failed_connection_is_logged_with_broker_attempt_and_next_delay(
     assert {record.name for record in caplog.records} == {"monedula.network"}
 
 
-@pytest.mark.seed("S176")
 def test_the_debug_log_shows_connections_requests_and_answers(
     topic: TopicFactory, consumer: ConsumerFactory, caplog: pytest.LogCaptureFixture
 ) -> None:

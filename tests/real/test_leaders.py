@@ -46,7 +46,6 @@ def test_a_restarted_broker_loses_nothing_and_repeats_nothing(kafka3: KafkaClust
         read_all_of(reader, writer, found)
 
 
-@pytest.mark.seed("S122")
 def test_a_killed_leader_loses_nothing_and_repeats_nothing(kafka3: KafkaCluster, replicated: str) -> None:
     with writing(kafka3.bootstrap, replicated, PARTITIONS) as writer, consumer(kafka3.bootstrap) as reader:
         reader.assign(replicated)

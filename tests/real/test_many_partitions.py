@@ -35,7 +35,6 @@ def resident_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.seed("S088")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("partitions", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_many_partitions_are_read_inside_of_the_budget(roomy: KafkaCluster, partitions: int) -> None:

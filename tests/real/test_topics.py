@@ -74,7 +74,6 @@ def test_a_topic_recreated_unseen_is_no_silent_jump(kafka: KafkaCluster, topic: 
             poll_until(reader, lambda: False)
 
 
-@pytest.mark.seed("S093")
 def test_a_missing_topic_is_an_error_that_names_it_and_creation_mends_it(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:

@@ -92,7 +92,6 @@ fn an_error_of_one_partition_stops_no_other() {
     assert_eq!(world.machine.stopped(), (1, 2));
 }
 
-// seed: S123
 #[test]
 fn a_paused_partition_leaves_the_session_and_comes_back_where_it_was() {
     let mut world = World::reading(&[1, 1]);

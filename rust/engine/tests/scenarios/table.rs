@@ -34,7 +34,6 @@ const PARTITION_ERRORS: &[(ErrorCode, Reaction)] = &[
     (ErrorCode::InconsistentTopicId, Reaction::RefreshAndRetry),
 ];
 
-// seed: S121
 #[test]
 fn every_error_of_a_partition_leads_to_what_the_table_says() {
     for &(code, expected) in PARTITION_ERRORS {
@@ -56,7 +55,6 @@ fn every_error_of_a_partition_leads_to_what_the_table_says() {
     }
 }
 
-// seed: S121
 #[test]
 fn every_error_of_the_whole_request_opens_another_session() {
     let at_once =

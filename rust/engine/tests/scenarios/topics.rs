@@ -17,7 +17,6 @@ fn unknown_topic() -> Fault {
     Fault::UnknownTopicOrPartition { partition: p(0), what: "topic" }
 }
 
-// seed: S093
 #[test]
 fn a_deleted_topic_is_a_fault_once_several_answers_in_a_row_say_so() {
     let mut world = World::reading(&[1]);
