@@ -116,6 +116,10 @@ class RecordStream:
         """Offsets passed so far, and offsets in all. Gaps of compaction and transaction markers count as passed."""
         return self._core.progress()
 
+    def metrics(self) -> dict[str, int]:
+        """Counters of this read: connections, requests, bytes, records and so on; as `Consumer.metrics`."""
+        return dict(self._core.metrics())
+
     def __iter__(self) -> Self:
         return self
 

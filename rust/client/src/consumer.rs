@@ -149,7 +149,7 @@ impl Consumer {
             .map(|(partition, start, end)| {
                 let span = self.delivery.add(&partition, end);
                 self.aim(&partition, span, start);
-                (partition, span, start)
+                (partition, span, start, end)
             })
             .collect();
         self.metadata.want();

@@ -86,6 +86,12 @@ impl ReaderCore {
         Ok(batch?.map(Batch))
     }
 
+    /// The counters, by name.
+    fn metrics(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, u64)>> {
+        let reader = self.reader.get()?;
+        Ok(py.detach(|| lock(reader).inner().metrics().snapshot()))
+    }
+
     /// Offsets passed, and offsets in all ranges.
     fn progress(&self, py: Python<'_>) -> PyResult<(i64, i64)> {
         let reader = self.reader.get()?;

@@ -85,8 +85,8 @@ struct State {
     failed_topics: Vec<ClientError>,
     /// Raised on every call while it holds.
     fatal: Option<ClientError>,
-    /// The driver waits for budget: what is there has to be handed out.
-    starved: bool,
+    /// Nothing more comes before what is there is handed out.
+    flush: bool,
     woken: bool,
     closed: bool,
     next_span: u64,
@@ -292,9 +292,9 @@ impl Delivery {
         self.state().failed_topics.iter().any(about)
     }
 
-    /// The driver waits for budget, or does so no more.
-    pub(crate) fn set_starved(&self, starved: bool) {
-        self.state().starved = starved;
+    /// Whether what is there is to be handed out at once: the driver waits for budget, or has nothing left to fetch.
+    pub(crate) fn set_flush(&self, flush: bool) {
+        self.state().flush = flush;
         self.arrived.notify_all();
     }
 

@@ -50,9 +50,12 @@ impl Running {
                 self.machine.rewind(&partition, span, offset, false, now);
             }
         }
-        if starved != self.starved {
-            self.starved = starved;
-            self.driver.delivery.set_starved(starved);
+        self.starved = starved;
+        // Rows need not wait for company either where everything that was asked for is fetched.
+        let flush = starved || self.machine.is_complete();
+        if flush != self.flush {
+            self.flush = flush;
+            self.driver.delivery.set_flush(flush);
         }
     }
 

@@ -28,7 +28,8 @@ use crate::offsets::{Offsets, UNKNOWN_TOPIC_ANSWERS};
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
     Assign {
-        partitions: Vec<(TopicPartition, u64, Start)>,
+        /// With the span, where to start, and the exclusive end of a bounded read.
+        partitions: Vec<(TopicPartition, u64, Start, Option<i64>)>,
     },
     /// All partitions of a topic, those added later too.
     AssignTopic {
@@ -89,7 +90,10 @@ struct Running {
     topics: BTreeMap<Arc<str>, (Start, bool)>,
     /// Their partitions, as they were added.
     grown: BTreeMap<TopicPartition, u64>,
+    /// Whether a fetch waits for budget.
     starved: bool,
+    /// What the delivery was last told: hand out what is there.
+    flush: bool,
     /// When a cluster that was never reached counts as unreachable.
     bootstrap_deadline: Option<Instant>,
 }
@@ -117,6 +121,7 @@ impl Driver {
             topics: BTreeMap::new(),
             grown: BTreeMap::new(),
             starved: false,
+            flush: false,
             bootstrap_deadline: None,
         };
         loop {
@@ -170,8 +175,11 @@ impl Running {
         let now = self.now();
         match command {
             Command::Assign { partitions } => {
-                for (partition, span, start) in partitions {
-                    self.machine.assign(partition, span, start, &self.cluster, now);
+                for (partition, span, start, end) in partitions {
+                    self.machine.assign(partition.clone(), span, start, &self.cluster, now);
+                    if let Some(end) = end {
+                        self.machine.bound(&partition, end, now);
+                    }
                 }
             }
             Command::AssignTopic { topic, start } => {

@@ -189,6 +189,7 @@ impl FetchMachine {
             home: None,
             lookup: None,
             missing_answers: 0,
+            end: None,
             unknown_before: 0,
             served: 0,
         };
@@ -230,6 +231,20 @@ impl FetchMachine {
         self.start(id, start);
         self.learn(id, cluster, false, now);
         self.touch(id, now);
+    }
+
+    /// Fetches `partition` only up to `end`, exclusive; whole batches may reach beyond it.
+    pub fn bound(&mut self, partition: &TopicPartition, end: i64, now: Now) {
+        let Some(&id) = self.by_partition.get(partition) else { return };
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.end = Some(end);
+        }
+        self.touch(id, now);
+    }
+
+    /// Whether there are partitions, each with an end, and everything before the ends is fetched.
+    pub fn is_complete(&self) -> bool {
+        !self.slots.is_empty() && self.slots.values().all(Slot::is_complete)
     }
 
     /// Pauses or resumes fetching `partition`. What was fetched stays with the driver.

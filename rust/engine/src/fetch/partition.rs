@@ -70,6 +70,8 @@ pub(super) struct Slot {
     /// Next offset to fetch, and the epoch of the record before it.
     pub(super) offset: i64,
     pub(super) offset_epoch: i32,
+    /// Exclusive end of a bounded read: nothing from there on is asked for.
+    pub(super) end: Option<i64>,
     /// Id of the topic that the offset belongs to, once seen.
     pub(super) topic_id: Uuid,
     pub(super) leader: Option<i32>,
@@ -92,9 +94,14 @@ pub(super) struct Slot {
 }
 
 impl Slot {
+    /// Whether everything before the end of a bounded read is fetched.
+    pub(super) fn is_complete(&self) -> bool {
+        self.end.is_some_and(|end| self.phase == Phase::Fetching && self.offset >= end)
+    }
+
     /// The node to fetch from now, if any.
     pub(super) fn fetchable_at(&self, now: Now) -> Option<i32> {
-        if self.phase != Phase::Fetching || self.paused || self.retry_at > now {
+        if self.phase != Phase::Fetching || self.paused || self.retry_at > now || self.is_complete() {
             return None;
         }
         match self.preferred {

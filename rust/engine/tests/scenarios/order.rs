@@ -160,3 +160,18 @@ fn a_batch_that_ends_before_the_position_is_corrupt_and_not_asked_for_for_ever()
     assert_eq!(world.machine.stopped(), (1, 1));
     assert!(world.try_fetch(1).is_none());
 }
+
+#[test]
+fn nothing_beyond_the_end_of_a_bounded_read_is_asked_for() {
+    let mut world = World::reading(&[1, 1]);
+    for index in [0, 1] {
+        world.bound(index, 5);
+    }
+    world.fetch(1);
+    world.answer(1, vec![data(0, 0..7), data(1, 0..3)]);
+    assert!(!world.is_complete());
+    assert_eq!(world.fetch(1).partitions.iter().map(|(at, ..)| at.partition).collect::<Vec<_>>(), vec![1]);
+    world.answer(1, vec![data(1, 3..5)]);
+    assert!(world.is_complete());
+    assert!(world.try_fetch(1).is_none());
+}

@@ -211,6 +211,14 @@ impl World {
     }
 
     /// Everything that the machine wants done.
+    pub(crate) fn bound(&mut self, partition: i32, end: i64) {
+        self.machine.bound(&p(partition), end, self.now);
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.machine.is_complete()
+    }
+
     pub(crate) fn outputs(&mut self) -> Vec<Output> {
         std::iter::from_fn(|| self.machine.poll()).collect()
     }
