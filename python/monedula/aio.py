@@ -1,6 +1,6 @@
 """The asyncio consumer: the same verbs, awaited."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from types import TracebackType
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 from monedula._monedula import Batch, ConsumerCore, Operation, Record
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
-from monedula.config import Settings
 from monedula.consumer import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen
 from monedula.errors import WakeupError
 from monedula.partitions import (
@@ -37,17 +36,7 @@ class AsyncConsumer(ConsumerBase):
                 ...
     """
 
-    def __init__(
-        self,
-        config: Settings | None = None,
-        /,
-        *,
-        columns: Sequence[str] | None = None,
-        headers: bool = False,
-        **settings: Any,
-    ) -> None:
-        super().__init__(config, columns=columns, headers=headers, **settings)
-        self._bridge: Bridge | None = None
+    _bridge: "Bridge | None" = None
 
     async def __aenter__(self) -> Self:
         return self
