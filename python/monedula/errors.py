@@ -10,6 +10,10 @@ class KafkaError(Exception):
         topic: topic that it is about, or `None`.
         partition: partition that it is about, or `None`.
         offset: offset that it is about, or `None`.
+        next_offset: first offset after what cannot be read, or `None`.
+        log_start_offset: smallest offset that the log holds, where that is what went wrong, or `None`.
+        log_end_offset: offset of the next record to come, likewise.
+        key: setting that it is about, or `None`.
     """
 
     def __init__(
@@ -22,6 +26,8 @@ class KafkaError(Exception):
         partition: int | None = None,
         offset: int | None = None,
         next_offset: int | None = None,
+        log_start_offset: int | None = None,
+        log_end_offset: int | None = None,
         key: str | None = None,
     ) -> None:
         super().__init__(message)
@@ -31,6 +37,8 @@ class KafkaError(Exception):
         self.partition = partition
         self.offset = offset
         self.next_offset = next_offset
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
         self.key = key
 
 
@@ -76,6 +84,13 @@ class AuthorizationError(PartitionError, PermissionError):
 
 class OffsetOutOfRangeError(PartitionError, LookupError):
     """The position (`offset`) is not in the log, and no reset policy says where to go."""
+
+
+class DataLossError(KafkaError):
+    """Records that a Spark query was to read are gone: aged out, or their topic was deleted or created again.
+
+    With the option `failOnDataLoss` set to `false`, the query warns and goes on with what is left.
+    """
 
 
 class LogTruncatedError(PartitionError):

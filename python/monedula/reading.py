@@ -61,7 +61,12 @@ def read(
         (topic, partition, _bound(start, topic, partition, "start"), _bound(end, topic, partition, "end"))
         for topic, partition in _targets(topics, start, end)
     ]
-    core = ReaderCore(raw_settings(config, {}), _names(columns), headers, ranges, max_rows, max_bytes)
+    core = ReaderCore(raw_settings(config, {}), _names(columns), headers, max_rows, max_bytes)
+    try:
+        core.begin(ranges)
+    except BaseException:
+        core.close()
+        raise
     return RecordStream(core, progress)
 
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, WalkOptions};
 use monedula_engine::TopicPartition;
+use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::Start;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -141,9 +142,25 @@ impl Consumer {
     /// # Errors
     /// If the consumer is closed.
     pub fn assign(&self, partitions: Vec<(TopicPartition, Start, Option<i64>)>) -> Result<(), ClientError> {
+        self.assign_known(partitions, None)
+    }
+
+    /// As [`Self::assign`]. `told` is what someone else learned of these partitions: with it, nothing is asked before the
+    /// first fetch, and metadata only if what was told is no longer so.
+    ///
+    /// # Errors
+    /// If the consumer is closed.
+    pub fn assign_known(
+        &self,
+        partitions: Vec<(TopicPartition, Start, Option<i64>)>,
+        told: Option<&Cluster>,
+    ) -> Result<(), ClientError> {
         let _changing = self.changing();
         self.unassign()?;
         self.metadata.hold(distinct(partitions.iter().map(|(partition, _, _)| partition)));
+        if let Some(told) = told {
+            self.metadata.learn(told);
+        }
         let partitions = partitions
             .into_iter()
             .map(|(partition, start, end)| {
@@ -152,7 +169,9 @@ impl Consumer {
                 (partition, span, start, end)
             })
             .collect();
-        self.metadata.want();
+        if told.is_none() {
+            self.metadata.want();
+        }
         self.send(Command::Assign { partitions })
     }
 
@@ -342,6 +361,18 @@ impl Consumer {
         let offsets = self.offsets.clone();
         let closed = self.closed.subscribe();
         async move { unless_closed(closed, offsets.partitions_of(topics, timeout)).await }
+    }
+
+    /// The cluster as it is now: brokers, and these topics, or all. An error of a single topic is told with the topic.
+    pub fn describe(
+        &self,
+        topics: Option<Vec<String>>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Cluster, ClientError>> + Send + use<> {
+        let metadata = self.metadata.clone();
+        let closed = self.closed.subscribe();
+        let topics = topics.map(|topics| topics.into_iter().map(Arc::from).collect());
+        async move { unless_closed(closed, metadata.describe(topics, timeout)).await }
     }
 
     /// How the client is.

@@ -11,10 +11,11 @@ use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::fetch::NodeEndpoint;
-use monedula_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
+use monedula_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
 use tokio::sync::{Notify, watch};
 
 use crate::config::ClientConfig;
+use crate::connection::Frame;
 use crate::error::{ClientError, RequestError};
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
@@ -241,27 +242,8 @@ impl Metadata {
     async fn ask(&self, node: NodeId) -> Result<(), RequestError> {
         let topics: Vec<Arc<str>> =
             self.topics.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
-        let build = |_| MetadataRequest {
-            topics: Some(
-                topics.iter().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() }).collect(),
-            ),
-            allow_auto_topic_creation: self.config.allow_auto_create_topics,
-            ..Default::default()
-        };
-        let versions = MetadataRequest::VERSIONS;
-        let call = self.network.call(node, Purpose::Control, versions, Duration::ZERO, build);
-        let (answer, version) = call.await?;
-        let response = frame::decode_response::<MetadataRequest<'_>>(answer.as_slice(), version)
-            .map_err(|error| RequestError::Wire { broker: format!("{node:?}"), error })?;
-        let error = ErrorCode::from_code(response.error_code);
-        if error != ErrorCode::None {
-            let reason = format!("metadata failed: {}", error.name());
-            if error == ErrorCode::RebootstrapRequired {
-                self.network.set_brokers(&BTreeMap::new());
-            }
-            return Err(RequestError::Disconnected { broker: format!("{node:?}"), reason });
-        }
-        self.metrics.metadata_updates(1);
+        let (answer, version) = self.request(node, Some(&topics)).await?;
+        let response = self.response(node, &answer, version)?;
         self.view.send_modify(|view| {
             let mut cluster = (*view.cluster).clone();
             cluster.update(&response);
@@ -277,6 +259,108 @@ impl Metadata {
             view.fatal = None;
         });
         Ok(())
+    }
+}
+
+impl Metadata {
+    /// Takes over what someone else learned of the cluster, so that nothing has to be asked before the first fetch.
+    pub(crate) fn learn(&self, told: &Cluster) {
+        self.view.send_modify(|view| {
+            let mut cluster = (*view.cluster).clone();
+            cluster.learn(told);
+            let held = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+            cluster.topics.retain(|topic, _| held.contains_key(topic));
+            drop(held);
+            self.network.set_brokers(&cluster.brokers);
+            view.cluster = Arc::new(cluster);
+        });
+    }
+
+    /// The cluster as it is now, with these topics, or all of them. Nothing of it is kept here but the brokers; an error of
+    /// a single topic is told with the topic.
+    ///
+    /// # Errors
+    /// If no broker answers within `timeout`.
+    pub(crate) async fn describe(
+        &self,
+        topics: Option<Vec<Arc<str>>>,
+        timeout: Duration,
+    ) -> Result<Cluster, ClientError> {
+        let started = Instant::now();
+        let mut last_error = None;
+        tokio::time::timeout(timeout, self.describe_until_answered(topics, &mut last_error)).await.unwrap_or_else(
+            |_| {
+                let never_reached = self.view.borrow().answers == 0 && self.network.connected() == 0;
+                Err(match never_reached {
+                    true => ClientError::Unreachable { after: started.elapsed(), reasons: self.network.failures() },
+                    false => ClientError::TimedOut { what: "the lookup of topics".into(), after: timeout, last_error },
+                })
+            },
+        )
+    }
+
+    async fn describe_until_answered(
+        &self,
+        topics: Option<Vec<Arc<str>>>,
+        last_error: &mut Option<String>,
+    ) -> Result<Cluster, ClientError> {
+        let mut jitter = Jitter::new(self.started.elapsed().as_nanos() as u64);
+        for attempt in 0.. {
+            for node in self.network.candidates() {
+                let described =
+                    tokio::time::timeout(self.config.request_timeout, self.describe_from(node, &topics)).await;
+                match described {
+                    Ok(Ok(cluster)) => {
+                        self.network.set_brokers(&cluster.brokers);
+                        return Ok(cluster);
+                    }
+                    Ok(Err(RequestError::Fatal(error))) => return Err(*error),
+                    Ok(Err(error)) => *last_error = Some(error.to_string()),
+                    Err(_) => *last_error = Some(format!("{node:?}: no answer")),
+                }
+            }
+            self.metrics.retriable_error("metadata");
+            tokio::time::sleep(self.config.retry_backoff.delay(attempt, &mut jitter)).await;
+        }
+        Err(ClientError::Closed)
+    }
+
+    async fn describe_from(&self, node: NodeId, topics: &Option<Vec<Arc<str>>>) -> Result<Cluster, RequestError> {
+        let (answer, version) = self.request(node, topics.as_deref()).await?;
+        let mut cluster = Cluster::default();
+        cluster.update(&self.response(node, &answer, version)?);
+        Ok(cluster)
+    }
+
+    /// Asks one broker for these topics, or for all.
+    async fn request(&self, node: NodeId, topics: Option<&[Arc<str>]>) -> Result<(Frame, i16), RequestError> {
+        let named = |name| MetadataRequestTopic { name: Some(name), ..Default::default() };
+        let build = |_| MetadataRequest {
+            topics: topics.map(|topics| topics.iter().map(|name| named(&**name)).collect()),
+            allow_auto_topic_creation: self.config.allow_auto_create_topics,
+            ..Default::default()
+        };
+        self.network.call(node, Purpose::Control, MetadataRequest::VERSIONS, Duration::ZERO, build).await
+    }
+
+    fn response<'a>(
+        &self,
+        node: NodeId,
+        answer: &'a Frame,
+        version: i16,
+    ) -> Result<MetadataResponse<'a>, RequestError> {
+        let response = frame::decode_response::<MetadataRequest<'_>>(answer.as_slice(), version)
+            .map_err(|error| RequestError::Wire { broker: format!("{node:?}"), error })?;
+        let error = ErrorCode::from_code(response.error_code);
+        if error == ErrorCode::None {
+            self.metrics.metadata_updates(1);
+            return Ok(response);
+        }
+        if error == ErrorCode::RebootstrapRequired {
+            self.network.set_brokers(&BTreeMap::new());
+        }
+        let reason = format!("metadata failed: {}", error.name());
+        Err(RequestError::Disconnected { broker: format!("{node:?}"), reason })
     }
 }
 

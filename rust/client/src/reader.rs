@@ -1,11 +1,13 @@
 //! Bounded reads: a range of each partition, no group, ending by position.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use monedula_columns::{ColumnBatch, ColumnSet};
 use monedula_engine::TopicPartition;
-use monedula_engine::fetch::{ResetPolicy, Start};
+use monedula_engine::cluster::Cluster;
+use monedula_engine::fetch::{Fault, ResetPolicy, Start};
 use tokio::runtime::Handle;
 
 use crate::config::ClientConfig;
@@ -36,10 +38,18 @@ pub struct Range {
     pub end: Bound,
 }
 
-/// A read that ends. Positions, not counts, decide: compacted gaps and transaction markers neither hang nor fail.
+/// Where each partition is read: first offset, and offset after the last.
+pub type Ranges = BTreeMap<TopicPartition, (i64, i64)>;
+
+/// For how long a log may be shorter than a range that is read from it. A broker that has just become the leader may not
+/// know the end of its log yet.
+const SHORT_LOG_GRACE: Duration = Duration::from_secs(10);
+
+/// Reads that end, one after another, over the same connections. Positions, not counts, decide: compacted gaps and
+/// transaction markers neither hang nor fail.
 pub struct Reader {
-    consumer: Consumer,
-    ranges: BTreeMap<TopicPartition, (i64, i64)>,
+    consumer: Arc<Consumer>,
+    ranges: Ranges,
     stalled_since: Instant,
     /// Offsets passed, as of the last batch; never less, whatever becomes of the consumer.
     passed: i64,
@@ -47,21 +57,23 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A consumer for the read. Under its own policy a position outside of the log is an error, never a jump.
-    pub fn consumer(mut config: ClientConfig, columns: ColumnSet, runtime: &Handle, seed: u64) -> Consumer {
+    /// Connects to nothing yet. Whatever `config` says, a position outside of the log is an error, never a jump.
+    pub fn new(mut config: ClientConfig, columns: ColumnSet, runtime: &Handle, seed: u64) -> Self {
         config.reset = ResetPolicy::Fail;
-        Consumer::new(config, columns, runtime, seed)
+        Self {
+            consumer: Arc::new(Consumer::new(config, columns, runtime, seed)),
+            ranges: Ranges::new(),
+            stalled_since: Instant::now(),
+            passed: 0,
+            done: true,
+        }
     }
 
     /// Looks the ranges' bounds up, on `consumer`.
     ///
     /// # Errors
     /// If a partition does not exist, a bound lies outside of the log, or `timeout` passes.
-    pub async fn resolve(
-        consumer: &Consumer,
-        ranges: Vec<Range>,
-        timeout: Duration,
-    ) -> Result<BTreeMap<TopicPartition, (i64, i64)>, ClientError> {
+    pub async fn resolve(consumer: &Consumer, ranges: Vec<Range>, timeout: Duration) -> Result<Ranges, ClientError> {
         let partitions: Vec<TopicPartition> = ranges.iter().map(|range| range.partition.clone()).collect();
         let starts = consumer.beginning_offsets(partitions.clone(), timeout);
         let ends = consumer.end_offsets(partitions, timeout);
@@ -77,7 +89,7 @@ impl Reader {
             let found = consumer.offsets_for_times(vec![(partition.clone(), timestamp_ms)], timeout).await?;
             by_time.insert((partition.clone(), timestamp_ms), found.get(&partition).copied().flatten());
         }
-        let mut resolved = BTreeMap::new();
+        let mut resolved = Ranges::new();
         for range in ranges {
             let log = (offset(&starts, &range.partition), offset(&ends, &range.partition));
             let find = |bound| place(&range.partition, bound, log, &by_time);
@@ -88,23 +100,36 @@ impl Reader {
         Ok(resolved)
     }
 
-    /// Starts reading.
+    /// Begins to read `ranges`; what was left of the read before is dropped. With what is `told` of the cluster nothing is
+    /// asked before the first fetch.
     ///
     /// # Errors
-    /// If the consumer is closed.
-    pub fn start(consumer: Consumer, ranges: BTreeMap<TopicPartition, (i64, i64)>) -> Result<Self, ClientError> {
+    /// If the reader is closed.
+    pub fn begin(&mut self, ranges: Ranges, told: Option<&Cluster>) -> Result<(), ClientError> {
         let open = ranges.iter().filter(|(_, (start, end))| start < end);
         let assignment =
             open.map(|(partition, &(start, end))| (partition.clone(), Start::Offset(start, -1), Some(end)));
-        consumer.assign(assignment.collect())?;
-        Ok(Self { consumer, ranges, stalled_since: Instant::now(), passed: 0, done: false })
+        self.consumer.assign_known(assignment.collect(), told)?;
+        (self.ranges, self.passed, self.done) = (ranges, 0, false);
+        self.stalled_since = Instant::now();
+        Ok(())
+    }
+
+    /// Gives up what is left of the read. The connections stay.
+    ///
+    /// # Errors
+    /// If the reader is closed.
+    pub fn end(&mut self) -> Result<(), ClientError> {
+        self.passed = self.progress().0;
+        self.done = true;
+        self.consumer.unassign()
     }
 
     /// The next batch, `None` at the end. Waits at most until `until`: then the inner `None` says to call again.
     ///
     /// # Errors
     /// Any error of a partition ends the read: part of a range is no answer. So does `default.api.timeout.ms` without
-    /// progress, and a consumer that was closed before the end.
+    /// progress, a log that is shorter than its range, and a reader that was closed before the end.
     pub fn next_batch(&mut self, want: &Want, until: Instant) -> Result<Option<Option<ColumnBatch>>, ClientError> {
         if self.is_done() {
             return Ok(None);
@@ -117,12 +142,36 @@ impl Reader {
         if batch.is_none() && self.is_done() {
             return Ok(None);
         }
-        let timeout = self.consumer.config().default_api_timeout;
-        if batch.is_none() && self.stalled_since.elapsed() > timeout {
+        if batch.is_none() {
+            self.check_stall()?;
+        }
+        Ok(Some(batch))
+    }
+
+    fn check_stall(&self) -> Result<(), ClientError> {
+        let (stalled, timeout) = (self.stalled_since.elapsed(), self.consumer.config().default_api_timeout);
+        if stalled > SHORT_LOG_GRACE.min(timeout)
+            && let Some(fault) = self.short_log()
+        {
+            return Err(fault.into());
+        }
+        if stalled > timeout {
             let last_error = self.consumer.health().failing.map(|(_, error)| error);
             return Err(ClientError::TimedOut { what: "progress of the read".into(), after: timeout, last_error });
         }
-        Ok(Some(batch))
+        Ok(())
+    }
+
+    /// A partition that is read to the end of its log, which comes before the end of its range.
+    fn short_log(&self) -> Option<Fault> {
+        self.consumer.statuses().into_iter().find_map(|(partition, status)| {
+            let &(_, end) = self.ranges.get(&partition)?;
+            // Not the last stable offset: a transaction that is still open does not make the log shorter.
+            let log_end = status.high_watermark?;
+            let short = status.position? >= log_end && log_end < end;
+            let log_start = status.log_start_offset.unwrap_or(0);
+            short.then_some(Fault::OffsetOutOfRange { partition, offset: end, log_start, log_end })
+        })
     }
 
     fn is_done(&mut self) -> bool {
@@ -135,23 +184,34 @@ impl Reader {
 
     /// Offsets passed, and offsets in all ranges.
     pub fn progress(&self) -> (i64, i64) {
-        let statuses = self.consumer.statuses();
-        let mut sums = (0, 0);
-        for (partition, &(start, end)) in &self.ranges {
-            let position = statuses.get(partition).and_then(|status| status.position).unwrap_or(start);
-            sums.0 += position.clamp(start, end) - start;
-            sums.1 += end - start;
+        let total = self.ranges.values().map(|(start, end)| end - start).sum();
+        if self.done {
+            return (self.passed, total);
         }
-        (sums.0.max(self.passed), sums.1)
+        let left: i64 = self.remaining().values().map(|(start, end)| end - start).sum();
+        (self.passed.max(total - left), total)
+    }
+
+    /// What is not handed out yet, by partition: next offset, and offset after the last.
+    pub fn remaining(&self) -> Ranges {
+        if self.done {
+            return Ranges::new();
+        }
+        let statuses = self.consumer.statuses();
+        let left = self.ranges.iter().filter_map(|(partition, &(start, end))| {
+            let position = statuses.get(partition).and_then(|status| status.position).unwrap_or(start);
+            (position < end).then(|| (partition.clone(), (position.max(start), end)))
+        });
+        left.collect()
     }
 
     /// The ranges as looked up: first offset, and offset after the last.
-    pub fn ranges(&self) -> &BTreeMap<TopicPartition, (i64, i64)> {
+    pub fn ranges(&self) -> &Ranges {
         &self.ranges
     }
 
     /// The consumer underneath.
-    pub fn inner(&self) -> &Consumer {
+    pub fn inner(&self) -> &Arc<Consumer> {
         &self.consumer
     }
 }
@@ -189,13 +249,9 @@ fn check(
         Some(end).filter(|&end| end > log_end && end > start)
     };
     match wrong {
-        Some(offset) => Err(monedula_engine::fetch::Fault::OffsetOutOfRange {
-            partition: partition.clone(),
-            offset,
-            log_start,
-            log_end,
+        Some(offset) => {
+            Err(Fault::OffsetOutOfRange { partition: partition.clone(), offset, log_start, log_end }.into())
         }
-        .into()),
         None => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::metadata::{MetadataResponse, MetadataResponsePartition, MetadataResponseTopic};
-use monedula_protocol::types::Uuid;
+use monedula_protocol::types::{ParseUuidError, Uuid};
 
 use crate::TopicPartition;
 
@@ -34,6 +34,8 @@ pub struct Partition {
 pub struct Topic {
     /// Topic id, [`Uuid::ZERO`] from brokers before topic ids (KIP-516).
     pub id: Uuid,
+    /// Whether it is one of Kafka's own, such as `__consumer_offsets`.
+    pub is_internal: bool,
     /// What metadata said of the topic as a whole.
     pub error: ErrorCode,
     /// How many answers in a row said that the topic does not exist; deletion and creation both take a
@@ -83,11 +85,12 @@ impl Cluster {
         let error = ErrorCode::from_code(answer.error_code);
         let topic = self.topics.entry(name.into()).or_insert_with(|| Topic {
             id: answer.topic_id,
+            is_internal: answer.is_internal,
             error,
             unknown_answers: 0,
             partitions: BTreeMap::new(),
         });
-        topic.error = error;
+        (topic.error, topic.is_internal) = (error, answer.is_internal);
         if error == ErrorCode::UnknownTopicOrPartition {
             topic.unknown_answers = topic.unknown_answers.saturating_add(1);
             return;
@@ -104,6 +107,46 @@ impl Cluster {
         }
         for partition in &answer.partitions {
             topic.merge(partition);
+        }
+    }
+
+    /// Adds a partition's leader; `topic_id` in Kafka's text form.
+    ///
+    /// # Errors
+    /// If `topic_id` is no id.
+    pub fn add_leader(
+        &mut self,
+        partition: &TopicPartition,
+        topic_id: &str,
+        known: Partition,
+    ) -> Result<(), ParseUuidError> {
+        let id = topic_id.parse()?;
+        let topic = self.topics.entry(partition.topic.clone()).or_insert_with(|| Topic {
+            id,
+            is_internal: false,
+            error: ErrorCode::None,
+            unknown_answers: 0,
+            partitions: BTreeMap::new(),
+        });
+        topic.take(partition.partition, known);
+        Ok(())
+    }
+
+    /// Takes over what someone else learned of the cluster: brokers that are not known here, topics, and leaders that are
+    /// newer. What the cluster itself told of a broker's address stays.
+    pub fn learn(&mut self, told: &Self) {
+        for (&node_id, broker) in &told.brokers {
+            self.brokers.entry(node_id).or_insert_with(|| broker.clone());
+        }
+        for (name, topic) in &told.topics {
+            let known = self.topics.entry(name.clone()).or_insert_with(|| topic.clone());
+            if known.id != topic.id {
+                *known = topic.clone();
+            }
+            (known.error, known.unknown_answers) = (ErrorCode::None, 0);
+            for (&index, partition) in &topic.partitions {
+                known.take(index, *partition);
+            }
         }
     }
 
@@ -125,10 +168,18 @@ impl Cluster {
 }
 
 impl Topic {
+    /// The name of the error that metadata gave for the topic as a whole, if it did.
+    pub fn error_name(&self) -> Option<&'static str> {
+        (self.error != ErrorCode::None).then(|| self.error.name())
+    }
+
     fn merge(&mut self, answer: &MetadataResponsePartition) {
         let leader = (answer.leader_id >= 0).then_some(answer.leader_id);
-        let fresh = Partition { leader, leader_epoch: answer.leader_epoch };
-        let known = self.partitions.entry(answer.partition_index).or_insert(fresh);
+        self.take(answer.partition_index, Partition { leader, leader_epoch: answer.leader_epoch });
+    }
+
+    fn take(&mut self, index: i32, fresh: Partition) {
+        let known = self.partitions.entry(index).or_insert(fresh);
         // Brokers learn of a new leader at different times: an answer with a lower epoch is an old one.
         if fresh.leader_epoch < 0 || fresh.leader_epoch >= known.leader_epoch {
             *known = fresh;
@@ -206,6 +257,29 @@ mod tests {
         assert!(!cluster.hint_leader(&partition, 2, 5));
         assert!(cluster.hint_leader(&partition, 2, 6));
         assert_eq!(leader(&cluster), Some((Some(2), 6)));
+    }
+
+    #[test]
+    fn what_others_learned_adds_and_renews_but_never_sets_back() {
+        let mut told = Cluster::default();
+        told.update(&answer(1, ErrorCode::None, &[(0, 2, 4), (1, 2, 4)]));
+        told.brokers.insert(2, Broker { host: "two".into(), port: 2, rack: None });
+        told.brokers.insert(1, Broker { host: "elsewhere".into(), port: 1, rack: None });
+        let mut cluster = Cluster::default();
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
+        cluster.learn(&told);
+        assert_eq!(leader(&cluster), Some((Some(1), 5)));
+        assert_eq!(cluster.topics["t"].partitions.len(), 2);
+        assert_eq!((&*cluster.brokers[&1].host, &*cluster.brokers[&2].host), ("h", "two"));
+    }
+
+    #[test]
+    fn what_others_learned_of_another_topic_of_that_name_replaces_it() {
+        let (mut told, mut cluster) = (Cluster::default(), Cluster::default());
+        told.update(&answer(2, ErrorCode::None, &[(0, 1, 0)]));
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5), (1, 1, 5)]));
+        cluster.learn(&told);
+        assert_eq!((cluster.topics["t"].id, cluster.topics["t"].partitions.len()), (Uuid([2; 16]), 1));
     }
 
     #[test]

@@ -28,6 +28,12 @@ pub(crate) fn config_keys() -> Vec<KeyRow> {
     KEYS.iter().map(row).collect()
 }
 
+/// Raises what is wrong with the settings, if anything.
+#[pyfunction]
+pub(crate) fn check_settings(py: Python<'_>, settings: Vec<(String, String)>) -> PyResult<()> {
+    parse(py, &settings).map(drop)
+}
+
 pub(crate) fn parse(py: Python<'_>, settings: &[(String, String)]) -> PyResult<ClientConfig> {
     let pairs = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     ClientConfig::parse(pairs).map_err(|error| to_py(py, error.into()))

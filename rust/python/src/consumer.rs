@@ -8,6 +8,7 @@ use monedula_client::consumer::{Consumer, Found, PartitionStatus, Want};
 use monedula_client::error::ClientError;
 use monedula_client::log::Log;
 use monedula_engine::TopicPartition;
+use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::Start;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -22,6 +23,12 @@ use crate::schema::Schema;
 
 /// A partition as Python gives it.
 pub(crate) type PyPartition = (String, i32);
+
+/// What Python is told of a topic.
+type PyTopic = (String, bool, Option<&'static str>, BTreeMap<i32, (i32, i32)>);
+
+/// What Python is told of the cluster.
+type PyCluster = (BTreeMap<i32, (String, u16)>, BTreeMap<String, PyTopic>);
 
 /// Where to start: "offset", "earliest", "latest", "timestamp" (ms) or "policy", with its number.
 pub(crate) type PyStart = (String, i64);
@@ -247,6 +254,15 @@ impl ConsumerCore {
         })
     }
 
+    /// Brokers, and these topics, or all: `({node id: (host, port)}, {topic: (id, is internal, error name or None,
+    /// {partition: (leader or -1, leader epoch)})})`.
+    fn describe(&self, py: Python<'_>, topics: Option<Vec<String>>, timeout: Option<f64>) -> PyResult<PyCluster> {
+        let timeout = self.timeout(py, timeout)?;
+        let described = wait(py, self.consumer.get()?.describe(topics, timeout));
+        self.flush_log(py);
+        Ok(py_cluster(&described?))
+    }
+
     fn metrics(&self) -> PyResult<Vec<(&'static str, u64)>> {
         Ok(self.consumer.get()?.metrics().snapshot())
     }
@@ -417,6 +433,16 @@ fn py_status<'py>(py: Python<'py>, consumer: &Consumer, status: &PartitionStatus
     dict.set_item("queued_bytes", status.queued_bytes)?;
     dict.set_item("error", status.fault.as_ref().map(ToString::to_string))?;
     Ok(dict)
+}
+
+fn py_cluster(cluster: &Cluster) -> PyCluster {
+    let brokers = cluster.brokers.iter().map(|(&node_id, broker)| (node_id, (broker.host.clone(), broker.port)));
+    let topics = cluster.topics.iter().map(|(name, topic)| {
+        let leaders = topic.partitions.iter();
+        let leaders = leaders.map(|(&index, known)| (index, (known.leader.unwrap_or(-1), known.leader_epoch)));
+        (name.to_string(), (topic.id.to_string(), topic.is_internal, topic.error_name(), leaders.collect()))
+    });
+    (brokers.collect(), topics.collect())
 }
 
 fn offsets_dict<'py>(py: Python<'py>, found: BTreeMap<TopicPartition, Option<Found>>) -> PyResult<Bound<'py, PyDict>> {

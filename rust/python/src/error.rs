@@ -20,6 +20,10 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
         if let Some(offset) = offset_of(fault) {
             details.set_item("offset", offset)?;
         }
+        if let Fault::OffsetOutOfRange { log_start, log_end, .. } = fault {
+            details.set_item("log_start_offset", log_start)?;
+            details.set_item("log_end_offset", log_end)?;
+        }
     }
     match error {
         ClientError::Decode { partition, error } => {

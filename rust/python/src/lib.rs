@@ -23,7 +23,7 @@ mod _monedula {
     #[pymodule_export]
     use super::batch::{Batch, Span};
     #[pymodule_export]
-    use super::config::config_keys;
+    use super::config::{check_settings, config_keys};
     #[pymodule_export]
     use super::consumer::ConsumerCore;
     #[pymodule_export]

@@ -8,6 +8,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use monedula_client::consumer::Want;
 use monedula_client::log::Log;
 use monedula_client::reader::{Bound as Edge, Range, Reader};
+use monedula_engine::cluster::{Broker, Cluster, Partition};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -22,7 +23,16 @@ use crate::{capsule, config};
 /// A range as Python gives it: partition, first bound, last bound. `None` for the partition stands for all of the topic's.
 type PyRange = (String, Option<i32>, PyStart, PyStart);
 
-/// The core of a bounded read; see `monedula.RecordStream`.
+/// A range of known offsets: partition, first offset, offset after the last.
+type PyOffsets = (PyPartition, i64, i64);
+
+/// A broker: node id, host, port.
+type PyBroker = (i32, String, u16);
+
+/// Where a partition is read: topic id, leader, leader epoch.
+type PyLeader = (PyPartition, String, i32, i32);
+
+/// The core of bounded reads; see `monedula.RecordStream`. One read at a time; the connections stay from read to read.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct ReaderCore {
     reader: Own<Arc<Mutex<Reader>>>,
@@ -40,38 +50,71 @@ impl ReaderCore {
         settings: Vec<(String, String)>,
         columns: Option<Vec<String>>,
         headers: bool,
-        ranges: Vec<PyRange>,
         max_rows: usize,
         max_bytes: usize,
     ) -> PyResult<Self> {
         let settings = config::parse(py, &settings)?;
         let columns = config::columns(py, columns, headers)?;
+        // Rows of a bounded read wait for nothing but a full batch or the end.
+        let want = Want { max_wait: std::time::Duration::from_secs(1), ..want(py, max_rows, max_bytes, 0.0, None)? };
+        let reader = Reader::new(settings, columns, &runtime::handle()?, config::seed());
+        let schema = reader.inner().empty_batch().record_batch.schema();
+        let log = reader.inner().log().clone();
+        follow_level(py, &log);
+        runtime::register(reader.inner());
+        Ok(Self { reader: Own::new(Arc::new(Mutex::new(reader))), schema, want, log })
+    }
+
+    /// Begins a read; both ends of each range are looked up first.
+    fn begin(&self, py: Python<'_>, ranges: Vec<PyRange>) -> PyResult<()> {
         let ranges = ranges
             .into_iter()
             .map(|(topic, partition, start, end)| Ok((topic, partition, edge(py, &start)?, edge(py, &end)?)))
             .collect::<PyResult<Vec<_>>>()?;
-        // Rows of a bounded read wait for nothing but a full batch or the end.
-        let want = Want { max_wait: std::time::Duration::from_secs(1), ..want(py, max_rows, max_bytes, 0.0, None)? };
-        let runtime = runtime::handle()?;
-        let timeout = settings.default_api_timeout;
-        let consumer = Reader::consumer(settings, columns, &runtime, config::seed());
-        let schema = consumer.empty_batch().record_batch.schema();
-        let log = consumer.log().clone();
-        follow_level(py, &log);
-        let reader = wait(py, async move {
-            let mut resolved = Vec::new();
+        let reader = self.reader.get()?;
+        let consumer = py.detach(|| lock(reader).inner().clone());
+        let found = wait(py, async move {
+            let timeout = consumer.config().default_api_timeout;
+            let mut asked = Vec::new();
             for (topic, partition, start, end) in ranges {
                 let partitions = match partition {
                     Some(partition) => vec![topic_partition((topic, partition))],
                     None => consumer.partitions_of(vec![topic], timeout).await?,
                 };
-                resolved.extend(partitions.into_iter().map(|partition| Range { partition, start, end }));
+                asked.extend(partitions.into_iter().map(|partition| Range { partition, start, end }));
             }
-            let ranges = Reader::resolve(&consumer, resolved, timeout).await?;
-            Reader::start(consumer, ranges)
+            Reader::resolve(&consumer, asked, timeout).await
         });
-        flush_log(py, &log);
-        Ok(Self { reader: Own::new(Arc::new(Mutex::new(reader?))), schema, want, log })
+        flush_log(py, &self.log);
+        let found = found?;
+        py.detach(|| lock(reader).begin(found, None)).map_err(|error| to_py(py, error))
+    }
+
+    /// Begins a read of offsets that exist, as someone else planned it: nothing is asked before the first fetch.
+    fn begin_planned(
+        &self,
+        py: Python<'_>,
+        ranges: Vec<PyOffsets>,
+        brokers: Vec<PyBroker>,
+        leaders: Vec<PyLeader>,
+    ) -> PyResult<()> {
+        let told = cluster(py, brokers, leaders)?;
+        let ranges = ranges.into_iter().map(|(partition, start, end)| (topic_partition(partition), (start, end)));
+        let (ranges, reader) = (ranges.collect(), self.reader.get()?);
+        py.detach(|| lock(reader).begin(ranges, Some(&told))).map_err(|error| to_py(py, error))
+    }
+
+    /// Gives up what is left of the read; the connections stay.
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        let reader = self.reader.get()?;
+        py.detach(|| lock(reader).end()).map_err(|error| to_py(py, error))
+    }
+
+    /// What is not handed out yet: `[((topic, partition), next offset, offset after the last), ...]`.
+    fn remaining(&self, py: Python<'_>) -> PyResult<Vec<PyOffsets>> {
+        let reader = self.reader.get()?;
+        let remaining = py.detach(|| lock(reader).remaining());
+        Ok(remaining.into_iter().map(|(partition, (next, end))| (py_partition(partition), next, end)).collect())
     }
 
     /// The next batch, `None` at the end.
@@ -179,6 +222,20 @@ impl RecordBatchReader for Stream {
 
 fn lock(reader: &Arc<Mutex<Reader>>) -> std::sync::MutexGuard<'_, Reader> {
     reader.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A view of the cluster, from what whoever planned the read knew of it.
+fn cluster(py: Python<'_>, brokers: Vec<PyBroker>, leaders: Vec<PyLeader>) -> PyResult<Cluster> {
+    let mut cluster = Cluster::default();
+    let broker = |(node_id, host, port)| (node_id, Broker { host, port, rack: None });
+    cluster.brokers = brokers.into_iter().map(broker).collect();
+    for (partition, topic_id, leader, leader_epoch) in leaders {
+        let known = Partition { leader: (leader >= 0).then_some(leader), leader_epoch };
+        let partition = topic_partition(partition);
+        let added = cluster.add_leader(&partition, &topic_id, known);
+        added.map_err(|error| argument_error(py, format!("{partition}: {error}")))?;
+    }
+    Ok(cluster)
 }
 
 fn edge(py: Python<'_>, (kind, number): &PyStart) -> PyResult<Edge> {

@@ -175,6 +175,10 @@ impl Running {
         let now = self.now();
         match command {
             Command::Assign { partitions } => {
+                // What the assignment was told of the cluster came before the command, and must not be asked for again.
+                if self.adopt(&self.driver.metadata.cluster()) {
+                    self.grow();
+                }
                 for (partition, span, start, end) in partitions {
                     self.machine.assign(partition.clone(), span, start, &self.cluster, now);
                     if let Some(end) = end {
