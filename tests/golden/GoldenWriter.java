@@ -48,7 +48,10 @@ public final class GoldenWriter {
         ApiKeys.LIST_OFFSETS,
         ApiKeys.METADATA,
         ApiKeys.API_VERSIONS,
-        ApiKeys.OFFSET_FOR_LEADER_EPOCH);
+        ApiKeys.OFFSET_FOR_LEADER_EPOCH,
+        ApiKeys.FIND_COORDINATOR,
+        ApiKeys.OFFSET_COMMIT,
+        ApiKeys.OFFSET_FETCH);
 
     private static final String PACKAGE = "org.apache.kafka.common.message.";
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;

@@ -6,8 +6,11 @@ use std::ops::RangeInclusive;
 use crate::error::WireError;
 use crate::messages::api_versions::ApiVersionsRequest;
 use crate::messages::fetch::FetchRequest;
+use crate::messages::find_coordinator::FindCoordinatorRequest;
 use crate::messages::list_offsets::ListOffsetsRequest;
 use crate::messages::metadata::MetadataRequest;
+use crate::messages::offset_commit::OffsetCommitRequest;
+use crate::messages::offset_fetch::OffsetFetchRequest;
 use crate::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest;
 use crate::wire::{Reader, Writer};
 
@@ -93,6 +96,12 @@ api_keys! {
     ListOffsets = 2, ListOffsetsRequest;
     /// Describes brokers, topics and partitions.
     Metadata = 3, MetadataRequest;
+    /// Stores where a group has read to.
+    OffsetCommit = 8, OffsetCommitRequest;
+    /// Looks up where groups have read to.
+    OffsetFetch = 9, OffsetFetchRequest;
+    /// Looks up which brokers coordinate groups or transactions.
+    FindCoordinator = 10, FindCoordinatorRequest;
     /// Tells which versions a broker speaks.
     ApiVersions = 18, ApiVersionsRequest;
     /// Looks up where a leader epoch ends (KIP-320).

@@ -9,7 +9,10 @@ use std::ops::RangeInclusive;
 use monedula_protocol::api::{ApiKey, Message, supported};
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
-use monedula_protocol::messages::{api_versions, fetch, header, list_offsets, metadata, offset_for_leader_epoch};
+use monedula_protocol::messages::{
+    api_versions, fetch, find_coordinator, header, list_offsets, metadata, offset_commit, offset_fetch,
+    offset_for_leader_epoch,
+};
 use monedula_protocol::wire::json::Json;
 use monedula_protocol::wire::{Reader, Writer};
 use support::GoldenCase;

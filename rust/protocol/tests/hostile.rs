@@ -19,13 +19,17 @@ use std::sync::OnceLock;
 use monedula_protocol::api::Message;
 use monedula_protocol::error::WireError;
 use monedula_protocol::frame::{correlation_id, decode_request_header, decode_response};
-use monedula_protocol::messages::{api_versions, fetch, header, list_offsets, metadata, offset_for_leader_epoch};
+use monedula_protocol::messages::{
+    api_versions, fetch, find_coordinator, header, list_offsets, metadata, offset_commit, offset_fetch,
+    offset_for_leader_epoch,
+};
 use monedula_protocol::wire::{Reader, Writer};
 use support::GoldenCase;
 
 /// Bytes of memory that a byte of a frame may cost, all allocations added up. The dearest structure is
-/// MetadataRequestTopic with two bytes on the wire and 56 in memory, in an array that doubles as it grows.
-const COST_PER_BYTE: usize = 100;
+/// OffsetFetchRequestGroup with three bytes on the wire and 88 in memory, in an array that doubles as it grows: up to
+/// four times its items, added up.
+const COST_PER_BYTE: usize = 120;
 /// What any frame may cost: one item in each array around the place where it goes wrong.
 const COST_PER_FRAME: usize = 1024;
 
@@ -233,6 +237,11 @@ fn the_smallest_items_stay_within_the_budget() {
     topics.extend([1, 0].repeat(ITEMS));
     topics.extend([0; 4]);
     assert!(decode("MetadataRequest", &topics, 9));
+    // OffsetFetchRequest 8: groups without a name's bytes, topics and tags, and the flag and tags behind.
+    let mut groups = varint(ITEMS + 1);
+    groups.extend([1, 1, 0].repeat(ITEMS));
+    groups.extend([0; 2]);
+    assert!(decode("OffsetFetchRequest", &groups, 8));
     // ResponseHeader 1: empty tagged fields.
     let mut tags = vec![0; 4];
     tags.extend(varint(ITEMS));

@@ -5,7 +5,10 @@
 
 pub mod api_versions;
 pub mod fetch;
+pub mod find_coordinator;
 pub mod header;
 pub mod list_offsets;
 pub mod metadata;
+pub mod offset_commit;
+pub mod offset_fetch;
 pub mod offset_for_leader_epoch;

@@ -62,6 +62,12 @@ macro_rules! for_each_message {
             metadata_response: metadata::MetadataResponse, 0..=13, 9;
             offset_for_leader_epoch_request: offset_for_leader_epoch::OffsetForLeaderEpochRequest, 2..=4, 4;
             offset_for_leader_epoch_response: offset_for_leader_epoch::OffsetForLeaderEpochResponse, 2..=4, 4;
+            find_coordinator_request: find_coordinator::FindCoordinatorRequest, 0..=6, 3;
+            find_coordinator_response: find_coordinator::FindCoordinatorResponse, 0..=6, 3;
+            offset_commit_request: offset_commit::OffsetCommitRequest, 2..=10, 8;
+            offset_commit_response: offset_commit::OffsetCommitResponse, 2..=10, 8;
+            offset_fetch_request: offset_fetch::OffsetFetchRequest, 1..=10, 6;
+            offset_fetch_response: offset_fetch::OffsetFetchResponse, 1..=10, 6;
         }
     };
 }

@@ -1,0 +1,55 @@
+//! FindCoordinator, API key 10, versions 0-6.
+//!
+//! 1 adds the key's type, the throttle time and error messages. 3 is flexible. 4 asks for several keys at once
+//! (KIP-699): what stands at the top of the response up to 3 then stands in each coordinator. 5 may answer
+//! TRANSACTION_ABORTABLE (KIP-890), 6 adds share groups (KIP-932).
+
+use crate::wire::api;
+
+api! {
+    FindCoordinator, versions 0..=6, flexible 3..;
+
+    /// Asks which brokers coordinate groups or transactions.
+    request FindCoordinatorRequest<'a> {
+        /// The key, up to version 3.
+        key: &'a str, 0..=3;
+        /// What the keys are: 0 groups, 1 transactional ids, 2 partitions of share groups.
+        key_type: i8, 1..;
+        /// The keys, from version 4.
+        coordinator_keys: Vec<&'a str>, 4..;
+    }
+
+    /// The coordinators.
+    response FindCoordinatorResponse<'a> {
+        /// How long the client was throttled.
+        throttle_time_ms: i32, 1.., ignorable;
+        /// The error, or 0, up to version 3.
+        error_code: i16, 0..=3;
+        /// What it means, up to version 3.
+        error_message: Option<&'a str>, 1..=3, nullable 1..=3, ignorable;
+        /// The broker, up to version 3.
+        node_id: i32, 0..=3;
+        /// Its advertised host, up to version 3.
+        host: &'a str, 0..=3;
+        /// Its advertised port, up to version 3.
+        port: i32, 0..=3;
+        /// One for each key, from version 4.
+        coordinators: Vec<Coordinator<'a>>, 4..;
+    }
+
+    /// A key's coordinator.
+    struct Coordinator<'a> {
+        /// The key.
+        key: &'a str, 4..;
+        /// The broker.
+        node_id: i32, 4..;
+        /// Its advertised host.
+        host: &'a str, 4..;
+        /// Its advertised port.
+        port: i32, 4..;
+        /// The error, or 0.
+        error_code: i16, 4..;
+        /// What it means.
+        error_message: Option<&'a str>, 4.., nullable 4.., ignorable;
+    }
+}
