@@ -1,0 +1,139 @@
+"""Where a read starts and ends, as options say it; what that means in offsets is asked of Kafka elsewhere."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from monedula.errors import ConfigError
+from monedula.spark.offsets import (
+    EARLIEST_OFFSET,
+    LATEST_OFFSET,
+    PartitionOffsets,
+    parse_offsets,
+    parse_timestamps,
+    partition_text,
+    partitions_text,
+)
+from monedula.spark.values import LONG_MAX
+
+
+@dataclass(frozen=True)
+class Earliest:
+    """The smallest offset that is there."""
+
+
+@dataclass(frozen=True)
+class Latest:
+    """The log's end; that of committed data under `read_committed`."""
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """An offset for each partition; -2 is its earliest, -1 its latest."""
+
+    offsets: PartitionOffsets
+
+
+@dataclass(frozen=True)
+class Timestamps:
+    """For each partition the first record at or after its time."""
+
+    timestamps: PartitionOffsets
+    """Milliseconds since 1970, UTC."""
+
+
+@dataclass(frozen=True)
+class Timestamp:
+    """In every partition the first record at or after one time."""
+
+    timestamp_ms: int
+
+
+Bound = Earliest | Latest | Offsets | Timestamps | Timestamp
+
+
+def start_bound(options: Mapping[str, str], default: Bound) -> Bound:
+    """The start that `options` (names in lower case) ask for.
+
+    Raises:
+        ConfigError: if the option that counts cannot be read.
+    """
+    return _bound(options, ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets"), default)
+
+
+def batch_bounds(options: Mapping[str, str]) -> tuple[Bound, Bound]:
+    """Start and end of a batch, earliest and latest if not given.
+
+    Raises:
+        ConfigError: if an option cannot be read, if the start is latest or the end earliest, or if start and end name
+            different partitions or are the wrong way round.
+    """
+    start = start_bound(options, Earliest())
+    if isinstance(start, Latest):
+        message = "startingOffsets: starting offset can't be latest for batch queries on Kafka"
+        raise ConfigError(message, key="startingOffsets")
+    if isinstance(start, Offsets):
+        for partition in _with_offset(start, LATEST_OFFSET):
+            message = f"startingOffsets for {partition} can't be latest for batch queries on Kafka"
+            raise ConfigError(message, key="startingOffsets")
+    end = _bound(options, ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"), Latest())
+    if isinstance(end, Earliest):
+        message = "endingOffsets: ending offset can't be earliest for batch queries on Kafka"
+        raise ConfigError(message, key="endingOffsets")
+    if isinstance(end, Offsets):
+        for partition in _with_offset(end, EARLIEST_OFFSET):
+            message = f"ending offset for {partition} can't be earliest for batch queries on Kafka"
+            raise ConfigError(message, key="endingOffsets")
+    if isinstance(start, Offsets) and isinstance(end, Offsets):
+        _check_order("offset", "endingOffsets", start.offsets, end.offsets)
+    if isinstance(start, Timestamps) and isinstance(end, Timestamps):
+        _check_order("timestamp", "endingOffsetsByTimestamp", start.timestamps, end.timestamps)
+    return start, end
+
+
+def _bound(options: Mapping[str, str], names: tuple[str, str, str], default: Bound) -> Bound:
+    """The first of `names` (one time, times, offsets) that is given decides, as in Spark; the others are not read."""
+    readers: tuple[Callable[[str, str], Bound], ...] = (_timestamp, _timestamps, _offsets)
+    for name, reader in zip(names, readers, strict=True):
+        text = options.get(name.lower())
+        if text is not None:
+            return reader(text.strip(), name)
+    return default
+
+
+def _timestamp(text: str, name: str) -> Bound:
+    digits = text.removeprefix("+")
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 19 or int(digits) > LONG_MAX:
+        message = f"{name}: Expected a single long value, got {text}; it is milliseconds since 1970, UTC"
+        raise ConfigError(message, key=name)
+    return Timestamp(int(digits))
+
+
+def _timestamps(text: str, name: str) -> Bound:
+    return Timestamps(parse_timestamps(text, name))
+
+
+def _offsets(text: str, name: str) -> Bound:
+    ends: dict[str, Bound] = {"earliest": Earliest(), "latest": Latest()}
+    return ends.get(text.lower()) or Offsets(parse_offsets(text, name))
+
+
+def _with_offset(bound: Offsets, wanted: int) -> list[str]:
+    return [partition_text(partition) for partition, offset in sorted(bound.offsets.items()) if offset == wanted]
+
+
+def _check_order(what: str, key: str, start: PartitionOffsets, end: PartitionOffsets) -> None:
+    if start.keys() != end.keys():
+        message = (
+            "The specified start offset and end offset should have the same topic-partitions. Topic-partitions for "
+            f"start offset: {partitions_text(start)}, topic-partitions for end offset: {partitions_text(end)}."
+        )
+        raise ConfigError(message, key=key)
+    for partition, first in sorted(start.items()):
+        last = end[partition]
+        # Negative ones stand for ends of the log, which are not known yet.
+        if first > last and first >= 0 and last >= 0:
+            message = (
+                f"The specified start {what} {first} is greater than the end {what} {last} for topic {partition.topic} "
+                f"partition {partition.partition}."
+            )
+            raise ConfigError(message, key=key)

@@ -1,0 +1,141 @@
+"""Options that begin with `kafka.`: what of them goes to our client, what is refused, what is left out."""
+
+import logging
+from collections.abc import Mapping
+
+from monedula._monedula import check_settings
+from monedula.config import config_keys
+from monedula.errors import ConfigError
+
+_LOGGER = logging.getLogger("monedula.spark")
+
+PREFIX = "kafka."
+
+_AUTO_OFFSET_RESET = (
+    "Kafka option 'auto.offset.reset' is not supported. Instead set the source option 'startingoffsets' to 'earliest' "
+    "or 'latest' to specify where to start. Structured Streaming manages which offsets are consumed internally, rather "
+    "than relying on the kafkaConsumer to do it. This will ensure that no data is missed when new topics/partitions "
+    "are dynamically subscribed. Note that 'startingoffsets' only applies when a new Streaming query is started, and that "
+    "resuming will always pick up from where the query left off. See the docs for more details."
+)
+_DESERIALIZER = (
+    "Kafka option '{0}.deserializer' is not supported as {0}s are deserialized as byte arrays with "
+    "ByteArrayDeserializer. Use DataFrame operations to explicitly deserialize the {0}s."
+)
+# In the order in which Spark's JVM source looks for them, and with its words.
+_REFUSED = {
+    "auto.offset.reset": _AUTO_OFFSET_RESET,
+    "key.deserializer": _DESERIALIZER.format("key"),
+    "value.deserializer": _DESERIALIZER.format("value"),
+    "enable.auto.commit": "Kafka option 'enable.auto.commit' is not supported",
+    "interceptor.classes": "Kafka option 'interceptor.classes' is not supported",
+    "sasl.jaas.config": "Kafka option 'sasl.jaas.config' is not supported yet: this version has no SASL",
+}
+
+# What only a Java consumer, or a member of a group, has a use for: jobs that worked with Spark's source bring it along.
+_LEFT_OUT = {
+    "auto.commit.interval.ms",
+    "auto.include.jmx.reporter",
+    "client.dns.lookup",
+    "enable.metrics.push",
+    "exclude.internal.topics",
+    "group.id",
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "max.poll.records",
+    "metadata.recovery.rebootstrap.trigger.ms",
+    "metric.reporters",
+    "partition.assignment.strategy",
+    "retries",
+    "send.buffer.bytes",
+    "session.timeout.ms",
+    "socket.connection.setup.timeout.max.ms",
+}
+_LEFT_OUT_PREFIXES = ("metrics.",)
+
+_GROUP_ID = (
+    "Kafka option 'kafka.group.id' has been set on this query, it is not recommended to set this option. It does "
+    "nothing here: partitions are assigned, and the source is no member of a group."
+)
+_JAVA_STORES = ("ssl.truststore", "ssl.keystore")
+_JAVA_STORE_ENDINGS = (".jks", ".p12", ".pfx", ".pkcs12", ".bcfks")
+
+_DEFAULTS = {"isolation.level": "read_uncommitted", "queued.max.bytes": "33554432"}
+
+
+def kafka_settings(options: Mapping[str, str], client_id: str) -> dict[str, str]:
+    """Settings for our client, by dotted name, out of `options` (names in lower case).
+
+    Args:
+        options: all options of the source.
+        client_id: the client's name unless `kafka.client.id` gives another.
+
+    Raises:
+        ConfigError: if there is a setting that the source cannot leave to its user, or that the client refuses, or if
+            there are no `bootstrap.servers`.
+    """
+    # The client takes underscores for dots, so what is refused must not come in by that spelling.
+    given = {
+        name.removeprefix(PREFIX).strip().replace("_", "."): value
+        for name, value in options.items()
+        if name.startswith(PREFIX)
+    }
+    for name, message in _REFUSED.items():
+        if name in given:
+            raise ConfigError(message, key=PREFIX + name)
+    if not {"bootstrap.servers", "metadata.broker.list"} & given.keys():
+        message = "Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer"
+        raise ConfigError(message, key="kafka.bootstrap.servers")
+    _refuse_java_stores(given)
+    left_out = sorted(name for name in given if name in _LEFT_OUT or name.startswith(_LEFT_OUT_PREFIXES))
+    if "group.id" in given:
+        _LOGGER.warning(_GROUP_ID)
+        if "groupidprefix" in options:
+            _LOGGER.warning("Option groupIdPrefix will be ignored as option kafka.group.id has been set.")
+    if others := [PREFIX + name for name in left_out if name != "group.id"]:
+        _LOGGER.warning("options that this source has no use for are left out: %s", ", ".join(others))
+    settings = {name: value for name, value in given.items() if name not in left_out}
+    settings |= {
+        name: value
+        for name, value in {**_DEFAULTS, "client.id": client_id}.items()
+        if not settings.keys() & _names_of(name)
+    }
+    try:
+        check_settings(list(settings.items()))
+    except ConfigError as error:
+        raise kafka_error(error) from None
+    return settings
+
+
+def kafka_error(error: ConfigError) -> ConfigError:
+    """`error`, which our client raised for a setting, under the name that the setting has as an option."""
+    if error.key is None or error.key.startswith(PREFIX):
+        return error
+    return ConfigError(f"option '{PREFIX}{error.key}': {error}", key=PREFIX + error.key)
+
+
+def client_keys() -> set[str]:
+    """Every name of a setting that our client knows, other names included."""
+    return {name for key in config_keys() for name in (key.name, *key.aliases)}
+
+
+def _names_of(name: str) -> set[str]:
+    return next({key.name, *key.aliases} for key in config_keys() if key.name == name)
+
+
+def _refuse_java_stores(given: Mapping[str, str]) -> None:
+    for store in _JAVA_STORES:
+        for name in (f"{store}.location", f"{store}.type"):
+            value = given.get(name, "")
+            of_java = value.lower().endswith(_JAVA_STORE_ENDINGS) or (
+                name.endswith(".type") and value.upper() not in ("", "PEM")
+            )
+            if of_java:
+                message = (
+                    f"option '{PREFIX}{name}' is '{value}': keystores of Java cannot be read; certificates and keys "
+                    "must be PEM. TLS itself is not supported by this version"
+                )
+                raise ConfigError(message, key=PREFIX + name)

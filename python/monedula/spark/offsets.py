@@ -1,0 +1,218 @@
+"""Offsets by partition: as options write them, and as Spark keeps them in its checkpoint.
+
+Both are JSON in the shape that Spark's JVM source uses, `{"topic": {"0": 23, "1": 40}}`, so that a checkpoint and an
+option mean the same to either. Nothing here asks Kafka.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from monedula.errors import ConfigError
+from monedula.partitions import TopicPartition
+
+PartitionOffsets = dict[TopicPartition, int]
+"""The offset of the next record, by partition."""
+
+EARLIEST_OFFSET = -2
+"""In JSON of `startingOffsets` and `endingOffsets`: the smallest offset that is there."""
+LATEST_OFFSET = -1
+"""In JSON of `startingOffsets` and `endingOffsets`: the log's end."""
+
+START_KEY = "$start"
+"""Holds resolved starts in the JSON of a stream's offset; no topic can have this name."""
+
+_LONG_MAX = (1 << 63) - 1
+_INT_MAX = (1 << 31) - 1
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
+_PARTITION_KEY = re.compile(r"0|[1-9][0-9]{0,9}")
+
+_OFFSETS_EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
+_TIMESTAMPS_EXAMPLE = '{"topicA": {"0": 123456789, "1": 123456789}, "topicB": {"0": 123456789, "1": 123456789}}'
+_ASSIGN_EXAMPLE = '{"topicA":[0,1],"topicB":[0,1]}'
+
+
+def partition_text(partition: TopicPartition) -> str:
+    """`partition` as Kafka and Spark write it: `orders-0`."""
+    return f"{partition.topic}-{partition.partition}"
+
+
+def partitions_text(partitions: Iterable[TopicPartition]) -> str:
+    """`partitions` in order, separated by commas."""
+    return ", ".join(partition_text(partition) for partition in sorted(partitions))
+
+
+def to_dict(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """`offsets` as Spark's JSON has them, sorted by topic and then by the partition's number.
+
+    Spark's JVM source iterates hash maps here, so its order is that of hash codes. Ours is always the same for the same
+    offsets, which is what Spark needs: it compares texts to see whether there is new data.
+    """
+    topics: dict[str, dict[str, int]] = {}
+    for partition in sorted(offsets):
+        topics.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
+    return topics
+
+
+def from_dict(data: object) -> PartitionOffsets:
+    """Offsets out of a checkpoint: what `to_dict` and Spark's JVM source write.
+
+    Raises:
+        ConfigError: if they are anything else; says what was found.
+    """
+    if not isinstance(data, Mapping):
+        raise _foreign(f"{_short(data)} is no map of topics")
+    offsets: PartitionOffsets = {}
+    for topic, partitions in data.items():
+        if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
+            raise _foreign(f"{_short(topic)} is no topic's name")
+        if not isinstance(partitions, Mapping):
+            raise _foreign(f"{_short(topic)} has {_short(partitions)}, no map of partitions")
+        for number, offset in partitions.items():
+            if not isinstance(number, str) or not _PARTITION_KEY.fullmatch(number) or int(number) > _INT_MAX:
+                raise _foreign(f"{_short(topic)} has {_short(number)}, which is no partition's number")
+            if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= _LONG_MAX:
+                raise _foreign(f"partition {topic}-{number} has {_short(offset)}, which is no offset")
+            offsets[TopicPartition(topic, int(number))] = offset
+    return offsets
+
+
+def _foreign(found: str) -> ConfigError:
+    message = (
+        "the checkpoint's offset is not one of a Kafka source, so the checkpoint belongs to another kind of source, or "
+        f'is damaged: {found}. Expected e.g. {{"topicA":{{"0":23,"1":40}}}}. Give the query a checkpoint of its own'
+    )
+    return ConfigError(message, key="checkpointLocation")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+@dataclass(frozen=True)
+class StreamOffset:
+    """How far a stream is, and where it began in partitions that this offset is the first to mention.
+
+    The starts are in the offset because Spark asks for the initial offset again after a crash, and `latest` is then
+    another one: the offset log is the only thing that both runs read.
+    """
+
+    offsets: PartitionOffsets
+    """The offset of the next record, by partition."""
+    resolved_starts: PartitionOffsets = field(default_factory=dict)
+    """Where reading begins in partitions whose start was looked up for this offset, not taken from the one before."""
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """As Spark's JSON, with resolved starts as the first key, `$start`; without that key where there are none."""
+        starts = {START_KEY: to_dict(self.resolved_starts)} if self.resolved_starts else {}
+        return {**starts, **to_dict(self.offsets)}
+
+    @classmethod
+    def from_dict(cls, data: object) -> "StreamOffset":
+        """What `to_dict`, or Spark's JVM source, has written.
+
+        Raises:
+            ConfigError: if it is anything else; says what was found.
+        """
+        if not isinstance(data, Mapping) or START_KEY not in data:
+            return cls(from_dict(data))
+        offsets = from_dict({topic: partitions for topic, partitions in data.items() if topic != START_KEY})
+        starts = from_dict(data[START_KEY])
+        if strangers := starts.keys() - offsets.keys():
+            raise _foreign(f"{START_KEY} has partitions that the offset itself has not: {partitions_text(strangers)}")
+        return cls(offsets, starts)
+
+
+def parse_offsets(text: str, option_name: str) -> PartitionOffsets:
+    """`text` of `startingOffsets` or `endingOffsets`: offsets by partition, -2 for the earliest, -1 for the latest.
+
+    Raises:
+        ConfigError: if it is no such JSON.
+    """
+    offsets = _parse_numbers(text, option_name, _OFFSETS_EXAMPLE)
+    for partition, offset in offsets.items():
+        if offset < EARLIEST_OFFSET:
+            message = (
+                f"{option_name}: offset {offset} of {partition_text(partition)} is negative; -2 is earliest, -1 latest"
+            )
+            raise ConfigError(message, key=option_name)
+    return offsets
+
+
+def parse_timestamps(text: str, option_name: str) -> PartitionOffsets:
+    """`text` of an option by timestamp: milliseconds since 1970, UTC, by partition.
+
+    Raises:
+        ConfigError: if it is no such JSON.
+    """
+    timestamps = _parse_numbers(text, option_name, _TIMESTAMPS_EXAMPLE)
+    for partition, timestamp in timestamps.items():
+        if timestamp < 0:
+            # Kafka has other meanings for negative times: -1 would be the log's end.
+            message = f"{option_name}: timestamp {timestamp} of {partition_text(partition)} is before 1970"
+            raise ConfigError(message, key=option_name)
+    return timestamps
+
+
+def parse_assign(text: str, option_name: str = "assign") -> tuple[TopicPartition, ...]:
+    """`text` of `assign`: partitions by topic, without repetitions, sorted.
+
+    Raises:
+        ConfigError: if it is no such JSON.
+    """
+    partitions: set[TopicPartition] = set()
+    for topic, numbers in _parse_topics(text, option_name, _ASSIGN_EXAMPLE).items():
+        if not isinstance(numbers, list):
+            raise _unexpected(text, option_name, _ASSIGN_EXAMPLE)
+        for number in numbers:
+            partition = _whole(number)
+            if partition is None or not 0 <= partition <= _INT_MAX:
+                raise _unexpected(text, option_name, _ASSIGN_EXAMPLE)
+            partitions.add(TopicPartition(topic, partition))
+    return tuple(sorted(partitions))
+
+
+def _parse_numbers(text: str, option_name: str, example: str) -> PartitionOffsets:
+    numbers: PartitionOffsets = {}
+    for topic, partitions in _parse_topics(text, option_name, example).items():
+        if not isinstance(partitions, dict):
+            raise _unexpected(text, option_name, example)
+        for key, value in partitions.items():
+            partition, number = _whole(key), _whole(value)
+            if partition is None or not 0 <= partition <= _INT_MAX or number is None or abs(number) > _LONG_MAX:
+                raise _unexpected(text, option_name, example)
+            numbers[TopicPartition(topic, partition)] = number
+    return numbers
+
+
+def _parse_topics(text: str, option_name: str, example: str) -> dict[str, Any]:
+    try:
+        topics = json.loads(text.strip(), object_pairs_hook=_without_repetitions)
+    except (ValueError, RecursionError):
+        raise _unexpected(text, option_name, example) from None
+    if not isinstance(topics, dict) or "" in topics:
+        raise _unexpected(text, option_name, example)
+    return topics
+
+
+def _without_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        # Spark takes the last of them; which one was meant, nobody knows.
+        raise ValueError("a key is given twice")
+    return result
+
+
+def _whole(value: object) -> int | None:
+    """`value` as a whole number; a text that is one counts, since Spark's JSON reader takes it too."""
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _unexpected(text: str, option_name: str, example: str) -> ConfigError:
+    return ConfigError(f"{option_name}: Expected e.g. {example}, got {text}", key=option_name)

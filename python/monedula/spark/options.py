@@ -1,0 +1,314 @@
+"""The options of the Spark source, with the names, defaults and rules of Spark's JVM source for Kafka.
+
+Reading them asks nobody: what depends on the cluster is checked when the query is planned.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from monedula.errors import ConfigError
+from monedula.partitions import TopicPartition
+from monedula.spark import bounds
+from monedula.spark.bounds import Bound, Earliest, Latest, Offsets, Timestamp, Timestamps
+from monedula.spark.kafka_settings import PREFIX, client_keys, kafka_error, kafka_settings
+from monedula.spark.offsets import parse_assign
+from monedula.spark.pattern import topic_pattern
+from monedula.spark.values import INT_MAX, boolean, edit_distance, size_bytes, time_ms, whole_number
+
+__all__ = [
+    "COLUMNS",
+    "Assign",
+    "Bound",
+    "Earliest",
+    "Latest",
+    "Offsets",
+    "Selection",
+    "SourceOptions",
+    "Subscribe",
+    "SubscribePattern",
+    "Timestamp",
+    "Timestamps",
+    "kafka_error",
+]
+
+_LOGGER = logging.getLogger("monedula.spark")
+
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+"""Every column there is, in the schema's order."""
+
+
+@dataclass(frozen=True)
+class Subscribe:
+    """Every partition of these topics, those added later too."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SubscribePattern:
+    """Every partition of the topics that match a Java regular expression, those created later too."""
+
+    pattern: str
+
+
+@dataclass(frozen=True)
+class Assign:
+    """These partitions and no others."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+Selection = Subscribe | SubscribePattern | Assign
+
+_STRATEGIES = ("subscribe", "subscribepattern", "assign")
+_BATCH_IGNORES = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger")
+_STREAM_REFUSES = {
+    "endingOffsets": "ending offset not valid in streaming queries",
+    "endingOffsetsByTimestamp": "ending timestamp not valid in streaming queries",
+    "endingTimestamp": "ending timestamp not valid in streaming queries",
+}
+_KNOWN = (
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "failOnDataLoss",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "maxBytesPerTrigger",
+    "minPartitions",
+    "maxPartitions",
+    "maxRecordsPerPartition",
+    "includeHeaders",
+    "columns",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "kafkaConsumer.pollTimeoutMs",
+    "groupIdPrefix",
+)
+# Unknown here, and yet no mistake: Spark adds `path` to load("..."), and a sink takes `topic` from the same dict.
+_PASSED_ALONG = ("path", "topic")
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """The options, read and checked."""
+
+    kafka: dict[str, str] = field(repr=False)
+    """Settings for our client, by dotted name and without `kafka.`; passwords may be among them."""
+    selection: Selection
+    """What is read."""
+    no_match: Literal["error", "latest"] = "error"
+    """Where to start in a partition without a record at or after the time (startingOffsetsByTimestampStrategy)."""
+    fail_on_data_loss: bool = True
+    """Whether records that are gone before they were read are an error, not a warning."""
+    max_offsets_per_trigger: int | None = None
+    """Most offsets of a micro-batch, all partitions together; `None` is no limit."""
+    min_offsets_per_trigger: int | None = None
+    """Fewest offsets worth a micro-batch; `None` is any."""
+    max_trigger_delay_ms: int = 15 * 60 * 1000
+    """How long `min_offsets_per_trigger` may put a micro-batch off."""
+    max_bytes_per_trigger: int | None = None
+    """Most bytes of a micro-batch as they are in the log, estimated; `None` is no limit."""
+    min_partitions: int | None = None
+    """About how many Spark partitions there should be at least; `None` splits nothing."""
+    max_partitions: int | None = None
+    """Most Spark partitions; smaller ones are put together. `None` puts none together."""
+    max_records_per_partition: int | None = None
+    """Most offsets of a Spark partition; `None` splits nothing."""
+    include_headers: bool = False
+    """Whether there is a column of headers."""
+    columns: tuple[str, ...] | None = None
+    """The columns asked for by `columns`, in the schema's order; `None` is all."""
+    fetch_offset_num_retries: int = 3
+    """How often asking for offsets is tried."""
+    fetch_offset_retry_interval_ms: int = 1000
+    """The wait between these."""
+    poll_timeout_ms: int = 120_000
+    """How long a task waits for data of a broker (kafkaConsumer.pollTimeoutMs)."""
+    group_id_prefix: str = "spark-kafka-source"
+    """The name under which this source is known to brokers."""
+    raw: dict[str, str] = field(default_factory=dict, repr=False)
+    """The options as given, names in lower case."""
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, str]) -> "SourceOptions":
+        """Reads the options that batches and streams have in common; warns of those that have no effect.
+
+        Args:
+            raw: options as Spark passes them, in any case.
+
+        Raises:
+            ConfigError: if one is missing, cannot be read, contradicts another, or looks like a misspelling.
+        """
+        options = {name.lower(): str(value) for name, value in raw.items()}
+        _check_names(options)
+        selection = _selection(options)
+        numbers = _Numbers(options)
+        group_id_prefix = options.get("groupidprefix", "spark-kafka-source")
+        parsed = cls(
+            selection=selection,
+            min_partitions=numbers.positive("minPartitions", INT_MAX),
+            max_records_per_partition=numbers.positive("maxRecordsPerPartition"),
+            kafka=kafka_settings(options, group_id_prefix),
+            no_match=_no_match(options),
+            fail_on_data_loss=numbers.boolean("failOnDataLoss", True),
+            max_offsets_per_trigger=numbers.positive("maxOffsetsPerTrigger"),
+            min_offsets_per_trigger=numbers.optional("minOffsetsPerTrigger", 0),
+            max_trigger_delay_ms=time_ms("maxTriggerDelay", options.get("maxtriggerdelay", "15m")),
+            max_bytes_per_trigger=numbers.size("maxBytesPerTrigger"),
+            max_partitions=numbers.positive("maxPartitions", INT_MAX),
+            include_headers=numbers.boolean("includeHeaders", False),
+            columns=_columns(options),
+            fetch_offset_num_retries=numbers.optional("fetchOffset.numRetries", 1, INT_MAX) or 3,
+            fetch_offset_retry_interval_ms=numbers.whole("fetchOffset.retryIntervalMs", 0, 1000),
+            poll_timeout_ms=numbers.whole("kafkaConsumer.pollTimeoutMs", 1, 120_000),
+            group_id_prefix=group_id_prefix,
+            raw=options,
+        )
+        parsed._check_contradictions()
+        return parsed
+
+    def batch_bounds(self) -> tuple[Bound, Bound]:
+        """Start and end of a batch; earliest and latest if not given.
+
+        Raises:
+            ConfigError: if they cannot be read, or make no sense together or for a batch.
+        """
+        start, end = bounds.batch_bounds(self.raw)
+        for name in _BATCH_IGNORES:
+            if name.lower() in self.raw:
+                _LOGGER.warning("%s option ignored in batch queries", name)
+        return start, end
+
+    def stream_start(self) -> Bound:
+        """Where a new query starts; latest if not given.
+
+        Raises:
+            ConfigError: if it cannot be read, or if there is an option that says where to end.
+        """
+        for name, message in _STREAM_REFUSES.items():
+            if name.lower() in self.raw:
+                raise ConfigError(f"{name}: {message}", key=name)
+        return bounds.start_bound(self.raw, Latest())
+
+    def column_names(self) -> tuple[str, ...]:
+        """The columns of the rows, in the schema's order: those asked for, and headers if they were."""
+        wanted = self.columns if self.columns is not None else COLUMNS[:-1]
+        return tuple(name for name in COLUMNS if name in wanted or (name == "headers" and self.include_headers))
+
+    def _check_contradictions(self) -> None:
+        least, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
+        if least is not None and most is not None and least > most:
+            message = f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most})."
+            raise ConfigError(message, key="minOffsetsPerTrigger")
+        least, most = self.min_partitions, self.max_partitions
+        if least is not None and most is not None and least > most:
+            raise ConfigError(f"minPartitions({least}) is higher than maxPartitions({most})", key="minPartitions")
+
+
+class _Numbers:
+    """Typed looks into the options, by the names that users know them by."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = options
+
+    def optional(self, name: str, minimum: int, maximum: int = (1 << 63) - 1) -> int | None:
+        text = self._options.get(name.lower())
+        return None if text is None else whole_number(name, text, minimum, maximum)
+
+    def whole(self, name: str, minimum: int, default: int) -> int:
+        number = self.optional(name, minimum)
+        return default if number is None else number
+
+    def positive(self, name: str, maximum: int = (1 << 63) - 1) -> int | None:
+        number = self.optional(name, -maximum, maximum)
+        if number is not None and number <= 0:
+            raise ConfigError(f"{name} must be positive", key=name)
+        return number
+
+    def size(self, name: str) -> int | None:
+        text = self._options.get(name.lower())
+        return None if text is None else size_bytes(name, text)
+
+    def boolean(self, name: str, default: bool) -> bool:
+        text = self._options.get(name.lower())
+        return default if text is None else boolean(name, text)
+
+
+def _selection(options: Mapping[str, str]) -> Selection:
+    given = [name for name in _STRATEGIES if name in options]
+    if len(given) != 1:
+        rule = "Only one of the following options can be" if given else "One of the following options must be"
+        message = f"{rule} specified for Kafka source: {', '.join(_STRATEGIES)}. See the docs for more details."
+        raise ConfigError(message, key="subscribe")
+    name, text = given[0], options[given[0]]
+    if name == "subscribe":
+        topics = dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip())
+        if not topics:
+            message = f"No topics to subscribe to as specified value for option 'subscribe' is '{text}'"
+            raise ConfigError(message, key="subscribe")
+        return Subscribe(tuple(topics))
+    if name == "assign":
+        partitions = parse_assign(text) if text.strip().startswith("{") else ()
+        if not partitions:
+            message = f"No topicpartitions to assign as specified value for option 'assign' is '{text}'"
+            raise ConfigError(message, key="assign")
+        return Assign(partitions)
+    if not text.strip():
+        message = f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{text}'"
+        raise ConfigError(message, key="subscribePattern")
+    topic_pattern(text.strip())
+    return SubscribePattern(text.strip())
+
+
+def _no_match(options: Mapping[str, str]) -> Literal["error", "latest"]:
+    name = "startingOffsetsByTimestampStrategy"
+    match options.get(name.lower(), "error").strip().lower():
+        case "error":
+            return "error"
+        case "latest":
+            return "latest"
+        case text:
+            raise ConfigError(f"option '{name}' is '{text}': expected error or latest", key=name)
+
+
+def _columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
+    text = options.get("columns")
+    if text is None:
+        return None
+    canonical = {column.lower(): column for column in COLUMNS}
+    wanted = set()
+    for name in (part.strip() for part in text.split(",")):
+        if name.lower() not in canonical:
+            message = (
+                f"option 'columns' is '{text}': there is no column '{name}'; expected some of {', '.join(COLUMNS)}"
+            )
+            raise ConfigError(message, key="columns")
+        wanted.add(canonical[name.lower()])
+    return tuple(column for column in COLUMNS if column in wanted)
+
+
+def _check_names(options: Mapping[str, str]) -> None:
+    """Refuses what is nearly an option of ours, and warns of what is none at all."""
+    known = {name.lower(): name for name in _KNOWN}
+    ignored = []
+    for name in options:
+        if name in known or name in _PASSED_ALONG or name.startswith((PREFIX, "_")):
+            continue
+        distance, nearest = min((edit_distance(name, candidate), candidate) for candidate in known)
+        if distance <= min(2, len(nearest) // 4):
+            message = f"option '{name}' is not known; did you mean '{known[nearest]}'?"
+            raise ConfigError(message, key=name)
+        ignored.append(f"{name} (did you mean {PREFIX}{name}?)" if name in client_keys() else name)
+    if ignored:
+        _LOGGER.warning("options that are not known are ignored: %s", ", ".join(ignored))

@@ -1,0 +1,96 @@
+"""Texts of options into numbers, booleans, times and sizes, as Spark reads them."""
+
+import re
+
+from monedula.errors import ConfigError
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_TIME = re.compile(r"(-?[0-9]+)([a-z]+)?")
+_SIZE = re.compile(r"([0-9]+)([a-z]+)?")
+
+_MICROSECONDS = {
+    "us": 1,
+    "ms": 10**3,
+    "s": 10**6,
+    "m": 60 * 10**6,
+    "min": 60 * 10**6,
+    "h": 3600 * 10**6,
+    "d": 86400 * 10**6,
+}
+_BYTES = {unit: 1 << 10 * power for power, letter in enumerate("bkmgtp") for unit in (letter, letter.rstrip("b") + "b")}
+
+INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+
+
+def whole_number(name: str, text: str, minimum: int, maximum: int = LONG_MAX) -> int:
+    """`text` as a whole number within bounds, both included.
+
+    Raises:
+        ConfigError: if it is none.
+    """
+    stripped = text.strip()
+    if not _WHOLE.fullmatch(stripped) or len(stripped) > 20 or not minimum <= int(stripped) <= maximum:
+        raise bad_value(name, text, f"a whole number from {minimum} to {maximum}")
+    return int(stripped)
+
+
+def boolean(name: str, text: str) -> bool:
+    """`text` as a boolean.
+
+    Raises:
+        ConfigError: if it is neither true nor false, in any case.
+    """
+    value = {"true": True, "false": False}.get(text.strip().lower())
+    if value is None:
+        raise bad_value(name, text, "true or false")
+    return value
+
+
+def time_ms(name: str, text: str) -> int:
+    """`text` in Spark's form of times, such as `100ms`, `10s`, `15m`, `1h`, in milliseconds; so is a bare number.
+
+    Raises:
+        ConfigError: if it is no such text, or negative.
+    """
+    expected = "a time such as 100ms, 10s, 15m (or 15min), 1h or 1d; a bare number is milliseconds"
+    match = _TIME.fullmatch(text.strip().lower())
+    factor_us = _MICROSECONDS.get(match[2] or "ms") if match else None
+    if match is None or factor_us is None or len(match[1]) > 19:
+        raise bad_value(name, text, expected)
+    milliseconds = int(match[1]) * factor_us // 1000
+    if not 0 <= milliseconds <= LONG_MAX:
+        raise bad_value(name, text, expected)
+    return milliseconds
+
+
+def size_bytes(name: str, text: str) -> int:
+    """`text` in Spark's form of sizes, such as `512k`, `64m`, `1g`, in bytes; a bare number is that already.
+
+    Raises:
+        ConfigError: if it is no such text, or not at least 1 byte.
+    """
+    expected = "a size such as 512k, 64m or 1g, of at least 1 byte; a bare number is bytes"
+    match = _SIZE.fullmatch(text.strip().lower())
+    factor_bytes = _BYTES.get(match[2] or "b") if match else None
+    if match is None or factor_bytes is None or len(match[1]) > 19:
+        raise bad_value(name, text, expected)
+    size = int(match[1]) * factor_bytes
+    if not 1 <= size <= LONG_MAX:
+        raise bad_value(name, text, expected)
+    return size
+
+
+def bad_value(name: str, text: str, expected: str) -> ConfigError:
+    """The error of an option that has a value which does not do."""
+    return ConfigError(f"option '{name}' is '{text}': expected {expected}", key=name)
+
+
+def edit_distance(first: str, second: str) -> int:
+    """How many single characters must be added, dropped or replaced to make one of the other."""
+    row = list(range(len(second) + 1))
+    for line, left in enumerate(first, 1):
+        above, row = row, [line]
+        for column, right in enumerate(second, 1):
+            row.append(min(above[column] + 1, row[-1] + 1, above[column - 1] + (left != right)))
+    return row[-1]
