@@ -15,8 +15,8 @@ _AUTO_OFFSET_RESET = (
     "Kafka option 'auto.offset.reset' is not supported. Instead set the source option 'startingoffsets' to 'earliest' "
     "or 'latest' to specify where to start. Structured Streaming manages which offsets are consumed internally, rather "
     "than relying on the kafkaConsumer to do it. This will ensure that no data is missed when new topics/partitions "
-    "are dynamically subscribed. Note that 'startingoffsets' only applies when a new Streaming query is started, and that "
-    "resuming will always pick up from where the query left off. See the docs for more details."
+    "are dynamically subscribed. Note that 'startingoffsets' only applies when a new Streaming query is started, and "
+    "that resuming will always pick up from where the query left off. See the docs for more details."
 )
 _DESERIALIZER = (
     "Kafka option '{0}.deserializer' is not supported as {0}s are deserialized as byte arrays with "

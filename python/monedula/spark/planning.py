@@ -1,0 +1,124 @@
+"""Which offsets each task reads: split as Spark's KafkaOffsetRangeCalculator does, small ones put together."""
+
+import heapq
+import math
+from collections.abc import Iterable
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+from monedula.partitions import TopicPartition
+
+_INT_MAX = (1 << 31) - 1
+
+
+class OffsetRange(NamedTuple):
+    """The offsets of a partition from `start` to before `end`."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets; more than there are records where the log has gaps."""
+        return self.end - self.start
+
+
+def split(
+    ranges: Iterable[OffsetRange], min_partitions: int | None = None, max_records_per_partition: int | None = None
+) -> list[OffsetRange]:
+    """`ranges` without the empty ones, in as many pieces as Spark's JVM source would make of them.
+
+    Args:
+        ranges: what is to be read, one range for each partition.
+        min_partitions: about how many pieces there should be at least; rounding makes it a few more or less.
+        max_records_per_partition: most offsets of a piece.
+    """
+    pieces = [each for each in ranges if each.size > 0]
+    if max_records_per_partition is not None:
+        limit = float(max_records_per_partition)
+        pieces = [part for each in pieces for part in _divide(each, min(math.ceil(float(each.size) / limit), _INT_MAX))]
+    if min_partitions is None or len(pieces) >= min_partitions:
+        return pieces
+    total = sum(each.size for each in pieces)
+    small = [each for each in pieces if _part_count(each.size, total, min_partitions) == 1]
+    small_partitions = {each.partition for each in small}
+    large_total = total - sum(each.size for each in small)
+    large_parts = max(min_partitions - len(small), 1)
+    return [
+        part
+        for each in pieces
+        for part in _divide(
+            each, 1 if each.partition in small_partitions else _part_count(each.size, large_total, large_parts)
+        )
+    ]
+
+
+def _part_count(size: int, total: int, min_parts: int) -> int:
+    # In doubles and rounded half up, because Spark does so: another rounding would be another plan.
+    share = float(size) / float(total) * min_parts
+    whole = math.floor(share)
+    return max(whole + (share - whole >= 0.5), 1)
+
+
+def _divide(each: OffsetRange, parts: int) -> list[OffsetRange]:
+    divided = []
+    start = each.start
+    for index in range(parts):
+        end = start + (each.end - start) // (parts - index)
+        if end > start:
+            divided.append(OffsetRange(each.partition, start, end))
+        start = end
+    return divided
+
+
+def coalesce(ranges: Iterable[OffsetRange], max_partitions: int | None = None) -> list[list[OffsetRange]]:
+    """`ranges` in at most `max_partitions` groups, about equally many offsets in each; the same groups every time.
+
+    A group has no partition twice: ranges that follow upon each other become one, others go into different groups.
+
+    Args:
+        ranges: what is to be read, after `split`; those of one partition follow upon each other.
+        max_partitions: most groups; `None` leaves every range alone.
+
+    Raises:
+        ValueError: if ranges of one partition do not follow upon each other.
+    """
+    wanted = list(ranges)
+    if max_partitions is None or len(wanted) <= max_partitions:
+        return [[each] for each in wanted]
+    wanted = [part for _, same in groupby(sorted(wanted), _partition) for part in _join(list(same), max_partitions)]
+    groups: list[dict[TopicPartition, OffsetRange]] = [{} for _ in range(min(max_partitions, len(wanted)))]
+    loads = [(0, index) for index in range(len(groups))]
+    for each in sorted(wanted, key=lambda each: (-each.size, each)):
+        refused = []
+        while not _fits(groups[loads[0][1]], each):
+            refused.append(heapq.heappop(loads))
+        load, index = heapq.heappop(loads)
+        _add(groups[index], each)
+        for entry in [*refused, (load + each.size, index)]:
+            heapq.heappush(loads, entry)
+    return sorted(sorted(group.values()) for group in groups)
+
+
+def _partition(each: OffsetRange) -> TopicPartition:
+    return each.partition
+
+
+def _join(same: list[OffsetRange], most: int) -> list[OffsetRange]:
+    """Ranges of one partition, in order, made at most `most`: then each finds a group without that partition."""
+    for one, next_one in pairwise(same):
+        if one.end != next_one.start:
+            raise ValueError(f"{one} and {next_one} do not follow upon each other")
+    runs = [same[len(same) * index // most : len(same) * (index + 1) // most] for index in range(most)]
+    return [OffsetRange(run[0].partition, run[0].start, run[-1].end) for run in runs if run]
+
+
+def _fits(group: dict[TopicPartition, OffsetRange], each: OffsetRange) -> bool:
+    other = group.get(each.partition)
+    return other is None or other.end == each.start or each.end == other.start
+
+
+def _add(group: dict[TopicPartition, OffsetRange], each: OffsetRange) -> None:
+    other = group.get(each.partition, each)
+    group[each.partition] = OffsetRange(each.partition, min(each.start, other.start), max(each.end, other.end))
