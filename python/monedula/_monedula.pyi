@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, final
 
 import pandas as pd
@@ -160,9 +160,9 @@ class ReaderCore:
     def begin(self, ranges: list[tuple[str, int | None, _Place, _Place]]) -> None: ...
     def begin_planned(
         self,
-        ranges: list[tuple[_Partition, int, int]],
-        brokers: list[tuple[int, str, int]],
-        leaders: list[tuple[_Partition, str, int, int]],
+        ranges: Sequence[tuple[_Partition, int, int]],
+        brokers: Sequence[tuple[int, str, int]],
+        leaders: Sequence[tuple[_Partition, str, int, int]],
     ) -> None: ...
     def end(self) -> None: ...
     def remaining(self) -> list[tuple[_Partition, int, int]]: ...

@@ -1,0 +1,67 @@
+"""Batch queries: `spark.read.format("monedula")`."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from monedula.errors import ConfigError
+from monedula.spark.bounds import Earliest, Latest
+from monedula.spark.cluster import Cluster
+from monedula.spark.offsets import partition_text
+from monedula.spark.resolving import resolve
+from monedula.spark.source import KafkaInputPartition, Source
+from monedula.spark.worker import read, report_data_loss
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class BatchReader(DataSourceReader):
+    """Both ends are looked up once, on the driver: a task that is run again reads the same offsets."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._start, self._end = source.options.batch_bounds()
+
+    def partitions(self) -> list[InputPartition]:
+        """The tasks of the query.
+
+        Raises:
+            DataLossError: if an offset that was asked for is outside of the log, and `failOnDataLoss` says so.
+            ConfigError: if the options' bounds do not fit the topics.
+        """
+        options = self._source.options
+        cluster = Cluster(options)
+        try:
+            layout = cluster.layout()
+            earliest, latest = cluster.earliest(layout.leaders), cluster.latest(layout.leaders)
+            start = earliest if self._start == Earliest() else resolve(self._start, True, options, cluster, layout)
+            end = latest if self._end == Latest() else resolve(self._end, False, options, cluster, layout)
+        finally:
+            cluster.close()
+        for partition in start:
+            if start[partition] > end[partition]:
+                raise ConfigError(
+                    f"The resolved start offset {start[partition]} is greater than the resolved end offset "
+                    f"{end[partition]} for topic {partition.topic} partition {partition.partition}. Start may be a "
+                    "timestamp and end an offset, or the other way round, or the start is beyond the latest offset."
+                )
+            first, last = earliest[partition], latest[partition]
+            asked = (start[partition], end[partition])
+            held = (max(asked[0], first), min(asked[1], last))
+            if held != asked and asked[0] < asked[1]:
+                report_data_loss(
+                    f"Partition {partition_text(partition)} holds offsets [{first}, {last}); [{asked[0]}, {asked[1]}) "
+                    "was asked for.",
+                    options.fail_on_data_loss,
+                )
+                start, end = {**start, partition: held[0]}, {**end, partition: held[1]}
+        return self._source.plan(start, end, layout)
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """The rows of one task."""
+        # Spark makes a task without a value of an empty plan.
+        if not isinstance(partition, KafkaInputPartition):
+            return iter(())
+        return read(partition.value, self._source.read_settings)

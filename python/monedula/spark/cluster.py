@@ -1,0 +1,201 @@
+"""What the driver asks Kafka: which partitions there are, who leads them, and their offsets."""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeVar
+
+from monedula._monedula import ConsumerCore
+from monedula.errors import AuthorizationError, ConfigError, KafkaError, UnknownTopicError
+from monedula.partitions import TopicPartition
+from monedula.spark.offsets import PartitionOffsets
+from monedula.spark.options import Assign, SourceOptions, Subscribe
+from monedula.spark.pattern import topic_pattern
+
+_log = logging.getLogger("monedula.spark")
+_T = TypeVar("_T")
+
+
+class Leader(NamedTuple):
+    """Who leads a partition."""
+
+    topic_id: str
+    node_id: int
+    """-1 while there is none."""
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The partitions that a query reads, as the cluster is now."""
+
+    brokers: Mapping[int, tuple[str, int]]
+    leaders: Mapping[TopicPartition, Leader]
+
+    @property
+    def topic_ids(self) -> dict[str, str]:
+        """The id of each topic: another one is another topic of the same name."""
+        return {partition.topic: leader.topic_id for partition, leader in self.leaders.items()}
+
+
+class Cluster:
+    """The driver's client. Connects at the first question; every question is tried `fetchOffset.numRetries` times."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._core: ConsumerCore | None = None
+
+    def layout(self, known: Collection[str] = ()) -> Layout:
+        """The partitions that the options select.
+
+        Args:
+            known: topics that the query read before: these may be gone, others that are asked for by name may not.
+
+        Raises:
+            UnknownTopicError: if a topic or partition that is asked for by name does not exist.
+            AuthorizationError: if a topic may not be described.
+        """
+        missing: list[str] = []
+
+        def ask() -> Layout:
+            missing.clear()
+            brokers, topics = self._client().describe(self._named_topics(), None)
+            leaders: dict[TopicPartition, Leader] = {}
+            for name, (topic_id, is_internal, error, partitions) in topics.items():
+                if not self._selects(name, is_internal):
+                    continue
+                if error == "UNKNOWN_TOPIC_OR_PARTITION":
+                    missing.append(name)
+                    continue
+                if error is not None:
+                    raise _topic_error(name, error)
+                for index, (node_id, epoch) in partitions.items():
+                    leaders[TopicPartition(name, index)] = Leader(topic_id, node_id, epoch)
+            if missing:
+                raise _topic_error(missing[0], "UNKNOWN_TOPIC_OR_PARTITION")
+            return Layout(brokers, self._assigned(leaders))
+
+        def gone() -> Layout | None:
+            """Once every attempt said so: topics that were read before are deleted, not misspelt."""
+            if not missing or not set(missing) <= set(known):
+                return None
+            names = [name for name in self._named_topics() or [] if name not in missing]
+            brokers, topics = self._client().describe(names, None) if names else ({}, {})
+            leaders = {
+                TopicPartition(name, index): Leader(topic_id, *leader)
+                for name, (topic_id, _, error, partitions) in topics.items()
+                if error is None
+                for index, leader in partitions.items()
+            }
+            return Layout(brokers, leaders)
+
+        return self._retried(ask, gone)
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
+        """The smallest offset of each log."""
+        return self._listed("beginning", partitions)
+
+    def latest(
+        self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int] = {}
+    ) -> PartitionOffsets:
+        """The end of each log; under read_committed, its last stable offset.
+
+        A broker that has just become the leader may tell an end before what was read already (`known`): it is asked
+        again, `fetchOffset.numRetries` times, before that is believed.
+        """
+        wanted = list(partitions)
+        for attempt in range(1, self._options.fetch_offset_num_retries + 1):
+            offsets = self._listed("end", wanted)
+            backward = {each: offset for each, offset in offsets.items() if offset < known.get(each, 0)}
+            if not backward or attempt == self._options.fetch_offset_num_retries:
+                break
+            _log.warning("The ends of some logs came before what was read of them; asking again: %s", backward)
+            self._pause()
+        return offsets
+
+    def by_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The offset of the first record at or after each time (ms since 1970); `None` where there is none."""
+        if not times_ms:
+            return {}
+        asked: list[tuple[tuple[str, int], int]] = [(partition, time_ms) for partition, time_ms in times_ms.items()]
+        found = self._retried(lambda: self._client().offsets_for_times(asked, None))
+        return {TopicPartition(*each): None if record is None else record[0] for each, record in found.items()}
+
+    def close(self) -> None:
+        """Close the connections; the next question opens new ones."""
+        core, self._core = self._core, None
+        if core is not None:
+            core.close(1.0)
+
+    def _client(self) -> ConsumerCore:
+        if self._core is None:
+            self._core = ConsumerCore(list(self._options.kafka.items()), None, False)
+        return self._core
+
+    def _named_topics(self) -> list[str] | None:
+        selection = self._options.selection
+        if isinstance(selection, Subscribe):
+            return list(selection.topics)
+        if isinstance(selection, Assign):
+            return sorted({partition.topic for partition in selection.partitions})
+        return None
+
+    def _selects(self, name: str, is_internal: bool) -> bool:
+        selection = self._options.selection
+        if isinstance(selection, (Subscribe, Assign)):
+            return True
+        # Spark's pattern never matches Kafka's own topics.
+        return not is_internal and topic_pattern(selection.pattern).fullmatch(name) is not None
+
+    def _assigned(self, leaders: dict[TopicPartition, Leader]) -> dict[TopicPartition, Leader]:
+        selection = self._options.selection
+        if not isinstance(selection, Assign):
+            return leaders
+        for partition in selection.partitions:
+            if partition not in leaders:
+                raise UnknownTopicError(
+                    f"assign: {partition.topic}-{partition.partition} does not exist; the topic has "
+                    f"{sum(each.topic == partition.topic for each in leaders)} partitions",
+                    topic=partition.topic,
+                    partition=partition.partition,
+                )
+        return {partition: leaders[partition] for partition in selection.partitions}
+
+    def _listed(self, kind: Literal["beginning", "end"], partitions: Iterable[TopicPartition]) -> PartitionOffsets:
+        wanted: list[tuple[str, int]] = list(partitions)
+        if not wanted:
+            return {}
+        found = self._retried(lambda: self._client().list_offsets(kind, wanted, None))
+        return {TopicPartition(*each): offset for each, offset in found.items() if offset is not None}
+
+    def _retried(self, ask: Callable[[], _T], give_up: Callable[[], _T | None] = lambda: None) -> _T:
+        for attempt in range(1, self._options.fetch_offset_num_retries + 1):
+            try:
+                return ask()
+            except (ConfigError, AuthorizationError):
+                raise
+            except KafkaError as error:
+                if attempt == self._options.fetch_offset_num_retries:
+                    settled = give_up()
+                    if settled is not None:
+                        return settled
+                    raise
+                _log.warning("Attempt %d to ask Kafka for topics and offsets failed: %s", attempt, error)
+                if not isinstance(error, UnknownTopicError):
+                    self.close()
+                self._pause()
+        raise AssertionError("fetchOffset.numRetries is at least 1")
+
+    def _pause(self) -> None:
+        time.sleep(self._options.fetch_offset_retry_interval_ms / 1000)
+
+
+def _topic_error(name: str, code: str) -> KafkaError:
+    if code == "UNKNOWN_TOPIC_OR_PARTITION":
+        return UnknownTopicError(
+            f"{name}: the cluster does not know this topic; check its name, or create it", topic=name
+        )
+    if code == "TOPIC_AUTHORIZATION_FAILED":
+        return AuthorizationError(f"{name}: reading the topic is not allowed ({code})", code=code, topic=name)
+    return KafkaError(f"{name}: the broker answered {code}", code=code)

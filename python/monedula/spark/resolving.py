@@ -1,0 +1,60 @@
+"""Where a query starts and ends: the options' bounds as offsets."""
+
+from monedula.errors import ConfigError
+from monedula.partitions import TopicPartition
+from monedula.spark.bounds import Bound, Earliest, Latest, Offsets, Timestamp, Timestamps
+from monedula.spark.cluster import Cluster, Layout
+from monedula.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, PartitionOffsets, partition_text, partitions_text
+from monedula.spark.options import SourceOptions
+
+
+def resolve(bound: Bound, is_start: bool, options: SourceOptions, cluster: Cluster, layout: Layout) -> PartitionOffsets:
+    """The offset of `bound` in each partition of the layout.
+
+    Raises:
+        ConfigError: if the bound names other partitions than there are, or if no record is as young as a starting
+            timestamp and `startingOffsetsByTimestampStrategy` is `error`.
+    """
+    partitions = list(layout.leaders)
+    if isinstance(bound, Earliest):
+        return cluster.earliest(partitions)
+    if isinstance(bound, Latest):
+        return cluster.latest(partitions)
+    if isinstance(bound, Offsets):
+        _check_partitions(bound.offsets, layout, f"Kafka {_which(is_start)} offsets")
+        return _fill_in(bound.offsets, cluster)
+    if isinstance(bound, Timestamps):
+        _check_partitions(bound.timestamps, layout, f"Kafka timestamp based {_which(is_start)} offsets")
+        times_ms = bound.timestamps
+    elif isinstance(bound, Timestamp):
+        times_ms = dict.fromkeys(partitions, bound.timestamp_ms)
+    found = cluster.by_time(times_ms)
+    if is_start and options.no_match == "error":
+        for partition, offset in found.items():
+            if offset is None:
+                raise ConfigError(
+                    f"No offset matched from request of topic-partition {partition_text(partition)} and "
+                    f"timestamp {times_ms[partition]}. With startingOffsetsByTimestampStrategy=latest the query starts "
+                    "at the end of such partitions."
+                )
+    return _fill_in({each: LATEST_OFFSET if offset is None else offset for each, offset in found.items()}, cluster)
+
+
+def _fill_in(offsets: PartitionOffsets, cluster: Cluster) -> PartitionOffsets:
+    earliest = cluster.earliest([each for each, offset in offsets.items() if offset == EARLIEST_OFFSET])
+    latest = cluster.latest([each for each, offset in offsets.items() if offset == LATEST_OFFSET])
+    return {**offsets, **earliest, **latest}
+
+
+def _check_partitions(given: dict[TopicPartition, int], layout: Layout, what: str) -> None:
+    if set(given) != set(layout.leaders):
+        raise ConfigError(
+            f"Partitions specified for {what} don't match what are assigned. Maybe topic partitions are created or "
+            "deleted while the query is running, or you didn't specify all the partitions. Use -1 for latest, -2 for "
+            "earliest. "
+            f"Specified: {partitions_text(given)} Assigned: {partitions_text(layout.leaders)}"
+        )
+
+
+def _which(is_start: bool) -> str:
+    return "start" if is_start else "end"

@@ -1,0 +1,69 @@
+"""The data source that Spark knows as `monedula`: options and schema first, then a reader."""
+
+from collections.abc import Mapping
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from monedula.errors import ConfigError
+from monedula.spark.cluster import Layout
+from monedula.spark.offsets import PartitionOffsets
+from monedula.spark.options import SourceOptions
+from monedula.spark.planning import OffsetRange, coalesce, split
+from monedula.spark.schema import check_projection, source_schema
+from monedula.spark.worker import ReadSettings, ReadTask
+
+
+class KafkaInputPartition(InputPartition):
+    """What one Spark task reads."""
+
+    def __init__(self, task: ReadTask) -> None:
+        super().__init__(task)
+
+
+class Source:
+    """Options and columns of one query; what both readers need. Pickled, so it opens nothing."""
+
+    def __init__(self, options: Mapping[str, str], requested: StructType | None = None) -> None:
+        self.options = SourceOptions.parse(options)
+        chosen = self.options.columns
+        if requested is None:
+            self.columns = tuple(source_schema(self.options.include_headers, chosen).fieldNames())
+            return
+        self.columns = check_projection(requested)
+        if chosen is not None and set(self.columns) != set(chosen):
+            raise ConfigError(
+                f"schema and the option columns contradict each other: {list(self.columns)} and {list(chosen)}; "
+                "give one of them"
+            )
+
+    @property
+    def schema(self) -> StructType:
+        """What `load()` without a schema of the user's has."""
+        return source_schema(self.options.include_headers, self.options.columns)
+
+    @property
+    def read_settings(self) -> ReadSettings:
+        """What a worker's client is made of."""
+        kafka = dict(self.options.kafka)
+        kafka["default.api.timeout.ms"] = str(self.options.poll_timeout_ms)
+        return ReadSettings(tuple(sorted(kafka.items())), self.columns)
+
+    def plan(self, start: PartitionOffsets, end: PartitionOffsets, layout: Layout) -> list[InputPartition]:
+        """The tasks that together read from `start` to before `end`."""
+        ranges = [OffsetRange(partition, start[partition], end[partition]) for partition in sorted(end)]
+        ranges = split(ranges, self.options.min_partitions, self.options.max_records_per_partition)
+        return [self._task(group, layout) for group in coalesce(ranges, self.options.max_partitions)]
+
+    def _task(self, ranges: list[OffsetRange], layout: Layout) -> InputPartition:
+        leaders = {
+            each.partition: layout.leaders[each.partition] for each in ranges if each.partition in layout.leaders
+        }
+        nodes = {leader.node_id for leader in leaders.values()}
+        task = ReadTask(
+            ranges=tuple(ranges),
+            brokers=tuple((node, *layout.brokers[node]) for node in sorted(nodes) if node in layout.brokers),
+            leaders=tuple((partition, *leader) for partition, leader in leaders.items()),
+            fail_on_data_loss=self.options.fail_on_data_loss,
+        )
+        return KafkaInputPartition(task)

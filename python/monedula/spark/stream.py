@@ -1,0 +1,276 @@
+"""Streaming queries: `spark.readStream.format("monedula")`.
+
+Spark's offset log is all that outlives a driver, so everything a replay needs is in the offsets: starts that were
+looked up (the first batch's, new partitions') stand in the end of the batch that reads from them, as `$start`.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from monedula.errors import DataLossError
+from monedula.partitions import TopicPartition
+from monedula.spark.bounds import Earliest, Offsets
+from monedula.spark.cluster import Cluster, Layout
+from monedula.spark.limits import TriggerDelay, byte_limit, rate_limit
+from monedula.spark.offsets import PartitionOffsets, StreamOffset, partition_text, partitions_text
+from monedula.spark.resolving import resolve
+from monedula.spark.sampling import ByteEstimate
+from monedula.spark.source import KafkaInputPartition, Source
+from monedula.spark.worker import read, report_data_loss
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+
+    HAS_ADMISSION_CONTROL = True
+except ImportError:  # Spark 4.0 and 4.1
+    HAS_ADMISSION_CONTROL = False
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Stands in where Spark has no such thing."""
+
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_log = logging.getLogger("monedula.spark")
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches on the driver, in a process of its own that lives as long as the query runs.
+
+    Only the copy of that process asks Kafka anything. The reader is pickled for the workers before, with nothing open.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._options = source.options
+        self._start_bound = source.options.stream_start()
+        self._cluster = Cluster(source.options)
+        self._delay = TriggerDelay()
+        self._estimate = ByteEstimate(source.options)
+        self._initial: StreamOffset | None = None
+        self._latest: PartitionOffsets | None = None
+        self._frozen: PartitionOffsets | None = None
+        self._layout: Layout | None = None
+        self._topic_ids: dict[str, str] = {}
+        self._is_available_now = False
+        self._is_first_plan = True
+        self._warn_of_limits()
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (these names are Spark's)
+        """Where the query starts. Spark asks twice for the same batch: looked up once."""
+        if self._initial is None:
+            self._layout = self._cluster.layout()
+            self._topic_ids = self._layout.topic_ids
+            start = resolve(self._start_bound, True, self._options, self._cluster, self._layout)
+            self._initial = StreamOffset(start)
+            _log.info("Initial offsets: %s", self._initial.to_dict())
+        return self._initial.to_dict()
+
+    def getDefaultReadLimit(self) -> "ReadLimit":  # noqa: N802
+        """The limit that the options ask for. It is applied by `latestOffset`, which knows all of them."""
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What is there at the first trigger is all that the query will read."""
+        self._is_available_now = True
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: "ReadLimit | None" = None) -> dict[str, Any]:  # noqa: N802
+        """The end of the next batch: `start` itself if there is nothing new, or not enough yet.
+
+        Raises:
+            DataLossError: if a topic was deleted and created again, or a new partition lacks its first records, and
+                `failOnDataLoss` says so.
+        """
+        if start is None:
+            # Spark 4.0 and 4.1 ask without a start: no limit, and new partitions are resolved when they are planned.
+            return StreamOffset(self._look_up({})).to_dict()
+        begun = StreamOffset.from_dict(start)
+        is_first = self._initial is not None and begun == self._initial
+        latest = self._target(begun.offsets)
+        resolved = dict(begun.offsets) if is_first else {}
+        resolved |= self._new_starts(begun.offsets, latest)
+        base = {**begun.offsets, **resolved}
+        end = base if self._waits(base, latest, limit) else self._limited(base, latest, limit)
+        is_idle = end == begun.offsets or (end is base and set(latest) >= set(begun.offsets))
+        if is_idle and not is_first:
+            return start
+        return StreamOffset(end, resolved).to_dict()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """The ends of the logs as of the last trigger, for the query's progress."""
+        return StreamOffset(self._latest).to_dict() if self._latest else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The tasks of a micro-batch. Called again with the same offsets after a crash, it plans the same rows.
+
+        Raises:
+            DataLossError: if partitions are gone or their logs became shorter, and `failOnDataLoss` says so.
+        """
+        begun, until = StreamOffset.from_dict(start), StreamOffset.from_dict(end)
+        self._refuse_foreign_first_batch(begun, until)
+        starts = {**begun.offsets, **until.resolved_starts}
+        new = set(until.offsets) - set(starts)
+        if new:
+            starts |= self._earliest_of(new, until.offsets)
+        gone = [each for each in starts if each not in until.offsets]
+        if gone:
+            self._lost(f"Partitions {partitions_text(gone)} have been deleted.")
+        for partition, offset in until.offsets.items():
+            if offset < starts.get(partition, offset):
+                self._lost(
+                    f"Partition {partition_text(partition)} offset was changed from {starts[partition]} to {offset}. "
+                    "This could either be a user error that the start offset is set too high and this is the first "
+                    "batch, or the topic was deleted and created again."
+                )
+        ends = {each: offset for each, offset in until.offsets.items() if each in starts}
+        ends = self._within_logs(starts, ends)
+        return self._source.plan(starts, ends, self._known_layout())
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """The rows of one task, on a worker."""
+        if not isinstance(partition, KafkaInputPartition):
+            return iter(())
+        return read(partition.value, self._source.read_settings)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing is committed to Kafka: the checkpoint has the offsets. `monedula.spark.LagListener` can."""
+
+    def stop(self) -> None:
+        """Close the driver's connections."""
+        self._cluster.close()
+        self._estimate.close()
+
+    def _target(self, begun: PartitionOffsets) -> PartitionOffsets:
+        if self._is_available_now:
+            if self._frozen is None:
+                self._frozen = self._look_up(begun)
+            self._latest = self._frozen
+        else:
+            self._latest = self._look_up(begun)
+        return self._latest
+
+    def _look_up(self, begun: Mapping[TopicPartition, int]) -> PartitionOffsets:
+        self._layout = self._cluster.layout({partition.topic for partition in begun})
+        return self._cluster.latest(self._layout.leaders, begun)
+
+    def _new_starts(self, begun: PartitionOffsets, latest: PartitionOffsets) -> PartitionOffsets:
+        """Where partitions start that were not read before: at their smallest offset, so that nothing is missed."""
+        recreated = self._recreated(begun)
+        fresh = [each for each in latest if each not in begun or each.topic in recreated]
+        return self._earliest_of(fresh, latest) if fresh else {}
+
+    def _recreated(self, begun: PartitionOffsets) -> set[str]:
+        """Topics that are no longer those that were read: offsets of the old ones mean nothing in them."""
+        seen = {partition.topic for partition in begun}
+        ids = self._known_layout().topic_ids
+        recreated = {each for each in seen if each in ids and self._topic_ids.get(each, ids[each]) != ids[each]}
+        for topic in sorted(recreated):
+            self._lost(f"Topic {topic} was deleted and created again; it is read from its beginning.")
+        self._topic_ids = {**self._topic_ids, **ids}
+        return recreated
+
+    def _earliest_of(
+        self, fresh: "set[TopicPartition] | list[TopicPartition]", until: PartitionOffsets
+    ) -> PartitionOffsets:
+        present = [each for each in fresh if each in self._known_layout().leaders]
+        earliest = self._cluster.earliest(present)
+        missing = sorted(set(fresh) - set(earliest))
+        if missing:
+            self._lost(
+                f"Cannot find initial offsets for partitions {partitions_text(missing)}. They may have been deleted."
+            )
+        for partition, offset in sorted(earliest.items()):
+            if offset > 0:
+                self._lost(f"Added partition {partition_text(partition)} starts from {offset} instead of 0.")
+        return {each: min(offset, until[each]) for each, offset in earliest.items()}
+
+    def _waits(self, base: PartitionOffsets, latest: PartitionOffsets, limit: "ReadLimit | None") -> bool:
+        wanted, delay_ms = self._options.min_offsets_per_trigger, self._options.max_trigger_delay_ms
+        if wanted is None or isinstance(limit, ReadAllAvailable):
+            return False
+        now_ms = time.time_ns() // 1_000_000
+        return bool(self._delay.should_wait(wanted, delay_ms, base, latest, now_ms))
+
+    def _limited(self, base: PartitionOffsets, latest: PartitionOffsets, limit: "ReadLimit | None") -> PartitionOffsets:
+        options = self._options
+        if isinstance(limit, ReadAllAvailable):
+            return latest
+        end = latest
+        if options.max_offsets_per_trigger is not None:
+            end = rate_limit(options.max_offsets_per_trigger, base, latest, {})
+        if options.max_bytes_per_trigger is not None:
+            per_offset = self._estimate.bytes_per_offset(base, latest, self._known_layout())
+            by_bytes = byte_limit(options.max_bytes_per_trigger, base, latest, per_offset)
+            end = {each: min(offset, by_bytes[each]) for each, offset in end.items()}
+        return end
+
+    def _within_logs(self, starts: PartitionOffsets, ends: PartitionOffsets) -> PartitionOffsets:
+        """Checks the first plan of a process against the logs: it may be a replay of a batch planned long ago."""
+        if not self._is_first_plan:
+            return ends
+        self._is_first_plan = False
+        layout = self._known_layout()
+        latest = self._cluster.latest([each for each in ends if each in layout.leaders], ends)
+        for partition, offset in ends.items():
+            log_end = latest.get(partition)
+            if log_end is None and starts[partition] < offset:
+                self._lost(f"Partitions {partition_text(partition)} have been deleted.")
+            elif log_end is not None and log_end < offset:
+                self._lost(
+                    f"Partition {partition_text(partition)} offset was changed from {offset} to {log_end}: the batch "
+                    "was planned when the log was longer. The topic may have been deleted and created again."
+                )
+        return {each: min(offset, latest[each]) for each, offset in ends.items() if each in latest}
+
+    def _refuse_foreign_first_batch(self, begun: StreamOffset, until: StreamOffset) -> None:
+        """A first batch that another source planned has its start nowhere in the offset log.
+
+        Raises:
+            DataLossError: if it is such a batch: where it starts cannot be known.
+        """
+        is_first = self._initial is not None and begun == self._initial
+        # The smallest offsets and those that the options name are the same whoever looks them up.
+        is_certain = isinstance(self._start_bound, (Earliest, Offsets)) or bool(until.resolved_starts)
+        if HAS_ADMISSION_CONTROL and is_first and self._latest is None and not is_certain:
+            raise DataLossError(
+                "The first batch of this checkpoint was planned by another Kafka source and never finished: where it "
+                "starts stands only in that source's own file. Finish the batch with that source, or use a new "
+                "checkpoint."
+            )
+
+    def _known_layout(self) -> Layout:
+        if self._layout is None:
+            self._layout = self._cluster.layout()
+            self._topic_ids = self._layout.topic_ids
+        return self._layout
+
+    def _lost(self, what: str) -> None:
+        report_data_loss(what, self._options.fail_on_data_loss)
+
+    def _warn_of_limits(self) -> None:
+        options = self._options
+        limits = (options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_bytes_per_trigger)
+        if not HAS_ADMISSION_CONTROL and any(limit is not None for limit in limits):
+            _log.warning(
+                "maxOffsetsPerTrigger, minOffsetsPerTrigger and maxBytesPerTrigger are ignored: data sources in Python "
+                "have no admission control before Spark 4.2. Every micro-batch reads all that is available."
+            )

@@ -1,0 +1,175 @@
+"""Reading in Spark's Python workers: ranges of offsets in, Arrow batches out.
+
+A worker process serves task after task, so its client outlives them: connections and buffers are there when the next
+micro-batch comes. A client is taken out of the store while a task uses it, so two tasks never share one.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from monedula._monedula import Batch, ReaderCore
+from monedula.errors import DataLossError, OffsetOutOfRangeError, PartitionError, TopicRecreatedError, UnknownTopicError
+from monedula.spark.offsets import partition_text
+from monedula.spark.planning import OffsetRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_log = logging.getLogger("monedula.spark")
+
+MAX_ROWS = 65_536
+MAX_BYTES = 8 << 20
+"""Most rows, and bytes of columns, of a batch: large enough for Arrow, small enough for an executor's memory."""
+
+IDLE_SECONDS = 60.0
+"""How long a client is kept without a task. Spark ends idle workers after the same time."""
+
+
+@dataclass(frozen=True)
+class ReadSettings:
+    """How to read; tasks with equal settings share a client."""
+
+    kafka: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """What one Spark partition reads, and what the driver knew of where it is: so a worker asks for no metadata."""
+
+    ranges: tuple[OffsetRange, ...]
+    brokers: tuple[tuple[int, str, int], ...]
+    """Node id, host and port of each leader."""
+    leaders: tuple[tuple[tuple[str, int], str, int, int], ...]
+    """Partition, topic id, node id of the leader, leader epoch."""
+    fail_on_data_loss: bool
+
+
+def read(task: ReadTask, settings: ReadSettings) -> "Iterator[pa.RecordBatch]":
+    """The rows of the task's ranges, in the columns and their order that the settings name.
+
+    Raises:
+        DataLossError: if records of a range are gone, and `fail_on_data_loss` says so.
+        KafkaError: whatever else ends the read. Part of a range is no answer: Spark runs the task again.
+    """
+    import pyarrow as pa
+
+    columns = list(settings.columns)
+    for batch in _batches(task, settings):
+        arrow = pa.record_batch(batch)
+        yield arrow if arrow.schema.names == columns else arrow.select(columns)
+
+
+def _batches(task: ReadTask, settings: ReadSettings) -> Iterator[Batch]:
+    core = _clients.take(settings)
+    try:
+        ranges = list(task.ranges)
+        while ranges:
+            core.begin_planned([tuple(each) for each in ranges], list(task.brokers), list(task.leaders))
+            try:
+                while (batch := core.next()) is not None:
+                    yield batch
+                break
+            except (OffsetOutOfRangeError, UnknownTopicError, TopicRecreatedError) as loss:
+                left = [OffsetRange(partition, start, end) for partition, start, end in core.remaining()]
+                ranges = _after_loss(left, loss, task.fail_on_data_loss)
+        core.end()
+    except GeneratorExit:
+        # Spark needs no more rows, as under LIMIT: nothing is wrong with the client.
+        core.end()
+        _clients.put(settings, core)
+        raise
+    except BaseException:
+        core.close()
+        raise
+    _clients.put(settings, core)
+
+
+def _after_loss(left: list[OffsetRange], loss: PartitionError, fail: bool) -> list[OffsetRange]:
+    """The ranges without what the log no longer holds of one partition."""
+    ranges = []
+    for each in left:
+        if tuple(each.partition) != (loss.topic, loss.partition):
+            ranges.append(each)
+            continue
+        start = each.end
+        if loss.log_start_offset is not None and loss.log_end_offset is not None and each.start < loss.log_end_offset:
+            start = max(each.start, loss.log_start_offset)
+        end = each.end if loss.log_end_offset is None else min(each.end, loss.log_end_offset)
+        if start < end:
+            ranges.append(OffsetRange(each.partition, start, end))
+        lost = f"[{each.start}, {min(start, each.end)})" if start < end else f"[{each.start}, {each.end})"
+        report_data_loss(
+            f"Could not read records in offset {lost} for topic partition {partition_text(each.partition)}: {loss}",
+            fail,
+            loss,
+        )
+    return ranges
+
+
+def report_data_loss(what: str, fail: bool, cause: Exception | None = None) -> None:
+    """Raises or warns, as the option `failOnDataLoss` says.
+
+    Raises:
+        DataLossError: if `fail`.
+    """
+    lost = (
+        "Some data may have been lost because they are not available in Kafka any more; either the data was aged out "
+        "by Kafka or the topic may have been deleted before all the data in the topic was processed."
+    )
+    if fail:
+        advice = "If you don't want your query to fail on such cases, set the source option failOnDataLoss to false."
+        raise DataLossError(f"{lost} {advice} Reason: {what}") from cause
+    _log.warning("%s The query goes on, as failOnDataLoss is false. Reason: %s", lost, what)
+
+
+class _Clients:
+    """The clients that wait for the next task of this process."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[tuple[ReadSettings, ReaderCore, float]] = []
+        self._is_expiring = False
+
+    def take(self, settings: ReadSettings) -> ReaderCore:
+        with self._lock:
+            for index in reversed(range(len(self._idle))):
+                if self._idle[index][0] == settings:
+                    return self._idle.pop(index)[1]
+        return ReaderCore(list(settings.kafka), list(settings.columns), False, MAX_ROWS, MAX_BYTES)
+
+    def put(self, settings: ReadSettings, core: ReaderCore) -> None:
+        with self._lock:
+            self._idle.append((settings, core, time.monotonic() + IDLE_SECONDS))
+            if not self._is_expiring:
+                self._is_expiring = True
+                threading.Thread(target=self._expire, name="monedula-idle", daemon=True).start()
+
+    def _expire(self) -> None:
+        while True:
+            with self._lock:
+                now = time.monotonic()
+                expired = [core for _, core, until in self._idle if until <= now]
+                self._idle = [each for each in self._idle if each[2] > now]
+                next_until = min((until for _, _, until in self._idle), default=None)
+                self._is_expiring = next_until is not None
+            for core in expired:
+                core.close()
+            if next_until is None:
+                return
+            time.sleep(next_until - now)
+
+
+_clients = _Clients()
+
+if hasattr(os, "register_at_fork"):
+    # In a forked child nothing of the parent's may be touched, its locks neither.
+    os.register_at_fork(after_in_child=_clients.forget)
