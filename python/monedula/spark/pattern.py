@@ -1,8 +1,291 @@
-"""Java regular expressions for topics."""
+"""Java's regular expressions for topics, in Python: translated where both mean the same, refused otherwise.
+
+A name of a topic consists of ASCII letters and digits, `.`, `_` and `-`, and has at least one of them. The translation
+is exact for such names and for no others, which lets classes be worked out here, character by character, and leaves out
+all that only concerns line ends or Unicode.
+"""
 
 import re
+import string
+from typing import NamedTuple, NoReturn
+
+from monedula.errors import ConfigError
+from monedula.spark.pattern_classes import cases, class_text, read_class, read_property
+from monedula.spark.pattern_tokens import Token, Tokens
+
+_INT_MAX = (1 << 31) - 1
+_DIGITS = frozenset(string.digits)
+_NAME = frozenset(string.ascii_letters + string.digits)
+_ANCHORS = {"A": r"\A", "Z": "$", "z": r"\Z", "b": r"\b", "B": r"\B"}
+_LOOKAROUNDS = ("?=", "?!", "?<=", "?<!")
 
 
 def topic_pattern(java_pattern: str) -> re.Pattern[str]:
-    """Stub."""
-    return re.compile(java_pattern)
+    """What Java's `Pattern.compile(java_pattern)` matches among the names of topics.
+
+    Spark's JVM source subscribes to topics in whose name there is a match anywhere: `search`, not `fullmatch`. (Where
+    it is told to fetch offsets in the deprecated way, the whole name has to match.)
+
+    Raises:
+        ConfigError: if it is no regular expression of Java's, or has something that Python's mean differently or lack;
+            says what, and where.
+    """
+    try:
+        return re.compile(_Translator(java_pattern).translate(), re.ASCII)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise _refusal(java_pattern, f"it cannot be translated: {error}") from None
+
+
+def _refusal(java_pattern: str, reason: str) -> ConfigError:
+    return ConfigError(f"option 'subscribePattern' is '{java_pattern}': {reason}", key="subscribePattern")
+
+
+class _Piece(NamedTuple):
+    """A translated part, and what must be known of it to go on."""
+
+    text: str
+    width: int | None
+    """How many characters it matches, if that is always the same."""
+    is_group: bool = False
+    is_assertion: bool = False
+
+
+_NOTHING = _Piece("", 0, is_assertion=True)
+
+
+class _Translator:
+    def __init__(self, java_pattern: str) -> None:
+        self._pattern = java_pattern
+        self._tokens = Tokens(java_pattern, self._refuse_at)
+        self._ignore_case = False
+        self._in_lookbehind = False
+        self._groups = 0
+        # Referring to one that is still open means something else to Python.
+        self._open_groups: list[int] = []
+        self._names: dict[str, int] = {}
+        self._atomic_groups = 0
+
+    def translate(self) -> str:
+        piece = self._alternatives()
+        if self._tokens.peek() is not None:
+            self._refuse("')' closes no group")
+        return piece.text
+
+    def _refuse(self, reason: str) -> NoReturn:
+        self._tokens.refuse(reason)
+
+    def _refuse_at(self, reason: str, position: int) -> NoReturn:
+        raise _refusal(self._pattern, f"{reason} (at character {position + 1})")
+
+    def _alternatives(self) -> _Piece:
+        pieces = [self._sequence()]
+        while self._tokens.take("|"):
+            pieces.append(self._sequence())
+        widths = {piece.width for piece in pieces}
+        return _Piece("|".join(piece.text for piece in pieces), widths.pop() if len(widths) == 1 else None)
+
+    def _sequence(self) -> _Piece:
+        texts: list[str] = []
+        width: int | None = 0
+        while (token := self._tokens.peek()) is not None and not token.is_meta("|)"):
+            piece = self._quantified()
+            texts.append(piece.text)
+            width = None if width is None or piece.width is None else width + piece.width
+        return _Piece("".join(texts), width)
+
+    def _quantified(self) -> _Piece:
+        token = self._tokens.next()
+        piece = self._atom(token)
+        position = self._tokens.position
+        repetitions = self._repetitions()
+        if repetitions is None:
+            return piece
+        if piece.is_assertion:
+            self._refuse_at("there is nothing to repeat", position)
+        if self._in_lookbehind and piece.is_group:
+            self._refuse_at("a repeated group in a lookbehind is not supported", position)
+        least, most, count = repetitions
+        text = (f"(?:{piece.text})" if piece.is_group else piece.text) + count
+        width = least * piece.width if piece.width is not None and least == most else None
+        if self._tokens.take("?"):
+            text += "?"
+        elif self._tokens.take("+"):
+            return _Piece(self._atomic(text), width, is_group=True)
+        if self._repetitions() is not None:
+            self._refuse_at("a repetition cannot be repeated without a group around it", position)
+        return _Piece(text, width, is_group=True)
+
+    def _repetitions(self) -> tuple[int, int | None, str] | None:
+        """The quantifier that comes next: fewest, most, and how Python writes it."""
+        for meta, least, most in (("*", 0, None), ("+", 1, None), ("?", 0, 1)):
+            if self._tokens.take(meta):
+                return least, most, meta
+        if not self._tokens.take("{"):
+            return None
+        least = self._number()
+        if not self._tokens.take(","):
+            most, text = least, f"{{{least}}}"
+        elif self._tokens.at("}"):
+            most, text = None, f"{{{least},}}"
+        else:
+            most = self._number()
+            text = f"{{{least},{most}}}"
+            if most < least:
+                self._refuse(f"{text} has its bounds the wrong way round")
+        if not self._tokens.take("}"):
+            self._refuse("a repetition is not closed by '}'")
+        return least, most, text
+
+    def _number(self) -> int:
+        digits = self._tokens.take_while(_DIGITS, 11)
+        if not digits or int(digits) > _INT_MAX:
+            self._refuse("'{' must be followed by how often to repeat; write '\\{' for the character")
+        return int(digits)
+
+    def _atomic(self, text: str) -> str:
+        # Python has atomic groups and possessive quantifiers, but with bugs in early releases of 3.11. What a lookahead
+        # has found is not tried again either, and a reference to it takes exactly that.
+        if self._in_lookbehind:
+            self._refuse("an atomic group or possessive repetition in a lookbehind is not supported")
+        self._atomic_groups += 1
+        name = f"a{self._atomic_groups}"
+        return f"(?=(?P<{name}>{text}))(?P={name})"
+
+    def _atom(self, token: Token) -> _Piece:
+        if token.quoted:
+            return self._literal(ord(token.char))
+        match token.char:
+            case "\\":
+                return self._escape()
+            case "(":
+                return self._group()
+            case "[":
+                return _Piece(class_text(read_class(self._tokens, self._ignore_case)), 1)
+            case ".":
+                return _Piece(".", 1)
+            case "^" | "$":
+                return _Piece(token.char, 0, is_assertion=True)
+            case "*" | "+" | "?" | "{":
+                self._refuse_at(f"'{token.char}' has nothing before it to repeat", token.position)
+        return self._literal(ord(token.char))
+
+    def _literal(self, char: int) -> _Piece:
+        return _Piece(class_text(cases([char]) if self._ignore_case else frozenset([char])), 1)
+
+    def _escape(self) -> _Piece:
+        tokens = self._tokens
+        for anchor, text in _ANCHORS.items():
+            if tokens.take(anchor):
+                if anchor == "b" and tokens.at("{"):
+                    self._refuse("'\\b{g}' is not supported")
+                return _Piece(text, 0, is_assertion=True)
+        for letter in "pP":
+            if tokens.take(letter):
+                return _Piece(class_text(read_property(tokens, letter == "P", self._ignore_case)), 1)
+        if tokens.take("k"):
+            return self._reference(self._named_group())
+        if (token := tokens.peek()) is not None and not token.quoted and token.char in "123456789":
+            return self._reference(self._numbered_group())
+        found = tokens.escape()
+        return self._literal(found) if isinstance(found, int) else _Piece(class_text(found), 1)
+
+    def _numbered_group(self) -> int:
+        number = int(self._tokens.next().char)
+        # As long as there are so many groups, further digits belong to the number.
+        while (token := self._tokens.peek()) is not None and not token.quoted and token.char in _DIGITS:
+            longer = number * 10 + int(token.char)
+            if longer > self._groups:
+                break
+            number = longer
+            self._tokens.next()
+        return number
+
+    def _named_group(self) -> int:
+        name = self._group_name() if self._tokens.take("<") else ""
+        if name not in self._names:
+            self._refuse("'\\k' must be followed by '<', the name of a group before it, and '>'")
+        return self._names[name]
+
+    def _group_name(self) -> str:
+        name = self._tokens.take_while(_NAME, 1000)
+        if not name or name[0] in _DIGITS or not self._tokens.take(">"):
+            self._refuse("a group's name consists of letters and digits, begins with a letter, and ends with '>'")
+        return name
+
+    def _reference(self, number: int) -> _Piece:
+        if number > self._groups or number in self._open_groups:
+            self._refuse(f"a reference to group {number}, which is not complete before it, is not supported")
+        if self._in_lookbehind:
+            self._refuse("a reference to a group in a lookbehind is not supported")
+        text = f"(?P=g{number})"
+        return _Piece(f"(?i:{text})" if self._ignore_case else text, None, is_group=True)
+
+    def _group(self) -> _Piece:
+        tokens = self._tokens
+        for kind in _LOOKAROUNDS:
+            if tokens.take(kind):
+                return self._lookaround(kind)
+        if tokens.take("?:"):
+            piece = self._inside()
+            return _Piece(f"(?:{piece.text})", piece.width, is_group=True)
+        if tokens.take("?>"):
+            piece = self._inside()
+            return _Piece(f"(?:{self._atomic(piece.text)})", piece.width, is_group=True)
+        if tokens.take("?<"):
+            return self._capturing(self._group_name())
+        if tokens.take("?"):
+            return self._flags()
+        return self._capturing(None)
+
+    def _capturing(self, name: str | None) -> _Piece:
+        self._groups += 1
+        number = self._groups
+        if name is not None:
+            if name in self._names:
+                self._refuse(f"there are two groups named '{name}'")
+            self._names[name] = number
+        self._open_groups.append(number)
+        piece = self._inside()
+        self._open_groups.remove(number)
+        return _Piece(f"(?P<g{number}>{piece.text})", piece.width, is_group=True)
+
+    def _lookaround(self, kind: str) -> _Piece:
+        position = self._tokens.position
+        before = self._in_lookbehind
+        self._in_lookbehind = before or kind.startswith("?<")
+        piece = self._inside()
+        if self._in_lookbehind and piece.width is None:
+            self._refuse_at("a lookbehind of varying length is not supported", position)
+        self._in_lookbehind = before
+        return _Piece(f"({kind}{piece.text})", 0, is_assertion=True)
+
+    def _flags(self) -> _Piece:
+        """`(?i)`, which holds up to the end of the group around it, or `(?i:...)`."""
+        before = self._ignore_case
+        ignore_case = before
+        is_on = True
+        while not self._tokens.at(")") and not self._tokens.at(":"):
+            token = self._tokens.next()
+            if token.is_meta("-") and is_on:
+                is_on = False
+            elif token.is_meta("i"):
+                ignore_case = is_on
+            # Line ends, which `d`, `m` and `s` are about, occur in no name; and what is not on may be turned off.
+            elif not token.is_meta("dms" if is_on else "dmsuxU"):
+                self._refuse_at(f"the flag or group '(?{token.char}' is not known, or not supported", token.position)
+        self._ignore_case = ignore_case
+        if self._tokens.take(")"):
+            return _NOTHING
+        self._tokens.take(":")
+        piece = self._inside()
+        self._ignore_case = before
+        return _Piece(f"(?:{piece.text})", piece.width, is_group=True)
+
+    def _inside(self) -> _Piece:
+        """What is in a group, up to and with its closing bracket; flags set inside of it end with it."""
+        before = self._ignore_case
+        piece = self._alternatives()
+        if not self._tokens.take(")"):
+            self._refuse("'(' is not closed by ')'")
+        self._ignore_case = before
+        return piece
