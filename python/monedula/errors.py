@@ -93,6 +93,14 @@ class DataLossError(KafkaError):
     """
 
 
+class GroupAuthorizationError(KafkaError, PermissionError):
+    """The consumer group may not be used."""
+
+
+class GroupInUseError(KafkaError):
+    """The consumer group has members: nobody else may commit its offsets. Stop them, or use another group id."""
+
+
 class LogTruncatedError(PartitionError):
     """Records that were read are gone or replaced after an unclean leader election (KIP-320)."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import confluent_kafka
 import monedula
 import pyarrow
+from monedula._monedula import ConsumerCore
 
 TIMEOUT_SECONDS = 60.0
 
@@ -17,6 +18,16 @@ def consumer(bootstrap: str, **settings: Any) -> monedula.Consumer:
     """A consumer that begins at the start of the log unless told otherwise, and that waits for nobody long."""
     defaults: dict[str, Any] = {"auto_offset_reset": "earliest", "reconnect_backoff_max_ms": 200}
     return monedula.Consumer(bootstrap_servers=bootstrap, **{**defaults, **settings})
+
+
+@contextmanager
+def core(bootstrap: str) -> Iterator[ConsumerCore]:
+    """The core of a consumer, for what has no public face yet; it waits for nobody long."""
+    client = ConsumerCore([("bootstrap.servers", bootstrap), ("reconnect.backoff.max.ms", "200")])
+    try:
+        yield client
+    finally:
+        client.close(1.0)
 
 
 def rows(batch: monedula.Batch) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import monedula
 import pytest
 
 from tests.kafka import KafkaCluster
-from tests.real.reading import consumer, poll_until, take, values
+from tests.real.reading import consumer, core, poll_until, take, values
 
 AUTHORIZED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -22,12 +22,12 @@ def guarded() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def deny(cluster: KafkaCluster, topic: str, operation: str) -> None:
-    """Forbid `operation` on `topic` to everyone who does not say who they are."""
+def deny(cluster: KafkaCluster, name: str, operation: str, kind: str = "TOPIC") -> None:
+    """Forbid `operation` on a topic (or group) to everyone who does not say who they are."""
     admin = confluent_kafka.admin
     rule = admin.AclBinding(
-        admin.ResourceType.TOPIC,
-        topic,
+        admin.ResourceType[kind],
+        name,
         admin.ResourcePatternType.LITERAL,
         "User:ANONYMOUS",
         "*",
@@ -64,3 +64,24 @@ def test_a_denied_topic_is_an_error_of_reads_and_lookups(guarded: KafkaCluster) 
         monedula.read(settings, "secret")
     with consumer(guarded.bootstrap) as reader, pytest.raises(monedula.AuthorizationError, match="secret"):
         reader.end_offsets([("secret", 0)])
+
+
+@pytest.mark.parametrize("operation", ["READ", "DESCRIBE"])
+def test_a_denied_group_is_a_typed_error(guarded: KafkaCluster, operation: str) -> None:
+    topic, group = f"open-to-groups-{operation.lower()}", f"denied-{operation.lower()}"
+    guarded.helper.create_topic(topic)
+    deny(guarded, group, operation, kind="GROUP")
+    with core(guarded.bootstrap) as client:
+        with pytest.raises(monedula.GroupAuthorizationError, match=f"group {group} is not allowed") as raised:
+            client.commit_group_offsets(group, [((topic, 0), 1)], 30.0)
+        assert raised.value.code == "GROUP_AUTHORIZATION_FAILED"
+
+
+def test_a_topic_denied_to_the_committer_is_told_apart(guarded: KafkaCluster) -> None:
+    for name in ("uncommittable", "committable"):
+        guarded.helper.create_topic(name)
+    deny(guarded, "uncommittable", "READ")
+    offsets = [(("uncommittable", 0), 1), (("committable", 0), 1)]
+    with core(guarded.bootstrap) as client:
+        outcome = client.commit_group_offsets("half-allowed", offsets, 30.0)
+    assert outcome == {("uncommittable", 0): "TOPIC_AUTHORIZATION_FAILED", ("committable", 0): None}

@@ -15,6 +15,8 @@ use tokio::task::JoinHandle;
 
 use crate::budget::Budget;
 use crate::config::ClientConfig;
+use crate::coordinator::Coordinators;
+pub use crate::coordinator::{Commits, Committed, GroupOffset};
 use crate::delivery::Delivery;
 pub use crate::delivery::{PartitionStatus, Want};
 use crate::driver::{Command, Driver};
@@ -58,6 +60,7 @@ pub struct Consumer {
     metadata: Arc<Metadata>,
     network: Arc<Network>,
     offsets: Offsets,
+    coordinators: Coordinators,
     budget: Budget,
     pool: BufferPool,
     log: Log,
@@ -86,6 +89,8 @@ impl Consumer {
             metadata: metadata.clone(),
             metrics: metrics.clone(),
         };
+        let coordinators =
+            Coordinators::new(config.clone(), network.clone(), metadata.clone(), log.clone(), metrics.clone());
         let (commands, inbox) = mpsc::unbounded_channel();
         let options = WalkOptions {
             check_crcs: config.check_crcs,
@@ -119,6 +124,7 @@ impl Consumer {
             metadata,
             network,
             offsets,
+            coordinators,
             budget,
             pool,
             log,
@@ -373,6 +379,28 @@ impl Consumer {
         let closed = self.closed.subscribe();
         let topics = topics.map(|topics| topics.into_iter().map(Arc::from).collect());
         async move { unless_closed(closed, metadata.describe(topics, timeout)).await }
+    }
+
+    /// Commits offsets to a consumer group without being a member of it: to a group that has members this is an error.
+    pub fn commit_offsets(
+        &self,
+        group: String,
+        offsets: BTreeMap<TopicPartition, GroupOffset>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Commits, ClientError>> + Send + use<> {
+        let (coordinators, closed) = (self.coordinators.clone(), self.closed.subscribe());
+        async move { unless_closed(closed, coordinators.commit(group, offsets, timeout)).await }
+    }
+
+    /// The offsets that a consumer group has committed of these partitions, or of all.
+    pub fn committed_offsets(
+        &self,
+        group: String,
+        partitions: Option<Partitions>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Committed, ClientError>> + Send + use<> {
+        let (coordinators, closed) = (self.coordinators.clone(), self.closed.subscribe());
+        async move { unless_closed(closed, coordinators.committed(group, partitions, timeout)).await }
     }
 
     /// How the client is.

@@ -50,6 +50,23 @@ pub enum ClientError {
         /// What; it names the offset.
         error: WalkError,
     },
+    /// The user may not use the consumer group.
+    #[error(
+        "using the consumer group {group} is not allowed (GROUP_AUTHORIZATION_FAILED); ask for the READ permission \
+             on it"
+    )]
+    GroupDenied {
+        /// The group.
+        group: String,
+    },
+    /// Offsets of a group with members are committed by its members only.
+    #[error("the group {group} is in use by running consumers ({}); stop them, or commit to another group id", code.name())]
+    GroupInUse {
+        /// The group.
+        group: String,
+        /// The broker's error.
+        code: ErrorCode,
+    },
     /// A broker answered with an error that no retry mends.
     #[error("{what}: the broker answered {} ({})", code.name(), code.message())]
     Broker {

@@ -9,6 +9,7 @@ pub mod config;
 mod config_keys;
 mod connection;
 pub mod consumer;
+mod coordinator;
 mod delivery;
 mod driver;
 pub mod error;

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use monedula_client::consumer::{Consumer, Found, PartitionStatus, Want};
+use monedula_client::consumer::{Consumer, Found, GroupOffset, PartitionStatus, Want};
 use monedula_client::error::ClientError;
 use monedula_client::log::Log;
 use monedula_engine::TopicPartition;
 use monedula_engine::cluster::Cluster;
-use monedula_engine::fetch::Start;
+use monedula_engine::fetch::{Fault, Start};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -29,6 +29,9 @@ type PyTopic = (String, bool, Option<&'static str>, BTreeMap<i32, (i32, i32)>);
 
 /// What Python is told of the cluster.
 type PyCluster = (BTreeMap<i32, (String, u16)>, BTreeMap<String, PyTopic>);
+
+/// What Python is told of a committed offset: offset, leader epoch or -1, metadata.
+type PyCommitted = (i64, i32, String);
 
 /// Where to start: "offset", "earliest", "latest", "timestamp" (ms) or "policy", with its number.
 pub(crate) type PyStart = (String, i64);
@@ -261,6 +264,45 @@ impl ConsumerCore {
         let described = wait(py, self.consumer.get()?.describe(topics, timeout));
         self.flush_log(py);
         Ok(py_cluster(&described?))
+    }
+
+    /// Commits to a group without being a member of it: `{(topic, partition): error name or None}`.
+    fn commit_group_offsets(
+        &self,
+        py: Python<'_>,
+        group_id: String,
+        offsets: Vec<(PyPartition, i64)>,
+        timeout: Option<f64>,
+    ) -> PyResult<BTreeMap<PyPartition, Option<&'static str>>> {
+        let offsets = offsets.into_iter().map(|(partition, offset)| {
+            let at = GroupOffset { offset, leader_epoch: -1, metadata: String::new() };
+            (topic_partition(partition), at)
+        });
+        let timeout = self.timeout(py, timeout)?;
+        let commits = wait(py, self.consumer.get()?.commit_offsets(group_id, offsets.collect(), timeout));
+        self.flush_log(py);
+        let error = |outcome: Result<(), Fault>| outcome.err().map(|fault| fault.code().name());
+        Ok(commits?.into_iter().map(|(partition, outcome)| (py_partition(partition), error(outcome))).collect())
+    }
+
+    /// What a group has committed of these partitions, or of all: `{(topic, partition): (offset, leader epoch or -1,
+    /// metadata) or None}`.
+    fn committed_group_offsets(
+        &self,
+        py: Python<'_>,
+        group_id: String,
+        partitions: Option<Vec<PyPartition>>,
+        timeout: Option<f64>,
+    ) -> PyResult<BTreeMap<PyPartition, Option<PyCommitted>>> {
+        let partitions = partitions.map(|partitions| partitions.into_iter().map(topic_partition).collect());
+        let timeout = self.timeout(py, timeout)?;
+        let committed = wait(py, self.consumer.get()?.committed_offsets(group_id, partitions, timeout));
+        self.flush_log(py);
+        let found = committed?.into_iter().map(|(partition, found)| match found {
+            Ok(found) => Ok((py_partition(partition), found.map(|at| (at.offset, at.leader_epoch, at.metadata)))),
+            Err(fault) => Err(to_py(py, fault.into())),
+        });
+        found.collect()
     }
 
     fn metrics(&self) -> PyResult<Vec<(&'static str, u64)>> {

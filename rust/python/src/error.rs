@@ -36,6 +36,8 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
             details.set_item("code", code.name())?;
             details.set_item("retriable", code.is_retriable())?;
         }
+        ClientError::GroupDenied { .. } => details.set_item("code", "GROUP_AUTHORIZATION_FAILED")?,
+        ClientError::GroupInUse { code, .. } => details.set_item("code", code.name())?,
         ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => details.set_item("retriable", true)?,
         ClientError::Config(error) => details.set_item("key", &error.key)?,
         _ => {}
@@ -58,6 +60,8 @@ fn class_of(error: &ClientError) -> &'static str {
             Fault::Corrupt { .. } => "CorruptRecordError",
             _ => "BrokerError",
         },
+        ClientError::GroupDenied { .. } => "GroupAuthorizationError",
+        ClientError::GroupInUse { .. } => "GroupInUseError",
         ClientError::Decode { .. } => "CorruptRecordError",
         ClientError::UnsupportedVersion { .. } => "UnsupportedVersionError",
         ClientError::Closed => "ClosedError",

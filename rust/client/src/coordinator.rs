@@ -1,0 +1,485 @@
+//! Offsets of consumer groups, committed and looked up at each group's coordinator by someone who is no member of it.
+//!
+//! Topics go by their names, not by their ids, so versions with ids (10 of both requests) are not used.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use monedula_engine::TopicPartition;
+use monedula_engine::backoff::Jitter;
+use monedula_engine::cluster::Broker;
+use monedula_engine::fetch::Fault;
+use monedula_protocol::api::Request;
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::frame;
+use monedula_protocol::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
+use monedula_protocol::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use monedula_protocol::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics, OffsetFetchResponse,
+};
+
+use crate::config::ClientConfig;
+use crate::error::{ClientError, RequestError};
+use crate::log::{Level, Log};
+use crate::metadata::{Endpoint, Metadata};
+use crate::metrics::Metrics;
+use crate::network::{Network, NodeId, Purpose};
+use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
+
+/// FindCoordinator's name for groups.
+const GROUP: i8 = 0;
+
+/// Where a group has read a partition to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupOffset {
+    /// The offset of the next record to read.
+    pub offset: i64,
+    /// The leader epoch of the record before it, -1 unknown.
+    pub leader_epoch: i32,
+    /// What the committer keeps with it.
+    pub metadata: String,
+}
+
+/// What became of each partition of a commit.
+pub type Commits = BTreeMap<TopicPartition, Result<(), Fault>>;
+
+/// What is committed of each partition: `None` where nothing is.
+pub type Committed = BTreeMap<TopicPartition, Result<Option<GroupOffset>, Fault>>;
+
+/// Why an attempt came to nothing.
+enum Failure {
+    /// Another may not.
+    Again {
+        /// For the counters.
+        name: &'static str,
+        /// For the error, should there be no time for another.
+        why: String,
+        /// Whether the group may have another coordinator now.
+        moved: bool,
+    },
+    /// Every other would too.
+    Final(ClientError),
+}
+
+/// A request to a group's coordinator.
+trait GroupCall: Send {
+    type Outcome: Send;
+
+    fn group(&self) -> &str;
+
+    /// What is being done, for errors.
+    fn what(&self) -> String;
+
+    /// One attempt. What it achieved is kept for the next.
+    fn ask(&mut self, network: &Network, node: i32) -> impl Future<Output = Result<Self::Outcome, Failure>> + Send;
+}
+
+/// Which broker coordinates which group, as far as it is known, and how to find out.
+#[derive(Clone)]
+pub(crate) struct Coordinators {
+    config: Arc<ClientConfig>,
+    network: Arc<Network>,
+    metadata: Arc<Metadata>,
+    log: Log,
+    metrics: Metrics,
+    known: Arc<Mutex<BTreeMap<String, i32>>>,
+}
+
+impl Coordinators {
+    pub(crate) fn new(
+        config: Arc<ClientConfig>,
+        network: Arc<Network>,
+        metadata: Arc<Metadata>,
+        log: Log,
+        metrics: Metrics,
+    ) -> Self {
+        Self { config, network, metadata, log, metrics, known: Arc::default() }
+    }
+
+    /// Commits offsets to a group without members.
+    ///
+    /// # Errors
+    /// [`ClientError::GroupInUse`] if the group has members, [`ClientError::GroupDenied`], [`ClientError::TimedOut`] past
+    /// `timeout`; what is wrong with single partitions stands at these.
+    pub(crate) async fn commit(
+        &self,
+        group: String,
+        offsets: BTreeMap<TopicPartition, GroupOffset>,
+        timeout: Duration,
+    ) -> Result<Commits, ClientError> {
+        check_group(&group)?;
+        if let Some((partition, at)) = offsets.iter().find(|(_, at)| at.offset < 0) {
+            return Err(ClientError::Argument(format!("{partition}: offset {} cannot be committed", at.offset)));
+        }
+        if offsets.is_empty() {
+            return Ok(Commits::new());
+        }
+        self.run(Commit { group, open: offsets, done: Commits::new(), attempts: 0 }, timeout).await
+    }
+
+    /// What a group has committed of these partitions, or of all.
+    ///
+    /// # Errors
+    /// [`ClientError::GroupDenied`], [`ClientError::TimedOut`] past `timeout`; what is wrong with single partitions stands
+    /// at these.
+    pub(crate) async fn committed(
+        &self,
+        group: String,
+        partitions: Option<Vec<TopicPartition>>,
+        timeout: Duration,
+    ) -> Result<Committed, ClientError> {
+        check_group(&group)?;
+        if partitions.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(Committed::new());
+        }
+        self.run(Lookup { group, partitions }, timeout).await
+    }
+
+    async fn run<C: GroupCall>(&self, mut call: C, timeout: Duration) -> Result<C::Outcome, ClientError> {
+        let what = call.what();
+        let mut last_error = None;
+        let outcome = tokio::time::timeout(timeout, self.until_answered(&mut call, &mut last_error)).await;
+        outcome.unwrap_or_else(|_| {
+            let failing = || self.metadata.watch().borrow().failing.as_ref().map(|(_, error)| error.clone());
+            Err(ClientError::TimedOut { what, after: timeout, last_error: last_error.or_else(failing) })
+        })
+    }
+
+    async fn until_answered<C: GroupCall>(
+        &self,
+        call: &mut C,
+        last_error: &mut Option<String>,
+    ) -> Result<C::Outcome, ClientError> {
+        let nothing_known = self.metadata.watch().borrow().answers == 0;
+        if nothing_known {
+            // Whoever was told only of a coordinator would have nobody to ask when that one is gone.
+            self.metadata.refreshed().await?;
+        }
+        let mut jitter = Jitter::new(Instant::now().elapsed().as_nanos() as u64);
+        for attempt in 0.. {
+            match self.attempt(call).await {
+                Ok(outcome) => return Ok(outcome),
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Again { name, why, moved }) => {
+                    self.metrics.retriable_error(name);
+                    self.log.record(Level::Debug, "groups", || format!("{}: {why}", call.what()));
+                    *last_error = Some(why);
+                    if moved {
+                        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(call.group());
+                        self.metadata.want();
+                    }
+                }
+            }
+            tokio::time::sleep(self.config.retry_backoff.delay(attempt, &mut jitter)).await;
+        }
+        Err(ClientError::Closed)
+    }
+
+    async fn attempt<C: GroupCall>(&self, call: &mut C) -> Result<C::Outcome, Failure> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(call.group()).copied();
+        let node = match known {
+            Some(node) => node,
+            None => self.find(call.group(), &call.what()).await?,
+        };
+        call.ask(&self.network, node).await
+    }
+
+    /// Asks one broker after the other until one answers.
+    async fn find(&self, group: &str, what: &str) -> Result<i32, Failure> {
+        let mut failure = again(ErrorCode::CoordinatorNotAvailable, false);
+        for node in self.network.candidates() {
+            let asked = tokio::time::timeout(self.config.request_timeout, self.find_from(node, group, what)).await;
+            failure = match asked {
+                Ok(Err(failed @ Failure::Again { .. })) => failed,
+                Ok(decided) => return decided,
+                Err(_) => again(ErrorCode::RequestTimedOut, false),
+            };
+        }
+        Err(failure)
+    }
+
+    async fn find_from(&self, node: NodeId, group: &str, what: &str) -> Result<i32, Failure> {
+        let build = |version| match version {
+            ..=3 => FindCoordinatorRequest { key: group, key_type: GROUP, ..Default::default() },
+            _ => FindCoordinatorRequest { coordinator_keys: vec![group], key_type: GROUP, ..Default::default() },
+        };
+        let versions = 1..=*FindCoordinatorRequest::VERSIONS.end();
+        let call = self.network.call(node, Purpose::Control, versions, Duration::ZERO, build).await;
+        let (answer, version) = call.map_err(unanswered)?;
+        let response = frame::decode_response::<FindCoordinatorRequest<'_>>(answer.as_slice(), version)
+            .map_err(|error| unreadable(&error))?;
+        let (code, node_id, host, port) = coordinator_of(&response, group, version);
+        match ErrorCode::check(code) {
+            Ok(()) => {}
+            Err(code) if code.is_retriable() => return Err(again(code, false)),
+            Err(code) => return Err(Failure::Final(refused(group, what.into(), code))),
+        }
+        self.learn(node_id, host, port);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(group.to_owned(), node_id);
+        self.log.record(Level::Debug, "groups", || format!("broker {node_id} coordinates group {group}"));
+        Ok(node_id)
+    }
+
+    /// Takes a coordinator's address, if metadata has another or none.
+    fn learn(&self, node_id: i32, host: &str, port: i32) {
+        let Ok(port) = u16::try_from(port) else { return };
+        let cluster = self.metadata.cluster();
+        let known = cluster.brokers.get(&node_id);
+        if known.is_none_or(|broker| broker.host != host || broker.port != port) {
+            let rack = known.and_then(|broker| broker.rack.clone());
+            self.metadata
+                .learn_endpoints(&[Endpoint { node_id, broker: Broker { host: host.to_owned(), port, rack } }]);
+        }
+    }
+}
+
+/// A commit under way.
+struct Commit {
+    group: String,
+    open: BTreeMap<TopicPartition, GroupOffset>,
+    done: Commits,
+    attempts: u32,
+}
+
+impl GroupCall for Commit {
+    type Outcome = Commits;
+
+    fn group(&self) -> &str {
+        &self.group
+    }
+
+    fn what(&self) -> String {
+        format!("the commit of offsets to group {}", self.group)
+    }
+
+    async fn ask(&mut self, network: &Network, node: i32) -> Result<Commits, Failure> {
+        self.attempts += 1;
+        let build = |_| OffsetCommitRequest { group_id: &self.group, topics: self.topics(), ..Default::default() };
+        let call = network.call(NodeId::Broker(node), Purpose::Control, 2..=9, Duration::ZERO, build).await;
+        let (answer, version) = call.map_err(unanswered)?;
+        let response = frame::decode_response::<OffsetCommitRequest<'_>>(answer.as_slice(), version)
+            .map_err(|error| unreadable(&error))?;
+        let mut failure = again(ErrorCode::UnknownServerError, true);
+        for topic in &response.topics {
+            for partition in &topic.partitions {
+                let named = TopicPartition::new(topic.name, partition.partition_index);
+                let outcome = ErrorCode::check(partition.error_code);
+                match outcome {
+                    // Brokers hear of a new topic one after the other.
+                    Err(ErrorCode::UnknownTopicOrPartition) if self.attempts < UNKNOWN_TOPIC_ANSWERS => {
+                        failure = again(ErrorCode::UnknownTopicOrPartition, false);
+                        continue;
+                    }
+                    Ok(()) => {}
+                    Err(code) if is_of_partition(code) => {}
+                    Err(code) if code.is_retriable() => {
+                        failure = again(code, true);
+                        continue;
+                    }
+                    Err(code) => return Err(Failure::Final(refused(&self.group, self.what(), code))),
+                }
+                if self.open.remove(&named).is_some() {
+                    self.done.insert(named.clone(), outcome.map_err(|code| fault(named, code)));
+                }
+            }
+        }
+        match self.open.is_empty() {
+            true => Ok(std::mem::take(&mut self.done)),
+            false => Err(failure),
+        }
+    }
+}
+
+impl Commit {
+    fn topics(&self) -> Vec<OffsetCommitRequestTopic<'_>> {
+        let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition<'_>>> = BTreeMap::new();
+        for (partition, at) in &self.open {
+            topics.entry(&partition.topic).or_default().push(OffsetCommitRequestPartition {
+                partition_index: partition.partition,
+                committed_offset: at.offset,
+                committed_leader_epoch: at.leader_epoch,
+                committed_metadata: Some(&at.metadata),
+                ..Default::default()
+            });
+        }
+        let topic = |(name, partitions)| OffsetCommitRequestTopic { name, partitions, ..Default::default() };
+        topics.into_iter().map(topic).collect()
+    }
+}
+
+/// A lookup under way.
+struct Lookup {
+    group: String,
+    partitions: Option<Vec<TopicPartition>>,
+}
+
+impl GroupCall for Lookup {
+    type Outcome = Committed;
+
+    fn group(&self) -> &str {
+        &self.group
+    }
+
+    fn what(&self) -> String {
+        format!("the lookup of offsets of group {}", self.group)
+    }
+
+    async fn ask(&mut self, network: &Network, node: i32) -> Result<Committed, Failure> {
+        let build = |version| match version {
+            ..=7 => self.of_one_group(),
+            _ => self.of_groups(),
+        };
+        let call = network.call(NodeId::Broker(node), Purpose::Control, 2..=9, Duration::ZERO, build).await;
+        let (answer, version) = call.map_err(unanswered)?;
+        let response = frame::decode_response::<OffsetFetchRequest<'_>>(answer.as_slice(), version)
+            .map_err(|error| unreadable(&error))?;
+        let (code, found) = committed_in(&response, &self.group, version);
+        match ErrorCode::check(code) {
+            Ok(()) => {}
+            Err(code) if code.is_retriable() => return Err(again(code, true)),
+            Err(code) => return Err(Failure::Final(refused(&self.group, self.what(), code))),
+        }
+        let asked = self.partitions.iter().flatten();
+        let mut committed: Committed = asked.map(|partition| (partition.clone(), Ok(None))).collect();
+        committed.extend(found);
+        Ok(committed)
+    }
+}
+
+impl Lookup {
+    fn of_one_group(&self) -> OffsetFetchRequest<'_> {
+        let topic =
+            |(name, partition_indexes)| OffsetFetchRequestTopic { name, partition_indexes, ..Default::default() };
+        let topics = self.by_topic().map(|topics| topics.into_iter().map(topic).collect());
+        OffsetFetchRequest { group_id: &self.group, topics, ..Default::default() }
+    }
+
+    fn of_groups(&self) -> OffsetFetchRequest<'_> {
+        let topic =
+            |(name, partition_indexes)| OffsetFetchRequestTopics { name, partition_indexes, ..Default::default() };
+        let topics = self.by_topic().map(|topics| topics.into_iter().map(topic).collect());
+        let group = OffsetFetchRequestGroup { group_id: &self.group, topics, ..Default::default() };
+        OffsetFetchRequest { groups: vec![group], ..Default::default() }
+    }
+
+    fn by_topic(&self) -> Option<BTreeMap<&str, Vec<i32>>> {
+        let partitions = self.partitions.as_ref()?;
+        let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+        for partition in partitions {
+            topics.entry(&partition.topic).or_default().push(partition.partition);
+        }
+        Some(topics)
+    }
+}
+
+/// The error, node id, host and port that `response` has for the group.
+fn coordinator_of<'r>(
+    response: &'r FindCoordinatorResponse<'_>,
+    group: &str,
+    version: i16,
+) -> (i16, i32, &'r str, i32) {
+    if version <= 3 {
+        return (response.error_code, response.node_id, response.host, response.port);
+    }
+    match response.coordinators.iter().find(|coordinator| coordinator.key == group) {
+        Some(found) => (found.error_code, found.node_id, found.host, found.port),
+        None => (ErrorCode::CoordinatorNotAvailable.code(), -1, "", -1),
+    }
+}
+
+/// The error of the group, and what `response` has of its partitions.
+fn committed_in(response: &OffsetFetchResponse<'_>, group: &str, version: i16) -> (i16, Committed) {
+    let mut committed = Committed::new();
+    let mut add = |topic: &str, index, code, offset, leader_epoch, metadata: Option<&str>| {
+        let partition = TopicPartition::new(topic, index);
+        let found = GroupOffset { offset, leader_epoch, metadata: metadata.unwrap_or_default().to_owned() };
+        let outcome = ErrorCode::check(code).map(|()| (offset >= 0).then_some(found));
+        committed.insert(partition.clone(), outcome.map_err(|code| fault(partition, code)));
+    };
+    if version <= 7 {
+        for topic in &response.topics {
+            for at in &topic.partitions {
+                let (offset, epoch) = (at.committed_offset, at.committed_leader_epoch);
+                add(topic.name, at.partition_index, at.error_code, offset, epoch, at.metadata);
+            }
+        }
+        return (response.error_code, committed);
+    }
+    let Some(group) = response.groups.iter().find(|answered| answered.group_id == group) else {
+        return (ErrorCode::CoordinatorNotAvailable.code(), committed);
+    };
+    for topic in &group.topics {
+        for at in &topic.partitions {
+            let (offset, epoch) = (at.committed_offset, at.committed_leader_epoch);
+            add(topic.name, at.partition_index, at.error_code, offset, epoch, at.metadata);
+        }
+    }
+    (group.error_code, committed)
+}
+
+fn check_group(group: &str) -> Result<(), ClientError> {
+    match group.is_empty() {
+        true => Err(ClientError::Argument("the id of a consumer group must not be empty".into())),
+        false => Ok(()),
+    }
+}
+
+fn fault(partition: TopicPartition, code: ErrorCode) -> Fault {
+    match code {
+        ErrorCode::TopicAuthorizationFailed => Fault::TopicDenied { partition },
+        ErrorCode::UnknownTopicOrPartition => Fault::UnknownTopicOrPartition { partition, what: "partition" },
+        code => Fault::Refused { partition, code },
+    }
+}
+
+/// Whether an error in the answer to a commit is about its partition, not about the group.
+fn is_of_partition(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::TopicAuthorizationFailed
+            | ErrorCode::UnknownTopicOrPartition
+            | ErrorCode::OffsetMetadataTooLarge
+            | ErrorCode::InvalidCommitOffsetSize
+    )
+}
+
+/// What the error of a group that no retry mends means to whoever is no member.
+fn refused(group: &str, what: String, code: ErrorCode) -> ClientError {
+    let group = group.to_owned();
+    match code {
+        ErrorCode::GroupAuthorizationFailed => ClientError::GroupDenied { group },
+        ErrorCode::UnknownMemberId
+        | ErrorCode::IllegalGeneration
+        | ErrorCode::RebalanceInProgress
+        | ErrorCode::FencedInstanceId
+        | ErrorCode::FencedMemberEpoch
+        | ErrorCode::StaleMemberEpoch => ClientError::GroupInUse { group, code },
+        code => ClientError::Broker { what, code },
+    }
+}
+
+fn again(code: ErrorCode, moved: bool) -> Failure {
+    Failure::Again { name: code.name(), why: code.name().into(), moved }
+}
+
+/// A request without an answer.
+fn unanswered(error: RequestError) -> Failure {
+    match error {
+        RequestError::Fatal(error) => Failure::Final(*error),
+        error => Failure::Again { name: ErrorCode::NetworkException.name(), why: error.to_string(), moved: true },
+    }
+}
+
+/// An answer that cannot be read.
+fn unreadable(error: &monedula_protocol::error::WireError) -> Failure {
+    let name = ErrorCode::UnknownServerError.name();
+    Failure::Again { name, why: error.to_string(), moved: true }
+}
+
+#[cfg(test)]
+#[path = "coordinator_tests.rs"]
+mod tests;
