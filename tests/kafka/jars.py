@@ -1,4 +1,4 @@
-"""Kafka's jars: fetched once through Maven into `.cache/kafka/`, shared by every run after that."""
+"""Jars of Kafka and of Spark's connector: fetched once through Maven into `.cache/kafka/`, kept for every later run."""
 
 import fcntl
 import hashlib
@@ -7,18 +7,49 @@ import re
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from tests.kafka.errors import KafkaUnavailable
 
-POM = Path(__file__).with_name("pom.xml")
 REPOSITORY_ROOT = Path(__file__).resolve().parents[2]
 CACHE_VARIABLE = "MONEDULA_KAFKA_CACHE"
 """Environment variable that moves the cache away from `.cache/kafka/`."""
 
 JAVA_MAJOR_MIN = 17
 FETCH_TIMEOUT_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class JarSet:
+    """Jars that belong together.
+
+    Attributes:
+        what: for error messages.
+        pom: names them and their versions.
+        goal: Maven's, that copies them.
+        prefix: of the folder in the cache.
+        proof: a pattern that one of the jars has.
+    """
+
+    what: str
+    pom: Path
+    goal: str
+    prefix: str
+    proof: str
+
+
+KAFKA = JarSet(
+    "Kafka's jars", Path(__file__).with_name("pom.xml"), "dependency:copy-dependencies", "libs", "kafka_*.jar"
+)
+SPARK_CONNECTOR = JarSet(
+    "the jars of Spark's Kafka connector",
+    Path(__file__).with_name("spark.xml"),
+    "dependency:copy",
+    "spark",
+    "spark-sql-kafka-*.jar",
+)
 
 
 def cache_directory() -> Path:
@@ -33,16 +64,17 @@ def class_path() -> str:
     Raises:
         KafkaUnavailable: no Maven, or Maven could not fetch the jars.
     """
-    # The pom's own digest in the name: a changed version is another folder, never a mixture of two.
-    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    libs = cache_directory() / f"libs-{digest}"
-    if not libs.is_dir():
-        libs.parent.mkdir(parents=True, exist_ok=True)
-        with (libs.parent / "fetch.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not libs.is_dir():
-                _fetch(libs)
-    return f"{libs}/*"
+    return f"{_directory(KAFKA)}/*"
+
+
+@cache
+def spark_connector() -> tuple[Path, ...]:
+    """The jars of Spark's own Kafka source, format `kafka`, fetched first if they are not there.
+
+    Raises:
+        KafkaUnavailable: no Maven, or Maven could not fetch the jars.
+    """
+    return tuple(sorted(_directory(SPARK_CONNECTOR).glob("*.jar")))
 
 
 @cache
@@ -63,21 +95,34 @@ def java() -> str:
     return found
 
 
-def _fetch(libs: Path) -> None:
+def _directory(wanted: JarSet) -> Path:
+    # The pom's own digest in the name: a changed version is another folder, never a mixture of two.
+    digest = hashlib.sha256(wanted.pom.read_bytes()).hexdigest()[:12]
+    libs = cache_directory() / f"{wanted.prefix}-{digest}"
+    if not libs.is_dir():
+        libs.parent.mkdir(parents=True, exist_ok=True)
+        with (libs.parent / "fetch.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not libs.is_dir():
+                _fetch(wanted, libs)
+    return libs
+
+
+def _fetch(wanted: JarSet, libs: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        raise KafkaUnavailable(f"no `mvn` in PATH to fetch Kafka's jars into {libs}: install Maven")
+        raise KafkaUnavailable(f"no `mvn` in PATH to fetch {wanted.what} into {libs}: install Maven")
     # Into a folder beside it, renamed when complete: an interrupted fetch is never taken for a whole one.
     partial = Path(tempfile.mkdtemp(prefix=f"{libs.name}.", dir=libs.parent))
-    command = [maven, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
+    command = [maven, "-q", "-B", "-f", str(wanted.pom), wanted.goal, f"-DoutputDirectory={partial}"]
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_SECONDS)
-        if ran.returncode != 0 or not any(partial.glob("kafka_*.jar")):
+        if ran.returncode != 0 or not any(partial.glob(wanted.proof)):
             said = (ran.stdout + ran.stderr).strip()[-2000:]
-            raise KafkaUnavailable(f"Maven could not fetch Kafka's jars ({' '.join(command)}):\n{said}")
+            raise KafkaUnavailable(f"Maven could not fetch {wanted.what} ({' '.join(command)}):\n{said}")
         partial.chmod(0o755)  # mkdtemp keeps others out; the cache may be shared
         partial.rename(libs)
     except subprocess.TimeoutExpired as error:
-        raise KafkaUnavailable(f"Maven did not fetch Kafka's jars within {FETCH_TIMEOUT_SECONDS} s") from error
+        raise KafkaUnavailable(f"Maven did not fetch {wanted.what} within {FETCH_TIMEOUT_SECONDS} s") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -1,0 +1,108 @@
+"""A Spark session for tests and benches: quiet, on loopback, with Spark's own Kafka connector beside our source."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.kafka import jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[2]
+LOG_NAME = "stderr.log"
+FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+# To standard error, where what Python workers write goes as well: one log of everything.
+LOG4J = """
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n%ex
+# Ours to judge, not to read: each session would tell of the host's name and of missing native Hadoop.
+logger.utils.name = org.apache.spark.util.Utils
+logger.utils.level = error
+logger.hadoop.name = org.apache.hadoop.util.NativeCodeLoader
+logger.hadoop.level = error
+"""
+
+
+@contextmanager
+def running(
+    directory: Path,
+    *,
+    master: str = "local[2]",
+    conf: Mapping[str, object] | None = None,
+    fast_start: bool = True,
+) -> "Iterator[SparkSession]":
+    """A session in this process, and the JVM under it, until the block ends. One at a time.
+
+    The JVM ends with this process, however that ends: it waits on a pipe from it.
+
+    Args:
+        directory: for everything that Spark writes; `stderr.log` in it has what the JVM and the Python workers say.
+        master: where tasks run.
+        conf: Spark's settings on top of our own.
+        fast_start: start quicker and smaller, at the cost of peak speed. Benches turn it off.
+
+    Raises:
+        KafkaUnavailable: no JDK, or the connector's jars cannot be had.
+    """
+    jars.java()
+    settings = {"spark.master": master, **_settings(directory, fast_start), **(conf or {})}
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    # The workers run this very Python, and find the tests' modules as this process does.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    spark_conf = SparkConf().setAll([(key, str(value)) for key, value in settings.items()])
+    with (directory / LOG_NAME).open("ab") as log:
+        gateway = launch_gateway(spark_conf, {"stdout": log, "stderr": log})
+    try:
+        spark = SparkSession(SparkContext(conf=spark_conf, gateway=gateway))
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    finally:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(timeout=30)
+        SparkContext._gateway = SparkContext._jvm = None
+
+
+def jvm_pid(spark: "SparkSession") -> int:
+    """Of the driver's JVM, which in `local[n]` runs the tasks too."""
+    return int(spark.sparkContext._gateway.proc.pid)
+
+
+def _settings(directory: Path, fast_start: bool) -> dict[str, object]:
+    connector = jars.spark_connector()
+    directory.mkdir(parents=True, exist_ok=True)
+    log4j = directory / "log4j2.properties"
+    log4j.write_text(LOG4J)
+    java_options = f"-Dlog4j2.configurationFile={log4j.as_uri()} -Dderby.system.home={directory} -XX:-UsePerfData"
+    if fast_start:
+        java_options += f" {FAST_START}"
+    return {
+        "spark.app.name": "monedula",
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": java_options,
+        "spark.executor.extraJavaOptions": java_options,
+        "spark.jars": ",".join(map(str, connector)),
+        "spark.local.dir": directory / "local",
+        "spark.sql.warehouse.dir": directory / "warehouse",
+        "spark.sql.shuffle.partitions": 2,
+        "spark.sql.session.timeZone": "UTC",
+    }
