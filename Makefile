@@ -47,8 +47,9 @@ build-wheel: .venv/.locked
 sdist: .venv/.locked  ## the source distribution in dist/
 	maturin sdist --out dist
 
-bench: extension  ## the comparison of benches/README.md, on a small topic
+bench: extension  ## the comparisons of benches/README.md and benches/spark, on small topics
 	python benches/harness.py --fresh --records 300000 --rounds 1 --peers monedula,confluent_pyarrow,drain
+	python -m benches.spark --fresh --records 200000 --rounds 1 --triggers 3 --arms jvm,monedula,ceiling --queries noop,stream
 
 clean:  ## what was built; the cache of jars and topics stays
 	rm -rf target dist .venv

@@ -64,12 +64,24 @@ def serve(
     with KafkaCluster(config=BROKER_SETTINGS, fast_start=False, directory=directory) as kafka:
         datasets = {}
         for codec in codecs:
-            topic = f"events-{codec}-{records}-{partitions}-{batch_size_bytes}-{linger_ms}"
-            ends = _end_offsets(kafka, topic)
-            if ends is None or sum(ends.values()) != records:
-                fill(kafka, topic, records, codec, partitions, batch_size_bytes, linger_ms)
-            datasets[codec] = warm(kafka, topic, codec, records)
+            datasets[codec] = ready(kafka, codec, records, partitions, batch_size_bytes, linger_ms)
         yield kafka, datasets
+
+
+def ready(
+    kafka: KafkaCluster,
+    codec: str,
+    records: int,
+    partitions: int = PARTITIONS,
+    batch_size_bytes: int = BATCH_SIZE_BYTES,
+    linger_ms: int = LINGER_MS,
+) -> Dataset:
+    """One topic, filled if it is not yet, and warm."""
+    topic = f"events-{codec}-{records}-{partitions}-{batch_size_bytes}-{linger_ms}"
+    ends = _end_offsets(kafka, topic)
+    if ends is None or sum(ends.values()) != records:
+        fill(kafka, topic, records, codec, partitions, batch_size_bytes, linger_ms)
+    return warm(kafka, topic, codec, records)
 
 
 def fill(

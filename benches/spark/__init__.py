@@ -1,0 +1,1 @@
+"""The Spark source against Spark's own: `python -m benches.spark`."""

@@ -1,0 +1,126 @@
+"""Running the arms: batch queries and micro-batches, with wall time and CPU of each."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from benches.spark import arms, cpu
+from benches.spark.arms import Place
+
+QUERIES: dict[str, Callable[[DataFrame], Any]] = {
+    "noop": lambda frame: frame.write.format("noop").mode("overwrite").save(),
+    "sum": lambda frame: frame.selectExpr("sum(length(value))").collect(),
+}
+CHECKS = ("count(*)", "sum(length(value))", "sum(crc32(value))")
+STREAM_TIMEOUT_SECONDS = 600
+_Name = TypeVar("_Name")
+
+
+@dataclass
+class Run:
+    """One measured run of one arm.
+
+    Attributes:
+        query: `noop`, `sum`, `stream` or `small` (micro-batches of few records).
+        round: from 1.
+        durations_ms: for streams, of each micro-batch with data, as Spark's progress tells them.
+    """
+
+    query: str
+    arm: str
+    round: int
+    records: int
+    seconds: float
+    jvm_cpu_seconds: float
+    python_cpu_seconds: float
+    broker_cpu_seconds: float
+    durations_ms: list[dict[str, int]] = field(default_factory=list)
+
+
+@dataclass
+class Bench:
+    """What runs need: a session, the processes to watch, and Spark's own list of V1 sources."""
+
+    spark: SparkSession
+    jvm_pid: int
+    broker_pid: int
+    v1_sources: str
+
+    def check(self, place: Place, names: Sequence[str]) -> list[str]:
+        """Whether every arm reads the same: the arms that do not, in words. Warms them as well."""
+        sums = {name: self._frame(name, place).selectExpr(*CHECKS).first() for name in names}
+        expected = next(iter(sums.values()))
+        if expected is None or expected[0] != place.dataset.records:
+            return [f"{next(iter(sums))} read {expected} of {place.dataset.records} records"]
+        return [f"{name} read {seen}, not {expected}" for name, seen in sums.items() if seen != expected]
+
+    def batches(self, place: Place, names: Sequence[str], queries: Sequence[str], rounds: int) -> Iterator[Run]:
+        """Every arm with every query; one round before the first is not measured."""
+        for number in range(rounds + 1):
+            for query in queries:
+                for name in _abba(names, number):
+                    frame = self._frame(name, place)
+                    read = partial(QUERIES[query], frame)
+                    run = self._measured(query, name, number, place.dataset.records, read)
+                    if number > 0:
+                        yield run
+
+    def streams(
+        self, query: str, place: Place, names: Sequence[str], rounds: int, triggers: int, directory: Path
+    ) -> Iterator[Run]:
+        """Every arm once through the topic with AvailableNow, in `triggers` limited micro-batches."""
+        limit = -(-place.dataset.records // triggers)
+        for number in range(rounds + 1):
+            for name in _abba(names, number):
+                frame = arms.stream_frame(self.spark, arms.STREAM[name], place, limit)
+                checkpoint = directory / f"{query}-{name}-{number}"
+                progress: list[Any] = []
+
+                def read(frame: DataFrame = frame, checkpoint: Path = checkpoint, into: list[Any] = progress) -> None:
+                    into += _stream(frame, checkpoint)
+
+                run = self._measured(query, name, number, place.dataset.records, read)
+                read_records = sum(each["numInputRows"] for each in progress)
+                if read_records != place.dataset.records:
+                    raise RuntimeError(f"{name} streamed {read_records} of {place.dataset.records} records")
+                run.durations_ms = [dict(each["durationMs"]) for each in progress if each["numInputRows"]]
+                if number > 0:
+                    yield run
+
+    def _frame(self, name: str, place: Place) -> DataFrame:
+        return arms.batch_frame(self.spark, arms.BATCH[name], place, self.v1_sources)
+
+    def _measured(self, query: str, name: str, number: int, records: int, read: Callable[[], Any]) -> Run:
+        # What one arm leaves behind must not be collected in the time of the next.
+        self.spark.sparkContext._jvm.System.gc()
+        cpu_before = cpu.used(self.jvm_pid, self.broker_pid)
+        started = time.perf_counter()
+        read()
+        seconds = time.perf_counter() - started
+        used = cpu.used(self.jvm_pid, self.broker_pid).since(cpu_before)
+        run = Run(query, name, number, records, seconds, used.jvm, used.python, used.broker)
+        of = f"round {number}" if number else "warming"
+        print(f"{of} {query:6} {name:15} {seconds:6.2f} s {records / seconds:12,.0f}/s", file=sys.stderr)
+        return run
+
+
+def _abba(names: Sequence[_Name], number: int) -> Sequence[_Name]:
+    """Forth in one round and back in the next: whatever drifts meets every arm alike."""
+    return names if number % 2 else names[::-1]
+
+
+def _stream(frame: DataFrame, checkpoint: Path) -> list[Any]:
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(availableNow=True).start()
+    try:
+        if not query.awaitTermination(STREAM_TIMEOUT_SECONDS):
+            raise RuntimeError(f"the stream is not through after {STREAM_TIMEOUT_SECONDS} s")
+        return list(query.recentProgress)
+    finally:
+        query.stop()
