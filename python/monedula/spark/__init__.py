@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+    from monedula.spark.listener import LagListener
+
+__all__ = ["LagListener", "register"]
+
+
+def __getattr__(name: str) -> object:
+    # Importing this must not import pyspark: workers and tests of the pure parts do without.
+    if name == "LagListener":
+        from monedula.spark.listener import LagListener
+
+        return LagListener
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def register(spark: "SparkSession") -> None:
