@@ -111,8 +111,6 @@ class _Translator:
             text += "?"
         elif self._tokens.take("+"):
             return _Piece(self._atomic(text), width, is_group=True)
-        if self._repetitions() is not None:
-            self._refuse_at("a repetition cannot be repeated without a group around it", position)
         return _Piece(text, width, is_group=True)
 
     def _repetitions(self) -> tuple[int, int | None, str] | None:
