@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from monedula.errors import ConfigError
 from monedula.partitions import TopicPartition
@@ -27,7 +27,7 @@ START_KEY = "$start"
 _LONG_MAX = (1 << 63) - 1
 _INT_MAX = (1 << 31) - 1
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
+_KEY = re.compile(r"[+]?[0-9]{1,10}")
 _PARTITION_KEY = re.compile(r"0|[1-9][0-9]{0,9}")
 
 _OFFSETS_EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
@@ -74,7 +74,7 @@ def from_dict(data: object) -> PartitionOffsets:
         for number, offset in partitions.items():
             if not isinstance(number, str) or not _PARTITION_KEY.fullmatch(number) or int(number) > _INT_MAX:
                 raise _foreign(f"{_short(topic)} has {_short(number)}, which is no partition's number")
-            if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= _LONG_MAX:
+            if not _is_whole(offset) or not 0 <= offset <= _LONG_MAX:
                 raise _foreign(f"partition {topic}-{number} has {_short(offset)}, which is no offset")
             offsets[TopicPartition(topic, int(number))] = offset
     return offsets
@@ -169,10 +169,9 @@ def parse_assign(text: str, option_name: str = "assign") -> tuple[TopicPartition
         if not isinstance(numbers, list):
             raise _unexpected(text, option_name, _ASSIGN_EXAMPLE)
         for number in numbers:
-            partition = _whole(number)
-            if partition is None or not 0 <= partition <= _INT_MAX:
+            if not _is_whole(number) or not 0 <= number <= _INT_MAX:
                 raise _unexpected(text, option_name, _ASSIGN_EXAMPLE)
-            partitions.add(TopicPartition(topic, partition))
+            partitions.add(TopicPartition(topic, number))
     return tuple(sorted(partitions))
 
 
@@ -181,11 +180,10 @@ def _parse_numbers(text: str, option_name: str, example: str) -> PartitionOffset
     for topic, partitions in _parse_topics(text, option_name, example).items():
         if not isinstance(partitions, dict):
             raise _unexpected(text, option_name, example)
-        for key, value in partitions.items():
-            partition, number = _whole(key), _whole(value)
-            if partition is None or not 0 <= partition <= _INT_MAX or number is None or abs(number) > _LONG_MAX:
+        for key, number in partitions.items():
+            if not _KEY.fullmatch(key) or int(key) > _INT_MAX or not _is_whole(number) or abs(number) > _LONG_MAX:
                 raise _unexpected(text, option_name, example)
-            numbers[TopicPartition(topic, partition)] = number
+            numbers[TopicPartition(topic, int(key))] = number
     return numbers
 
 
@@ -207,11 +205,8 @@ def _without_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _whole(value: object) -> int | None:
-    """`value` as a whole number; a text that is one counts, since Spark's JSON reader takes it too."""
-    if isinstance(value, str) and _WHOLE.fullmatch(value):
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _unexpected(text: str, option_name: str, example: str) -> ConfigError:

@@ -48,9 +48,22 @@ class _Piece(NamedTuple):
     """How many characters it matches, if that is always the same."""
     is_group: bool = False
     is_assertion: bool = False
+    may_be_empty: bool = False
+    has_assertion: bool = False
+    """Whether there is something in it that depends on what is around."""
+    has_loop: bool = False
+    """Whether something in it is repeated that may be empty: Java and Python end such loops differently."""
+
+    def within(self, text: str) -> "_Piece":
+        """It as a group, written as `text`."""
+        return self._replace(text=text, is_group=True, is_assertion=False)
 
 
-_NOTHING = _Piece("", 0, is_assertion=True)
+_NOTHING = _Piece("", 0, is_assertion=True, may_be_empty=True)
+
+
+def _assertion(text: str) -> _Piece:
+    return _Piece(text, 0, is_assertion=True, may_be_empty=True, has_assertion=True)
 
 
 class _Translator:
@@ -62,6 +75,8 @@ class _Translator:
         self._groups = 0
         # Referring to one that is still open means something else to Python.
         self._open_groups: list[int] = []
+        # Repeated ones, those in lookarounds and atomic groups: what they hold in the end is not the same in Python.
+        self._unsure_groups: set[int] = set()
         self._names: dict[str, int] = {}
         self._atomic_groups = 0
 
@@ -82,36 +97,51 @@ class _Translator:
         while self._tokens.take("|"):
             pieces.append(self._sequence())
         widths = {piece.width for piece in pieces}
-        return _Piece("|".join(piece.text for piece in pieces), widths.pop() if len(widths) == 1 else None)
+        return _Piece(
+            "|".join(piece.text for piece in pieces),
+            widths.pop() if len(widths) == 1 else None,
+            may_be_empty=any(piece.may_be_empty for piece in pieces),
+            has_assertion=any(piece.has_assertion for piece in pieces),
+            has_loop=any(piece.has_loop for piece in pieces),
+        )
 
     def _sequence(self) -> _Piece:
-        texts: list[str] = []
-        width: int | None = 0
+        pieces: list[_Piece] = []
         while (token := self._tokens.peek()) is not None and not token.is_meta("|)"):
-            piece = self._quantified()
-            texts.append(piece.text)
-            width = None if width is None or piece.width is None else width + piece.width
-        return _Piece("".join(texts), width)
+            pieces.append(self._quantified())
+        widths = [piece.width for piece in pieces if piece.width is not None]
+        return _Piece(
+            "".join(piece.text for piece in pieces),
+            sum(widths) if len(widths) == len(pieces) else None,
+            may_be_empty=all(piece.may_be_empty for piece in pieces),
+            has_assertion=any(piece.has_assertion for piece in pieces),
+            has_loop=any(piece.has_loop for piece in pieces),
+        )
 
     def _quantified(self) -> _Piece:
         token = self._tokens.next()
+        groups_before = self._groups
         piece = self._atom(token)
         position = self._tokens.position
         repetitions = self._repetitions()
         if repetitions is None:
             return piece
+        self._unsure_groups.update(range(groups_before + 1, self._groups + 1))
         if piece.is_assertion:
             self._refuse_at("there is nothing to repeat", position)
         if self._in_lookbehind and piece.is_group:
             self._refuse_at("a repeated group in a lookbehind is not supported", position)
+        if piece.may_be_empty and piece.has_assertion:
+            self._refuse_at("repeating what may be empty and depends on what is around it is not supported", position)
         least, most, count = repetitions
-        text = (f"(?:{piece.text})" if piece.is_group else piece.text) + count
-        width = least * piece.width if piece.width is not None and least == most else None
+        repeated = piece.within((f"(?:{piece.text})" if piece.is_group else piece.text) + count)._replace(
+            width=least * piece.width if piece.width is not None and least == most else None,
+            may_be_empty=piece.may_be_empty or least == 0,
+            has_loop=piece.has_loop or piece.may_be_empty,
+        )
         if self._tokens.take("?"):
-            text += "?"
-        elif self._tokens.take("+"):
-            return _Piece(self._atomic(text), width, is_group=True)
-        return _Piece(text, width, is_group=True)
+            return repeated.within(repeated.text + "?")
+        return self._atomic(repeated) if self._tokens.take("+") else repeated
 
     def _repetitions(self) -> tuple[int, int | None, str] | None:
         """The quantifier that comes next: fewest, most, and how Python writes it."""
@@ -140,14 +170,17 @@ class _Translator:
             self._refuse("'{' must be followed by how often to repeat; write '\\{' for the character")
         return int(digits)
 
-    def _atomic(self, text: str) -> str:
+    def _atomic(self, piece: _Piece) -> _Piece:
         # Python has atomic groups and possessive quantifiers, but with bugs in early releases of 3.11. What a lookahead
         # has found is not tried again either, and a reference to it takes exactly that.
         if self._in_lookbehind:
             self._refuse("an atomic group or possessive repetition in a lookbehind is not supported")
+        if piece.has_loop:
+            self._refuse("repeating what may be empty is not supported in an atomic group or possessive repetition")
         self._atomic_groups += 1
         name = f"a{self._atomic_groups}"
-        return f"(?=(?P<{name}>{text}))(?P={name})"
+        # What is left out depends on what follows: as good as an assertion.
+        return piece.within(f"(?:(?=(?P<{name}>{piece.text}))(?P={name}))")._replace(has_assertion=True)
 
     def _atom(self, token: Token) -> _Piece:
         if token.quoted:
@@ -162,7 +195,7 @@ class _Translator:
             case ".":
                 return _Piece(".", 1)
             case "^" | "$":
-                return _Piece(token.char, 0, is_assertion=True)
+                return _assertion(token.char)
             case "*" | "+" | "?" | "{":
                 self._refuse_at(f"'{token.char}' has nothing before it to repeat", token.position)
         return self._literal(ord(token.char))
@@ -176,7 +209,7 @@ class _Translator:
             if tokens.take(anchor):
                 if anchor == "b" and tokens.at("{"):
                     self._refuse("'\\b{g}' is not supported")
-                return _Piece(text, 0, is_assertion=True)
+                return _assertion(text)
         for letter in "pP":
             if tokens.take(letter):
                 return _Piece(class_text(read_property(tokens, letter == "P", self._ignore_case)), 1)
@@ -215,8 +248,12 @@ class _Translator:
             self._refuse(f"a reference to group {number}, which is not complete before it, is not supported")
         if self._in_lookbehind:
             self._refuse("a reference to a group in a lookbehind is not supported")
+        if number in self._unsure_groups:
+            self._refuse(
+                "a reference to a group that is repeated, or in a lookaround or atomic group, is not supported"
+            )
         text = f"(?P=g{number})"
-        return _Piece(f"(?i:{text})" if self._ignore_case else text, None, is_group=True)
+        return _Piece(f"(?i:{text})" if self._ignore_case else text, None, is_group=True, may_be_empty=True)
 
     def _group(self) -> _Piece:
         tokens = self._tokens
@@ -225,10 +262,9 @@ class _Translator:
                 return self._lookaround(kind)
         if tokens.take("?:"):
             piece = self._inside()
-            return _Piece(f"(?:{piece.text})", piece.width, is_group=True)
+            return piece.within(f"(?:{piece.text})")
         if tokens.take("?>"):
-            piece = self._inside()
-            return _Piece(f"(?:{self._atomic(piece.text)})", piece.width, is_group=True)
+            return self._atomic(self._inside(is_unsure=True))
         if tokens.take("?<"):
             return self._capturing(self._group_name())
         if tokens.take("?"):
@@ -245,17 +281,17 @@ class _Translator:
         self._open_groups.append(number)
         piece = self._inside()
         self._open_groups.remove(number)
-        return _Piece(f"(?P<g{number}>{piece.text})", piece.width, is_group=True)
+        return piece.within(f"(?P<g{number}>{piece.text})")
 
     def _lookaround(self, kind: str) -> _Piece:
         position = self._tokens.position
         before = self._in_lookbehind
         self._in_lookbehind = before or kind.startswith("?<")
-        piece = self._inside()
+        piece = self._inside(is_unsure=True)
         if self._in_lookbehind and piece.width is None:
             self._refuse_at("a lookbehind of varying length is not supported", position)
         self._in_lookbehind = before
-        return _Piece(f"({kind}{piece.text})", 0, is_assertion=True)
+        return _assertion(f"({kind}{piece.text})")._replace(has_loop=piece.has_loop)
 
     def _flags(self) -> _Piece:
         """`(?i)`, which holds up to the end of the group around it, or `(?i:...)`."""
@@ -277,13 +313,15 @@ class _Translator:
         self._tokens.take(":")
         piece = self._inside()
         self._ignore_case = before
-        return _Piece(f"(?:{piece.text})", piece.width, is_group=True)
+        return piece.within(f"(?:{piece.text})")
 
-    def _inside(self) -> _Piece:
+    def _inside(self, is_unsure: bool = False) -> _Piece:
         """What is in a group, up to and with its closing bracket; flags set inside of it end with it."""
-        before = self._ignore_case
+        before, groups_before = self._ignore_case, self._groups
         piece = self._alternatives()
         if not self._tokens.take(")"):
             self._refuse("'(' is not closed by ')'")
         self._ignore_case = before
+        if is_unsure:
+            self._unsure_groups.update(range(groups_before + 1, self._groups + 1))
         return piece
