@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeVar
 from monedula._monedula import ConsumerCore
 from monedula.errors import AuthorizationError, ConfigError, KafkaError, UnknownTopicError
 from monedula.partitions import TopicPartition
-from monedula.spark.offsets import PartitionOffsets
+from monedula.spark.offsets import PartitionOffsets, partition_text
 from monedula.spark.options import Assign, SourceOptions, Subscribe
 from monedula.spark.pattern import topic_pattern
 
@@ -56,41 +56,19 @@ class Cluster:
             UnknownTopicError: if a topic or partition that is asked for by name does not exist.
             AuthorizationError: if a topic may not be described.
         """
-        missing: list[str] = []
 
         def ask() -> Layout:
-            missing.clear()
-            brokers, topics = self._client().describe(self._named_topics(), None)
-            leaders: dict[TopicPartition, Leader] = {}
-            for name, (topic_id, is_internal, error, partitions) in topics.items():
-                if not self._selects(name, is_internal):
-                    continue
-                if error == "UNKNOWN_TOPIC_OR_PARTITION":
-                    missing.append(name)
-                    continue
-                if error is not None:
-                    raise _topic_error(name, error)
-                for index, (node_id, epoch) in partitions.items():
-                    leaders[TopicPartition(name, index)] = Leader(topic_id, node_id, epoch)
-            if missing:
-                raise _topic_error(missing[0], "UNKNOWN_TOPIC_OR_PARTITION")
-            return Layout(brokers, self._assigned(leaders))
+            layout, missing = self._describe()
+            for error in missing.values():
+                raise error
+            return layout
 
-        def gone() -> Layout | None:
-            """Once every attempt said so: topics that were read before are deleted, not misspelt."""
-            if not missing or not set(missing) <= set(known):
-                return None
-            names = [name for name in self._named_topics() or [] if name not in missing]
-            brokers, topics = self._client().describe(names, None) if names else ({}, {})
-            leaders = {
-                TopicPartition(name, index): Leader(topic_id, *leader)
-                for name, (topic_id, _, error, partitions) in topics.items()
-                if error is None
-                for index, leader in partitions.items()
-            }
-            return Layout(brokers, leaders)
+        def settle() -> Layout | None:
+            # Every attempt said so: topics that were read before are deleted, not misspelt.
+            layout, missing = self._describe()
+            return layout if set(missing) <= set(known) else None
 
-        return self._retried(ask, gone)
+        return self._retried(ask, settle)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
         """The smallest offset of each log."""
@@ -133,6 +111,32 @@ class Cluster:
             self._core = ConsumerCore(list(self._options.kafka.items()), None, False)
         return self._core
 
+    def _describe(self) -> tuple[Layout, dict[str, UnknownTopicError]]:
+        """The partitions that the options select, and what is wrong with topics of which some are missing."""
+        brokers, topics = self._client().describe(self._named_topics(), None)
+        leaders: dict[TopicPartition, Leader] = {}
+        missing: dict[str, UnknownTopicError] = {}
+        for name, (topic_id, is_internal, error, partitions) in topics.items():
+            if not self._selects(name, is_internal):
+                continue
+            if error == "UNKNOWN_TOPIC_OR_PARTITION":
+                text = f"{name}: the cluster does not know this topic; check its name, or create it"
+                missing[name] = UnknownTopicError(text, code=error, topic=name)
+            elif error == "TOPIC_AUTHORIZATION_FAILED":
+                raise AuthorizationError(f"{name}: reading the topic is not allowed ({error})", code=error, topic=name)
+            elif error is not None:
+                raise KafkaError(f"{name}: the broker answered {error}", code=error)
+            leaders |= {TopicPartition(name, index): Leader(topic_id, *known) for index, known in partitions.items()}
+        selection = self._options.selection
+        if isinstance(selection, Assign):
+            for partition in set(selection.partitions) - set(leaders):
+                text = f"assign: {partition_text(partition)}: the cluster does not know this partition"
+                missing.setdefault(
+                    partition.topic, UnknownTopicError(text, topic=partition.topic, partition=partition.partition)
+                )
+            leaders = {each: leaders[each] for each in selection.partitions if each in leaders}
+        return Layout(brokers, leaders), missing
+
     def _named_topics(self) -> list[str] | None:
         selection = self._options.selection
         if isinstance(selection, Subscribe):
@@ -142,25 +146,11 @@ class Cluster:
         return None
 
     def _selects(self, name: str, is_internal: bool) -> bool:
+        """As Spark's source does: never Kafka's own topics, and a pattern needs to match only a part of a name."""
         selection = self._options.selection
-        if isinstance(selection, (Subscribe, Assign)):
-            return True
-        # Spark's pattern never matches Kafka's own topics.
-        return not is_internal and topic_pattern(selection.pattern).fullmatch(name) is not None
-
-    def _assigned(self, leaders: dict[TopicPartition, Leader]) -> dict[TopicPartition, Leader]:
-        selection = self._options.selection
-        if not isinstance(selection, Assign):
-            return leaders
-        for partition in selection.partitions:
-            if partition not in leaders:
-                raise UnknownTopicError(
-                    f"assign: {partition.topic}-{partition.partition} does not exist; the topic has "
-                    f"{sum(each.topic == partition.topic for each in leaders)} partitions",
-                    topic=partition.topic,
-                    partition=partition.partition,
-                )
-        return {partition: leaders[partition] for partition in selection.partitions}
+        if is_internal:
+            return False
+        return isinstance(selection, (Subscribe, Assign)) or topic_pattern(selection.pattern).search(name) is not None
 
     def _listed(self, kind: Literal["beginning", "end"], partitions: Iterable[TopicPartition]) -> PartitionOffsets:
         wanted: list[tuple[str, int]] = list(partitions)
@@ -189,13 +179,3 @@ class Cluster:
 
     def _pause(self) -> None:
         time.sleep(self._options.fetch_offset_retry_interval_ms / 1000)
-
-
-def _topic_error(name: str, code: str) -> KafkaError:
-    if code == "UNKNOWN_TOPIC_OR_PARTITION":
-        return UnknownTopicError(
-            f"{name}: the cluster does not know this topic; check its name, or create it", topic=name
-        )
-    if code == "TOPIC_AUTHORIZATION_FAILED":
-        return AuthorizationError(f"{name}: reading the topic is not allowed ({code})", code=code, topic=name)
-    return KafkaError(f"{name}: the broker answered {code}", code=code)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from monedula._monedula import Batch, ReaderCore
 from monedula.errors import DataLossError, OffsetOutOfRangeError, PartitionError, TopicRecreatedError, UnknownTopicError
+from monedula.partitions import TopicPartition
 from monedula.spark.offsets import partition_text
 from monedula.spark.planning import OffsetRange
 
@@ -83,13 +84,15 @@ def _batches(task: ReadTask, settings: ReadSettings) -> Iterator[Batch]:
     try:
         ranges = list(task.ranges)
         while ranges:
-            core.begin_planned([tuple(each) for each in ranges], list(task.brokers), list(task.leaders))
+            core.begin_planned(ranges, task.brokers, task.leaders)
             try:
                 while (batch := core.next()) is not None:
                     yield batch
                 break
             except (OffsetOutOfRangeError, UnknownTopicError, TopicRecreatedError) as loss:
-                left = [OffsetRange(partition, start, end) for partition, start, end in core.remaining()]
+                left = [
+                    OffsetRange(TopicPartition(*partition), start, end) for partition, start, end in core.remaining()
+                ]
                 ranges = _after_loss(left, loss, task.fail_on_data_loss)
         core.end()
     except GeneratorExit:

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, WalkOptions};
+use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, OutOfMemory, WalkOptions};
 use monedula_engine::TopicPartition;
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::Start;
@@ -300,7 +301,12 @@ impl Consumer {
         if self.reads_nothing() {
             return Err(ClientError::Argument("nothing is assigned to this consumer; call assign() first".into()));
         }
-        self.delivery.next(want, until)
+        catch_unwind(AssertUnwindSafe(|| self.delivery.next(want, until))).unwrap_or_else(|payload| {
+            let lack = payload.downcast::<OutOfMemory>().unwrap_or_else(|payload| resume_unwind(payload));
+            // Rows of a batch that was half built are gone from the queue: going on would skip them.
+            self.delivery.close();
+            Err(ClientError::OutOfMemory { bytes: lack.bytes })
+        })
     }
 
     /// Waits until [`Self::next_batch`] would return something other than `None` at once, or until `until`. Takes nothing:

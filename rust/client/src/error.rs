@@ -92,6 +92,15 @@ pub enum ClientError {
         /// What the broker offers.
         theirs: String,
     },
+    /// The system has no memory left for a buffer. The consumer is closed: rows that were being put together are gone.
+    #[error(
+        "no memory for a buffer of {bytes} bytes; the consumer is closed. Raise the process's memory limit (in Spark, \
+             spark.executor.pyspark.memory), or lower queued.max.bytes and the size of batches"
+    )]
+    OutOfMemory {
+        /// The buffer's size.
+        bytes: usize,
+    },
     /// The consumer was closed.
     #[error("the consumer is closed")]
     Closed,

@@ -4,6 +4,7 @@
 //! the reader itself, batch by batch, while walking.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
@@ -146,7 +147,14 @@ impl Shared {
                     continue;
                 }
             };
-            let inflated = inflate(&data, &self.options, &self.pool, &mut scratch);
+            let work = AssertUnwindSafe(|| inflate(&data, &self.options, &self.pool, &mut scratch));
+            let Ok(inflated) = catch_unwind(work) else {
+                // Out of memory. The reader, who waits for it, tries for itself, and can tell the user.
+                *segment.lock() = State::Raw(data);
+                segment.finished.notify_all();
+                scratch = Scratch::default();
+                continue;
+            };
             charge.set(inflated.bytes());
             let ratio = inflated.bytes() as f64 / segment.compressed_bytes.max(1) as f64;
             *segment.lock() = State::Inflated(inflated, charge);

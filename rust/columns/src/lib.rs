@@ -34,6 +34,7 @@ pub use batch::{ColumnBatch, Span};
 pub use builder::BatchBuilder;
 pub use error::{WalkError, WalkErrorKind};
 pub use inflate::{Inflated, inflate, segments};
+pub use memory::OutOfMemory;
 pub use pool::{BufferPool, PoolGauge, PooledVec};
 pub use schema::{ColumnSet, ColumnSetError};
 pub use walker::{PartitionWalker, Scratch, WalkOptions, Walked};

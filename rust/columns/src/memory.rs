@@ -1,6 +1,15 @@
 //! Where a pool's buffers come from.
 
+use std::panic::resume_unwind;
+
 use memmap2::MmapMut;
+
+/// What a thread unwinds with that cannot have a large buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct OutOfMemory {
+    /// The buffer's size.
+    pub bytes: usize,
+}
 
 /// Arrow wants its widest type's alignment; the allocator's own gives `calloc` and with it pages
 /// that the kernel zeroes on first touch only.
@@ -33,9 +42,10 @@ impl Default for Memory {
 impl Memory {
     /// At least `bytes` bytes of zeros.
     pub(crate) fn zeroed(bytes: usize) -> Self {
-        if bytes >= MIN_MAPPED_BYTES
-            && let Ok(mapped) = MmapMut::map_anon(bytes)
-        {
+        if bytes >= MIN_MAPPED_BYTES {
+            // Under a limit (Spark sets one for its workers) this is where memory ends. The allocator would abort the
+            // process; unwound, it is an error of one read.
+            let Ok(mapped) = MmapMut::map_anon(bytes) else { resume_unwind(Box::new(OutOfMemory { bytes })) };
             #[cfg(target_os = "linux")]
             if bytes >= MIN_HUGE_BYTES {
                 // One fault for 2 MiB in place of 512. Only a wish: a kernel without huge pages goes on as ever.
@@ -71,5 +81,19 @@ impl Memory {
             Self::Heap(lines) => unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast::<u8>(), len) },
             Self::Mapped(mapped) => mapped,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    #[test]
+    fn memory_that_cannot_be_had_unwinds_and_says_how_much() {
+        let bytes = 1 << 60;
+        let payload = catch_unwind(|| Memory::zeroed(bytes).len()).expect_err("nobody has an exbibyte");
+        assert_eq!(payload.downcast_ref::<OutOfMemory>().map(|lack| lack.bytes), Some(bytes));
     }
 }

@@ -2,11 +2,15 @@
 
 use monedula_client::error::ClientError;
 use monedula_engine::fetch::Fault;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 /// The exception for `error`, with its attributes.
 pub(crate) fn to_py(py: Python<'_>, error: ClientError) -> PyErr {
+    if matches!(error, ClientError::OutOfMemory { .. }) {
+        return PyMemoryError::new_err(error.to_string());
+    }
     build(py, &error).unwrap_or_else(|failure| failure)
 }
 
