@@ -1,0 +1,291 @@
+"""The driver's side of a streaming query, called as Spark calls it, on a real Kafka."""
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+from monedula import ConfigError, DataLossError, UnknownTopicError
+
+from tests.conftest import TopicFactory
+from tests.kafka import KafkaCluster
+
+stream = pytest.importorskip("monedula.spark.stream", reason="pyspark is not installed")
+from monedula.spark.source import Source  # noqa: E402
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402
+
+ALL = ReadAllAvailable()
+
+
+def _reader(kafka: KafkaCluster, topic: str, **options: str) -> Any:
+    given = {"kafka.bootstrap.servers": kafka.bootstrap, "fetchOffset.retryIntervalMs": "10", **options}
+    if not {"subscribe", "subscribePattern", "assign"} & set(options):
+        given["subscribe"] = topic
+    return stream.StreamReader(Source(given))
+
+
+def _produce(kafka: KafkaCluster, topic: str, count: int, partition: int = 0) -> None:
+    kafka.helper.produce(topic, [{"value": b"%d" % n, "partition": partition} for n in range(count)])
+
+
+def _log(offset: dict[str, Any]) -> dict[str, Any]:
+    """An offset as it comes back out of Spark's offset log."""
+    read: dict[str, Any] = json.loads(json.dumps(offset))
+    return read
+
+
+def _ranges(partitions: list[Any]) -> dict[tuple[str, int], tuple[int, int]]:
+    return {tuple(each.partition): (each.start, each.end) for task in partitions for each in task.value.ranges}
+
+
+def test_a_crash_before_the_first_commit_reads_the_same_offsets_again(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic()
+    _produce(kafka, name, 5)
+    first = _reader(kafka, name, startingOffsets="latest")
+    start = _log(first.initialOffset())
+    assert first.initialOffset() == start == {name: {"0": 5}}
+    _produce(kafka, name, 3)
+    end = _log(first.latestOffset(start, ALL))
+    assert end == {"$start": {name: {"0": 5}}, name: {"0": 8}}
+    planned = _ranges(first.partitions(start, end))
+    first.stop()
+    _produce(kafka, name, 10)
+    second = _reader(kafka, name, startingOffsets="latest")
+    resolved_anew = _log(second.initialOffset())
+    assert resolved_anew == {name: {"0": 18}}
+    assert _ranges(second.partitions(resolved_anew, end)) == planned == {(name, 0): (5, 8)}
+    # And the batch after it goes on from the end, which has no start in it any more.
+    assert _log(second.latestOffset(end, ALL)) == {name: {"0": 18}}
+    second.stop()
+
+
+def test_a_first_batch_without_rows_keeps_its_start_too(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic()
+    _produce(kafka, name, 5)
+    reader = _reader(kafka, name)
+    start = _log(reader.initialOffset())
+    end = _log(reader.latestOffset(start, ALL))
+    assert end == {"$start": {name: {"0": 5}}, name: {"0": 5}}
+    assert reader.partitions(start, end) == []
+    assert reader.latestOffset(end, ALL) is end
+    reader.stop()
+
+
+def test_nothing_new_is_the_start_itself(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic(2)
+    _produce(kafka, name, 5)
+    reader = _reader(kafka, name)
+    start = {name: {"0": 5, "1": 0}}
+    assert reader.latestOffset(start, ALL) is start
+    reader.stop()
+
+
+def test_a_limit_is_shared_out_and_read_all_available_overrides_it(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic(2)
+    _produce(kafka, name, 30, 0)
+    _produce(kafka, name, 10, 1)
+    reader = _reader(kafka, name, maxOffsetsPerTrigger="20")
+    assert reader.getDefaultReadLimit() == ReadMaxRows(20)
+    start = {name: {"0": 0, "1": 0}}
+    assert reader.latestOffset(start, ReadMaxRows(20)) == {name: {"0": 15, "1": 5}}
+    assert reader.latestOffset(start, ALL) == {name: {"0": 30, "1": 10}}
+    assert reader.reportLatestOffset() == {name: {"0": 30, "1": 10}}
+    reader.stop()
+
+
+def test_bytes_limit_a_batch_by_what_records_weigh(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic()
+    kafka.helper.produce(name, [{"value": b"v" * 1000, "partition": 0}] * 200)
+    reader = _reader(kafka, name, maxBytesPerTrigger="50k")
+    end = reader.latestOffset({name: {"0": 0}}, reader.getDefaultReadLimit())[name]["0"]
+    assert 40 <= end <= 52
+    reader.stop()
+
+
+def test_too_few_offsets_wait_for_the_delay(
+    kafka: KafkaCluster, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic()
+    _produce(kafka, name, 5)
+    clock = [1_000_000_000]
+    monkeypatch.setattr(stream.time, "time_ns", lambda: clock[0] * 1_000_000)
+    reader = _reader(kafka, name, minOffsetsPerTrigger="10", maxTriggerDelay="60s")
+    start = {name: {"0": 0}}
+    first = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert first == {name: {"0": 5}}  # the first never waits
+    _produce(kafka, name, 5)
+    assert reader.latestOffset(first, reader.getDefaultReadLimit()) is first
+    clock[0] += 60_000
+    assert reader.latestOffset(first, reader.getDefaultReadLimit()) == {name: {"0": 10}}
+    reader.stop()
+
+
+def test_available_now_stops_at_what_was_there_first(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic()
+    _produce(kafka, name, 4)
+    reader = _reader(kafka, name, maxOffsetsPerTrigger="3")
+    reader.prepareForTriggerAvailableNow()
+    first = reader.latestOffset({name: {"0": 0}}, reader.getDefaultReadLimit())
+    _produce(kafka, name, 9)
+    second = reader.latestOffset(first, reader.getDefaultReadLimit())
+    assert (first, second) == ({name: {"0": 3}}, {name: {"0": 4}})
+    assert reader.latestOffset(second, reader.getDefaultReadLimit()) is second
+    reader.stop()
+
+
+@pytest.mark.seed("S084")
+def test_new_partitions_start_at_their_beginning_and_their_start_is_kept(
+    kafka: KafkaCluster, topic: TopicFactory
+) -> None:
+    name = topic()
+    _produce(kafka, name, 4)
+    reader = _reader(kafka, name)
+    start = _log(reader.initialOffset())
+    before = _log(reader.latestOffset(start, ALL))
+    kafka.helper.add_partitions(name, 2)
+    _produce(kafka, name, 6, 1)
+    end = _log(reader.latestOffset(before, ALL))
+    assert end == {"$start": {name: {"1": 0}}, name: {"0": 4, "1": 6}}
+    assert _ranges(reader.partitions(before, end)) == {(name, 1): (0, 6)}
+    reader.stop()
+
+
+def test_a_pattern_finds_topics_that_are_created_later(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic()
+    reader = _reader(kafka, name, subscribePattern=f"{name}(-later)?$")
+    start = _log(reader.initialOffset())
+    kafka.helper.create_topic(f"{name}-later")
+    _produce(kafka, f"{name}-later", 2)
+    end = reader.latestOffset(_log(reader.latestOffset(start, ALL)), ALL)
+    assert end == {"$start": {f"{name}-later": {"0": 0}}, name: {"0": 0}, f"{name}-later": {"0": 2}} or end[
+        f"{name}-later"
+    ] == {"0": 2}
+    reader.stop()
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_topic_that_is_deleted_is_data_loss(kafka: KafkaCluster, topic: TopicFactory, fail: str) -> None:
+    name, other = topic(), topic()
+    _produce(kafka, name, 4)
+    reader = _reader(kafka, name, subscribe=f"{name},{other}", failOnDataLoss=fail)
+    begun = {name: {"0": 2}, other: {"0": 0}}
+    kafka.helper.delete_topic(name)
+    end = _log(reader.latestOffset(begun, ALL))
+    assert end == {other: {"0": 0}}
+    if fail == "true":
+        with pytest.raises(DataLossError, match=f"Partitions {name}-0 have been deleted"):
+            reader.partitions(begun, end)
+    else:
+        assert reader.partitions(begun, end) == []
+    reader.stop()
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_topic_that_is_created_again_is_data_loss_however_long_it_is(
+    kafka: KafkaCluster, topic: TopicFactory, fail: str
+) -> None:
+    name = topic()
+    _produce(kafka, name, 4)
+    reader = _reader(kafka, name, failOnDataLoss=fail)
+    begun = _log(reader.latestOffset({name: {"0": 0}}, ALL))
+    kafka.helper.delete_topic(name)
+    kafka.helper.create_topic(name)
+    _produce(kafka, name, 9)
+    if fail == "true":
+        with pytest.raises(DataLossError, match=f"Topic {name} was deleted and created again"):
+            reader.latestOffset(begun, ALL)
+    else:
+        end = _log(reader.latestOffset(begun, ALL))
+        assert end == {"$start": {name: {"0": 0}}, name: {"0": 9}}
+        assert _ranges(reader.partitions(begun, end)) == {(name, 0): (0, 9)}
+    reader.stop()
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_planned_batch_that_the_log_no_longer_reaches_is_data_loss(
+    kafka: KafkaCluster, topic: TopicFactory, fail: str
+) -> None:
+    name = topic()
+    _produce(kafka, name, 4)
+    reader = _reader(kafka, name, failOnDataLoss=fail)
+    begun, end = {name: {"0": 2}}, {name: {"0": 50}}
+    if fail == "true":
+        with pytest.raises(DataLossError, match=f"Partition {name}-0 offset was changed from 50 to 4"):
+            reader.partitions(begun, end)
+    else:
+        assert _ranges(reader.partitions(begun, end)) == {(name, 0): (2, 4)}
+    reader.stop()
+
+
+def test_ends_that_go_backward_are_data_loss(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic()
+    _produce(kafka, name, 4)
+    reader = _reader(kafka, name)
+    end = _log(reader.latestOffset({name: {"0": 9}}, ALL))
+    assert end == {name: {"0": 4}}
+    with pytest.raises(DataLossError, match=f"Partition {name}-0 offset was changed from 9 to 4"):
+        reader.partitions({name: {"0": 9}}, end)
+    reader.stop()
+
+
+def test_a_new_partition_without_its_first_records_is_data_loss(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic(2)
+    _produce(kafka, name, 4, 1)
+    kafka.helper.delete_records(name, {1: 3})
+    reader = _reader(kafka, name)
+    with pytest.raises(DataLossError, match=f"Added partition {name}-1 starts from 3 instead of 0"):
+        reader.latestOffset({name: {"0": 0}}, ALL)
+    reader.stop()
+
+
+def test_a_first_batch_of_another_source_is_refused_where_its_start_is_not_known(
+    kafka: KafkaCluster, topic: TopicFactory
+) -> None:
+    name = topic()
+    _produce(kafka, name, 4)
+    planned_by_other = {name: {"0": 3}}
+    reader = _reader(kafka, name, startingOffsets="latest")
+    with pytest.raises(DataLossError, match="planned by another Kafka source and never finished"):
+        reader.partitions(_log(reader.initialOffset()), planned_by_other)
+    reader.stop()
+    certain = _reader(kafka, name, startingOffsets="earliest")
+    assert _ranges(certain.partitions(_log(certain.initialOffset()), planned_by_other)) == {(name, 0): (0, 3)}
+    certain.stop()
+
+
+def test_an_offset_of_another_kind_of_source_is_refused(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    reader = _reader(kafka, topic())
+    with pytest.raises(ConfigError, match="another kind of source"):
+        reader.partitions({"logOffset": 3}, {"logOffset": 4})
+
+
+def test_a_topic_that_never_was_is_an_error_that_names_it(kafka: KafkaCluster) -> None:
+    reader = _reader(kafka, "no-such-topic-anywhere")
+    with pytest.raises(UnknownTopicError, match="no-such-topic-anywhere: the cluster does not know this topic"):
+        reader.initialOffset()
+    assigned = _reader(kafka, "", assign='{"no-such-topic-anywhere": [0]}')
+    with pytest.raises(UnknownTopicError, match="no-such-topic-anywhere"):
+        assigned.initialOffset()
+
+
+def test_a_reader_is_pickled_with_nothing_open(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic()
+    reader = pickle.loads(pickle.dumps(_reader(kafka, name)))
+    assert reader.initialOffset() == {name: {"0": 0}}
+    reader.stop()
+
+
+def test_tasks_carry_where_their_partitions_are(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic(3)
+    for partition in range(3):
+        _produce(kafka, name, 4, partition)
+    reader = _reader(kafka, name, maxPartitions="2")
+    tasks = reader.partitions({name: dict.fromkeys("012", 0)}, {name: dict.fromkeys("012", 4)})
+    assert len(tasks) == 2
+    for task in tasks:
+        partitions = {tuple(each.partition) for each in task.value.ranges}
+        assert {tuple(partition) for partition, _, _, _ in task.value.leaders} == partitions
+        ((node, host, port),) = task.value.brokers
+        assert f"{host}:{port}" == kafka.bootstrap
+        assert all((leader, len(topic_id)) == (node, 22) for _, topic_id, leader, _ in task.value.leaders)
+    reader.stop()
