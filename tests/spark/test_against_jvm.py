@@ -110,7 +110,7 @@ def test_ranges_are_split_as_spark_splits_them(jvm: SparkJvm, seed: int) -> None
         size = numbers.choice([0, 1, -1, numbers.randrange(largest), numbers.randrange(largest), largest])
         ranges.append(OffsetRange(TopicPartition("t", index), start, start + size))
     min_partitions = numbers.choice([None, 1, 3, 10, 97])
-    max_records = numbers.choice([None, None, max(largest // 7, 1), largest])
+    max_records = numbers.choice([None, None, max(largest // 7, 1), largest // 3, largest])
     made = split(ranges, min_partitions, max_records)
     assert made == jvm.split(ranges, min_partitions, max_records)
 

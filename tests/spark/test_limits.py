@@ -27,6 +27,7 @@ def test_without_backlog_the_ends_stay() -> None:
 
 def test_new_partitions_begin_at_their_earliest_offset() -> None:
     assert rate_limit(10, {P[0]: 90}, {P[0]: 100, P[1]: 60}, {P[1]: 50}) == {P[0]: 95, P[1]: 55}
+    assert rate_limit(10, {P[0]: 90}, {P[0]: 100}, {P[0]: 0}) == {P[0]: 100}
 
 
 def test_partitions_without_a_start_go_to_their_end() -> None:

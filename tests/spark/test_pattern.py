@@ -43,6 +43,8 @@ def refusal(pattern: str) -> str:
         (r"\x41\x{42}\u0043\0104", "ABCD", "abcd"),
         ("a{2}b{1,}c{0,1}", "aabb", "ab"),
         (r"\bab\b", "ab", "abc"),
+        (r"a\\Qb", r"a\Qb", "ab"),
+        (r"\0477\0101\07", "'7A\a", "'7A7"),
         (r"\Aab\z", "ab", "abc"),
         ("a]}b", "a]}b", "ab"),
     ],
@@ -59,7 +61,7 @@ def test_a_match_may_be_searched_for_within_a_name() -> None:
 
 
 def test_a_possessive_repetition_gives_nothing_back() -> None:
-    assert topic_pattern("(?:a|b)++c").fullmatch("abac")
+    assert topic_pattern("[ab]++c").fullmatch("abac")
     assert not topic_pattern("[ab]*+b").search("aab")
 
 
@@ -93,6 +95,7 @@ def test_case_is_ignored_among_ascii_letters_only() -> None:
         (r"(a|b)*\1", "a reference to a group that is repeated", 9),
         (r"(?=(a))\1", "a reference to a group that is repeated, or in a lookaround", 10),
         (r"(?:0|\A){2}", "repeating what may be empty and depends on what is around it", 9),
+        ("(?:a|ab)++c", "a possessive repetition of a group", 9),
         ("(?>(?:a|)*)b", "repeating what may be empty is not supported in an atomic group", 12),
         ("a{2}{3}", "'{' has nothing before it to repeat", 5),
         ("a*+?", "'?' has nothing before it to repeat", 4),

@@ -32,6 +32,16 @@ def test_large_partitions_are_split_to_about_the_wanted_number() -> None:
     assert sizes_of(split(ranges_of(10, 1000), 4)) == [(0, 10), (1, 333), (1, 333), (1, 334)]
 
 
+def test_shares_are_rounded_half_up() -> None:
+    assert sizes_of(split(ranges_of(3, 1), 6)) == [(0, 1), (0, 1), (0, 1), (1, 1)]
+    assert sizes_of(split(ranges_of(50, 30), 4)) == [(0, 16), (0, 17), (0, 17), (1, 15), (1, 15)]
+
+
+def test_partitions_that_stay_whole_do_not_count_in_the_shares_of_others() -> None:
+    assert len(split(ranges_of(100, 100, 1000, 1000), 6)) == 6
+    assert len(split(ranges_of(*[100] * 10, 1000), 20)) == 20
+
+
 def test_there_are_no_more_pieces_than_offsets() -> None:
     assert sizes_of(split(ranges_of(3), 10)) == [(0, 1), (0, 1), (0, 1)]
 
@@ -42,6 +52,10 @@ def test_pieces_hold_no_more_than_the_most_records() -> None:
 
 def test_both_options_split_one_after_the_other() -> None:
     assert sizes_of(split(ranges_of(8), 4, 4)) == [(0, 2)] * 4
+
+
+def test_a_partition_with_a_small_piece_is_not_split_further() -> None:
+    assert sizes_of(split(ranges_of(7), 4, 3)) == [(0, 2), (0, 2), (0, 3)]
 
 
 @pytest.mark.parametrize("seed", range(50))

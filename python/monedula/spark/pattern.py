@@ -141,7 +141,12 @@ class _Translator:
         )
         if self._tokens.take("?"):
             return repeated.within(repeated.text + "?")
-        return self._atomic(repeated) if self._tokens.take("+") else repeated
+        if not self._tokens.take("+"):
+            return repeated
+        if piece.is_group:
+            # To Java, each round is atomic by itself; elsewhere, only all of them together.
+            self._refuse_at("a possessive repetition of a group is not supported", position)
+        return self._atomic(repeated)
 
     def _repetitions(self) -> tuple[int, int | None, str] | None:
         """The quantifier that comes next: fewest, most, and how Python writes it."""
