@@ -20,17 +20,14 @@ COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timesta
 
 
 @pytest.fixture(autouse=True)
-def no_client() -> Iterator[None]:
-    """Each test begins, and leaves the process, without a client that waits for a task."""
-    _close_idle()
+def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test has clients of its own, as a new worker process has."""
+    fresh = worker._Clients()
+    monkeypatch.setattr(worker, "_clients", fresh)
     yield
-    _close_idle()
-
-
-def _close_idle() -> None:
-    for _, core, _ in worker._clients._idle:
+    for _, core, _ in fresh._idle:
         core.close()
-    worker._clients._idle.clear()
+    fresh._idle.clear()
 
 
 def _options(kafka: KafkaCluster, topic: str, **more: str) -> SourceOptions:
@@ -116,11 +113,10 @@ def test_a_client_that_no_task_wants_is_closed(
     monkeypatch.setattr(worker, "IDLE_SECONDS", 0.0)
     name = topic()
     _produce(kafka, name, 3)
-    closed: list[object] = []
     _rows(_task(_layout(kafka, name), {(name, 0): (0, 3)}), _settings(kafka))
     while worker._clients._is_expiring:
         os.sched_yield()
-    assert worker._clients._idle == closed
+    assert worker._clients._idle == []
 
 
 def test_a_read_that_is_given_up_leaves_its_client_for_the_next(kafka: KafkaCluster, topic: TopicFactory) -> None:

@@ -174,18 +174,27 @@ impl Offsets {
     /// Waits until the leaders of all partitions are known.
     async fn know(&self, questions: &[Question]) -> Result<(), ClientError> {
         let mut cluster = self.metadata.cluster();
+        let mut fresh_answers = 0;
         loop {
             let mut known = true;
             for question in questions {
-                match missing(&question.partition, &cluster)? {
-                    Missing::Nothing => {}
-                    Missing::Leader => known = false,
+                match missing(&question.partition, &cluster) {
+                    Ok(Missing::Nothing) => {}
+                    Ok(Missing::Leader) => known = false,
+                    // The view may be older than the partition, and so may the broker's that answers next.
+                    Err(ClientError::Partition(Fault::UnknownTopicOrPartition { what: "partition", .. }))
+                        if fresh_answers < UNKNOWN_TOPIC_ANSWERS =>
+                    {
+                        known = false;
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             if known {
                 return Ok(());
             }
             cluster = self.metadata.refreshed().await?;
+            fresh_answers += 1;
         }
     }
 
