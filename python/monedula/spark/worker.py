@@ -4,14 +4,12 @@ A worker process serves task after task, so its client outlives them: connection
 micro-batch comes. A client is taken out of the store while a task uses it, so two tasks never share one.
 """
 
-import gc
 import logging
 import os
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
 from monedula._monedula import Batch, ReaderCore
@@ -19,6 +17,7 @@ from monedula.errors import DataLossError, OffsetOutOfRangeError, PartitionError
 from monedula.partitions import TopicPartition
 from monedula.spark.offsets import partition_text
 from monedula.spark.planning import OffsetRange
+from monedula.spark.process import tune
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,21 +61,11 @@ def read(task: ReadTask, settings: ReadSettings) -> "Iterator[pa.RecordBatch]":
     """
     import pyarrow as pa
 
-    _spare_collector()
+    tune()
     columns = list(settings.columns)
     for batch in _batches(task, settings):
         arrow = pa.record_batch(batch)
         yield arrow if arrow.schema.names == columns else arrow.select(columns)
-
-
-@cache
-def _spare_collector() -> None:
-    """Takes what is loaded by now out of the sight of Python's garbage collector, once in a process.
-
-    Spark's worker collects garbage after every task, and looks through every object of pyspark, pyarrow and pandas for
-    it: 25 to 50 ms, most of what a small task costs.
-    """
-    gc.freeze()
 
 
 def _batches(task: ReadTask, settings: ReadSettings) -> Iterator[Batch]:
