@@ -105,4 +105,5 @@ def _settings(directory: Path, fast_start: bool) -> dict[str, object]:
         "spark.sql.warehouse.dir": directory / "warehouse",
         "spark.sql.shuffle.partitions": 2,
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.stopTimeout": "30s",  # a query that hangs fails its test in place of hanging it
     }

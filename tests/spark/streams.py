@@ -93,3 +93,12 @@ def logged_offsets(checkpoint: Path) -> dict[int, Any]:
 def committed_batches(checkpoint: Path) -> list[int]:
     """The ids of the batches that the commit log of a checkpoint names."""
     return sorted(int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdecimal())
+
+
+def forget_commits(checkpoint: Path, first: int) -> None:
+    """Leave a checkpoint as a crash would while batch `first` ran: planned, and not committed."""
+    for log, kept in (("offsets", first), ("commits", first - 1)):
+        for path in (checkpoint / log).iterdir():
+            number = path.name.removeprefix(".").removesuffix(".crc")
+            if number.isdecimal() and int(number) > kept:
+                path.unlink()
