@@ -6,8 +6,13 @@ every session, so nothing is loaded here before the format is used.
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-from pyspark.sql.types import StructType
+try:
+    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.types import StructType
+except ImportError as error:
+    raise ImportError(
+        "monedula's source for Spark needs PySpark 4.0 or newer, and pyarrow: pip install 'monedula[spark]'"
+    ) from error
 
 if TYPE_CHECKING:
     from monedula.spark.source import Source

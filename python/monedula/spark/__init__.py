@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
     from monedula.spark.listener import LagListener
 
@@ -18,6 +19,7 @@ __all__ = ["LagListener", "register"]
 def __getattr__(name: str) -> object:
     # Importing this must not import pyspark: workers and tests of the pure parts do without.
     if name == "LagListener":
+        _default_source()
         from monedula.spark.listener import LagListener
 
         return LagListener
@@ -28,8 +30,25 @@ def register(spark: "SparkSession") -> None:
     """Make `format("monedula")` known to this session.
 
     Args:
-        spark: a classic or a Spark Connect session, Spark 4.0 or newer.
+        spark: a classic or a Spark Connect session, Spark 4.0 or newer. Spark Connect needs monedula here, and where
+            the server and its executors run.
+
+    Raises:
+        ImportError: if PySpark is not installed, or older than 4.0.
     """
+    source = _default_source()
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        # Spark 4.0 refuses what it has found by itself.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+
+
+def _default_source() -> "type[DataSource]":
+    # Its module says what to install where Spark is missing.
     from pyspark_monedula import DefaultSource
 
-    spark.dataSource.register(DefaultSource)
+    return DefaultSource

@@ -2,6 +2,9 @@
 
 Spark's offset log is all that outlives a driver, so everything a replay needs is in the offsets: starts that were
 looked up (the first batch's, new partitions') stand in the end of the batch that reads from them, as `$start`.
+
+Spark 4.0 and 4.1 have no admission control: they ask for an end without telling the start, and set no limit. The start
+is then the end of what was planned last; a restarted query is shown its checkpoint's last end before anything else.
 """
 
 import logging
@@ -31,12 +34,12 @@ try:
         ReadMinRows,
         SupportsTriggerAvailableNow,
     )
-
-    HAS_ADMISSION_CONTROL = True
 except ImportError:  # Spark 4.0 and 4.1
-    HAS_ADMISSION_CONTROL = False
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Stands in where Spark has no such thing."""
+
+    class ReadAllAvailable:  # type: ignore[no-redef]
         """Stands in where Spark has no such thing."""
 
 
@@ -66,7 +69,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._topic_ids: dict[str, str] = {}
         self._is_available_now = False
         self._is_first_plan = True
-        self._warn_of_limits()
+        self._planned: dict[str, Any] | None = None
+        self._has_warned = False
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (these names are Spark's)
         """Where the query starts. Spark asks twice for the same batch: looked up once."""
@@ -96,13 +100,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any] | None = None, limit: "ReadLimit | None" = None) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch: `start` itself if there is nothing new, or not enough yet.
 
+        Args:
+            start: the end of the batch before. Spark 4.0 and 4.1 leave it out, see above.
+            limit: what Spark asks for. Without it, as on Spark 4.0 and 4.1, all that is available: the options' limits
+                do not count there, which is logged once.
+
         Raises:
             DataLossError: if a topic was deleted and created again, or a new partition lacks its first records, and
                 `failOnDataLoss` says so.
         """
         if start is None:
-            # Spark 4.0 and 4.1 ask without a start: no limit, and new partitions are resolved when they are planned.
-            return StreamOffset(self._look_up({})).to_dict()
+            self._warn_of_limits()
+            # What is looked up here for a first batch is what Spark is told when it asks for the start, afterwards.
+            start, limit = self._planned or self.initialOffset(), ReadAllAvailable()
         begun = StreamOffset.from_dict(start)
         is_first = self._initial is not None and begun == self._initial
         latest = self._target(begun.offsets)
@@ -111,9 +121,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         base = {**begun.offsets, **resolved}
         end = base if self._waits(base, latest, limit) else self._limited(base, latest, limit)
         is_idle = end == begun.offsets or (end is base and set(latest) >= set(begun.offsets))
-        if is_idle and not is_first:
-            return start
-        return StreamOffset(end, resolved).to_dict()
+        if not is_idle or is_first:
+            start = StreamOffset(end, resolved).to_dict()
+        self._planned = start
+        return start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """The ends of the logs as of the last trigger, for the query's progress."""
@@ -126,6 +137,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             DataLossError: if partitions are gone or their logs became shorter, and `failOnDataLoss` says so.
         """
         begun, until = StreamOffset.from_dict(start), StreamOffset.from_dict(end)
+        # A restarted query's process is first asked to plan nothing, from the checkpoint's last end to itself.
+        self._planned = end
         self._refuse_foreign_first_batch(begun, until)
         starts = {**begun.offsets, **until.resolved_starts}
         new = set(until.offsets) - set(starts)
@@ -250,7 +263,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_first = self._initial is not None and begun == self._initial
         # The smallest offsets and those that the options name are the same whoever looks them up.
         is_certain = isinstance(self._start_bound, (Earliest, Offsets)) or bool(until.resolved_starts)
-        if HAS_ADMISSION_CONTROL and is_first and self._latest is None and not is_certain:
+        if is_first and self._latest is None and not is_certain:
             raise DataLossError(
                 "The first batch of this checkpoint was planned by another Kafka source and never finished: where it "
                 "starts stands only in that source's own file. Finish the batch with that source, or use a new "
@@ -269,7 +282,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _warn_of_limits(self) -> None:
         options = self._options
         limits = (options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_bytes_per_trigger)
-        if not HAS_ADMISSION_CONTROL and any(limit is not None for limit in limits):
+        if not self._has_warned and any(limit is not None for limit in limits):
+            self._has_warned = True
             _log.warning(
                 "maxOffsetsPerTrigger, minOffsetsPerTrigger and maxBytesPerTrigger are ignored: data sources in Python "
                 "have no admission control before Spark 4.2. Every micro-batch reads all that is available."
