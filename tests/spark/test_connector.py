@@ -41,4 +41,4 @@ def test_runs_in_a_driver_of_its_own(driver: Callable[..., Driver], kafka: Kafka
     options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": name}
     other = driver("read_batch", {"source": "kafka", "options": options})
     other.wait_for("started")
-    assert other.finish() == {"count": 10, "sum": 20}
+    assert other.finish() == {"count": 10, "sum": 20, "length": 20}
