@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
 from monedula._monedula import ConsumerCore
+from monedula.config import config_keys
 from monedula.errors import AuthorizationError, ConfigError, KafkaError, UnknownTopicError
 from monedula.partitions import TopicPartition
 from monedula.spark.offsets import PartitionOffsets, partition_text
@@ -108,8 +109,20 @@ class Cluster:
 
     def _client(self) -> ConsumerCore:
         if self._core is None:
-            self._core = ConsumerCore(list(self._options.kafka.items()), None, False)
+            core = ConsumerCore(list(self._options.kafka.items()), None, False)
+            try:
+                # Asks for no topic: whether there is a cluster at all is known soon, however long other answers take.
+                core.describe([], self._first_contact_seconds())
+            except KafkaError:
+                core.close(1.0)
+                raise
+            self._core = core
         return self._core
+
+    def _first_contact_seconds(self) -> float:
+        settings = self._options.kafka
+        default = next(key.default for key in config_keys() if key.name == "bootstrap.timeout.ms")
+        return int(settings.get("bootstrap.timeout.ms", default or "")) / 1000
 
     def _describe(self) -> tuple[Layout, dict[str, UnknownTopicError]]:
         """The partitions that the options select, and what is wrong with topics of which some are missing."""
@@ -167,7 +180,7 @@ class Cluster:
                 raise
             except KafkaError as error:
                 if attempt == self._options.fetch_offset_num_retries:
-                    settled = give_up()
+                    settled = give_up() if isinstance(error, UnknownTopicError) else None
                     if settled is not None:
                         return settled
                     raise
