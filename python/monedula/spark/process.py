@@ -1,17 +1,43 @@
-"""What makes small tasks quick in Spark's Python workers, done once in each process.
+"""What Spark's own Python processes need, done once in each.
 
 A worker serves one task after another. Between them Spark's daemon collects garbage, and the JVM sends the next task in
-two pieces. Both cost far more than reading a few rows from Kafka.
+two pieces. Both cost far more than reading a few rows from Kafka. And none of these processes configures logging.
 """
 
 import gc
+import logging
 import socket
+import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 _SELF_DESCRIPTORS = Path("/proc/self/fd")
+
+
+@cache
+def show_warnings() -> None:
+    """Has our warnings written to standard error, which becomes part of Spark's log; only in Spark's own processes.
+
+    Without it they would go nowhere: what is skipped under failOnDataLoss=false, options that are left out.
+    """
+    if "pyspark.worker_util" in sys.modules:
+        handler = _StandardError(logging.WARNING)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logging.getLogger("monedula").addHandler(handler)
+
+
+class _StandardError(logging.Handler):
+    """Writes to what standard error is at the time; nothing where somebody has configured logging after all."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not logging.getLogger().handlers:
+            try:
+                sys.stderr.write(f"{self.format(record)}\n")
+                sys.stderr.flush()
+            except Exception:
+                self.handleError(record)
 
 
 @cache

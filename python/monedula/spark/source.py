@@ -10,6 +10,7 @@ from monedula.spark.cluster import Layout
 from monedula.spark.offsets import PartitionOffsets
 from monedula.spark.options import SourceOptions
 from monedula.spark.planning import OffsetRange, coalesce, split
+from monedula.spark.process import show_warnings
 from monedula.spark.schema import check_projection, source_schema
 from monedula.spark.worker import ReadSettings, ReadTask
 
@@ -25,6 +26,7 @@ class Source:
     """Options and columns of one query; what both readers need. Pickled, so it opens nothing."""
 
     def __init__(self, options: Mapping[str, str], requested: StructType | None = None) -> None:
+        show_warnings()
         self.options = SourceOptions.parse(options)
         chosen = self.options.columns
         if requested is None:
