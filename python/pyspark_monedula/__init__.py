@@ -4,7 +4,7 @@ Spark looks for top-level modules whose names begin with `pyspark_` and register
 every session, so nothing is loaded here before the format is used.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 try:
     from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
@@ -19,9 +19,33 @@ if TYPE_CHECKING:
 
 __all__ = ["DefaultSource"]
 
+_NO_WRITER = "monedula only reads Kafka so far; to write to it use format('kafka'), Spark's own, or foreachBatch"
+
 
 class DefaultSource(DataSource):
-    """Kafka as a source of Spark, batch and streaming, with the options and semantics of Spark's own `kafka`."""
+    """Kafka as a source of Spark, batch and streaming, with the options and semantics of Spark's own `kafka`.
+
+        frame = (
+            spark.read.format("monedula")  # or spark.readStream
+            .option("kafka.bootstrap.servers", "localhost:9092")
+            .option("subscribe", "orders")
+            .load()
+        )
+
+    Columns: key, value (binary), topic, partition, offset, timestamp, timestampType, and headers on request.
+    `.schema("value binary, timestamp timestamp")` before `load()` reads only those, and saves the cost of the others.
+
+    Options, in any case; those after `|` are not Spark's own. SPARK.md says what each does.
+
+        what          kafka.bootstrap.servers, and subscribe, subscribePattern or assign
+        from, to      startingOffsets, startingTimestamp, startingOffsetsByTimestamp (and its Strategy);
+                      in batch queries also endingOffsets, endingTimestamp, endingOffsetsByTimestamp
+        micro-batches maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay | maxBytesPerTrigger
+        tasks         minPartitions, maxRecordsPerPartition | maxPartitions
+        rows          includeHeaders | columns
+        failures      failOnDataLoss, fetchOffset.numRetries, fetchOffset.retryIntervalMs, kafkaConsumer.pollTimeoutMs
+        Kafka         groupIdPrefix, and kafka.*: settings of the client, see `monedula.config_keys()`
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -40,9 +64,22 @@ class DefaultSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
         """The reader of a streaming query."""
+        from monedula.errors import ConfigError
+        from monedula.spark.refused import RefusedStream
         from monedula.spark.stream import StreamReader
 
-        return StreamReader(self._source(schema))
+        try:
+            return StreamReader(self._source(schema))
+        except ConfigError as error:
+            return RefusedStream(error)
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Refused: this version only reads."""
+        raise NotImplementedError(_NO_WRITER)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802
+        """Refused: this version only reads."""
+        raise NotImplementedError(_NO_WRITER)
 
     def _source(self, schema: StructType | None) -> "Source":
         from monedula.spark.source import Source

@@ -88,8 +88,11 @@ def kafka_settings(options: Mapping[str, str], client_id: str) -> dict[str, str]
             raise ConfigError(message, key=PREFIX + name)
     if not {"bootstrap.servers", "metadata.broker.list"} & given.keys():
         message = "Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer"
+        if "bootstrap.servers" in options:
+            message += "; settings of Kafka begin with 'kafka.', and 'bootstrap.servers' was given without it"
         raise ConfigError(message, key="kafka.bootstrap.servers")
     _refuse_java_stores(given)
+    _refuse_security(given)
     left_out = sorted(name for name in given if name in _LEFT_OUT or name.startswith(_LEFT_OUT_PREFIXES))
     if "group.id" in given:
         _LOGGER.warning(_GROUP_ID)
@@ -139,3 +142,12 @@ def _refuse_java_stores(given: Mapping[str, str]) -> None:
                     "must be PEM. TLS itself is not supported by this version"
                 )
                 raise ConfigError(message, key=PREFIX + name)
+
+
+def _refuse_security(given: Mapping[str, str]) -> None:
+    protocol = given.get("security.protocol", "").strip().upper()
+    if protocol in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+        message = (
+            f"Kafka option 'security.protocol' is '{protocol}': this version has neither TLS nor SASL, only PLAINTEXT"
+        )
+        raise ConfigError(message, key="kafka.security.protocol")

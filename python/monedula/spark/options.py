@@ -250,6 +250,8 @@ def _selection(options: Mapping[str, str]) -> Selection:
     if len(given) != 1:
         rule = "Only one of the following options can be" if given else "One of the following options must be"
         message = f"{rule} specified for Kafka source: {', '.join(_STRATEGIES)}. See the docs for more details."
+        if "path" in options:
+            message += " load() has no use for a path: name topics by the option subscribe."
         raise ConfigError(message, key="subscribe")
     name, text = given[0], options[given[0]]
     if name == "subscribe":

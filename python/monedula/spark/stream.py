@@ -146,7 +146,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             starts |= self._earliest_of(new, until.offsets)
         gone = [each for each in starts if each not in until.offsets]
         if gone:
-            self._lost(f"Partitions {partitions_text(gone)} have been deleted.")
+            self._lost(
+                f"Partitions {partitions_text(gone)} have been deleted. If they exist, the options no longer "
+                "select them: a query that reads something else needs a checkpoint of its own."
+            )
         for partition, offset in until.offsets.items():
             if offset < starts.get(partition, offset):
                 self._lost(

@@ -17,7 +17,7 @@ from monedula.errors import DataLossError, OffsetOutOfRangeError, PartitionError
 from monedula.partitions import TopicPartition
 from monedula.spark.offsets import partition_text
 from monedula.spark.planning import OffsetRange
-from monedula.spark.process import tune
+from monedula.spark.process import show_warnings, tune
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,6 +61,7 @@ def read(task: ReadTask, settings: ReadSettings) -> "Iterator[pa.RecordBatch]":
     """
     import pyarrow as pa
 
+    show_warnings()
     tune()
     columns = list(settings.columns)
     for batch in _batches(task, settings):
@@ -109,8 +110,11 @@ def _after_loss(left: list[OffsetRange], loss: PartitionError, fail: bool) -> li
         if start < end:
             ranges.append(OffsetRange(each.partition, start, end))
         lost = f"[{each.start}, {min(start, each.end)})" if start < end else f"[{each.start}, {each.end})"
+        # What the client advises besides, to seek or to set auto.offset.reset, cannot be done here.
+        is_shorter = loss.log_start_offset is not None and loss.log_end_offset is not None
+        why = f"the log holds {loss.log_start_offset}..{loss.log_end_offset}" if is_shorter else str(loss)
         report_data_loss(
-            f"Could not read records in offset {lost} for topic partition {partition_text(each.partition)}: {loss}",
+            f"Could not read records in offset {lost} for topic partition {partition_text(each.partition)}: {why}",
             fail,
             loss,
         )
