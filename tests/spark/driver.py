@@ -62,6 +62,11 @@ class Driver:
         self._told: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
 
+    @property
+    def pid(self) -> int:
+        """Of the program's Python; JVMs and workers are below it."""
+        return self._process.pid
+
     def wait_for(self, event: str, timeout_seconds: float = TIMEOUT_SECONDS) -> dict[str, Any]:
         """The next event of this name; others before it are dropped.
 

@@ -1,7 +1,8 @@
 """What runs in a driver of its own; see `tests.spark.driver`. Each is told what to do and tells what happened."""
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,18 +33,21 @@ def stream(
     checkpoint: str,
     sink: str,
     hold_at: int | None = None,
-) -> None:
-    """Stream a topic into a `Sink` with AvailableNow.
+    wait_at: int | None = None,
+) -> dict[str, Any]:
+    """Stream a topic into a `Sink` with AvailableNow; returns how many executors there were.
 
-    Tells `planned` before each batch is read and `written` after, with its id. Batch `hold_at` is written and never
-    finished: `holding`.
+    Batch `hold_at` is written and never finished: `holding`. Batch `wait_at` is planned, and read when there is a file
+    `go` in the sink's directory: `waiting`, and then `reading` when its tasks are under way.
     """
     into = Sink(Path(sink))
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        tell("planned", batch=batch_id)
+        if batch_id == wait_at:
+            tell("waiting")
+            _until((Path(sink) / "go").exists)
+            threading.Thread(target=_tell_reading, args=(spark, tell), daemon=True).start()
         into.write(batch, batch_id)
-        tell("written", batch=batch_id)
         if batch_id == hold_at:
             tell("holding")
             threading.Event().wait()
@@ -51,3 +55,28 @@ def stream(
     frame = spark.readStream.format(source).options(**options).load()
     writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
     writer.trigger(availableNow=True).start().awaitTermination()
+    # The driver is among them.
+    return {"executors": len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1}
+
+
+def batch_and_stream(
+    spark: SparkSession, tell: Tell, batch: Mapping[str, Any], streamed: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`read_batch`, and then `stream`: a session is slow to start."""
+    return {**read_batch(spark, tell, **batch), **stream(spark, tell, **streamed)}
+
+
+def _tell_reading(spark: SparkSession, tell: Tell) -> None:
+    tracker = spark.sparkContext.statusTracker()
+
+    def is_active() -> bool:
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        return any(stage is not None and stage.numActiveTasks > 0 for stage in stages)
+
+    _until(is_active)
+    tell("reading")
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.05)

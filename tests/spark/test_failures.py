@@ -35,7 +35,7 @@ def run(
     sink: Sink,
     before: Callable[[int], None] | None = None,
 ) -> None:
-    """Stream into the sink with AvailableNow; `before` gets the id of each batch when it is planned and not yet read."""
+    """Stream into the sink with AvailableNow; `before` gets each batch's id, planned and not yet read."""
 
     def write(batch: DataFrame, batch_id: int) -> None:
         if before is not None:

@@ -1,0 +1,71 @@
+"""Executors in JVMs of their own (`local-cluster`): what must be pickled, found and run away from the driver."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import TopicFactory
+from tests.kafka import KafkaCluster
+from tests.spark import processes
+from tests.spark.driver import Driver
+from tests.spark.sink import Sink
+from tests.spark.sources import OURS, options_for
+from tests.spark.test_failures import everything
+from tests.spark.test_stream import fill
+
+TWO_EXECUTORS = "local-cluster[2,1,1024]"
+WORKER_MEMORY = "1g"
+
+
+@pytest.mark.timeout(180)
+def test_a_worker_that_is_killed_while_it_reads_is_replaced(
+    driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path
+) -> None:
+    """Its tasks run again, and the query goes on. A batch and a stream are read before."""
+    name = topic(4)
+    fill(kafka, name, dict.fromkeys(range(4), 60))
+    options = options_for(kafka, subscribe=name, startingOffsets="earliest")
+    sink = Sink(checkpoint / "sink")
+    streamed = {"options": {**options, "maxOffsetsPerTrigger": "80"}, "checkpoint": str(checkpoint / "query")}
+    other = driver(
+        "batch_and_stream",
+        {
+            "batch": {"source": OURS, "options": options},
+            "streamed": {"source": OURS, **streamed, "sink": str(checkpoint / "sink"), "wait_at": 1},
+        },
+        master=TWO_EXECUTORS,
+    )
+    other.wait_for("waiting")
+    # Frozen, the broker holds the tasks where they read.
+    kafka.pause(1)
+    try:
+        (checkpoint / "sink" / "go").touch()
+        other.wait_for("reading")
+        killed = processes.workers(other.pid)
+        processes.kill(killed)
+    finally:
+        kafka.resume(1)
+    returned = other.finish()
+    assert killed
+    assert (returned["count"], returned["sum"], returned["executors"]) == (240, 4 * 59 * 30, 2)
+    assert sink.positions() == everything(name, dict.fromkeys(range(4), 60))
+
+
+@pytest.mark.timeout(180)
+def test_workers_read_within_their_memory_limit(
+    driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory
+) -> None:
+    """`spark.executor.pyspark.memory` limits a worker's address space: what it maps, used or not."""
+    name = topic(2)
+    values: list[Any] = [{"value": bytes([n % 251]) * 20_000, "partition": n % 2} for n in range(2000)]
+    for codec in ("none", "zstd"):
+        kafka.helper.produce(name, values, codec=codec)
+    other = driver(
+        "read_batch",
+        {"source": OURS, "options": options_for(kafka, subscribe=name)},
+        master=TWO_EXECUTORS,
+        conf={"spark.executor.pyspark.memory": WORKER_MEMORY},
+    )
+    assert other.finish() == {"count": 4000, "sum": 2 * 1999 * 1000, "length": 80_000_000}
