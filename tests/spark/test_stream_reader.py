@@ -180,6 +180,16 @@ def test_a_topic_that_is_deleted_is_data_loss(kafka: KafkaCluster, topic: TopicF
     reader.stop()
 
 
+def test_a_replay_goes_on_without_a_topic_that_was_deleted_meanwhile(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name, other = topic(), topic()
+    _produce(kafka, other, 3)
+    begun, end = {name: {"0": 0}, other: {"0": 0}}, {name: {"0": 4}, other: {"0": 3}}
+    kafka.helper.delete_topic(name)
+    reader = _reader(kafka, name, subscribe=f"{name},{other}", failOnDataLoss="false")
+    assert _ranges(reader.partitions(begun, end)) == {(other, 0): (0, 3)}
+    reader.stop()
+
+
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_a_topic_that_is_created_again_is_data_loss_however_long_it_is(
     kafka: KafkaCluster, topic: TopicFactory, fail: str

@@ -9,7 +9,7 @@ is then the end of what was planned last; a restarted query is shown its checkpo
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -137,6 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             DataLossError: if partitions are gone or their logs became shorter, and `failOnDataLoss` says so.
         """
         begun, until = StreamOffset.from_dict(start), StreamOffset.from_dict(end)
+        self._known_layout({partition.topic for partition in (*begun.offsets, *until.offsets)})
         # A restarted query's process is first asked to plan nothing, from the checkpoint's last end to itself.
         self._planned = end
         self._refuse_foreign_first_batch(begun, until)
@@ -273,9 +274,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "checkpoint."
             )
 
-    def _known_layout(self) -> Layout:
+    def _known_layout(self, topics: Collection[str] = ()) -> Layout:
+        """The layout as of the last trigger; in a new process asked for, and then these topics may be gone."""
         if self._layout is None:
-            self._layout = self._cluster.layout()
+            self._layout = self._cluster.layout(topics)
             self._topic_ids = self._layout.topic_ids
         return self._layout
 
