@@ -19,6 +19,7 @@ from monedula.spark.values import INT_MAX, boolean, edit_distance, size_bytes, t
 
 __all__ = [
     "COLUMNS",
+    "OPTIONS",
     "Assign",
     "Bound",
     "Earliest",
@@ -69,7 +70,7 @@ _STREAM_REFUSES = {
     "endingOffsetsByTimestamp": "ending timestamp not valid in streaming queries",
     "endingTimestamp": "ending timestamp not valid in streaming queries",
 }
-_KNOWN = (
+OPTIONS = (
     "subscribe",
     "subscribePattern",
     "assign",
@@ -95,6 +96,8 @@ _KNOWN = (
     "kafkaConsumer.pollTimeoutMs",
     "groupIdPrefix",
 )
+"""Every option there is, besides those that begin with `kafka.`."""
+
 # Unknown here, and yet no mistake: Spark adds `path` to load("..."), and a sink takes `topic` from the same dict.
 _PASSED_ALONG = ("path", "topic")
 
@@ -302,7 +305,7 @@ def _columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
 
 def _check_names(options: Mapping[str, str]) -> None:
     """Refuses what is nearly an option of ours, and warns of what is none at all."""
-    known = {name.lower(): name for name in _KNOWN}
+    known = {name.lower(): name for name in OPTIONS}
     ignored = []
     for name in options:
         if name in known or name in _PASSED_ALONG or name.startswith((PREFIX, "_")):

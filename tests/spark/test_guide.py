@@ -1,0 +1,237 @@
+"""SPARK.md: its examples run as they stand, and its table of options says what the code does."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from monedula import ConfigError
+from monedula.spark import kafka_settings
+from monedula.spark.options import OPTIONS, SourceOptions
+from pyspark.sql import SparkSession
+
+from tests.conftest import TopicFactory
+from tests.kafka import KafkaCluster
+from tests.kafka.tools import Record
+from tests.real.reading import core
+from tests.spark.streams import logged_offsets, run_stream
+
+GUIDE = Path(__file__).resolve().parents[2] / "SPARK.md"
+NOVEMBER_MS = 1_793_491_200_000  # 2026-11-01T00:00:00Z, as in the guide
+HOUR_MS = 3_600_000
+WAIT_SECONDS = 90.0
+
+Example = Callable[[str, str], dict[str, Any]]
+
+
+@pytest.fixture
+def run(spark: SparkSession, kafka: KafkaCluster, tmp_path: Path) -> Example:
+    """Runs the example that holds `words`, with a real broker and topic, below a directory of the test's own."""
+
+    def run_example(words: str, topic: str) -> dict[str, Any]:
+        source = next(each for each in examples() if words in each)
+        of_test = {
+            "localhost:9092": kafka.bootstrap,
+            '("subscribe", "orders")': f'("subscribe", "{topic}")',
+            "/data": str(tmp_path),
+        }
+        for old, new in of_test.items():
+            source = source.replace(old, new)
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(compile(source, str(GUIDE), "exec"), names)
+        assert names["spark"] is spark
+        return names
+
+    return run_example
+
+
+def examples() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+
+
+def table(heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading, without its first two lines."""
+    section = GUIDE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    lines = [line.replace("\\|", "¦") for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip().replace("¦", "|") for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def order(number: int) -> Record:
+    value = json.dumps({"customer": f"c{number % 2}", "amount": number + 0.5})
+    return {"key": f"k{number}", "value": value, "partition": number % 2}
+
+
+def test_the_first_lines_show_a_topic(
+    run: Example, kafka: KafkaCluster, topic: TopicFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = topic(2)
+    kafka.helper.produce(name, [order(number) for number in range(4)])
+    run(").show()", name)
+    shown = capsys.readouterr().out
+    assert shown.count('{"customer"') == 4
+
+
+def test_parquet_has_each_order_once_however_often_it_runs(
+    run: Example, spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, tmp_path: Path
+) -> None:
+    name = topic(2)
+    kafka.helper.produce(name, [order(number) for number in range(10)])
+    run("orders-to-parquet", name)
+    run("orders-to-parquet", name)
+    kafka.helper.produce(name, [order(number) for number in range(10, 16)])
+    run("orders-to-parquet", name)
+    rows = spark.read.parquet(str(tmp_path / "orders")).collect()
+    assert sorted((row.partition, row.offset) for row in rows) == [(p, o) for p in range(2) for o in range(8)]
+    assert sorted(row.key for row in rows) == sorted(f"k{number}" for number in range(16))
+
+
+def test_the_table_of_revenue_counts_a_batch_once_that_runs_twice(
+    run: Example, spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, tmp_path: Path
+) -> None:
+    name = topic(2)
+    kafka.helper.produce(name, [order(number) for number in range(10)])
+    run('appName("revenue")', name)
+    # As after a crash between the batch's last row and Spark's note that it is done.
+    for note in (tmp_path / "checkpoints/revenue/commits").glob("*0*"):
+        note.unlink()
+    kafka.helper.produce(name, [order(number) for number in range(10, 12)])
+    names = run('appName("revenue")', name)
+    totals = spark.read.parquet(names["TABLE"]).groupBy("customer").sum("amount", "orders").collect()
+    of_customer = {number: [n + 0.5 for n in range(12) if n % 2 == number] for number in range(2)}
+    assert {row[0]: (row[1], row[2]) for row in totals} == {
+        f"c{number}": (sum(amounts), len(amounts)) for number, amounts in of_customer.items()
+    }
+
+
+def test_a_day_is_read_from_its_first_record_to_before_the_next_day(
+    run: Example, kafka: KafkaCluster, topic: TopicFactory
+) -> None:
+    # The third partition has nothing since the day began.
+    name = topic(3, config={"retention.ms": -1})
+    times_ms = [NOVEMBER_MS + hours * HOUR_MS for hours in (-1, 0, 0, 7, 23, 24, 30)]
+    for partition in range(2):
+        stamped: list[Record] = [{"value": "x", "partition": partition, "timestamp": at_ms} for at_ms in times_ms]
+        kafka.helper.produce(name, stamped)
+    kafka.helper.produce(name, [{"value": "x", "partition": 2, "timestamp": times_ms[0]}])
+    names = run("orders-of-a-day", name)
+    assert names["day"].columns == ["value", "timestamp"]
+    counted = [(row.hour, row["count"]) for row in names["by_hour"].collect()]
+    assert counted == [("2026-11-01 00", 4), ("2026-11-01 07", 2), ("2026-11-01 23", 2)]
+
+
+def test_the_listener_commits_to_its_group(
+    run: Example, spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory
+) -> None:
+    name = topic(2)
+    kafka.helper.produce(name, [order(number) for number in range(6)])
+    names = run("LagListener", name)
+    listener = names["listener"]
+    try:
+        with core(kafka.bootstrap) as client:
+            # The end of a query is told to the listener in Spark's own time.
+            while not (committed := client.committed_group_offsets("orders-pipeline", None, WAIT_SECONDS)):
+                assert listener.failures == {}
+    finally:
+        spark.streams.removeListener(listener)
+        listener.close(WAIT_SECONDS)
+    assert {partition: at and at[0] for partition, at in committed.items()} == {(name, 0): 3, (name, 1): 3}
+
+
+def test_every_example_is_run_here() -> None:
+    assert len(examples()) == 5
+
+
+def test_the_table_names_the_options_that_there_are() -> None:
+    named = [cells[0].strip("`") for cells in table("Options")]
+    assert sorted(named) == sorted(OPTIONS)
+    assert len(set(named)) == len(named)
+
+
+MINIMAL = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
+
+
+@pytest.mark.parametrize("cells", table("Options"), ids=lambda cells: cells[0].strip("`"))
+def test_the_table_has_the_true_default(cells: list[str]) -> None:
+    name, default = cells[0].strip("`"), cells[1]
+    plain = SourceOptions.parse(MINIMAL)
+    if name in ("startingOffsets", "endingOffsets"):
+        batch, _, stream = default.partition(" in batch, ")
+        given = SourceOptions.parse({**MINIMAL, name: batch.strip("`")})
+        assert given.batch_bounds() == plain.batch_bounds()
+        if stream:
+            text = stream.removesuffix(" in streaming").strip("`")
+            assert SourceOptions.parse({**MINIMAL, name: text}).stream_start() == plain.stream_start()
+        return
+    if default == "none":
+        field = re.sub(r"[A-Z.]", lambda match: "_" + match[0].lower(), name).replace("_.", "_")
+        assert getattr(plain, field, None) is None
+        return
+    given = SourceOptions.parse({**MINIMAL, name: default.strip("`")})
+    assert {**vars(given), "raw": None} == {**vars(plain), "raw": None}
+    assert default.startswith("`")
+
+
+@pytest.mark.parametrize("cells", table("Options"), ids=lambda cells: cells[0].strip("`"))
+def test_the_table_says_for_which_queries_an_option_is(cells: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    name, queries = cells[0].strip("`"), cells[2]
+    samples = {"subscribe": "orders", "subscribePattern": "o.*", "assign": '{"orders":[0]}'}
+    chosen = {name: samples[name]} if name in samples else {"subscribe": "orders", name: VALUES.get(name, "7")}
+    options = SourceOptions.parse({"kafka.bootstrap.servers": "localhost:9092", **chosen})
+    options.batch_bounds()
+    ignored_in_batch = f"{name} option ignored in batch queries" in caplog.text
+    try:
+        options.stream_start()
+        refused_in_streams = False
+    except ConfigError:
+        refused_in_streams = True
+    said = {(False, False): "both", (True, False): "streaming", (False, True): "batch"}
+    assert queries == said[ignored_in_batch, refused_in_streams]
+
+
+VALUES = {
+    "startingOffsets": "earliest",
+    "startingOffsetsByTimestamp": '{"orders":{"0":1}}',
+    "startingOffsetsByTimestampStrategy": "latest",
+    "endingOffsets": "latest",
+    "endingOffsetsByTimestamp": '{"orders":{"0":1}}',
+    "failOnDataLoss": "false",
+    "includeHeaders": "true",
+    "columns": "value",
+}
+
+
+def test_the_table_marks_the_options_that_spark_does_not_have() -> None:
+    own = {cells[0].strip("`") for cells in table("Options") if cells[3].startswith("*own*")}
+    assert own == {"maxBytesPerTrigger", "maxPartitions", "columns"}
+
+
+def test_the_table_of_settings_has_the_true_defaults() -> None:
+    used = kafka_settings.kafka_settings({name.lower(): value for name, value in MINIMAL.items()}, "spark-kafka-source")
+    named = {cells[0].strip("`").removeprefix("kafka."): cells[1].strip("`") for cells in table("Settings of Kafka")}
+    expected = {**used, "bootstrap.servers": "required", "client.id": "what `groupIdPrefix` says"}
+    assert named == expected
+
+
+def test_a_checkpoint_goes_back_to_sparks_own_source_after_one_batch_more(
+    spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path, tmp_path: Path
+) -> None:
+    name = topic(2)
+    options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": name, "startingOffsets": "earliest"}
+
+    def run_with(source: str) -> list[tuple[int, int]]:
+        kafka.helper.produce(name, [order(number) for number in range(4)])
+        batches = run_stream(spark.readStream.format(source).options(**options).load(), checkpoint)
+        return sorted((row.partition, row.offset) for batch in batches for row in batch.rows)
+
+    assert run_with("monedula") == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert "$start" in logged_offsets(checkpoint)[0]
+    too_early = shutil.copytree(checkpoint, tmp_path / "too-early")
+    with pytest.raises(Exception, match=r"Expected e\.g\."):
+        run_stream(spark.readStream.format("kafka").options(**options).load(), too_early)
+    assert run_with("monedula") == [(0, 2), (0, 3), (1, 2), (1, 3)]
+    assert "$start" not in logged_offsets(checkpoint)[1]
+    assert run_with("kafka") == [(0, 4), (0, 5), (1, 4), (1, 5)]
+    assert run_with("monedula") == [(0, 6), (0, 7), (1, 6), (1, 7)]
