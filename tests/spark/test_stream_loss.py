@@ -32,7 +32,6 @@ def test_records_that_aged_out(
     assert [positions(batch.rows) for batch in batches] == [[(0, n) for n in range(15, 20)]]
 
 
-@pytest.mark.xfail(strict=True, reason="warnings of workers go nowhere")
 def test_what_was_lost_is_told(
     spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path, spark_log: Callable[[], str]
 ) -> None:
@@ -62,7 +61,6 @@ def test_everything_that_was_to_be_read_aged_out(
     assert positions(batch.rows) == [(0, 20)]
 
 
-@pytest.mark.xfail(strict=True, reason="a replay asks for topics that are gone")
 def test_a_topic_that_was_deleted(
     spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path
 ) -> None:

@@ -187,6 +187,12 @@ def test_a_replay_goes_on_without_a_topic_that_was_deleted_meanwhile(kafka: Kafk
     kafka.helper.delete_topic(name)
     reader = _reader(kafka, name, subscribe=f"{name},{other}", failOnDataLoss="false")
     assert _ranges(reader.partitions(begun, end)) == {(other, 0): (0, 3)}
+    after = reader.latestOffset(end, ALL)
+    assert reader.latestOffset(after, ALL) is after
+    # Should it come back, it is read from its beginning.
+    kafka.helper.create_topic(name)
+    _produce(kafka, name, 2)
+    assert reader.latestOffset(after, ALL) == {"$start": {name: {"0": 0}}, name: {"0": 2}, other: {"0": 3}}
     reader.stop()
 
 

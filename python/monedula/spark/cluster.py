@@ -46,28 +46,38 @@ class Cluster:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._core: ConsumerCore | None = None
+        self._gone: set[str] = set()
 
-    def layout(self, known: Collection[str] = ()) -> Layout:
+    def layout(self, read_before: Collection[str] = ()) -> Layout:
         """The partitions that the options select.
 
         Args:
-            known: topics that the query read before: these may be gone, others that are asked for by name may not.
+            read_before: topics that the query has read: these may be gone. Where `failOnDataLoss` is false, a query
+                that has read any goes on without all that are gone; a new query is told that a name is wrong.
 
         Raises:
             UnknownTopicError: if a topic or partition that is asked for by name does not exist.
             AuthorizationError: if a topic may not be described.
         """
+        any_may_be_gone = bool(read_before) and not self._options.fail_on_data_loss
 
         def ask() -> Layout:
             layout, missing = self._describe()
-            for error in missing.values():
-                raise error
+            for topic, error in missing.items():
+                if topic not in self._gone:
+                    raise error
+            self._gone &= set(missing)
             return layout
 
         def settle() -> Layout | None:
-            # Every attempt said so: topics that were read before are deleted, not misspelt.
+            # Every attempt said so.
             layout, missing = self._describe()
-            return layout if set(missing) <= set(known) else None
+            if not any_may_be_gone and not set(missing) <= set(read_before):
+                return None
+            for topic in set(missing) - self._gone:
+                _log.warning("%s. The query goes on without it", missing[topic])
+            self._gone = set(missing)
+            return layout
 
         return self._retried(ask, settle)
 
