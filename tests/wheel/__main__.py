@@ -46,10 +46,11 @@ def main() -> None:
 
 
 def look_into(wheel: Path) -> None:
-    """Its size, and that types and licence are in it."""
+    """Its size, and that types, licence and what Spark looks for are in it."""
     size = wheel.stat().st_size
     names = zipfile.ZipFile(wheel).namelist()
-    missing = [end for end in ("/py.typed", "/_monedula.pyi", "/LICENSE") if not any(n.endswith(end) for n in names)]
+    wanted = ("/py.typed", "/_monedula.pyi", "/LICENSE", "pyspark_monedula/__init__.py")
+    missing = [end for end in wanted if not any(name.endswith(end) for name in names)]
     if missing:
         raise SystemExit(f"{wheel.name} lacks {', '.join(missing)}")
     if size > SIZE_MAX_BYTES:

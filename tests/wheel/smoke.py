@@ -2,12 +2,13 @@
 
 import importlib.util
 import sys
+from importlib.metadata import packages_distributions
 
 import monedula
 
 
 def main(arguments: list[str]) -> None:
-    """Import, refuse a wrong setting, and read `bootstrap topic records`."""
+    """Import, refuse a wrong setting, find both packages, and read `bootstrap topic records`."""
     if importlib.util.find_spec("pyarrow") is not None:
         raise SystemExit("this is no clean environment: pyarrow is in it")
     try:
@@ -18,9 +19,24 @@ def main(arguments: list[str]) -> None:
         raise SystemExit("an unknown setting was taken")
     if "bootstrap.servers" not in refused:
         raise SystemExit(f"the nearest setting is not named: {refused}")
+    look_for_spark_source()
     if arguments:
         read(*arguments)
     print(f"monedula {monedula.__version__} on Python {sys.version.split()[0]}: ok")
+
+
+def look_for_spark_source() -> None:
+    """What Spark looks for is installed beside monedula, and says what it lacks here."""
+    ours = {package for package, distributions in packages_distributions().items() if "monedula" in distributions}
+    if ours != {"monedula", "pyspark_monedula"}:
+        raise SystemExit(f"these packages are installed: {sorted(ours)}")
+    try:
+        import pyspark_monedula  # noqa: F401
+    except ImportError as error:
+        if "monedula[spark]" not in str(error):
+            raise SystemExit(f"without Spark, what to install is not named: {error}") from error
+    else:
+        raise SystemExit("this is no clean environment: pyspark is in it")
 
 
 def read(bootstrap: str, topic: str, records: str) -> None:
