@@ -9,7 +9,7 @@ export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 CARGO_TEST := cargo test --release --locked --workspace --exclude monedula-python
 DEVELOP := maturin develop --release --locked
 
-.PHONY: demo test extension lint wheel build-wheel sdist bench clean
+.PHONY: demo test spark-versions extension lint wheel build-wheel sdist bench clean
 
 demo: extension  ## a real Kafka, a topic, and monedula reading it
 	python -m benches.demo
@@ -17,6 +17,9 @@ demo: extension  ## a real Kafka, a topic, and monedula reading it
 test: extension  ## all tests, Rust's and Python's
 	$(CARGO_TEST)
 	python -m pytest
+
+spark-versions: extension  ## tests/spark/versions on every Spark that the source supports; installs each once, 0.7 GB
+	python -m tests.spark.versions $(VERSIONS)
 
 extension: .venv/.locked
 	$(DEVELOP)
@@ -51,5 +54,5 @@ bench: extension  ## the comparisons of benches/README.md and benches/spark, on 
 	python benches/harness.py --fresh --records 300000 --rounds 1 --peers monedula,confluent_pyarrow,drain
 	python -m benches.spark --fresh --records 200000 --rounds 1 --triggers 3 --arms jvm,monedula,ceiling --queries noop,stream
 
-clean:  ## what was built; the cache of jars and topics stays
+clean:  ## what was built; the cache of jars, topics and Sparks stays
 	rm -rf target dist .venv

@@ -66,6 +66,13 @@ def batch_and_stream(
     return {**read_batch(spark, tell, **batch), **stream(spark, tell, **streamed)}
 
 
+def serve_connect(spark: SparkSession, tell: Tell) -> None:
+    """Serve Spark Connect where the session was told to, until killed."""
+    service = getattr(spark._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
+    tell("serving", port=getattr(service, "MODULE$").localPort())
+    threading.Event().wait()
+
+
 def _tell_reading(spark: SparkSession, tell: Tell) -> None:
     tracker = spark.sparkContext.statusTracker()
 
