@@ -1,4 +1,4 @@
-"""SPARK.md: its examples run as they stand, and its table of options says what the code does."""
+"""SPARK.md: its examples, and the README's for Spark, run as they stand; its tables say what the code does."""
 
 import json
 import re
@@ -19,37 +19,39 @@ from tests.kafka.tools import Record
 from tests.real.reading import core
 from tests.spark.streams import logged_offsets, run_stream
 
-GUIDE = Path(__file__).resolve().parents[2] / "SPARK.md"
+ROOT = Path(__file__).resolve().parents[2]
+GUIDE, README = ROOT / "SPARK.md", ROOT / "README.md"
 NOVEMBER_MS = 1_793_491_200_000  # 2026-11-01T00:00:00Z, as in the guide
 HOUR_MS = 3_600_000
 WAIT_SECONDS = 90.0
 
-Example = Callable[[str, str], dict[str, Any]]
+Example = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
 def run(spark: SparkSession, kafka: KafkaCluster, tmp_path: Path) -> Example:
     """Runs the example that holds `words`, with a real broker and topic, below a directory of the test's own."""
 
-    def run_example(words: str, topic: str) -> dict[str, Any]:
-        source = next(each for each in examples() if words in each)
+    def run_example(words: str, topic: str, page: Path = GUIDE) -> dict[str, Any]:
+        source = next(each for each in examples(page) if words in each)
         of_test = {
             "localhost:9092": kafka.bootstrap,
             '("subscribe", "orders")': f'("subscribe", "{topic}")',
+            '"subscribe": "orders"': f'"subscribe": "{topic}"',
             "/data": str(tmp_path),
         }
         for old, new in of_test.items():
             source = source.replace(old, new)
         names: dict[str, Any] = {"__name__": "__main__"}
-        exec(compile(source, str(GUIDE), "exec"), names)
+        exec(compile(source, str(page), "exec"), names)
         assert names["spark"] is spark
         return names
 
     return run_example
 
 
-def examples() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+def examples(page: Path = GUIDE) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
 def table(heading: str) -> list[list[str]]:
@@ -64,12 +66,13 @@ def order(number: int) -> Record:
     return {"key": f"k{number}", "value": value, "partition": number % 2}
 
 
+@pytest.mark.parametrize("page", [GUIDE, README], ids=lambda page: page.stem)
 def test_the_first_lines_show_a_topic(
-    run: Example, kafka: KafkaCluster, topic: TopicFactory, capsys: pytest.CaptureFixture[str]
+    run: Example, kafka: KafkaCluster, topic: TopicFactory, capsys: pytest.CaptureFixture[str], page: Path
 ) -> None:
     name = topic(2)
     kafka.helper.produce(name, [order(number) for number in range(4)])
-    run(").show()", name)
+    run(").show()", name, page)
     shown = capsys.readouterr().out
     assert shown.count('{"customer"') == 4
 
