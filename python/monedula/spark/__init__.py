@@ -1,8 +1,9 @@
 """Kafka as a source of Spark: `spark.read.format("monedula")` and `spark.readStream.format("monedula")`.
 
-With `pip install monedula pyspark` the format is known to every Spark session by itself; `register` is for those that
+With `pip install "monedula[spark]"` the format is known to every Spark session by itself; `register` is for those that
 do not look for data sources, such as a Spark Connect server with an isolated environment. Options, schema and semantics
-are those of Spark's own Kafka source, format `kafka`; `DESIGN.md` lists where they differ.
+are those of Spark's own Kafka source, format `kafka`; `help(pyspark_monedula.DefaultSource)` names the options, and
+`SPARK.md` is the guide. `LagListener` tells how far queries are behind.
 """
 
 from typing import TYPE_CHECKING
