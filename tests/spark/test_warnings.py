@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-WARN = "import logging; from monedula.spark.process import show_warnings; {}; show_warnings(); {}"
+WARN = "import logging, monedula._logging; from monedula.spark.process import show_warnings; {}; show_warnings(); {}"
 WARN += "; logging.getLogger('monedula.spark').warning('lost')"
 IN_SPARK = "import sys; sys.modules['pyspark.worker_util'] = sys"
 
