@@ -16,7 +16,7 @@ from tests.spark.test_failures import everything
 from tests.spark.test_stream import fill
 
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
-WORKER_MEMORY = "1g"
+WORKER_MEMORY = "512m"
 
 
 @pytest.mark.timeout(180)
