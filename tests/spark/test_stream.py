@@ -302,3 +302,29 @@ def test_a_stream_projects(spark: SparkSession, kafka: KafkaCluster, uneven: str
     assert sorted(bytes(row.value) for row in batch.rows) == sorted(
         str(n).encode() for count in (90, 10) for n in range(count)
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"endingOffsets": "latest"}, "ending offset not valid in streaming queries"),
+        ({"endingOffsetsByTimestamp": "{}"}, "ending timestamp not valid in streaming queries"),
+        ({"maxOffsetsPerTrigger": 5, "minOffsetsPerTrigger": 6}, "minOffsetPerTrigger(6) is higher than"),
+        ({"startingOffsets": "x"}, 'Expected e.g. {"topicA":{"0":23,"1":-1}'),
+        ({"startingTimestamp": 9_999_999_999_999}, "No offset matched from request of topic-partition"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else ",".join(value),
+)
+@pytest.mark.parametrize("source", SOURCES)
+def test_streams_are_refused_with_the_same_words(
+    spark: SparkSession,
+    kafka: KafkaCluster,
+    uneven: str,
+    checkpoint: Path,
+    source: str,
+    options: dict[str, Any],
+    words: str,
+) -> None:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 (the words are judged below; Spark's types vary)
+        run_stream(stream(spark, source, kafka, subscribe=uneven, **options), checkpoint)
+    assert words in " ".join(str(caught.value).split())
