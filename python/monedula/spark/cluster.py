@@ -153,7 +153,8 @@ class Cluster:
         selection = self._options.selection
         if isinstance(selection, Assign):
             for partition in set(selection.partitions) - set(leaders):
-                text = f"assign: {partition_text(partition)}: the cluster does not know this partition"
+                count = len(topics[partition.topic][3]) if partition.topic in topics else 0
+                text = f"assign: {partition_text(partition)} does not exist; the topic has {count} partitions"
                 missing.setdefault(
                     partition.topic, UnknownTopicError(text, topic=partition.topic, partition=partition.partition)
                 )
