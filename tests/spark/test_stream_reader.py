@@ -217,6 +217,21 @@ def test_a_topic_that_is_created_again_is_data_loss_however_long_it_is(
     reader.stop()
 
 
+def test_a_topic_that_is_created_again_and_as_long_as_it_was_is_read(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic()
+    _produce(kafka, name, 4)
+    reader = _reader(kafka, name, failOnDataLoss="false")
+    begun = _log(reader.latestOffset({name: {"0": 0}}, ALL))
+    kafka.helper.delete_topic(name)
+    kafka.helper.create_topic(name)
+    _produce(kafka, name, 4)
+    end = _log(reader.latestOffset(begun, ALL))
+    assert end == {"$start": {name: {"0": 0}}, name: {"0": 4}}
+    assert _ranges(reader.partitions(begun, end)) == {(name, 0): (0, 4)}
+    assert _log(reader.latestOffset(end, ALL)) == end
+    reader.stop()
+
+
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_a_planned_batch_that_the_log_no_longer_reaches_is_data_loss(
     kafka: KafkaCluster, topic: TopicFactory, fail: str

@@ -120,7 +120,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         resolved |= self._new_starts(begun.offsets, latest)
         base = {**begun.offsets, **resolved}
         end = base if self._waits(base, latest, limit) else self._limited(base, latest, limit)
-        is_idle = end == begun.offsets or (end is base and set(latest) >= set(begun.offsets))
+        # A topic that was created again is read from its beginning, even if it ends where the old one did.
+        is_restarted = not is_first and not begun.offsets.keys().isdisjoint(resolved)
+        is_still = end == begun.offsets or (end is base and set(latest) >= set(begun.offsets))
+        is_idle = is_still and not is_restarted
         if not is_idle or is_first:
             start = StreamOffset(end, resolved).to_dict()
         self._planned = start
