@@ -9,6 +9,7 @@ from pathlib import Path
 
 import monedula
 import pyarrow
+from monedula.spark.process import tune
 from monedula.spark.schema import source_schema
 from monedula.spark.worker import MAX_BYTES, MAX_ROWS
 from pyarrow import ipc
@@ -42,6 +43,8 @@ class CeilingReader(DataSourceReader):
         return [InputPartition(str(path)) for path in sorted(Path(self._path).iterdir())]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        # What our source does about Spark's worker processes is no merit of its reading: the ceiling has it too.
+        tune()
         with pyarrow.memory_map(partition.value) as source:
             batches = ipc.open_file(source)
             for index in range(batches.num_record_batches):
