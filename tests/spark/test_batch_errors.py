@@ -144,7 +144,7 @@ def test_without_servers(spark: SparkSession) -> None:
 
 def test_a_partition_that_does_not_exist_is_never_left_out(spark: SparkSession, refusing: KafkaCluster) -> None:
     # Spark's own source reads the others and says nothing.
-    words = f"{TOPIC}-7: the cluster does not know this partition"
+    words = f"{TOPIC}-7 does not exist; the topic has 2 partitions"
     assert words in _refusal(spark, OURS, options_for(refusing, assign=f'{{"{TOPIC}":[0,7]}}'))
 
 
