@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from monedula import DataLossError, TopicPartition
+from monedula import DataLossError, OffsetOutOfRangeError, TopicPartition
 from monedula.spark import worker
 from monedula.spark.cluster import Cluster, Layout
 from monedula.spark.options import SourceOptions
@@ -176,6 +176,29 @@ def test_records_that_retention_took_are_skipped_if_asked(
         (1, n) for n in range(3)
     ]
     assert f"records in offset [0, 4) for topic partition {name}-0" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("held", "left", "lost"),
+    [
+        ((5, 40), [(5, 30)], "[2, 5)"),
+        ((5, 10), [(5, 10)], "[2, 5) and [10, 30)"),
+        ((0, 10), [(2, 10)], "[10, 30)"),
+        ((0, 2), [], "[2, 30)"),
+        ((0, 1), [], "[2, 30)"),
+        ((50, 60), [], "[2, 30)"),
+        ((30, 60), [], "[2, 30)"),
+    ],
+)
+def test_what_is_lost_and_what_is_left_of_a_range(
+    held: tuple[int, int], left: list[tuple[int, int]], lost: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    here, other = TopicPartition("t", 0), TopicPartition("t", 1)
+    loss = OffsetOutOfRangeError("?", topic="t", partition=0, log_start_offset=held[0], log_end_offset=held[1])
+    ranges = [OffsetRange(here, 2, 30), OffsetRange(other, 4, 8)]
+    after = worker._after_loss(ranges, loss, fail=False)
+    assert after == [*(OffsetRange(here, *each) for each in left), OffsetRange(other, 4, 8)]
+    assert f"records in offset {lost} for topic partition t-0" in caplog.text
 
 
 def test_a_topic_that_was_created_again_is_not_taken_for_the_old_one(kafka: KafkaCluster, topic: TopicFactory) -> None:

@@ -103,16 +103,18 @@ def _after_loss(left: list[OffsetRange], loss: PartitionError, fail: bool) -> li
         if tuple(each.partition) != (loss.topic, loss.partition):
             ranges.append(each)
             continue
-        start = each.end
-        if loss.log_start_offset is not None and loss.log_end_offset is not None and each.start < loss.log_end_offset:
-            start = max(each.start, loss.log_start_offset)
-        end = each.end if loss.log_end_offset is None else min(each.end, loss.log_end_offset)
+        held = (loss.log_start_offset, loss.log_end_offset)
+        is_outside = held[0] is not None and held[1] is not None
+        start = min(max(each.start, held[0]), each.end) if held[0] is not None else each.end
+        end = max(min(each.end, held[1]), start) if held[1] is not None else each.end
         if start < end:
             ranges.append(OffsetRange(each.partition, start, end))
-        lost = f"[{each.start}, {min(start, each.end)})" if start < end else f"[{each.start}, {each.end})"
+            gaps = [(each.start, start), (end, each.end)]
+        else:
+            gaps = [(each.start, each.end)]
+        lost = " and ".join(f"[{first}, {last})" for first, last in gaps if first < last)
         # What the client advises besides, to seek or to set auto.offset.reset, cannot be done here.
-        is_shorter = loss.log_start_offset is not None and loss.log_end_offset is not None
-        why = f"the log holds {loss.log_start_offset}..{loss.log_end_offset}" if is_shorter else str(loss)
+        why = f"the log holds {held[0]}..{held[1]}" if is_outside else str(loss)
         report_data_loss(
             f"Could not read records in offset {lost} for topic partition {partition_text(each.partition)}: {why}",
             fail,
