@@ -12,6 +12,7 @@ from tests.spark import processes
 from tests.spark.driver import Driver
 from tests.spark.sink import Sink
 from tests.spark.sources import OURS, options_for
+from tests.spark.streams import committed_batches, logged_offsets
 from tests.spark.test_failures import everything
 from tests.spark.test_stream import fill
 
@@ -51,6 +52,66 @@ def test_a_worker_that_is_killed_while_it_reads_is_replaced(
     assert killed
     assert (returned["count"], returned["sum"], returned["executors"]) == (240, 4 * 59 * 30, 2)
     assert sink.positions() == everything(name, dict.fromkeys(range(4), 60))
+
+
+def _stream(
+    driver: Callable[..., Driver], kafka: KafkaCluster, name: str, checkpoint: Path, **programmed: int
+) -> Driver:
+    options = options_for(kafka, subscribe=name, startingOffsets="earliest", maxOffsetsPerTrigger=40)
+    places = {"checkpoint": str(checkpoint / "query"), "sink": str(checkpoint / "sink")}
+    return driver("stream", {"source": OURS, "options": options, **places, **programmed}, master=TWO_EXECUTORS)
+
+
+@pytest.mark.timeout(180)
+def test_a_broker_that_restarts_between_plan_and_read(
+    driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path
+) -> None:
+    name = topic(2)
+    fill(kafka, name, {0: 60, 1: 60})
+    other = _stream(driver, kafka, name, checkpoint, wait_at=1)
+    other.wait_for("waiting")
+    kafka.restart(1)
+    (checkpoint / "sink" / "go").touch()
+    assert other.finish() == {"executors": 2}
+    assert Sink(checkpoint / "sink").positions() == everything(name, {0: 60, 1: 60})
+
+
+@pytest.mark.timeout(180)
+def test_a_leader_that_moves_and_one_that_dies_between_plan_and_read(
+    driver: Callable[..., Driver], kafka3: KafkaCluster, topic: TopicFactory, checkpoint: Path
+) -> None:
+    name = topic(cluster=kafka3, assignment={0: [1, 2, 3], 1: [2, 3, 1]})
+    fill(kafka3, name, {0: 60, 1: 60})
+    other = _stream(driver, kafka3, name, checkpoint, wait_at=1)
+    other.wait_for("waiting")
+    kafka3.helper.move_leader(name, 0, 3)
+    kafka3.kill(2)
+    try:
+        (checkpoint / "sink" / "go").touch()
+        other.finish()
+    finally:
+        kafka3.start(2)
+    assert Sink(checkpoint / "sink").positions() == everything(name, {0: 60, 1: 60})
+
+
+@pytest.mark.timeout(180)
+def test_a_driver_killed_between_offset_log_and_commit_log(
+    driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path
+) -> None:
+    name = topic(2)
+    fill(kafka, name, {0: 60, 1: 60})
+    other = _stream(driver, kafka, name, checkpoint, hold_at=1)
+    other.wait_for("holding")
+    other.kill()
+    assert (max(logged_offsets(checkpoint / "query")), committed_batches(checkpoint / "query")) == (1, [0])
+    before = Sink(checkpoint / "sink").batches()
+    fill(kafka, name, {0: 10})
+    _stream(driver, kafka, name, checkpoint).finish()
+    after = Sink(checkpoint / "sink")
+    assert {number: after.batches()[number] for number in before} == before
+    found = after.positions()
+    assert found == everything(name, {0: 70, 1: 60})
+    assert (len(found), sum(offset for _, _, offset in found)) == (130, 69 * 35 + 59 * 30)
 
 
 @pytest.mark.timeout(180)
