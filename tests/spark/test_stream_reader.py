@@ -9,6 +9,7 @@ from monedula import ConfigError, DataLossError, UnknownTopicError
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
+from tests.real.reading import core
 
 stream = pytest.importorskip("monedula.spark.stream", reason="pyspark is not installed")
 from monedula.spark.source import Source  # noqa: E402
@@ -161,6 +162,18 @@ def test_a_pattern_finds_topics_that_are_created_later(kafka: KafkaCluster, topi
         f"{name}-later"
     ] == {"0": 2}
     reader.stop()
+
+
+def test_topics_of_kafkas_own_are_never_read(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic()
+    with core(kafka.bootstrap) as client:
+        # The first commit to a group makes Kafka create its topic of offsets.
+        client.commit_group_offsets("any-group", [((name, 0), 0)], 60.0)
+    own = "__consumer_offsets"
+    for options in ({"subscribePattern": f"^({own}|{name})$"}, {"subscribe": f"{own},{name}"}):
+        reader = _reader(kafka, name, **options)
+        assert reader.initialOffset() == {name: {"0": 0}}
+        reader.stop()
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
