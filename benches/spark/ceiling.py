@@ -9,6 +9,7 @@ from pathlib import Path
 
 import monedula
 import pyarrow
+from monedula.spark.options import COLUMNS
 from monedula.spark.process import tune
 from monedula.spark.schema import source_schema
 from monedula.spark.worker import MAX_BYTES, MAX_ROWS
@@ -26,7 +27,7 @@ class Ceiling(DataSource):
         return "ceiling"
 
     def schema(self) -> StructType:
-        return source_schema(False, None)
+        return source_schema(COLUMNS[:-1])
 
     def reader(self, schema: StructType) -> "CeilingReader":
         return CeilingReader(self.options["path"], schema.fieldNames())
@@ -54,7 +55,7 @@ class CeilingReader(DataSourceReader):
 
 def prepare(directory: Path, bootstrap: str, topic: str, partitions: int) -> None:
     """Write the topic's records into files of Arrow batches, one for each partition."""
-    schema = to_arrow_schema(source_schema(False, None), timezone="UTC")
+    schema = to_arrow_schema(source_schema(COLUMNS[:-1]), timezone="UTC")
     directory.mkdir(parents=True)
     for partition in range(partitions):
         stream = monedula.read(

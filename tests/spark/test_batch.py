@@ -240,6 +240,12 @@ def test_the_option_columns_projects(spark: SparkSession, kafka: KafkaCluster, s
     assert sorted(frame.collect()) == sorted(jvm.collect())
 
 
+def test_the_option_columns_and_include_headers_add_up(spark: SparkSession, kafka: KafkaCluster, spread: str) -> None:
+    frame = load(spark, OURS, options_for(kafka, subscribe=spread, columns="value", includeHeaders="true"))
+    assert frame.columns == ["value", "headers"]
+    assert frame.limit(1).collect()[0].asDict().keys() == {"value", "headers"}
+
+
 def test_headers_can_be_projected_without_the_option(
     spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory
 ) -> None:

@@ -1,5 +1,7 @@
 """Spark's schema of Kafka records, and what of it a query asked for."""
 
+from collections.abc import Collection
+
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -27,11 +29,9 @@ _FIELDS = [
 ]
 
 
-def source_schema(include_headers: bool, columns: tuple[str, ...] | None) -> StructType:
-    """The schema of Spark's own Kafka source, nullability included, or those of its columns that `columns` names."""
-    if columns is not None:
-        return StructType([field for name in columns for field in _FIELDS if field.name == name])
-    return StructType([field for field in _FIELDS if include_headers or field.name != "headers"])
+def source_schema(columns: Collection[str]) -> StructType:
+    """The schema of Spark's own Kafka source, nullability included, as far as `columns` names it."""
+    return StructType([field for field in _FIELDS if field.name in columns])
 
 
 def check_projection(requested: StructType) -> tuple[str, ...]:

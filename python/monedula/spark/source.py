@@ -28,12 +28,9 @@ class Source:
     def __init__(self, options: Mapping[str, str], requested: StructType | None = None) -> None:
         show_warnings()
         self.options = SourceOptions.parse(options)
-        chosen = self.options.columns
-        if requested is None:
-            self.columns = tuple(source_schema(self.options.include_headers, chosen).fieldNames())
-            return
-        self.columns = check_projection(requested)
-        if chosen is not None and set(self.columns) != set(chosen):
+        chosen = self.options.column_names()
+        self.columns = chosen if requested is None else check_projection(requested)
+        if self.options.columns is not None and set(self.columns) != set(chosen):
             raise ConfigError(
                 f"schema and the option columns contradict each other: {list(self.columns)} and {list(chosen)}; "
                 "give one of them"
@@ -42,7 +39,7 @@ class Source:
     @property
     def schema(self) -> StructType:
         """What `load()` without a schema of the user's has."""
-        return source_schema(self.options.include_headers, self.options.columns)
+        return source_schema(self.options.column_names())
 
     @property
     def read_settings(self) -> ReadSettings:
