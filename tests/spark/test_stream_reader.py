@@ -12,6 +12,8 @@ from tests.kafka import KafkaCluster
 from tests.real.reading import core
 
 stream = pytest.importorskip("monedula.spark.stream", reason="pyspark is not installed")
+from monedula.spark import batch  # noqa: E402
+from monedula.spark.resolving import resolve  # noqa: E402
 from monedula.spark.source import Source  # noqa: E402
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402
 
@@ -295,6 +297,22 @@ def test_a_first_batch_of_another_source_is_refused_where_its_start_is_not_known
     certain = _reader(kafka, name, startingOffsets="earliest")
     assert _ranges(certain.partitions(_log(certain.initialOffset()), planned_by_other)) == {(name, 0): (0, 3)}
     certain.stop()
+
+
+def test_a_batch_of_a_topic_that_grows_while_it_is_planned_loses_nothing(
+    kafka: KafkaCluster, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic()
+    _produce(kafka, name, 4)
+
+    def resolve_late(*arguments: Any) -> Any:
+        _produce(kafka, name, 3)
+        return resolve(*arguments)
+
+    monkeypatch.setattr(batch, "resolve", resolve_late)
+    ends = json.dumps({name: {"0": -1}})
+    options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": name, "endingOffsets": ends}
+    assert _ranges(batch.BatchReader(Source(options)).partitions()) == {(name, 0): (0, 7)}
 
 
 def test_an_offset_of_another_kind_of_source_is_refused(kafka: KafkaCluster, topic: TopicFactory) -> None:

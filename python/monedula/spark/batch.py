@@ -35,9 +35,14 @@ class BatchReader(DataSourceReader):
         cluster = Cluster(options)
         try:
             layout = cluster.layout()
-            earliest, latest = cluster.earliest(layout.leaders), cluster.latest(layout.leaders)
-            start = earliest if self._start == Earliest() else resolve(self._start, True, options, cluster, layout)
-            end = latest if self._end == Latest() else resolve(self._end, False, options, cluster, layout)
+            # In this order: logs move while they are looked at, and what is found in one must lie between its ends.
+            earliest = cluster.earliest(layout.leaders)
+            start = (
+                dict(earliest) if self._start == Earliest() else resolve(self._start, True, options, cluster, layout)
+            )
+            end = None if self._end == Latest() else resolve(self._end, False, options, cluster, layout)
+            latest = cluster.latest(layout.leaders)
+            end = dict(latest) if end is None else end
         finally:
             cluster.close()
         for partition in start:
@@ -56,7 +61,7 @@ class BatchReader(DataSourceReader):
                     "was asked for.",
                     options.fail_on_data_loss,
                 )
-                start, end = {**start, partition: held[0]}, {**end, partition: held[1]}
+                start[partition], end[partition] = held
         return self._source.plan(start, end, layout)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":

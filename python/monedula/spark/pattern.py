@@ -7,6 +7,7 @@ all that only concerns line ends or Unicode.
 
 import re
 import string
+from functools import cache
 from typing import NamedTuple, NoReturn
 
 from monedula.errors import ConfigError
@@ -20,6 +21,7 @@ _ANCHORS = {"A": r"\A", "Z": "$", "z": r"\Z", "b": r"\b", "B": r"\B"}
 _LOOKAROUNDS = ("?=", "?!", "?<=", "?<!")
 
 
+@cache
 def topic_pattern(java_pattern: str) -> re.Pattern[str]:
     """What Java's `Pattern.compile(java_pattern)` matches among the names of topics.
 
