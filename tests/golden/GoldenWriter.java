@@ -51,7 +51,8 @@ public final class GoldenWriter {
         ApiKeys.OFFSET_FOR_LEADER_EPOCH,
         ApiKeys.FIND_COORDINATOR,
         ApiKeys.OFFSET_COMMIT,
-        ApiKeys.OFFSET_FETCH);
+        ApiKeys.OFFSET_FETCH,
+        ApiKeys.PRODUCE);
 
     private static final String PACKAGE = "org.apache.kafka.common.message.";
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;

@@ -12,6 +12,7 @@ use crate::messages::metadata::MetadataRequest;
 use crate::messages::offset_commit::OffsetCommitRequest;
 use crate::messages::offset_fetch::OffsetFetchRequest;
 use crate::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest;
+use crate::messages::produce::ProduceRequest;
 use crate::wire::{Reader, Writer};
 
 /// A message: the body of a request or response, or a header.
@@ -90,6 +91,8 @@ macro_rules! api_keys {
 }
 
 api_keys! {
+    /// Appends records.
+    Produce = 0, ProduceRequest;
     /// Reads records.
     Fetch = 1, FetchRequest;
     /// Looks up offsets by timestamp.

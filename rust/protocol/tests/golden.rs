@@ -11,7 +11,7 @@ use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::{
     api_versions, fetch, find_coordinator, header, list_offsets, metadata, offset_commit, offset_fetch,
-    offset_for_leader_epoch,
+    offset_for_leader_epoch, produce,
 };
 use monedula_protocol::wire::json::Json;
 use monedula_protocol::wire::{Reader, Writer};

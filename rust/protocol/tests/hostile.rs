@@ -21,7 +21,7 @@ use monedula_protocol::error::WireError;
 use monedula_protocol::frame::{correlation_id, decode_request_header, decode_response};
 use monedula_protocol::messages::{
     api_versions, fetch, find_coordinator, header, list_offsets, metadata, offset_commit, offset_fetch,
-    offset_for_leader_epoch,
+    offset_for_leader_epoch, produce,
 };
 use monedula_protocol::wire::{Reader, Writer};
 use support::GoldenCase;

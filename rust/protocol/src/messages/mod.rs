@@ -12,3 +12,4 @@ pub mod metadata;
 pub mod offset_commit;
 pub mod offset_fetch;
 pub mod offset_for_leader_epoch;
+pub mod produce;

@@ -68,6 +68,8 @@ macro_rules! for_each_message {
             offset_commit_response: offset_commit::OffsetCommitResponse, 2..=10, 8;
             offset_fetch_request: offset_fetch::OffsetFetchRequest, 1..=10, 6;
             offset_fetch_response: offset_fetch::OffsetFetchResponse, 1..=10, 6;
+            produce_request: produce::ProduceRequest, 3..=13, 9;
+            produce_response: produce::ProduceResponse, 3..=13, 9;
         }
     };
 }
