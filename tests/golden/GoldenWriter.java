@@ -52,7 +52,15 @@ public final class GoldenWriter {
         ApiKeys.FIND_COORDINATOR,
         ApiKeys.OFFSET_COMMIT,
         ApiKeys.OFFSET_FETCH,
-        ApiKeys.PRODUCE);
+        ApiKeys.PRODUCE,
+        ApiKeys.JOIN_GROUP,
+        ApiKeys.HEARTBEAT,
+        ApiKeys.LEAVE_GROUP,
+        ApiKeys.SYNC_GROUP,
+        ApiKeys.DESCRIBE_GROUPS,
+        ApiKeys.LIST_GROUPS,
+        ApiKeys.DELETE_GROUPS,
+        ApiKeys.OFFSET_DELETE);
 
     private static final String PACKAGE = "org.apache.kafka.common.message.";
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;

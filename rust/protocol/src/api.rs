@@ -5,14 +5,22 @@ use std::ops::RangeInclusive;
 
 use crate::error::WireError;
 use crate::messages::api_versions::ApiVersionsRequest;
+use crate::messages::delete_groups::DeleteGroupsRequest;
+use crate::messages::describe_groups::DescribeGroupsRequest;
 use crate::messages::fetch::FetchRequest;
 use crate::messages::find_coordinator::FindCoordinatorRequest;
+use crate::messages::heartbeat::HeartbeatRequest;
+use crate::messages::join_group::JoinGroupRequest;
+use crate::messages::leave_group::LeaveGroupRequest;
+use crate::messages::list_groups::ListGroupsRequest;
 use crate::messages::list_offsets::ListOffsetsRequest;
 use crate::messages::metadata::MetadataRequest;
 use crate::messages::offset_commit::OffsetCommitRequest;
+use crate::messages::offset_delete::OffsetDeleteRequest;
 use crate::messages::offset_fetch::OffsetFetchRequest;
 use crate::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest;
 use crate::messages::produce::ProduceRequest;
+use crate::messages::sync_group::SyncGroupRequest;
 use crate::wire::{Reader, Writer};
 
 /// A message: the body of a request or response, or a header.
@@ -105,10 +113,26 @@ api_keys! {
     OffsetFetch = 9, OffsetFetchRequest;
     /// Looks up which brokers coordinate groups or transactions.
     FindCoordinator = 10, FindCoordinatorRequest;
+    /// Joins a group.
+    JoinGroup = 11, JoinGroupRequest;
+    /// Tells that a member of a group lives.
+    Heartbeat = 12, HeartbeatRequest;
+    /// Takes members out of a group.
+    LeaveGroup = 13, LeaveGroupRequest;
+    /// Hands a group's assignments in and out.
+    SyncGroup = 14, SyncGroupRequest;
+    /// Describes classic groups.
+    DescribeGroups = 15, DescribeGroupsRequest;
+    /// Lists the groups that a broker coordinates.
+    ListGroups = 16, ListGroupsRequest;
     /// Tells which versions a broker speaks.
     ApiVersions = 18, ApiVersionsRequest;
     /// Looks up where a leader epoch ends (KIP-320).
     OffsetForLeaderEpoch = 23, OffsetForLeaderEpochRequest;
+    /// Deletes groups (KIP-229).
+    DeleteGroups = 42, DeleteGroupsRequest;
+    /// Deletes a group's offsets of single partitions (KIP-496).
+    OffsetDelete = 47, OffsetDeleteRequest;
 }
 
 impl ApiKey {

@@ -20,15 +20,16 @@ use monedula_protocol::api::Message;
 use monedula_protocol::error::WireError;
 use monedula_protocol::frame::{correlation_id, decode_request_header, decode_response};
 use monedula_protocol::messages::{
-    api_versions, fetch, find_coordinator, header, list_offsets, metadata, offset_commit, offset_fetch,
-    offset_for_leader_epoch, produce,
+    api_versions, delete_groups, describe_groups, fetch, find_coordinator, header, heartbeat, join_group, leave_group,
+    list_groups, list_offsets, metadata, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce,
+    sync_group,
 };
 use monedula_protocol::wire::{Reader, Writer};
 use support::GoldenCase;
 
-/// Bytes of memory that a byte of a frame may cost, all allocations added up. The dearest structure is
-/// OffsetFetchRequestGroup with three bytes on the wire and 88 in memory, in an array that doubles as it grows: up to
-/// four times its items, added up.
+/// Bytes of memory that a byte of a frame may cost, all allocations added up. The dearest structures are
+/// OffsetFetchRequestGroup and ListedGroup with three bytes on the wire and 88 in memory, in an array that doubles as it
+/// grows: up to four times its items, added up.
 const COST_PER_BYTE: usize = 120;
 /// What any frame may cost: one item in each array around the place where it goes wrong.
 const COST_PER_FRAME: usize = 1024;
@@ -242,6 +243,12 @@ fn the_smallest_items_stay_within_the_budget() {
     groups.extend([1, 1, 0].repeat(ITEMS));
     groups.extend([0; 2]);
     assert!(decode("OffsetFetchRequest", &groups, 8));
+    // ListGroupsResponse 3: the throttle time and the error, groups without bytes and tags, and the tags behind.
+    let mut groups = vec![0; 6];
+    groups.extend(varint(ITEMS + 1));
+    groups.extend([1, 1, 0].repeat(ITEMS));
+    groups.push(0);
+    assert!(decode("ListGroupsResponse", &groups, 3));
     // ResponseHeader 1: empty tagged fields.
     let mut tags = vec![0; 4];
     tags.extend(varint(ITEMS));

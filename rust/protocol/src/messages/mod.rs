@@ -4,12 +4,20 @@
 //! snake case; defaults are Kafka's. A decoded message borrows strings and bytes from its frame.
 
 pub mod api_versions;
+pub mod delete_groups;
+pub mod describe_groups;
 pub mod fetch;
 pub mod find_coordinator;
 pub mod header;
+pub mod heartbeat;
+pub mod join_group;
+pub mod leave_group;
+pub mod list_groups;
 pub mod list_offsets;
 pub mod metadata;
 pub mod offset_commit;
+pub mod offset_delete;
 pub mod offset_fetch;
 pub mod offset_for_leader_epoch;
 pub mod produce;
+pub mod sync_group;

@@ -70,6 +70,22 @@ macro_rules! for_each_message {
             offset_fetch_response: offset_fetch::OffsetFetchResponse, 1..=10, 6;
             produce_request: produce::ProduceRequest, 3..=13, 9;
             produce_response: produce::ProduceResponse, 3..=13, 9;
+            join_group_request: join_group::JoinGroupRequest, 0..=9, 6;
+            join_group_response: join_group::JoinGroupResponse, 0..=9, 6;
+            heartbeat_request: heartbeat::HeartbeatRequest, 0..=4, 4;
+            heartbeat_response: heartbeat::HeartbeatResponse, 0..=4, 4;
+            leave_group_request: leave_group::LeaveGroupRequest, 0..=5, 4;
+            leave_group_response: leave_group::LeaveGroupResponse, 0..=5, 4;
+            sync_group_request: sync_group::SyncGroupRequest, 0..=5, 4;
+            sync_group_response: sync_group::SyncGroupResponse, 0..=5, 4;
+            describe_groups_request: describe_groups::DescribeGroupsRequest, 0..=6, 5;
+            describe_groups_response: describe_groups::DescribeGroupsResponse, 0..=6, 5;
+            list_groups_request: list_groups::ListGroupsRequest, 0..=5, 3;
+            list_groups_response: list_groups::ListGroupsResponse, 0..=5, 3;
+            delete_groups_request: delete_groups::DeleteGroupsRequest, 0..=2, 2;
+            delete_groups_response: delete_groups::DeleteGroupsResponse, 0..=2, 2;
+            offset_delete_request: offset_delete::OffsetDeleteRequest, 0..=0, i16::MAX;
+            offset_delete_response: offset_delete::OffsetDeleteResponse, 0..=0, i16::MAX;
         }
     };
 }
