@@ -60,7 +60,9 @@ public final class GoldenWriter {
         ApiKeys.DESCRIBE_GROUPS,
         ApiKeys.LIST_GROUPS,
         ApiKeys.DELETE_GROUPS,
-        ApiKeys.OFFSET_DELETE);
+        ApiKeys.OFFSET_DELETE,
+        ApiKeys.CONSUMER_GROUP_HEARTBEAT,
+        ApiKeys.CONSUMER_GROUP_DESCRIBE);
 
     private static final String PACKAGE = "org.apache.kafka.common.message.";
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;

@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 
 use crate::error::WireError;
 use crate::messages::api_versions::ApiVersionsRequest;
+use crate::messages::consumer_group_describe::ConsumerGroupDescribeRequest;
+use crate::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
 use crate::messages::delete_groups::DeleteGroupsRequest;
 use crate::messages::describe_groups::DescribeGroupsRequest;
 use crate::messages::fetch::FetchRequest;
@@ -133,6 +135,10 @@ api_keys! {
     DeleteGroups = 42, DeleteGroupsRequest;
     /// Deletes a group's offsets of single partitions (KIP-496).
     OffsetDelete = 47, OffsetDeleteRequest;
+    /// Joins, stays in and leaves a group of the new protocol (KIP-848).
+    ConsumerGroupHeartbeat = 68, ConsumerGroupHeartbeatRequest;
+    /// Describes groups of the new protocol (KIP-848).
+    ConsumerGroupDescribe = 69, ConsumerGroupDescribeRequest;
 }
 
 impl ApiKey {

@@ -20,9 +20,9 @@ use monedula_protocol::api::Message;
 use monedula_protocol::error::WireError;
 use monedula_protocol::frame::{correlation_id, decode_request_header, decode_response};
 use monedula_protocol::messages::{
-    api_versions, delete_groups, describe_groups, fetch, find_coordinator, header, heartbeat, join_group, leave_group,
-    list_groups, list_offsets, metadata, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce,
-    sync_group,
+    api_versions, consumer_group_describe, consumer_group_heartbeat, delete_groups, describe_groups, fetch,
+    find_coordinator, header, heartbeat, join_group, leave_group, list_groups, list_offsets, metadata, offset_commit,
+    offset_delete, offset_fetch, offset_for_leader_epoch, produce, sync_group,
 };
 use monedula_protocol::wire::{Reader, Writer};
 use support::GoldenCase;

@@ -4,6 +4,8 @@
 //! snake case; defaults are Kafka's. A decoded message borrows strings and bytes from its frame.
 
 pub mod api_versions;
+pub mod consumer_group_describe;
+pub mod consumer_group_heartbeat;
 pub mod delete_groups;
 pub mod describe_groups;
 pub mod fetch;

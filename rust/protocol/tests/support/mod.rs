@@ -86,6 +86,10 @@ macro_rules! for_each_message {
             delete_groups_response: delete_groups::DeleteGroupsResponse, 0..=2, 2;
             offset_delete_request: offset_delete::OffsetDeleteRequest, 0..=0, i16::MAX;
             offset_delete_response: offset_delete::OffsetDeleteResponse, 0..=0, i16::MAX;
+            consumer_group_heartbeat_request: consumer_group_heartbeat::ConsumerGroupHeartbeatRequest, 0..=1, 0;
+            consumer_group_heartbeat_response: consumer_group_heartbeat::ConsumerGroupHeartbeatResponse, 0..=1, 0;
+            consumer_group_describe_request: consumer_group_describe::ConsumerGroupDescribeRequest, 0..=1, 0;
+            consumer_group_describe_response: consumer_group_describe::ConsumerGroupDescribeResponse, 0..=1, 0;
         }
     };
 }
