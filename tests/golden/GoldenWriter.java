@@ -62,7 +62,11 @@ public final class GoldenWriter {
         ApiKeys.DELETE_GROUPS,
         ApiKeys.OFFSET_DELETE,
         ApiKeys.CONSUMER_GROUP_HEARTBEAT,
-        ApiKeys.CONSUMER_GROUP_DESCRIBE);
+        ApiKeys.CONSUMER_GROUP_DESCRIBE,
+        ApiKeys.ADD_PARTITIONS_TO_TXN,
+        ApiKeys.ADD_OFFSETS_TO_TXN,
+        ApiKeys.END_TXN,
+        ApiKeys.TXN_OFFSET_COMMIT);
 
     private static final String PACKAGE = "org.apache.kafka.common.message.";
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;

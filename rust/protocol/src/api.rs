@@ -4,11 +4,14 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::error::WireError;
+use crate::messages::add_offsets_to_txn::AddOffsetsToTxnRequest;
+use crate::messages::add_partitions_to_txn::AddPartitionsToTxnRequest;
 use crate::messages::api_versions::ApiVersionsRequest;
 use crate::messages::consumer_group_describe::ConsumerGroupDescribeRequest;
 use crate::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
 use crate::messages::delete_groups::DeleteGroupsRequest;
 use crate::messages::describe_groups::DescribeGroupsRequest;
+use crate::messages::end_txn::EndTxnRequest;
 use crate::messages::fetch::FetchRequest;
 use crate::messages::find_coordinator::FindCoordinatorRequest;
 use crate::messages::heartbeat::HeartbeatRequest;
@@ -23,6 +26,7 @@ use crate::messages::offset_fetch::OffsetFetchRequest;
 use crate::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest;
 use crate::messages::produce::ProduceRequest;
 use crate::messages::sync_group::SyncGroupRequest;
+use crate::messages::txn_offset_commit::TxnOffsetCommitRequest;
 use crate::wire::{Reader, Writer};
 
 /// A message: the body of a request or response, or a header.
@@ -131,6 +135,14 @@ api_keys! {
     ApiVersions = 18, ApiVersionsRequest;
     /// Looks up where a leader epoch ends (KIP-320).
     OffsetForLeaderEpoch = 23, OffsetForLeaderEpochRequest;
+    /// Adds partitions to transactions.
+    AddPartitionsToTxn = 24, AddPartitionsToTxnRequest;
+    /// Adds a group's offsets to a transaction.
+    AddOffsetsToTxn = 25, AddOffsetsToTxnRequest;
+    /// Commits or aborts a transaction.
+    EndTxn = 26, EndTxnRequest;
+    /// Stores where a group has read to, within a transaction.
+    TxnOffsetCommit = 28, TxnOffsetCommitRequest;
     /// Deletes groups (KIP-229).
     DeleteGroups = 42, DeleteGroupsRequest;
     /// Deletes a group's offsets of single partitions (KIP-496).

@@ -20,9 +20,10 @@ use monedula_protocol::api::Message;
 use monedula_protocol::error::WireError;
 use monedula_protocol::frame::{correlation_id, decode_request_header, decode_response};
 use monedula_protocol::messages::{
-    api_versions, consumer_group_describe, consumer_group_heartbeat, delete_groups, describe_groups, fetch,
-    find_coordinator, header, heartbeat, join_group, leave_group, list_groups, list_offsets, metadata, offset_commit,
-    offset_delete, offset_fetch, offset_for_leader_epoch, produce, sync_group,
+    add_offsets_to_txn, add_partitions_to_txn, api_versions, consumer_group_describe, consumer_group_heartbeat,
+    delete_groups, describe_groups, end_txn, fetch, find_coordinator, header, heartbeat, join_group, leave_group,
+    list_groups, list_offsets, metadata, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce,
+    sync_group, txn_offset_commit,
 };
 use monedula_protocol::wire::{Reader, Writer};
 use support::GoldenCase;

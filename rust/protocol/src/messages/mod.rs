@@ -3,11 +3,14 @@
 //! Structures and fields are named as in Apache Kafka's message definitions (as of 4.3.1), the fields in
 //! snake case; defaults are Kafka's. A decoded message borrows strings and bytes from its frame.
 
+pub mod add_offsets_to_txn;
+pub mod add_partitions_to_txn;
 pub mod api_versions;
 pub mod consumer_group_describe;
 pub mod consumer_group_heartbeat;
 pub mod delete_groups;
 pub mod describe_groups;
+pub mod end_txn;
 pub mod fetch;
 pub mod find_coordinator;
 pub mod header;
@@ -23,3 +26,4 @@ pub mod offset_fetch;
 pub mod offset_for_leader_epoch;
 pub mod produce;
 pub mod sync_group;
+pub mod txn_offset_commit;

@@ -90,6 +90,14 @@ macro_rules! for_each_message {
             consumer_group_heartbeat_response: consumer_group_heartbeat::ConsumerGroupHeartbeatResponse, 0..=1, 0;
             consumer_group_describe_request: consumer_group_describe::ConsumerGroupDescribeRequest, 0..=1, 0;
             consumer_group_describe_response: consumer_group_describe::ConsumerGroupDescribeResponse, 0..=1, 0;
+            add_partitions_to_txn_request: add_partitions_to_txn::AddPartitionsToTxnRequest, 0..=5, 3;
+            add_partitions_to_txn_response: add_partitions_to_txn::AddPartitionsToTxnResponse, 0..=5, 3;
+            add_offsets_to_txn_request: add_offsets_to_txn::AddOffsetsToTxnRequest, 0..=4, 3;
+            add_offsets_to_txn_response: add_offsets_to_txn::AddOffsetsToTxnResponse, 0..=4, 3;
+            end_txn_request: end_txn::EndTxnRequest, 0..=5, 3;
+            end_txn_response: end_txn::EndTxnResponse, 0..=5, 3;
+            txn_offset_commit_request: txn_offset_commit::TxnOffsetCommitRequest, 0..=5, 3;
+            txn_offset_commit_response: txn_offset_commit::TxnOffsetCommitResponse, 0..=5, 3;
         }
     };
 }
