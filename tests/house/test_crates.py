@@ -17,9 +17,10 @@ ARROWS: Mapping[str, set[str]] = {
     "columns": {"protocol"},
     "engine": {"protocol"},
     "client": {"protocol", "columns", "engine"},
+    "broker": {"protocol"},
     "python": {"columns", "engine", "client"},
 }
-KEPT_TO = {"pyo3": {"python"}, "tokio": {"client", "python"}, "zstd-safe": {"protocol"}}
+KEPT_TO = {"pyo3": {"python"}, "tokio": {"client", "broker", "python"}, "zstd-safe": {"protocol"}}
 
 
 @cache

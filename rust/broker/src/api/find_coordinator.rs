@@ -1,0 +1,78 @@
+//! FindCoordinator, versions 0-6: groups and transactional ids, one key or many (KIP-699).
+//!
+//! Not implemented: share groups (KIP-932), which are refused with INVALID_REQUEST as Kafka does where they are off.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
+
+use super::Mentions;
+use crate::cluster::{Coordinated, Node};
+use crate::core::{Answer, Call, Core};
+
+const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FindCoordinatorRequest<'_>) -> Answer {
+    let found: Vec<Result<Node, ErrorCode>> =
+        keys(request).into_iter().map(|key| find(core, request.key_type, key)).collect();
+    if call.version < 4 {
+        let only = found.into_iter().next().unwrap_or(Err(ErrorCode::InvalidRequest));
+        let answer = coordinator(request.key, &only);
+        return call.answer::<FindCoordinatorRequest<'_>>(&FindCoordinatorResponse {
+            error_code: answer.error_code,
+            error_message: Some(answer.error_message.unwrap_or("NONE")),
+            node_id: answer.node_id,
+            host: answer.host,
+            port: answer.port,
+            ..Default::default()
+        });
+    }
+    let coordinators =
+        request.coordinator_keys.iter().zip(&found).map(|(key, found)| coordinator(key, found)).collect();
+    call.answer::<FindCoordinatorRequest<'_>>(&FindCoordinatorResponse { coordinators, ..Default::default() })
+}
+
+fn keys<'a>(request: &FindCoordinatorRequest<'a>) -> Vec<&'a str> {
+    if request.coordinator_keys.is_empty() { vec![request.key] } else { request.coordinator_keys.clone() }
+}
+
+fn find(core: &mut Core, key_type: i8, key: &str) -> Result<Node, ErrorCode> {
+    let kind = match key_type {
+        GROUP => Coordinated::Groups,
+        TRANSACTION => Coordinated::Transactions,
+        _ => return Err(ErrorCode::InvalidRequest),
+    };
+    let node = core.coordinator(kind, key).ok_or(ErrorCode::CoordinatorNotAvailable)?;
+    core.nodes.get(node).cloned().ok_or(ErrorCode::CoordinatorNotAvailable)
+}
+
+fn coordinator<'a>(key: &'a str, found: &'a Result<Node, ErrorCode>) -> Coordinator<'a> {
+    match found {
+        Ok(node) => {
+            Coordinator { key, node_id: node.id.0, host: &node.host, port: node.port.into(), ..Default::default() }
+        }
+        Err(error) => refused(key, *error),
+    }
+}
+
+fn refused(key: &str, error: ErrorCode) -> Coordinator<'_> {
+    let error_message = Some(error.name());
+    Coordinator { key, node_id: -1, host: "", port: -1, error_code: error.code(), error_message, ..Default::default() }
+}
+
+pub(super) fn refuse<'a>(request: &FindCoordinatorRequest<'a>, error: ErrorCode) -> FindCoordinatorResponse<'a> {
+    let coordinators = request.coordinator_keys.iter().map(|key| refused(key, error)).collect();
+    let (error_code, error_message) = (error.code(), Some(error.name()));
+    // The top level is for versions up to 3, and is left out of the later ones by those who encode it.
+    if request.coordinator_keys.is_empty() {
+        return FindCoordinatorResponse { error_code, error_message, node_id: -1, port: -1, ..Default::default() };
+    }
+    FindCoordinatorResponse { coordinators, ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &FindCoordinatorRequest<'a>) -> Mentions<'a> {
+    match request.key_type {
+        GROUP => Mentions { groups: keys(request), ..Default::default() },
+        _ => Mentions { transactional_id: keys(request).first().copied(), ..Default::default() },
+    }
+}

@@ -1,0 +1,118 @@
+//! The APIs, one file each, and the way of a frame to its file.
+//!
+//! A file has `handle`, which does the work, and `refuse`, which answers the whole request with one error as Kafka does, for
+//! faults and for what is refused as a whole. `mentions` names the groups and partitions of a request, by which faults and
+//! observers select.
+
+mod api_versions;
+mod find_coordinator;
+mod metadata;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use monedula_protocol::api::{ApiKey, Request};
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::frame::{decode_request_body, decode_request_header};
+use monedula_protocol::types::Uuid;
+use monedula_protocol::wire::Reader;
+
+use crate::cluster::NodeId;
+use crate::core::{Answer, Call, ConnectionId, Core, Ticket};
+
+/// What a request is about.
+#[derive(Debug, Default)]
+pub(crate) struct Mentions<'a> {
+    pub(crate) groups: Vec<&'a str>,
+    pub(crate) transactional_id: Option<&'a str>,
+    pub(crate) partitions: Vec<(TopicKey<'a>, i32)>,
+    /// Topics that are named without partitions.
+    pub(crate) topics: Vec<TopicKey<'a>>,
+}
+
+/// A topic as a request names it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TopicKey<'a> {
+    Name(&'a str),
+    Id(Uuid),
+}
+
+impl<'a> TopicKey<'a> {
+    /// From a name and an id of which the request's version has one.
+    pub(crate) fn new(name: &'a str, id: Uuid) -> Self {
+        if id.is_zero() { Self::Name(name) } else { Self::Id(id) }
+    }
+}
+
+macro_rules! apis {
+    ($($key:ident, $module:ident, $request:ty;)*) => {
+        /// What is offered: each API with its versions.
+        pub(crate) const IMPLEMENTED: &[(ApiKey, i16, i16)] = &[
+            $((ApiKey::$key, *<$request as Request<'_>>::VERSIONS.start(), *<$request as Request<'_>>::VERSIONS.end()),)*
+        ];
+
+        fn dispatch(core: &mut Core, call: &Call<'_>, body: Reader<'_>) -> Answer {
+            match call.key {
+                $(ApiKey::$key => {
+                    let request = match decode_request_body::<$request>(body, call.version) {
+                        Ok(request) => request,
+                        Err(error) => return Answer::Close(error.to_string()),
+                    };
+                    match core.faults.before(call, &$module::mentions(&request)) {
+                        Some(error) => call.answer::<$request>(&$module::refuse(&request, error)),
+                        None => $module::handle(core, call, &request),
+                    }
+                })*
+                key => Answer::Close(format!("{key} is not implemented")),
+            }
+        }
+    };
+}
+
+apis! {
+    Metadata, metadata, monedula_protocol::messages::metadata::MetadataRequest<'_>;
+    FindCoordinator, find_coordinator, monedula_protocol::messages::find_coordinator::FindCoordinatorRequest<'_>;
+    ApiVersions, api_versions, monedula_protocol::messages::api_versions::ApiVersionsRequest<'_>;
+}
+
+/// Works on one frame.
+pub(crate) fn serve(
+    core: &mut Core,
+    connection: ConnectionId,
+    node: NodeId,
+    client_host: &Arc<str>,
+    frame: &Bytes,
+) -> Answer {
+    let (header, body) = match decode_request_header(frame) {
+        Ok(decoded) => decoded,
+        Err(error) => return Answer::Close(error.to_string()),
+    };
+    // The header was decoded by this key, so it is one.
+    let Some(key) = ApiKey::from_code(header.request_api_key) else {
+        return Answer::Close(format!("unknown API key {}", header.request_api_key));
+    };
+    let version = header.request_api_version;
+    let ticket = Ticket { connection, version, correlation_id: header.correlation_id };
+    let client_id = header.client_id.unwrap_or_default();
+    let call = Call { key, version, ticket, node, client_id, client_host, frame };
+    match core.offered(key) {
+        Some((min, max)) if (min..=max).contains(&version) => dispatch(core, &call, body),
+        // KIP-511: whoever asks for the versions cannot know them yet.
+        Some(_) if key == ApiKey::ApiVersions => api_versions::unsupported(&call),
+        _ => Answer::Close(format!("{key} version {version} is not offered")),
+    }
+}
+
+impl Core {
+    /// The versions of an API that are offered, `None` if it is not.
+    pub(crate) fn offered(&self, key: ApiKey) -> Option<(i16, i16)> {
+        let &(_, min, max) = IMPLEMENTED.iter().find(|(implemented, ..)| *implemented == key)?;
+        let max = self.settings.max_versions.get(&key.code()).map_or(max, |&masked| masked.min(max));
+        (min <= max).then_some((min, max))
+    }
+}
+
+/// The code of an outcome: 0 where there is no error.
+pub(crate) fn code(outcome: Result<(), ErrorCode>) -> i16 {
+    outcome.err().unwrap_or(ErrorCode::None).code()
+}

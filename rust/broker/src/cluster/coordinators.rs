@@ -1,0 +1,85 @@
+//! Which node coordinates which group and which transactional id.
+//!
+//! As in Kafka: a key belongs to a partition of an internal topic, by Java's hash of it, and that partition's leader
+//! coordinates it. To move a coordinator is to move that leader.
+
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::cluster::NodeId;
+use crate::core::Core;
+
+/// What has coordinators.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Coordinated {
+    /// Groups, in `__consumer_offsets`.
+    Groups,
+    /// Transactional ids, in `__transaction_state`.
+    Transactions,
+}
+
+impl Coordinated {
+    /// The internal topic.
+    pub(crate) fn topic(self) -> &'static str {
+        match self {
+            Self::Groups => "__consumer_offsets",
+            Self::Transactions => "__transaction_state",
+        }
+    }
+
+    pub(crate) fn of_topic(name: &str) -> Option<Self> {
+        [Self::Groups, Self::Transactions].into_iter().find(|kind| kind.topic() == name)
+    }
+}
+
+/// Java's `String.hashCode` without its sign, modulo the number of partitions.
+pub(crate) fn partition_of_key(key: &str, partitions: i32) -> i32 {
+    let hash = key.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
+    (hash & i32::MAX) % partitions.max(1)
+}
+
+impl Core {
+    /// The partition of the internal topic that a key belongs to.
+    pub(crate) fn coordinator_partition(&self, kind: Coordinated, key: &str) -> i32 {
+        let partitions = match self.topics.get(kind.topic()) {
+            Some(topic) => topic.partitions.len() as i32,
+            None => match kind {
+                Coordinated::Groups => self.settings.kafka.offsets_topic_num_partitions,
+                Coordinated::Transactions => self.settings.kafka.transaction_state_log_num_partitions,
+            },
+        };
+        partition_of_key(key, partitions)
+    }
+
+    /// The node that coordinates a key, creating the internal topic if this is its first use.
+    pub(crate) fn coordinator(&mut self, kind: Coordinated, key: &str) -> Option<NodeId> {
+        self.ensure_internal_topic(kind);
+        let index = self.coordinator_partition(kind, key);
+        self.topics.partition(kind.topic(), index)?.leader
+    }
+
+    /// Whether `node` coordinates the key.
+    ///
+    /// # Errors
+    /// NOT_COORDINATOR.
+    pub(crate) fn check_coordinator(&mut self, kind: Coordinated, key: &str, node: NodeId) -> Result<(), ErrorCode> {
+        match self.coordinator(kind, key) {
+            Some(coordinator) if coordinator == node => Ok(()),
+            _ => Err(ErrorCode::NotCoordinator),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_hashed_as_java_does() {
+        // What a JVM says of String.hashCode(), without its sign and modulo 50.
+        for (key, partition) in
+            [("monedula", 39), ("a group", 16), ("\u{1f426}", 25), ("polygenelubricants", 0), ("", 0)]
+        {
+            assert_eq!(partition_of_key(key, 50), partition, "{key}");
+        }
+    }
+}

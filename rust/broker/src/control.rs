@@ -1,0 +1,44 @@
+//! What tests tell the broker: the same commands from Rust, from Python and over the control port.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::BrokerError;
+use crate::cluster::NodeId;
+use crate::core::Core;
+
+/// A command. Its JSON is `{"command": "move_leader", "topic": "orders", "partition": 0, "node": 2}`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Command {
+    /// Makes a node the leader of a partition, in a new epoch. Coordinators are moved by moving the leaders of
+    /// `__consumer_offsets` and `__transaction_state`.
+    MoveLeader {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The new leader.
+        node: NodeId,
+    },
+}
+
+impl Core {
+    /// Carries a command out.
+    ///
+    /// # Errors
+    /// [`BrokerError::Command`] with what cannot be done and why.
+    pub fn control(&mut self, now_ms: i64, command: Command) -> Result<Value, BrokerError> {
+        self.tick(now_ms);
+        match command {
+            Command::MoveLeader { topic, partition, node } => {
+                if !self.nodes.is_alive(node) {
+                    return Err(BrokerError::Command(format!("node {node} is not alive")));
+                }
+                self.set_leader(&topic, partition, Some(node))
+                    .map_err(|error| BrokerError::Command(format!("{topic}-{partition}: {error}")))?;
+                Ok(Value::Null)
+            }
+        }
+    }
+}

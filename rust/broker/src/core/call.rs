@@ -1,0 +1,79 @@
+//! A request on its way through the core, and what comes of it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use monedula_protocol::api::{ApiKey, Request};
+use monedula_protocol::frame::encode_response;
+
+use crate::cluster::NodeId;
+
+/// A connection, as the core knows it.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ConnectionId(pub(crate) u64);
+
+/// What a connection is to do.
+#[derive(Debug)]
+pub struct Reply {
+    /// Which.
+    pub connection: ConnectionId,
+    /// What.
+    pub action: Action,
+}
+
+/// What a connection is to do with the request that it sent last.
+#[derive(Debug)]
+pub enum Action {
+    /// Send this, a whole frame with its length in pieces, and read the next request.
+    Send(Vec<Bytes>),
+    /// Read the next request: this one gets no answer (acks=0).
+    Nothing,
+    /// Close, for this reason.
+    Close(String),
+}
+
+/// What an API made of a request.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// A whole frame with its length, in pieces.
+    Now(Vec<Bytes>),
+    /// The ticket is kept, and will be answered with [`Core::answer`](super::Core::answer) or
+    /// [`Core::reply`](super::Core::reply).
+    Later,
+    /// No answer is expected (acks=0).
+    Nothing,
+    /// The connection is closed, as Kafka does with what it cannot make sense of.
+    Close(String),
+}
+
+/// What it takes to answer a request: small, to be kept while it waits.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    pub(crate) connection: ConnectionId,
+    pub(crate) version: i16,
+    pub(crate) correlation_id: i32,
+}
+
+/// A request that is being worked on.
+#[derive(Clone, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) key: ApiKey,
+    pub(crate) version: i16,
+    pub(crate) ticket: Ticket,
+    /// The node that was asked.
+    pub(crate) node: NodeId,
+    pub(crate) client_id: &'a str,
+    pub(crate) client_host: &'a Arc<str>,
+    /// The frame, without its length. [`Bytes::slice_ref`] makes of a borrowed field bytes that can be kept.
+    pub(crate) frame: &'a Bytes,
+}
+
+impl Call<'_> {
+    /// Answers at once.
+    pub(crate) fn answer<'q, 'r, R: Request<'q>>(&self, response: &R::Response<'r>) -> Answer {
+        match encode_response::<R>(response, self.version, self.ticket.correlation_id) {
+            Ok(frame) => Answer::Now(vec![frame.into()]),
+            Err(error) => Answer::Close(format!("the answer cannot be encoded: {error}")),
+        }
+    }
+}

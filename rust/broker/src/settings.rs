@@ -1,0 +1,252 @@
+//! What a broker can be told: how it is laid out, and Kafka's own broker settings by Kafka's own names.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::BrokerError;
+
+/// How the cluster is laid out, and its settings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Virtual nodes, with ids from 1 on.
+    pub nodes: u16,
+    /// Where all of them listen.
+    pub host: String,
+    /// The port of node 1; each further node has the next. 0 takes any free ports.
+    pub port: u16,
+    /// The rack of each node, if it has one; fewer than there are nodes leave the rest without.
+    pub racks: Vec<String>,
+    /// Where topics, offsets and groups are kept; `None` for memory only.
+    pub data_dir: Option<PathBuf>,
+    /// What Metadata answers.
+    pub cluster_id: String,
+    /// Seeds whatever the broker draws: member ids, topic ids, faults of a probability.
+    pub seed: u64,
+    /// The highest version of an API to offer, by its code: to play an older Kafka. A negative one withdraws the API.
+    pub max_versions: BTreeMap<i16, i16>,
+    /// How long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS after it took over a partition of groups or transactions.
+    pub coordinator_load_ms: i64,
+    /// Kafka's settings.
+    pub kafka: KafkaSettings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            nodes: 1,
+            host: "127.0.0.1".to_owned(),
+            port: 0,
+            racks: Vec::new(),
+            data_dir: None,
+            cluster_id: "bW9uZWR1bGEtYnJva2Vy".to_owned(),
+            seed: 0,
+            max_versions: BTreeMap::new(),
+            coordinator_load_ms: 0,
+            kafka: KafkaSettings::default(),
+        }
+    }
+}
+
+macro_rules! kafka_settings {
+    ($($(#[doc = $doc:literal])* $field:ident: $type:ty = $default:expr, $name:literal;)*) => {
+        /// Kafka's broker settings that have an effect here, with Kafka's defaults unless a field says otherwise.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct KafkaSettings {
+            $($(#[doc = $doc])* pub $field: $type,)*
+        }
+
+        impl Default for KafkaSettings {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl KafkaSettings {
+            /// The names, in the order of the table.
+            pub const NAMES: &[&str] = &[$($name,)*];
+
+            /// Takes a setting by Kafka's name.
+            ///
+            /// # Errors
+            /// [`BrokerError::Setting`] for an unknown name, or a value of another type.
+            pub fn set(&mut self, name: &str, value: &str) -> Result<(), BrokerError> {
+                match name {
+                    $($name => self.$field = parse(name, value)?,)*
+                    _ => return Err(unknown(name)),
+                }
+                Ok(())
+            }
+
+            /// Every setting by Kafka's name, its value as text, and whether that is the default.
+            pub fn entries(&self) -> Vec<(&'static str, String, bool)> {
+                let default = Self::default();
+                vec![$(($name, text(&self.$field), self.$field == default.$field),)*]
+            }
+        }
+    };
+}
+
+kafka_settings! {
+    /// Whether Metadata may create topics.
+    auto_create_topics_enable: bool = true, "auto.create.topics.enable";
+    /// Partitions of a topic created without a number.
+    num_partitions: i32 = 1, "num.partitions";
+    /// Replicas of a topic created without a number; at most the nodes there are.
+    default_replication_factor: i16 = 1, "default.replication.factor";
+    /// In-sync replicas that acks=all needs.
+    min_insync_replicas: i32 = 1, "min.insync.replicas";
+    /// The largest record batch.
+    message_max_bytes: i32 = 1_048_588, "message.max.bytes";
+    /// `CreateTime` or `LogAppendTime`.
+    log_message_timestamp_type: String = "CreateTime".to_owned(), "log.message.timestamp.type";
+    /// `delete`, `compact` or both.
+    log_cleanup_policy: String = "delete".to_owned(), "log.cleanup.policy";
+    /// How long records are kept; -1 for ever.
+    log_retention_ms: i64 = 604_800_000, "log.retention.ms";
+    /// Bytes of a partition that are kept; -1 for all.
+    log_retention_bytes: i64 = -1, "log.retention.bytes";
+    /// How often retention is looked at.
+    log_retention_check_interval_ms: i64 = 300_000, "log.retention.check.interval.ms";
+    /// Bytes of a segment. Kafka has 1 GiB; segments in memory are better small, because retention drops whole ones.
+    log_segment_bytes: i32 = 16 * 1024 * 1024, "log.segment.bytes";
+    /// The most bytes of a Fetch answer.
+    fetch_max_bytes: i32 = 57_671_680, "fetch.max.bytes";
+    /// Fetch sessions that a node keeps.
+    max_incremental_fetch_session_cache_slots: i32 = 1000, "max.incremental.fetch.session.cache.slots";
+    /// The largest request.
+    socket_request_max_bytes: i32 = 104_857_600, "socket.request.max.bytes";
+    /// Whether topics may be deleted.
+    delete_topic_enable: bool = true, "delete.topic.enable";
+    /// Whether a replica that is behind may become leader.
+    unclean_leader_election_enable: bool = false, "unclean.leader.election.enable";
+    /// How long an idempotent producer that is silent is remembered.
+    producer_id_expiration_ms: i32 = 86_400_000, "producer.id.expiration.ms";
+    /// How long a new group waits for more members. Kafka has 3000.
+    group_initial_rebalance_delay_ms: i32 = 0, "group.initial.rebalance.delay.ms";
+    /// The shortest session timeout that a classic member may ask for.
+    group_min_session_timeout_ms: i32 = 6000, "group.min.session.timeout.ms";
+    /// The longest.
+    group_max_session_timeout_ms: i32 = 1_800_000, "group.max.session.timeout.ms";
+    /// Members of a classic group.
+    group_max_size: i32 = i32::MAX, "group.max.size";
+    /// How long a member of a consumer group (KIP-848) may be silent.
+    group_consumer_session_timeout_ms: i32 = 45_000, "group.consumer.session.timeout.ms";
+    /// How often it is to send heartbeats.
+    group_consumer_heartbeat_interval_ms: i32 = 5000, "group.consumer.heartbeat.interval.ms";
+    /// Members of a consumer group.
+    group_consumer_max_size: i32 = i32::MAX, "group.consumer.max.size";
+    /// Assignors of consumer groups, the default first.
+    group_consumer_assignors: String = "uniform,range".to_owned(), "group.consumer.assignors";
+    /// Which way groups may change protocol while they have members: `disabled`, `upgrade`, `downgrade`, `bidirectional`.
+    group_consumer_migration_policy: String = "bidirectional".to_owned(), "group.consumer.migration.policy";
+    /// Partitions of `__consumer_offsets`, which decide who coordinates which group.
+    offsets_topic_num_partitions: i32 = 50, "offsets.topic.num.partitions";
+    /// How long offsets outlive their group.
+    offsets_retention_minutes: i32 = 10_080, "offsets.retention.minutes";
+    /// How often that is looked at.
+    offsets_retention_check_interval_ms: i64 = 600_000, "offsets.retention.check.interval.ms";
+    /// Bytes of the metadata committed with an offset.
+    offset_metadata_max_bytes: i32 = 4096, "offset.metadata.max.bytes";
+    /// Partitions of `__transaction_state`.
+    transaction_state_log_num_partitions: i32 = 50, "transaction.state.log.num.partitions";
+    /// The longest transaction timeout that a producer may ask for.
+    transaction_max_timeout_ms: i32 = 900_000, "transaction.max.timeout.ms";
+    /// How often timed-out transactions are looked for.
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: i32 = 10_000, "transaction.abort.timed.out.transaction.cleanup.interval.ms";
+    /// How long a silent transactional id is remembered.
+    transactional_id_expiration_ms: i32 = 604_800_000, "transactional.id.expiration.ms";
+    /// `RackAwareReplicaSelector` (or Kafka's long name of it) lets consumers read from replicas in their rack; empty does not.
+    replica_selector_class: String = String::new(), "replica.selector.class";
+}
+
+/// Values as Kafka writes them.
+trait Text: Sized {
+    fn text(&self) -> String;
+    fn parse(value: &str) -> Result<Self, String>;
+}
+
+fn text<T: Text>(value: &T) -> String {
+    value.text()
+}
+
+fn parse<T: Text>(name: &str, value: &str) -> Result<T, BrokerError> {
+    T::parse(value.trim()).map_err(|problem| BrokerError::Setting { name: name.to_owned(), problem })
+}
+
+fn number<T: FromStr>(value: &str) -> Result<T, String>
+where
+    T::Err: fmt::Display,
+{
+    value.parse().map_err(|error| format!("{value:?} is not a number that fits: {error}"))
+}
+
+macro_rules! numbers {
+    ($($type:ty)*) => {
+        $(impl Text for $type {
+            fn text(&self) -> String {
+                self.to_string()
+            }
+
+            fn parse(value: &str) -> Result<Self, String> {
+                number(value)
+            }
+        })*
+    };
+}
+
+numbers! { i16 i32 i64 }
+
+impl Text for bool {
+    fn text(&self) -> String {
+        self.to_string()
+    }
+
+    fn parse(value: &str) -> Result<Self, String> {
+        match value.to_ascii_lowercase().as_str() {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(format!("{value:?} is neither true nor false")),
+        }
+    }
+}
+
+impl Text for String {
+    fn text(&self) -> String {
+        self.clone()
+    }
+
+    fn parse(value: &str) -> Result<Self, String> {
+        Ok(value.to_owned())
+    }
+}
+
+fn unknown(name: &str) -> BrokerError {
+    let problem = format!("this broker has no such setting; it has {}", KafkaSettings::NAMES.join(", "));
+    BrokerError::Setting { name: name.to_owned(), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_goes_by_kafkas_name() {
+        let mut settings = KafkaSettings::default();
+        settings.set("group.min.session.timeout.ms", "100").unwrap();
+        settings.set("auto.create.topics.enable", "False").unwrap();
+        assert_eq!((settings.group_min_session_timeout_ms, settings.auto_create_topics_enable), (100, false));
+        let changed: Vec<_> = settings.entries().into_iter().filter(|(_, _, default)| !default).collect();
+        assert_eq!(changed.len(), 2);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_setting_is_told() {
+        let mut settings = KafkaSettings::default();
+        let error = settings.set("num.partitions", "many").unwrap_err().to_string();
+        assert!(error.starts_with("num.partitions: \"many\" is not a number"), "{error}");
+        let error = settings.set("num.partition", "1").unwrap_err().to_string();
+        assert!(error.contains("no such setting") && error.contains("num.partitions"), "{error}");
+    }
+}
