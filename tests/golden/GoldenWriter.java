@@ -66,7 +66,20 @@ public final class GoldenWriter {
         ApiKeys.ADD_PARTITIONS_TO_TXN,
         ApiKeys.ADD_OFFSETS_TO_TXN,
         ApiKeys.END_TXN,
-        ApiKeys.TXN_OFFSET_COMMIT);
+        ApiKeys.TXN_OFFSET_COMMIT,
+        ApiKeys.CREATE_TOPICS,
+        ApiKeys.DELETE_TOPICS,
+        ApiKeys.DELETE_RECORDS,
+        ApiKeys.INIT_PRODUCER_ID,
+        ApiKeys.DESCRIBE_CONFIGS,
+        ApiKeys.CREATE_PARTITIONS,
+        ApiKeys.ELECT_LEADERS,
+        ApiKeys.INCREMENTAL_ALTER_CONFIGS,
+        ApiKeys.DESCRIBE_CLUSTER,
+        ApiKeys.DESCRIBE_PRODUCERS,
+        ApiKeys.DESCRIBE_TRANSACTIONS,
+        ApiKeys.LIST_TRANSACTIONS,
+        ApiKeys.DESCRIBE_TOPIC_PARTITIONS);
 
     private static final String PACKAGE = "org.apache.kafka.common.message.";
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;

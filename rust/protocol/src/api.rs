@@ -9,16 +9,29 @@ use crate::messages::add_partitions_to_txn::AddPartitionsToTxnRequest;
 use crate::messages::api_versions::ApiVersionsRequest;
 use crate::messages::consumer_group_describe::ConsumerGroupDescribeRequest;
 use crate::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
+use crate::messages::create_partitions::CreatePartitionsRequest;
+use crate::messages::create_topics::CreateTopicsRequest;
 use crate::messages::delete_groups::DeleteGroupsRequest;
+use crate::messages::delete_records::DeleteRecordsRequest;
+use crate::messages::delete_topics::DeleteTopicsRequest;
+use crate::messages::describe_cluster::DescribeClusterRequest;
+use crate::messages::describe_configs::DescribeConfigsRequest;
 use crate::messages::describe_groups::DescribeGroupsRequest;
+use crate::messages::describe_producers::DescribeProducersRequest;
+use crate::messages::describe_topic_partitions::DescribeTopicPartitionsRequest;
+use crate::messages::describe_transactions::DescribeTransactionsRequest;
+use crate::messages::elect_leaders::ElectLeadersRequest;
 use crate::messages::end_txn::EndTxnRequest;
 use crate::messages::fetch::FetchRequest;
 use crate::messages::find_coordinator::FindCoordinatorRequest;
 use crate::messages::heartbeat::HeartbeatRequest;
+use crate::messages::incremental_alter_configs::IncrementalAlterConfigsRequest;
+use crate::messages::init_producer_id::InitProducerIdRequest;
 use crate::messages::join_group::JoinGroupRequest;
 use crate::messages::leave_group::LeaveGroupRequest;
 use crate::messages::list_groups::ListGroupsRequest;
 use crate::messages::list_offsets::ListOffsetsRequest;
+use crate::messages::list_transactions::ListTransactionsRequest;
 use crate::messages::metadata::MetadataRequest;
 use crate::messages::offset_commit::OffsetCommitRequest;
 use crate::messages::offset_delete::OffsetDeleteRequest;
@@ -133,6 +146,14 @@ api_keys! {
     ListGroups = 16, ListGroupsRequest;
     /// Tells which versions a broker speaks.
     ApiVersions = 18, ApiVersionsRequest;
+    /// Creates topics.
+    CreateTopics = 19, CreateTopicsRequest;
+    /// Deletes topics.
+    DeleteTopics = 20, DeleteTopicsRequest;
+    /// Moves the start of logs forward.
+    DeleteRecords = 21, DeleteRecordsRequest;
+    /// Gives a producer its id and epoch.
+    InitProducerId = 22, InitProducerIdRequest;
     /// Looks up where a leader epoch ends (KIP-320).
     OffsetForLeaderEpoch = 23, OffsetForLeaderEpochRequest;
     /// Adds partitions to transactions.
@@ -143,14 +164,32 @@ api_keys! {
     EndTxn = 26, EndTxnRequest;
     /// Stores where a group has read to, within a transaction.
     TxnOffsetCommit = 28, TxnOffsetCommitRequest;
+    /// Tells settings of topics, brokers and groups.
+    DescribeConfigs = 32, DescribeConfigsRequest;
+    /// Adds partitions to topics.
+    CreatePartitions = 37, CreatePartitionsRequest;
     /// Deletes groups (KIP-229).
     DeleteGroups = 42, DeleteGroupsRequest;
+    /// Has leaders elected.
+    ElectLeaders = 43, ElectLeadersRequest;
+    /// Changes some settings, and leaves the others (KIP-339).
+    IncrementalAlterConfigs = 44, IncrementalAlterConfigsRequest;
     /// Deletes a group's offsets of single partitions (KIP-496).
     OffsetDelete = 47, OffsetDeleteRequest;
+    /// Describes the cluster's nodes (KIP-700).
+    DescribeCluster = 60, DescribeClusterRequest;
+    /// Tells what partitions know of producers (KIP-664).
+    DescribeProducers = 61, DescribeProducersRequest;
+    /// Describes transactions (KIP-664).
+    DescribeTransactions = 65, DescribeTransactionsRequest;
+    /// Lists transactional ids (KIP-664).
+    ListTransactions = 66, ListTransactionsRequest;
     /// Joins, stays in and leaves a group of the new protocol (KIP-848).
     ConsumerGroupHeartbeat = 68, ConsumerGroupHeartbeatRequest;
     /// Describes groups of the new protocol (KIP-848).
     ConsumerGroupDescribe = 69, ConsumerGroupDescribeRequest;
+    /// Describes topics, a page at a time (KIP-966).
+    DescribeTopicPartitions = 75, DescribeTopicPartitionsRequest;
 }
 
 impl ApiKey {

@@ -98,6 +98,32 @@ macro_rules! for_each_message {
             end_txn_response: end_txn::EndTxnResponse, 0..=5, 3;
             txn_offset_commit_request: txn_offset_commit::TxnOffsetCommitRequest, 0..=5, 3;
             txn_offset_commit_response: txn_offset_commit::TxnOffsetCommitResponse, 0..=5, 3;
+            create_topics_request: create_topics::CreateTopicsRequest, 2..=7, 5;
+            create_topics_response: create_topics::CreateTopicsResponse, 2..=7, 5;
+            delete_topics_request: delete_topics::DeleteTopicsRequest, 1..=6, 4;
+            delete_topics_response: delete_topics::DeleteTopicsResponse, 1..=6, 4;
+            delete_records_request: delete_records::DeleteRecordsRequest, 0..=2, 2;
+            delete_records_response: delete_records::DeleteRecordsResponse, 0..=2, 2;
+            init_producer_id_request: init_producer_id::InitProducerIdRequest, 0..=5, 2;
+            init_producer_id_response: init_producer_id::InitProducerIdResponse, 0..=5, 2;
+            describe_configs_request: describe_configs::DescribeConfigsRequest, 1..=4, 4;
+            describe_configs_response: describe_configs::DescribeConfigsResponse, 1..=4, 4;
+            create_partitions_request: create_partitions::CreatePartitionsRequest, 0..=3, 2;
+            create_partitions_response: create_partitions::CreatePartitionsResponse, 0..=3, 2;
+            elect_leaders_request: elect_leaders::ElectLeadersRequest, 0..=2, 2;
+            elect_leaders_response: elect_leaders::ElectLeadersResponse, 0..=2, 2;
+            incremental_alter_configs_request: incremental_alter_configs::IncrementalAlterConfigsRequest, 0..=1, 1;
+            incremental_alter_configs_response: incremental_alter_configs::IncrementalAlterConfigsResponse, 0..=1, 1;
+            describe_cluster_request: describe_cluster::DescribeClusterRequest, 0..=2, 0;
+            describe_cluster_response: describe_cluster::DescribeClusterResponse, 0..=2, 0;
+            describe_producers_request: describe_producers::DescribeProducersRequest, 0..=0, 0;
+            describe_producers_response: describe_producers::DescribeProducersResponse, 0..=0, 0;
+            describe_transactions_request: describe_transactions::DescribeTransactionsRequest, 0..=0, 0;
+            describe_transactions_response: describe_transactions::DescribeTransactionsResponse, 0..=0, 0;
+            list_transactions_request: list_transactions::ListTransactionsRequest, 0..=2, 0;
+            list_transactions_response: list_transactions::ListTransactionsResponse, 0..=2, 0;
+            describe_topic_partitions_request: describe_topic_partitions::DescribeTopicPartitionsRequest, 0..=0, 0;
+            describe_topic_partitions_response: describe_topic_partitions::DescribeTopicPartitionsResponse, 0..=0, 0;
         }
     };
 }

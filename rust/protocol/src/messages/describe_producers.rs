@@ -1,0 +1,65 @@
+//! DescribeProducers, API key 61, version 0, flexible (KIP-664).
+
+use crate::wire::api;
+
+api! {
+    DescribeProducers, versions 0..=0, flexible 0..;
+
+    /// Asks the leaders of partitions for what they know of producers.
+    request DescribeProducersRequest<'a> {
+        /// The topics.
+        topics: Vec<TopicRequest<'a>>, 0..;
+    }
+
+    /// The producers.
+    response DescribeProducersResponse<'a> {
+        /// How long the client was throttled.
+        throttle_time_ms: i32, 0..;
+        /// The topics.
+        topics: Vec<TopicResponse<'a>>, 0..;
+    }
+
+    /// A topic that is asked about.
+    struct TopicRequest<'a> {
+        /// Its name.
+        name: &'a str, 0..;
+        /// Its partitions.
+        partition_indexes: Vec<i32>, 0..;
+    }
+
+    /// A topic's producers.
+    struct TopicResponse<'a> {
+        /// Its name.
+        name: &'a str, 0..;
+        /// Its partitions.
+        partitions: Vec<PartitionResponse<'a>>, 0..;
+    }
+
+    /// A partition's producers.
+    struct PartitionResponse<'a> {
+        /// Its index.
+        partition_index: i32, 0..;
+        /// The error, or 0.
+        error_code: i16, 0..;
+        /// What it means.
+        error_message: Option<&'a str> = None, 0.., nullable 0..;
+        /// Producers, idempotent and transactional, that the partition remembers.
+        active_producers: Vec<ProducerState<'a>>, 0..;
+    }
+
+    /// A producer.
+    struct ProducerState<'a> {
+        /// Its id.
+        producer_id: i64, 0..;
+        /// Its epoch.
+        producer_epoch: i32, 0..;
+        /// The sequence number of its last record, or -1.
+        last_sequence: i32 = -1, 0..;
+        /// The timestamp of its last batch, in milliseconds since 1970, or -1.
+        last_timestamp: i64 = -1, 0..;
+        /// The epoch of the coordinator that wrote its last marker, or -1.
+        coordinator_epoch: i32, 0..;
+        /// Where its open transaction starts, or -1.
+        current_txn_start_offset: i64 = -1, 0..;
+    }
+}

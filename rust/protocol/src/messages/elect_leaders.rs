@@ -1,0 +1,55 @@
+//! ElectLeaders, API key 43, versions 0-2 (KIP-183).
+//!
+//! 1 adds unclean elections and the top-level error (KIP-460). 2 is flexible.
+
+use crate::wire::api;
+
+api! {
+    ElectLeaders, versions 0..=2, flexible 2..;
+
+    /// Has leaders elected.
+    request ElectLeadersRequest<'a> {
+        /// Who is to lead: 0 the preferred replica, 1 any living one where none is in sync.
+        election_type: i8, 1..;
+        /// The partitions; `None` for all.
+        topic_partitions: Option<Vec<TopicPartitions<'a>>>, 0.., nullable 0..;
+        /// How long the broker may wait for the elections.
+        timeout_ms: i32 = 60_000, 0..;
+    }
+
+    /// What became of each.
+    response ElectLeadersResponse<'a> {
+        /// How long the client was throttled.
+        throttle_time_ms: i32, 0..;
+        /// The top-level error, or 0.
+        error_code: i16, 1..;
+        /// The topics.
+        replica_election_results: Vec<ReplicaElectionResult<'a>>, 0..;
+    }
+
+    /// A topic's partitions to elect leaders for.
+    struct TopicPartitions<'a> {
+        /// The topic's name.
+        topic: &'a str, 0..;
+        /// The partitions.
+        partitions: Vec<i32>, 0..;
+    }
+
+    /// A topic's outcome.
+    struct ReplicaElectionResult<'a> {
+        /// Its name.
+        topic: &'a str, 0..;
+        /// Its partitions.
+        partition_result: Vec<PartitionResult<'a>>, 0..;
+    }
+
+    /// A partition's outcome.
+    struct PartitionResult<'a> {
+        /// Its index.
+        partition_id: i32, 0..;
+        /// The error, or 0.
+        error_code: i16, 0..;
+        /// What it means.
+        error_message: Option<&'a str>, 0.., nullable 0..;
+    }
+}
