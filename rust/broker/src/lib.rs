@@ -20,4 +20,5 @@ pub mod server;
 pub mod settings;
 mod transactions;
 
+pub use cluster::NodeId;
 pub use error::BrokerError;

@@ -1,0 +1,229 @@
+//! The core in virtual time, for tests of what a client sees: connections, requests as typed messages, answers.
+//!
+//! Time stands still unless a test moves it ([`World::advance`]); what falls due on the way is done at its own time.
+#![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part; a test may panic")]
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::marker::PhantomData;
+
+use bytes::Bytes;
+use monedula_broker::NodeId;
+use monedula_broker::control::Command;
+use monedula_broker::core::{Action, ConnectionId, Core};
+use monedula_broker::settings::Settings;
+use monedula_protocol::api::Request;
+use monedula_protocol::frame::{correlation_id, decode_response, encode_request};
+use serde_json::Value;
+
+/// When a world begins: any time that no test takes for a small number.
+pub(crate) const START_MS: i64 = 1_700_000_000_000;
+
+/// Calls of the core's `tick` in one step of the time, at most: more is a timer that never comes to an end.
+const TICKS: usize = 100_000;
+
+/// A cluster, the time, and all that was answered.
+#[derive(Debug)]
+pub(crate) struct World {
+    /// The cluster.
+    pub(crate) core: Core,
+    /// The time.
+    pub(crate) now_ms: i64,
+    /// A connection to each node for [`World::call`].
+    shared: BTreeMap<i32, ConnectionId>,
+    answers: HashMap<ConnectionId, VecDeque<Outcome>>,
+    last_correlation_id: i32,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// An answer: the frame without its length.
+    Frame(Bytes),
+    /// No answer is meant to come (acks=0).
+    Nothing,
+    /// The connection was closed, for this reason.
+    Closed(String),
+}
+
+/// A request whose answer may come later.
+#[derive(Debug)]
+pub(crate) struct Pending<R> {
+    /// Where it was sent.
+    pub(crate) connection: ConnectionId,
+    /// Its correlation id.
+    pub(crate) correlation_id: i32,
+    version: i16,
+    request: PhantomData<fn() -> R>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self::new(Settings::default())
+    }
+}
+
+impl World {
+    /// A cluster with these settings.
+    pub(crate) fn new(settings: Settings) -> Self {
+        let core = Core::new(settings, START_MS).unwrap();
+        Self { core, now_ms: START_MS, shared: BTreeMap::new(), answers: HashMap::new(), last_correlation_id: 0 }
+    }
+
+    /// A cluster of so many nodes, with Kafka's settings by name.
+    pub(crate) fn with(nodes: u16, kafka: &[(&str, &str)]) -> Self {
+        let mut settings = Settings { nodes, ..Settings::default() };
+        for (name, value) in kafka {
+            settings.kafka.set(name, value).unwrap();
+        }
+        Self::new(settings)
+    }
+
+    /// A new connection to a node.
+    pub(crate) fn connect(&mut self, node: i32) -> ConnectionId {
+        let connection = self.core.connected(self.now_ms, NodeId(node), "127.0.0.1");
+        self.collect();
+        connection
+    }
+
+    /// Ends a connection, as a client that is killed does.
+    pub(crate) fn disconnect(&mut self, connection: ConnectionId) {
+        self.core.disconnected(self.now_ms, connection);
+        self.collect();
+    }
+
+    /// Asks a node and takes the answer, which has to come at once. All calls to a node share a connection.
+    #[track_caller]
+    pub(crate) fn call<'q, R: Request<'q>>(&mut self, node: i32, request: &R, version: i16) -> R::Response<'static> {
+        let connection = match self.shared.get(&node) {
+            Some(&connection) => connection,
+            None => self.connect(node),
+        };
+        self.shared.insert(node, connection);
+        self.call_on(connection, request, version)
+    }
+
+    /// The same on a connection of the test's.
+    #[track_caller]
+    pub(crate) fn call_on<'q, R: Request<'q>>(
+        &mut self,
+        connection: ConnectionId,
+        request: &R,
+        version: i16,
+    ) -> R::Response<'static> {
+        let pending = self.send_on(connection, request, version);
+        self.take(&pending).unwrap_or_else(|| panic!("{} v{version} is not answered at once", R::API_KEY))
+    }
+
+    /// Asks a node on a new connection; the answer may come later.
+    #[track_caller]
+    pub(crate) fn send<'q, R: Request<'q>>(&mut self, node: i32, request: &R, version: i16) -> Pending<R> {
+        let connection = self.connect(node);
+        self.send_on(connection, request, version)
+    }
+
+    /// Asks on a connection that waits for no other answer.
+    #[track_caller]
+    pub(crate) fn send_on<'q, R: Request<'q>>(
+        &mut self,
+        connection: ConnectionId,
+        request: &R,
+        version: i16,
+    ) -> Pending<R> {
+        self.send_as(connection, request, version, Some("test"))
+    }
+
+    /// The same under a client id.
+    #[track_caller]
+    pub(crate) fn send_as<'q, R: Request<'q>>(
+        &mut self,
+        connection: ConnectionId,
+        request: &R,
+        version: i16,
+        client_id: Option<&str>,
+    ) -> Pending<R> {
+        self.last_correlation_id += 1;
+        let correlation_id = self.last_correlation_id;
+        let frame = encode_request(request, version, correlation_id, client_id).unwrap();
+        self.send_frame(connection, Bytes::from(frame).slice(4..));
+        Pending { connection, correlation_id, version, request: PhantomData }
+    }
+
+    /// Sends bytes: a frame without its length.
+    pub(crate) fn send_frame(&mut self, connection: ConnectionId, frame: Bytes) {
+        self.core.request(self.now_ms, connection, &frame);
+        self.collect();
+    }
+
+    /// The answer, if it is there. A connection that was closed instead fails the test.
+    #[track_caller]
+    pub(crate) fn take<'q, R: Request<'q>>(&mut self, pending: &Pending<R>) -> Option<R::Response<'static>> {
+        match self.outcome(pending.connection)? {
+            Outcome::Frame(frame) => {
+                assert_eq!(correlation_id(&frame), Ok(pending.correlation_id), "{}", R::API_KEY);
+                // A few bytes for each answer of a test; in exchange answers borrow from nothing.
+                let frame: &'static [u8] = Box::leak(frame.to_vec().into_boxed_slice());
+                Some(decode_response::<R>(frame, pending.version).unwrap())
+            }
+            other => panic!("{} v{} is not answered: {other:?}", R::API_KEY, pending.version),
+        }
+    }
+
+    /// Whether the answer has not come yet.
+    pub(crate) fn waits<R>(&self, pending: &Pending<R>) -> bool {
+        self.answers.get(&pending.connection).is_none_or(VecDeque::is_empty)
+    }
+
+    /// What came of the oldest request of a connection, if anything did.
+    pub(crate) fn outcome(&mut self, connection: ConnectionId) -> Option<Outcome> {
+        self.answers.get_mut(&connection)?.pop_front()
+    }
+
+    /// Moves the time on, and does what falls due at its time.
+    pub(crate) fn advance(&mut self, by_ms: i64) {
+        let until_ms = self.now_ms + by_ms;
+        for _ in 0..TICKS {
+            match self.core.next_due_ms() {
+                Some(due_ms) if due_ms <= until_ms => {
+                    self.now_ms = self.now_ms.max(due_ms);
+                    self.core.tick(self.now_ms);
+                    self.collect();
+                }
+                _ => {
+                    self.now_ms = until_ms;
+                    self.core.tick(until_ms);
+                    return self.collect();
+                }
+            }
+        }
+        panic!("after {TICKS} ticks something is due still, at {:?}", self.core.next_due_ms());
+    }
+
+    /// Carries a command out, written as on the control port.
+    #[track_caller]
+    pub(crate) fn control(&mut self, command: Value) -> Value {
+        let command: Command = serde_json::from_value(command).unwrap();
+        let answer = self.core.control(self.now_ms, command).unwrap();
+        self.collect();
+        answer
+    }
+
+    /// What is wrong with a command.
+    #[track_caller]
+    pub(crate) fn control_error(&mut self, command: Value) -> String {
+        let command: Command = serde_json::from_value(command).unwrap();
+        let error = self.core.control(self.now_ms, command).unwrap_err();
+        self.collect();
+        error.to_string()
+    }
+
+    fn collect(&mut self) {
+        for reply in self.core.drain() {
+            let outcome = match reply.action {
+                Action::Send(pieces) => Outcome::Frame(Bytes::from(pieces.concat()).slice(4..)),
+                Action::Nothing => Outcome::Nothing,
+                Action::Close(reason) => Outcome::Closed(reason),
+            };
+            self.answers.entry(reply.connection).or_default().push_back(outcome);
+        }
+    }
+}
