@@ -6,7 +6,9 @@
 
 mod api_versions;
 mod find_coordinator;
+mod join_group;
 mod metadata;
+mod sync_group;
 
 use std::sync::Arc;
 
@@ -16,6 +18,9 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::{decode_request_body, decode_request_header};
 use monedula_protocol::types::Uuid;
 use monedula_protocol::wire::Reader;
+
+pub(crate) use join_group::answer as answer_join;
+pub(crate) use sync_group::answer as answer_sync;
 
 use crate::cluster::NodeId;
 use crate::core::{Answer, Call, ConnectionId, Core, Ticket};

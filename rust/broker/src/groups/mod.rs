@@ -1,18 +1,213 @@
-//! Consumer groups, classic and KIP-848, by the partition of `__consumer_offsets` that they belong to.
+//! Groups, classic and KIP-848, and their offsets, by the partition of `__consumer_offsets` that they belong to.
+//!
+//! A partition's groups are a [`Shard`]: loaded from the partition's log by the node that leads it, dropped when another takes
+//! over. Within it each group id has a [`Slot`]. A group is a pure machine: it is given the time and a request, and leaves
+//! [`Effects`]: answers for whoever waits, and records to be stored. [`Core::change_group`] carries them out, and keeps the
+//! one queue of what is due next: nothing looks at all groups but the rare sweep of expired offsets.
 
+mod classic;
+mod effects;
+mod loading;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use monedula_protocol::error_code::ErrorCode;
+
+pub(crate) use classic::ClassicGroup;
+pub(crate) use effects::{Effects, GroupAnswer, JoinAnswer, JoinedMember, SyncAnswer};
+
+use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;
 
 /// All groups of the cluster.
 #[derive(Debug, Default)]
-pub(crate) struct Groups {}
+pub(crate) struct Groups {
+    shards: BTreeMap<i32, Shard>,
+    /// When which group of which partition has something to do.
+    due: BTreeSet<(i64, i32, Arc<str>)>,
+    /// When which partition will have been loaded.
+    loads: BTreeSet<(i64, i32)>,
+}
 
-impl Groups {
-    pub(crate) fn next_due_ms(&self) -> Option<i64> {
-        None
+/// The groups of one partition of `__consumer_offsets`, with its leader.
+#[derive(Debug, Default)]
+struct Shard {
+    /// When it will have been loaded; `None` from then on.
+    loaded_at_ms: Option<i64>,
+    slots: BTreeMap<Arc<str>, Box<Slot>>,
+}
+
+/// What there is of one group id.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) id: Arc<str>,
+    /// `None` where there is no such group: a slot that is left so is dropped.
+    pub(crate) group: Option<Group>,
+    /// Its entry in the queue.
+    due_ms: Option<i64>,
+}
+
+/// A group.
+#[derive(Debug)]
+pub(crate) enum Group {
+    /// Led by one of its members.
+    Classic(ClassicGroup),
+}
+
+impl Group {
+    /// When [`Group::expire`] has something to do.
+    fn next_due_ms(&self) -> Option<i64> {
+        match self {
+            Self::Classic(group) => group.next_due_ms(),
+        }
     }
 
-    pub(crate) fn tick(_core: &mut Core) {}
+    /// Does what is due. What is due at `now_ms` must not be due any more afterwards.
+    fn expire(&mut self, now_ms: i64, effects: &mut Effects) {
+        match self {
+            Self::Classic(group) => group.expire(now_ms, effects),
+        }
+    }
 
-    /// Another node leads a partition of `__consumer_offsets` now: its groups are loaded again from the log.
-    pub(crate) fn leader_changed(_core: &mut Core, _partition: i32) {}
+    /// Answers all that wait with an error: another node coordinates the group from now on.
+    fn abandon(&mut self, error: ErrorCode, effects: &mut Effects) {
+        match self {
+            Self::Classic(group) => group.abandon(error, effects),
+        }
+    }
+
+    /// The group has been read back: its timers start.
+    fn loaded(&mut self, now_ms: i64, effects: &mut Effects) {
+        match self {
+            Self::Classic(group) => group.loaded(now_ms, effects),
+        }
+    }
+}
+
+impl Slot {
+    fn new(id: Arc<str>) -> Self {
+        Self { id, group: None, due_ms: None }
+    }
+
+    fn is_vacant(&self) -> bool {
+        self.group.is_none()
+    }
+}
+
+impl Groups {
+    /// When [`Groups::tick`] has something to do.
+    pub(crate) fn next_due_ms(&self) -> Option<i64> {
+        let group = self.due.first().map(|(due_ms, ..)| *due_ms);
+        let load = self.loads.first().map(|(due_ms, _)| *due_ms);
+        [group, load].into_iter().flatten().min()
+    }
+
+    /// Does what is due.
+    pub(crate) fn tick(core: &mut Core) {
+        let now_ms = core.now_ms;
+        while let Some(&(due_ms, partition)) = core.groups.loads.first().filter(|(due_ms, _)| *due_ms <= now_ms) {
+            core.groups.loads.remove(&(due_ms, partition));
+            Self::load(core, partition);
+        }
+        while let Some((due_ms, partition, id)) =
+            core.groups.due.first().filter(|(due_ms, ..)| *due_ms <= now_ms).cloned()
+        {
+            log::trace!("group {id} of partition {partition} was due at {due_ms}");
+            // An error has the partition loaded again, which says so itself.
+            let _ = core.change_group(partition, &id, |_, slot, effects| {
+                if let Some(group) = &mut slot.group {
+                    group.expire(now_ms, effects);
+                }
+            });
+        }
+    }
+
+    /// The slot of a group that is there.
+    pub(crate) fn slot(&self, partition: i32, id: &str) -> Option<&Slot> {
+        Some(self.shards.get(&partition)?.slots.get(id)?)
+    }
+
+    /// The slots of a partition, by id.
+    pub(crate) fn slots(&self, partition: i32) -> impl Iterator<Item = &Slot> {
+        self.shards.get(&partition).into_iter().flat_map(|shard| shard.slots.values()).map(|slot| &**slot)
+    }
+
+    fn take(&mut self, partition: i32, id: &str) -> Box<Slot> {
+        let found = self.shards.get_mut(&partition).and_then(|shard| shard.slots.remove(id));
+        found.unwrap_or_else(|| Box::new(Slot::new(id.into())))
+    }
+
+    /// Puts a slot back, with its entry in the queue brought up to date.
+    fn put(&mut self, partition: i32, mut slot: Box<Slot>) {
+        let due_ms = slot.group.as_ref().and_then(Group::next_due_ms);
+        if due_ms != slot.due_ms {
+            if let Some(before_ms) = slot.due_ms {
+                self.due.remove(&(before_ms, partition, Arc::clone(&slot.id)));
+            }
+            if let Some(due_ms) = due_ms {
+                self.due.insert((due_ms, partition, Arc::clone(&slot.id)));
+            }
+            slot.due_ms = due_ms;
+        }
+        if !slot.is_vacant() {
+            self.shards.entry(partition).or_default().slots.insert(Arc::clone(&slot.id), slot);
+        }
+    }
+}
+
+impl Core {
+    /// The partition of `__consumer_offsets` that a group belongs to, if `node` leads it and has loaded it.
+    ///
+    /// # Errors
+    /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+    pub(crate) fn group_partition(&mut self, node: NodeId, group_id: &str) -> Result<i32, ErrorCode> {
+        self.check_coordinator(Coordinated::Groups, group_id, node)?;
+        let partition = self.coordinator_partition(Coordinated::Groups, group_id);
+        match self.groups.shards.get(&partition) {
+            Some(shard) if shard.loaded_at_ms.is_none() => Ok(partition),
+            Some(_) => Err(ErrorCode::CoordinatorLoadInProgress),
+            None => Err(ErrorCode::NotCoordinator),
+        }
+    }
+
+    /// Lets `change` work on a group id, and carries out what comes of it: records are stored, then answers sent.
+    ///
+    /// `change` may put a group where there is none, or take it away. It must not touch other groups.
+    ///
+    /// # Errors
+    /// What hindered storing. Nothing has happened then: the partition's groups are read back as they were stored.
+    pub(crate) fn change_group<T>(
+        &mut self,
+        partition: i32,
+        group_id: &str,
+        change: impl FnOnce(&mut Self, &mut Slot, &mut Effects) -> T,
+    ) -> Result<T, ErrorCode> {
+        let mut slot = self.groups.take(partition, group_id);
+        let mut effects = Effects::default();
+        let outcome = change(self, &mut slot, &mut effects);
+        let stored = self.store(Coordinated::Groups, partition, &effects.records);
+        self.groups.put(partition, slot);
+        match stored {
+            Ok(()) => {
+                self.send_group_answers(effects);
+                Ok(outcome)
+            }
+            Err(error) => {
+                log::error!("group {group_id} could not be stored: {error}");
+                self.send_group_answers(effects.failed(error));
+                Groups::reload(self, partition, error);
+                Err(error)
+            }
+        }
+    }
+
+    fn send_group_answers(&mut self, effects: Effects) {
+        for (ticket, answer) in effects.answers {
+            match answer {
+                GroupAnswer::Join(answer) => crate::api::answer_join(self, ticket, &answer),
+                GroupAnswer::Sync(answer) => crate::api::answer_sync(self, ticket, &answer),
+            }
+        }
+    }
 }
