@@ -103,6 +103,20 @@ kafka_settings! {
     log_message_timestamp_type: String = "CreateTime".to_owned(), "log.message.timestamp.type";
     /// `delete`, `compact` or both.
     log_cleanup_policy: String = "delete".to_owned(), "log.cleanup.policy";
+    /// How batches are compressed in the log: `producer` as they came, `uncompressed`, or a codec.
+    compression_type: String = "producer".to_owned(), "compression.type";
+    /// How far a record's time may lie before the broker's.
+    log_message_timestamp_before_max_ms: i64 = i64::MAX, "log.message.timestamp.before.max.ms";
+    /// How far it may lie after it.
+    log_message_timestamp_after_max_ms: i64 = 3_600_000, "log.message.timestamp.after.max.ms";
+    /// How long compaction keeps a tombstone.
+    log_cleaner_delete_retention_ms: i64 = 86_400_000, "log.cleaner.delete.retention.ms";
+    /// How long a record stays before compaction may drop it.
+    log_cleaner_min_compaction_lag_ms: i64 = 0, "log.cleaner.min.compaction.lag.ms";
+    /// How long a record may stay without being looked at by compaction.
+    log_cleaner_max_compaction_lag_ms: i64 = i64::MAX, "log.cleaner.max.compaction.lag.ms";
+    /// After which time a segment is closed even if it is not full.
+    log_roll_ms: i64 = 604_800_000, "log.roll.ms";
     /// How long records are kept; -1 for ever.
     log_retention_ms: i64 = 604_800_000, "log.retention.ms";
     /// Bytes of a partition that are kept; -1 for all.

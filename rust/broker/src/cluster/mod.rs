@@ -1,14 +1,18 @@
 //! Nodes, topics and partitions: who leads what, and since which epoch.
 
+mod config_def;
 mod coordinators;
 mod nodes;
 mod partition;
 mod store;
+mod topic_configs;
 mod topics;
 
+pub(crate) use config_def::{ConfigDef, ConfigSource, ConfigType};
 pub(crate) use coordinators::Coordinated;
 pub use nodes::NodeId;
 pub(crate) use nodes::{Node, Nodes};
 pub(crate) use partition::Partition;
 pub(crate) use store::StoredRecord;
-pub(crate) use topics::{NewTopic, Topic, TopicConfig, Topics, check_topic_name};
+pub(crate) use topic_configs::{TOPIC_CONFIGS, TopicConfig};
+pub(crate) use topics::{NewTopic, Topic, Topics, check_topic_name};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use crate::cluster::{Coordinated, NodeId, Partition};
+use crate::cluster::{Coordinated, NodeId, Partition, TopicConfig};
 use crate::core::Core;
 use crate::log::Log;
 
@@ -31,10 +31,6 @@ pub(crate) struct Topic {
     /// By index.
     pub(crate) partitions: Vec<Partition>,
 }
-
-/// What was set for a topic itself, by Kafka's names; the rest is the broker's.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct TopicConfig(pub(crate) BTreeMap<String, String>);
 
 /// A topic to be made.
 #[derive(Clone, Debug)]
@@ -150,7 +146,7 @@ impl Core {
             Coordinated::Groups => self.settings.kafka.offsets_topic_num_partitions,
             Coordinated::Transactions => self.settings.kafka.transaction_state_log_num_partitions,
         };
-        let config = TopicConfig([("cleanup.policy".to_owned(), "compact".to_owned())].into());
+        let config = TopicConfig::new([("cleanup.policy", "compact")]).unwrap_or_default();
         let replicas = self.place_replicas(0, partitions, 3);
         self.create_topic(NewTopic { name: kind.topic().into(), config, replicas });
     }

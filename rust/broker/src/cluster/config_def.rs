@@ -1,0 +1,155 @@
+//! What a config of a topic, a broker or a group may be: its name, type, default and limits, by Kafka's own names.
+//!
+//! Values travel as text. [`ConfigDef::normalize`] reads one as Kafka's `ConfigDef` does, and refuses it in the same words.
+
+use std::fmt;
+
+/// Kafka's types of values, with their codes in DescribeConfigs.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum ConfigType {
+    Boolean = 1,
+    String = 2,
+    Int = 3,
+    Short = 4,
+    Long = 5,
+    Double = 6,
+    List = 7,
+}
+
+/// Where a value comes from, with Kafka's codes.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum ConfigSource {
+    Topic = 1,
+    DynamicBroker = 2,
+    DynamicDefaultBroker = 3,
+    StaticBroker = 4,
+    Default = 5,
+    Group = 8,
+}
+
+/// What a value of the right type must also be.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub(crate) enum Rule {
+    Any,
+    AtLeast(i64),
+    /// Within both, ends included.
+    Between(i64, i64),
+    /// Kafka's for levels of gzip.
+    BetweenOrMinusOne(i64, i64),
+    OneOf(&'static [&'static str]),
+    /// `*`, or pairs of a partition and a node.
+    ThrottledReplicas,
+}
+
+/// A config that there is.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct ConfigDef {
+    pub(crate) name: &'static str,
+    pub(crate) kind: ConfigType,
+    pub(crate) rule: Rule,
+    /// Kafka's default, where the broker has no setting for it.
+    pub(crate) default: &'static str,
+    /// The broker's setting that holds where the config is not set; not all of Kafka's are settings here.
+    pub(crate) server: Option<&'static str>,
+    /// Whether it changes anything here. The others are taken, kept and described.
+    pub(crate) effect: bool,
+    pub(crate) documentation: &'static str,
+}
+
+impl ConfigDef {
+    /// The value as Kafka would print it after reading it.
+    ///
+    /// # Errors
+    /// Kafka's words for what is wrong.
+    pub(crate) fn normalize(&self, value: &str) -> Result<String, String> {
+        let trimmed = value.trim();
+        match self.kind {
+            ConfigType::Boolean => match trimmed.to_ascii_lowercase().as_str() {
+                text @ ("true" | "false") => Ok(text.to_owned()),
+                _ => Err(self.wrong(value, "Expected value to be either true or false")),
+            },
+            ConfigType::Int => self.integer(value, "INT", i32::MIN.into(), i32::MAX.into()),
+            ConfigType::Short => self.integer(value, "SHORT", i16::MIN.into(), i16::MAX.into()),
+            ConfigType::Long => self.integer(value, "LONG", i64::MIN, i64::MAX),
+            ConfigType::Double => self.double(value),
+            ConfigType::String => {
+                self.check_text(trimmed, trimmed)?;
+                Ok(trimmed.to_owned())
+            }
+            ConfigType::List => self.list(trimmed),
+        }
+    }
+
+    fn integer(&self, value: &str, kind: &str, min: i64, max: i64) -> Result<String, String> {
+        let number: Option<i64> = value.trim().parse().ok().filter(|number| (min..=max).contains(number));
+        let number = number.ok_or_else(|| self.wrong(value, &format!("Not a number of type {kind}")))?;
+        match self.rule {
+            Rule::AtLeast(least) if number < least => Err(self.too_small(number, least)),
+            Rule::Between(least, _) if number < least => Err(self.too_small(number, least)),
+            Rule::Between(_, most) if number > most => {
+                Err(self.wrong(number, &format!("Value must be no more than {most}")))
+            }
+            Rule::BetweenOrMinusOne(least, most) if number != -1 && !(least..=most).contains(&number) => {
+                Err(self.wrong(number, &format!("Value must be between {least} and {most} or equal to -1")))
+            }
+            _ => Ok(number.to_string()),
+        }
+    }
+
+    fn too_small(&self, value: impl fmt::Display, least: i64) -> String {
+        self.wrong(value, &format!("Value must be at least {least}"))
+    }
+
+    fn double(&self, value: &str) -> Result<String, String> {
+        let number: f64 = value.trim().parse().map_err(|_| self.wrong(value, "Not a number of type DOUBLE"))?;
+        let text = format!("{number:?}");
+        match self.rule {
+            Rule::Between(least, _) if number < least as f64 => Err(self.too_small(text, least)),
+            Rule::Between(_, most) if number > most as f64 => {
+                Err(self.wrong(text, &format!("Value must be no more than {most}")))
+            }
+            _ => Ok(text),
+        }
+    }
+
+    fn list(&self, value: &str) -> Result<String, String> {
+        if value.is_empty() {
+            return Ok(String::new());
+        }
+        let items: Vec<&str> = value.split(',').map(str::trim).collect();
+        if items.iter().any(|item| item.is_empty()) {
+            return Err(format!("Configuration '{}' values must not be empty.", self.name));
+        }
+        for item in &items {
+            self.check_text(item, &format!("[{}]", items.join(", ")))?;
+        }
+        Ok(items.join(","))
+    }
+
+    fn check_text(&self, text: &str, whole: &str) -> Result<(), String> {
+        match self.rule {
+            Rule::OneOf(allowed) if !allowed.contains(&text) => {
+                Err(self.wrong(text, &format!("String must be one of: {}", allowed.join(", "))))
+            }
+            Rule::ThrottledReplicas if text != "*" && !is_replica(text) => {
+                let form = "[partitionId]:[brokerId],[partitionId]:[brokerId],...";
+                let rule = format!(
+                    "{} must be the literal '*' or a list of replicas in the following format: {form}",
+                    self.name
+                );
+                Err(self.wrong(whole, &rule))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn wrong(&self, value: impl fmt::Display, why: &str) -> String {
+        format!("Invalid value {value} for configuration {}: {why}", self.name)
+    }
+}
+
+/// `partition:node`.
+fn is_replica(text: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.split_once(':').is_some_and(|(partition, node)| is_number(partition) && is_number(node))
+}
