@@ -16,9 +16,11 @@ mod error;
 mod faults;
 mod groups;
 mod log;
+mod options;
 pub mod server;
 pub mod settings;
 mod transactions;
 
 pub use cluster::NodeId;
 pub use error::BrokerError;
+pub use options::Options;
