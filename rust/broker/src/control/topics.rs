@@ -45,8 +45,10 @@ impl Core {
             let problem = format!("topic {name}: {replicas} replicas, but {alive} nodes are alive");
             return Err(BrokerError::Command(problem));
         }
+        let values = config.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let config = TopicConfig::new(values).map_err(BrokerError::Command)?;
         let replicas = self.place_replicas(0, partitions, replicas);
-        let id = self.create_topic(NewTopic { name: name.into(), config: TopicConfig(config), replicas });
+        let id = self.create_topic(NewTopic { name: name.into(), config, replicas });
         Ok(json!({ "topic": name, "id": id.to_string(), "partitions": partitions }))
     }
 }
