@@ -6,6 +6,7 @@ use monedula_protocol::compression::{Compression, Compressor, Decompressor, Limi
 use monedula_protocol::records::varint::{read_i32, read_i64, write_i32, write_i64};
 use monedula_protocol::records::{
     BATCH_HEADER_BYTES, BatchEncoder, Batches, Header, NewRecord, RawBatch, RecordFault, Records, RecordsError, Tail,
+    crc_of,
 };
 
 const VALUE: NewRecord<'_> = NewRecord { timestamp_ms: 5, key: Some(b"key"), value: Some(b"value"), headers: &[] };
@@ -50,6 +51,23 @@ fn fault(data: &[u8]) -> RecordFault {
         Some(RecordsError::Record { base_offset: 9, fault, .. }) => fault,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_header_becomes_the_bytes_it_was_read_from() {
+    let mut encoder = BatchEncoder::new().base_offset(5).partition_leader_epoch(3).producer(7, 8, 9).transactional();
+    (0..2).for_each(|_| encoder.append(VALUE));
+    let bytes = encode(&encoder);
+    let mut header = only(&bytes).header;
+    assert_eq!(header.to_bytes()[..], bytes[..BATCH_HEADER_BYTES]);
+    assert_eq!(header.crc_over(&bytes[BATCH_HEADER_BYTES..]), header.crc);
+    header.set_log_append_time(77);
+    header.set_compression(Compression::Lz4);
+    let changed = [&header.to_bytes()[..], &bytes[BATCH_HEADER_BYTES..]].concat();
+    let read = only(&changed).header;
+    assert_eq!((read, read.compression(), read.max_timestamp), (header, Compression::Lz4, 77));
+    assert_eq!(header.crc_over(&changed[BATCH_HEADER_BYTES..]), crc_of(&changed));
+    assert_ne!(crc_of(&changed), header.crc);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use super::{BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MIN_RECORD_BYTES, RecordsError};
+use super::{BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_V2, MIN_RECORD_BYTES, RecordsError};
 use crate::compression::Compression;
 
 pub(super) const COMPRESSION_MASK: i16 = 0b111;
@@ -110,9 +110,48 @@ impl BatchHeader {
         self.record_count as usize <= payload_bytes / MIN_RECORD_BYTES
     }
 
+    /// The header as it stands before its records.
+    pub fn to_bytes(&self) -> [u8; BATCH_HEADER_BYTES] {
+        let mut bytes = [0; BATCH_HEADER_BYTES];
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(0, &self.base_offset.to_be_bytes());
+        put(8, &self.batch_length.to_be_bytes());
+        put(12, &self.partition_leader_epoch.to_be_bytes());
+        put(16, &MAGIC_V2.to_be_bytes());
+        put(17, &self.crc.to_be_bytes());
+        put(CRC_START, &self.attributes.to_be_bytes());
+        put(23, &self.last_offset_delta.to_be_bytes());
+        put(27, &self.base_timestamp.to_be_bytes());
+        put(35, &self.max_timestamp.to_be_bytes());
+        put(43, &self.producer_id.to_be_bytes());
+        put(51, &self.producer_epoch.to_be_bytes());
+        put(53, &self.base_sequence.to_be_bytes());
+        put(57, &self.record_count.to_be_bytes());
+        bytes
+    }
+
+    /// The CRC-32C that this header has over these records, whatever the one in it says.
+    pub fn crc_over(&self, payload: &[u8]) -> u32 {
+        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+        digest.update(&self.to_bytes()[CRC_START..]);
+        digest.update(payload);
+        digest.finalize() as u32
+    }
+
+    /// Makes the timestamps of all records the broker's: the batch's maximal timestamp, under a flag.
+    pub fn set_log_append_time(&mut self, append_time_ms: i64) {
+        self.attributes |= LOG_APPEND_TIME;
+        self.max_timestamp = append_time_ms;
+    }
+
+    /// Names another codec.
+    pub fn set_compression(&mut self, codec: Compression) {
+        self.attributes = self.attributes & !COMPRESSION_MASK | i16::from(codec.id());
+    }
+
     /// Compares the CRC-32C of a batch, given with its header, with the one stored in it.
     pub fn verify_crc(&self, batch: &[u8]) -> Result<(), RecordsError> {
-        let computed = crc_fast::crc32_iscsi(batch.get(CRC_START..).unwrap_or_default());
+        let computed = crc_of(batch);
         if computed == self.crc {
             return Ok(());
         }
@@ -169,6 +208,11 @@ impl BatchHeader {
     pub fn payload_bytes(&self) -> usize {
         self.total_bytes() - BATCH_HEADER_BYTES
     }
+}
+
+/// The CRC-32C of a whole batch, as its header should have it.
+pub fn crc_of(batch: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(batch.get(CRC_START..).unwrap_or_default())
 }
 
 pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
