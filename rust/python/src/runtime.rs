@@ -56,26 +56,21 @@ pub(crate) fn register(consumer: &Arc<Consumer>) {
     }
 }
 
-/// Closes every consumer, stops the runtime and then every embedded broker; called at interpreter exit.
+/// Closes every consumer and stops the runtime; called at interpreter exit.
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
     py.detach(|| {
         let _ = ENDING.set(std::thread::current().id());
-        stop_clients();
-        crate::broker::stop_all();
+        let taken = OWNED.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Owned { pid, runtime, consumers }) = taken else { return };
+        if pid != std::process::id() {
+            return;
+        }
+        for consumer in consumers.iter().filter_map(Weak::upgrade) {
+            consumer.close(Duration::from_secs(1));
+        }
+        ManuallyDrop::into_inner(runtime).shutdown_timeout(Duration::from_secs(1));
     });
-}
-
-fn stop_clients() {
-    let taken = OWNED.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(Owned { pid, runtime, consumers }) = taken else { return };
-    if pid != std::process::id() {
-        return;
-    }
-    for consumer in consumers.iter().filter_map(Weak::upgrade) {
-        consumer.close(Duration::from_secs(1));
-    }
-    ManuallyDrop::into_inner(runtime).shutdown_timeout(Duration::from_secs(1));
 }
 
 /// Something that belongs to the process that made it. In a forked child it can neither be used (its sockets and threads
@@ -123,11 +118,11 @@ pub(crate) fn in_slices<T: Send>(
     }
 }
 
-pub(crate) fn is_ending_elsewhere() -> bool {
+fn is_ending_elsewhere() -> bool {
     ENDING.get().is_some_and(|&thread| thread != std::thread::current().id())
 }
 
-pub(crate) fn park_for_ever() {
+fn park_for_ever() {
     loop {
         std::thread::park();
     }

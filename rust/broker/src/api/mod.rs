@@ -5,18 +5,20 @@
 //! observers select.
 
 mod api_versions;
+mod fetch;
 mod find_coordinator;
 mod join_group;
+mod list_offsets;
 mod metadata;
+mod produce;
 mod sync_group;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use monedula_protocol::api::{ApiKey, Request};
-use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
-use monedula_protocol::frame::decode_request_header;
+use monedula_protocol::frame::{decode_request_body, decode_request_header};
 use monedula_protocol::types::Uuid;
 use monedula_protocol::wire::Reader;
 
@@ -60,7 +62,7 @@ macro_rules! apis {
         fn dispatch(core: &mut Core, call: &Call<'_>, body: Reader<'_>) -> Answer {
             match call.key {
                 $(ApiKey::$key => {
-                    let request = match decode::<$request>(call, body) {
+                    let request = match decode_request_body::<$request>(body, call.version) {
                         Ok(request) => request,
                         Err(error) => return Answer::Close(error.to_string()),
                     };
@@ -76,18 +78,12 @@ macro_rules! apis {
 }
 
 apis! {
+    Produce, produce, monedula_protocol::messages::produce::ProduceRequest<'_>;
+    Fetch, fetch, monedula_protocol::messages::fetch::FetchRequest<'_>;
+    ListOffsets, list_offsets, monedula_protocol::messages::list_offsets::ListOffsetsRequest<'_>;
     Metadata, metadata, monedula_protocol::messages::metadata::MetadataRequest<'_>;
     FindCoordinator, find_coordinator, monedula_protocol::messages::find_coordinator::FindCoordinatorRequest<'_>;
     ApiVersions, api_versions, monedula_protocol::messages::api_versions::ApiVersionsRequest<'_>;
-}
-
-/// The body of a request. Bytes behind it are let through, as Kafka does: librdkafka sends three with Metadata.
-fn decode<'a, R: Request<'a>>(call: &Call<'_>, mut body: Reader<'a>) -> Result<R, WireError> {
-    let request = R::decode(&mut body, call.version)?;
-    if body.remaining() > 0 {
-        log::debug!("{} v{} of {} has {} bytes too many", call.key, call.version, call.client_id, body.remaining());
-    }
-    Ok(request)
 }
 
 /// Works on one frame.

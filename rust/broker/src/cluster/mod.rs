@@ -1,5 +1,6 @@
 //! Nodes, topics and partitions: who leads what, and since which epoch.
 
+mod appends;
 mod config_def;
 mod coordinators;
 mod nodes;
@@ -8,6 +9,7 @@ mod store;
 mod topic_configs;
 mod topics;
 
+pub(crate) use appends::Appended;
 pub(crate) use config_def::{ConfigDef, ConfigSource, ConfigType};
 pub(crate) use coordinators::Coordinated;
 pub use nodes::NodeId;

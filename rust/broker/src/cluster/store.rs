@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use monedula_protocol::compression::Compressor;
 use monedula_protocol::error_code::ErrorCode;
-use monedula_protocol::records::{BatchEncoder, Batches, NewRecord};
+use monedula_protocol::records::{BatchEncoder, NewRecord, Records};
 
 use crate::cluster::Coordinated;
 use crate::core::Core;
@@ -33,16 +33,14 @@ impl Core {
             return Ok(());
         }
         let timestamp_ms = self.now_ms;
-        let partition = self.topics.partition_mut(kind.topic(), partition).ok_or(ErrorCode::CoordinatorNotAvailable)?;
-        let mut encoder =
-            BatchEncoder::new().base_offset(partition.log.end_offset()).partition_leader_epoch(partition.leader_epoch);
+        let mut encoder = BatchEncoder::new();
         for record in records {
             let (key, value) = (Some(record.key.as_ref()), record.value.as_deref());
             encoder.append(NewRecord { timestamp_ms, key, value, headers: &[] });
         }
         let mut batch = Vec::new();
         encoder.encode(&mut Compressor::new(), &mut batch).map_err(|_| ErrorCode::UnknownServerError)?;
-        partition.log.append(batch.into(), encoder.record_count());
+        self.append(kind.topic(), partition, &batch.into()).map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
         Ok(())
     }
 
@@ -52,13 +50,11 @@ impl Core {
         let Some(partition) = self.topics.partition(kind.topic(), partition) else {
             return records;
         };
-        for bytes in partition.log.batches() {
-            for batch in Batches::new(&bytes).flatten() {
-                for record in batch.records(batch.payload()).flatten() {
-                    let Some(key) = record.key else { continue };
-                    let value = record.value.map(Bytes::copy_from_slice);
-                    records.push(StoredRecord { key: Bytes::copy_from_slice(key), value });
-                }
+        for batch in partition.log.batches() {
+            for record in Records::new(&batch.header, &batch.payload).flatten() {
+                let Some(key) = record.key else { continue };
+                let value = record.value.map(Bytes::copy_from_slice);
+                records.push(StoredRecord { key: Bytes::copy_from_slice(key), value });
             }
         }
         records

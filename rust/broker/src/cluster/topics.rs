@@ -163,12 +163,10 @@ impl Core {
         current_leader_epoch: i32,
     ) -> Result<&mut Partition, ErrorCode> {
         let found = self.topics.partition_mut(topic, partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        if current_leader_epoch >= 0 && current_leader_epoch < found.leader_epoch {
-            return Err(ErrorCode::FencedLeaderEpoch);
+        if !found.replicas.contains(&node) {
+            return Err(ErrorCode::NotLeaderOrFollower);
         }
-        if current_leader_epoch > found.leader_epoch {
-            return Err(ErrorCode::UnknownLeaderEpoch);
-        }
+        found.check_epoch(current_leader_epoch)?;
         if found.leader != Some(node) {
             return Err(ErrorCode::NotLeaderOrFollower);
         }
@@ -176,7 +174,9 @@ impl Core {
     }
 
     /// To be called after topics or partitions came or went: consumer groups look whether their subscriptions changed.
-    pub(crate) fn metadata_changed(&mut self) {}
+    pub(crate) fn metadata_changed(&mut self) {
+        self.topics_changed();
+    }
 
     /// Makes `leader` the leader of a partition in a new epoch.
     pub(crate) fn set_leader(&mut self, topic: &str, partition: i32, leader: Option<NodeId>) -> Result<(), ErrorCode> {
@@ -189,6 +189,7 @@ impl Core {
 
     /// To be called after a partition got another leader, or the same in a new epoch: what waits for it must hear of it.
     pub(crate) fn leader_changed(&mut self, topic: &str, partition: i32) {
+        self.new_epoch(topic, partition);
         match Coordinated::of_topic(topic) {
             Some(Coordinated::Groups) => crate::groups::Groups::leader_changed(self, partition),
             Some(Coordinated::Transactions) => crate::transactions::Transactions::leader_changed(self, partition),

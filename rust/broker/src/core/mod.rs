@@ -21,7 +21,9 @@ use crate::BrokerError;
 use crate::api;
 use crate::cluster::{NodeId, Nodes, Topics};
 use crate::faults::Faults;
+use crate::fetching::Fetching;
 use crate::groups::Groups;
+use crate::log::validate::Validator;
 use crate::settings::Settings;
 use crate::transactions::Transactions;
 
@@ -38,6 +40,8 @@ pub struct Core {
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
     pub(crate) faults: Faults,
+    pub(crate) fetching: Fetching,
+    pub(crate) validator: Validator,
     connections: HashMap<ConnectionId, Peer>,
     last_connection: u64,
     outbox: VecDeque<Reply>,
@@ -65,6 +69,8 @@ impl Core {
             groups: Groups::default(),
             transactions: Transactions::default(),
             faults: Faults::default(),
+            fetching: Fetching::default(),
+            validator: Validator::default(),
             connections: HashMap::new(),
             last_connection: 0,
             outbox: VecDeque::new(),
@@ -85,6 +91,7 @@ impl Core {
     pub fn disconnected(&mut self, now_ms: i64, connection: ConnectionId) {
         self.advance(now_ms);
         self.connections.remove(&connection);
+        self.fetching.parked.disconnected(connection);
     }
 
     /// Works on one frame, without its length. The next one of the same connection may come when this one is answered: Kafka
@@ -96,16 +103,18 @@ impl Core {
         };
         let action = match api::serve(self, connection, node, &host, frame) {
             Answer::Now(frame) => Action::Send(frame),
-            Answer::Later => return,
+            Answer::Later => return self.wake_fetches(),
             Answer::Nothing => Action::Nothing,
             Answer::Close(reason) => Action::Close(reason),
         };
         self.reply(connection, action);
+        self.wake_fetches();
     }
 
     /// When [`Core::tick`] has something to do, if nothing happens before.
     pub fn next_due_ms(&self) -> Option<i64> {
-        [self.groups.next_due_ms(), self.transactions.next_due_ms()].into_iter().flatten().min()
+        let due = [self.groups.next_due_ms(), self.transactions.next_due_ms(), self.fetching.parked.next_due_ms()];
+        due.into_iter().flatten().min()
     }
 
     /// Does what is due.
@@ -113,6 +122,8 @@ impl Core {
         self.advance(now_ms);
         Groups::tick(self);
         Transactions::tick(self);
+        self.wake_fetches();
+        self.finish_due_fetches();
     }
 
     /// What is to be sent, in order. Replies to connections that are gone may be among them.

@@ -1,0 +1,124 @@
+//! Fetch, versions 4-18: records, by session or without, at once or when there is enough.
+//!
+//! Not implemented: throttling; the fields of followers (versions 15, 17, 18) are read and have no effect, since replicas share
+//! one log.
+
+use std::sync::Arc;
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::fetch::{
+    FetchRequest, FetchResponse, FetchTopic, FetchableTopicResponse, ForgottenTopic, PartitionData,
+};
+use monedula_protocol::types::Uuid;
+
+use super::{Mentions, TopicKey};
+use crate::cluster::NodeId;
+use crate::core::{Answer, Call, Core};
+use crate::fetching::{Fetch, Isolation, Sessions, Wanted};
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_>) -> Answer {
+    let topic_ids = call.version >= 13;
+    let replica = match call.version {
+        15.. => request.replica_state.replica_id,
+        _ => request.replica_id,
+    };
+    let replica = (replica >= 0).then_some(NodeId(replica));
+    let wanted = wanted(core, request, topic_ids);
+    let forgotten: Vec<_> = forgotten(core, &request.forgotten_topics_data);
+    let session = (request.session_id, request.session_epoch);
+    let now_ms = core.now_ms;
+    let resumed = core.fetching.sessions.resume(call.node, session, topic_ids, wanted, &forgotten, now_ms);
+    let (session, mut wanted) = match resumed {
+        Ok(resumed) => resumed,
+        Err(error) => return call.answer::<FetchRequest<'_>>(&refuse(request, error)),
+    };
+    Sessions::resolve(&mut wanted, |id| core.topics.name_of(id));
+    for wanted in &mut wanted {
+        if let Some(topic) = &wanted.topic {
+            wanted.fault = core.faults.partition_error(call, topic, wanted.index);
+        }
+    }
+    let max_bytes = request.max_bytes.min(core.settings.kafka.fetch_max_bytes);
+    core.fetch(Fetch {
+        ticket: call.ticket,
+        node: call.node,
+        max_wait_ms: request.max_wait_ms,
+        min_bytes: request.min_bytes.min(max_bytes).max(0) as u64,
+        max_bytes: max_bytes.max(0) as usize,
+        isolation: match (replica, request.isolation_level) {
+            (Some(_), _) => Isolation::LogEnd,
+            (None, 1) => Isolation::Committed,
+            (None, _) => Isolation::Uncommitted,
+        },
+        replica,
+        rack: (call.version >= 11).then(|| request.rack_id.into()),
+        session,
+        wanted,
+    })
+}
+
+/// The name of a topic that a request names by name or id.
+fn resolve(core: &Core, name: &str, id: Uuid, topic_ids: bool) -> (Option<Arc<str>>, Uuid) {
+    match topic_ids {
+        true => (core.topics.name_of(id), id),
+        false => (Some(core.topics.get(name).map_or_else(|| name.into(), |topic| Arc::clone(&topic.name))), Uuid::ZERO),
+    }
+}
+
+fn wanted(core: &Core, request: &FetchRequest<'_>, topic_ids: bool) -> Vec<Wanted> {
+    let mut all = Vec::new();
+    for FetchTopic { topic, topic_id, partitions, .. } in &request.topics {
+        let (topic, topic_id) = resolve(core, topic, *topic_id, topic_ids);
+        all.extend(partitions.iter().map(|partition| Wanted {
+            topic: topic.clone(),
+            topic_id,
+            index: partition.partition,
+            fetch_offset: partition.fetch_offset,
+            max_bytes: partition.partition_max_bytes,
+            current_leader_epoch: partition.current_leader_epoch,
+            last_fetched_epoch: partition.last_fetched_epoch,
+            fault: None,
+        }));
+    }
+    all
+}
+
+fn forgotten(core: &Core, topics: &[ForgottenTopic<'_>]) -> Vec<(Option<Arc<str>>, Uuid, i32)> {
+    let mut all = Vec::new();
+    for ForgottenTopic { topic, topic_id, partitions, .. } in topics {
+        let (topic, topic_id) = resolve(core, topic, *topic_id, !topic_id.is_zero());
+        all.extend(partitions.iter().map(|&index| (topic.clone(), topic_id, index)));
+    }
+    all
+}
+
+/// From version 7 on an error of the whole request has its place; before, each partition tells it.
+pub(super) fn refuse<'a>(request: &FetchRequest<'a>, error: ErrorCode) -> FetchResponse<'a> {
+    let refused = |topic: &FetchTopic<'a>| FetchableTopicResponse {
+        topic: topic.topic,
+        topic_id: topic.topic_id,
+        partitions: topic
+            .partitions
+            .iter()
+            .map(|partition| PartitionData {
+                partition_index: partition.partition,
+                error_code: error.code(),
+                high_watermark: -1,
+                records: Some(&[]),
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    };
+    // Kafka leaves the partitions out in version 13 and later, and names them before.
+    let names = request.topics.iter().filter(|topic| topic.topic_id.is_zero());
+    FetchResponse { error_code: error.code(), responses: names.map(refused).collect(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &FetchRequest<'a>) -> Mentions<'a> {
+    let partitions = request.topics.iter().flat_map(|topic| {
+        let key = TopicKey::new(topic.topic, topic.topic_id);
+        topic.partitions.iter().map(move |partition| (key, partition.partition))
+    });
+    Mentions { partitions: partitions.collect(), ..Default::default() }
+}

@@ -1,0 +1,136 @@
+//! ListOffsets, versions 1-11: where a log starts and ends, and where a time is in it.
+//!
+//! There is no remote storage: what asks for it is answered as by a Kafka that has it turned off.
+
+use std::collections::HashSet;
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::list_offsets::{
+    ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+};
+
+use super::{Mentions, TopicKey};
+use crate::core::{Answer, Call, Core};
+use crate::log::Found;
+
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+const MAX_TIMESTAMP: i64 = -3;
+const EARLIEST_LOCAL: i64 = -4;
+const LATEST_TIERED: i64 = -5;
+const EARLIEST_PENDING_UPLOAD: i64 = -6;
+
+/// The replica id of whoever may ask any replica.
+const DEBUGGING_REPLICA: i32 = -2;
+const CLIENT: i32 = -1;
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListOffsetsRequest<'_>) -> Answer {
+    let twice = named_twice(request);
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for partition in &topic.partitions {
+            let found = match twice.contains(&(topic.name, partition.partition_index)) {
+                true => Err(ErrorCode::InvalidRequest),
+                false => find(core, call, request, topic.name, partition),
+            };
+            partitions.push(describe(call.version, partition.partition_index, found));
+        }
+        topics.push(ListOffsetsTopicResponse { name: topic.name, partitions, ..Default::default() });
+    }
+    call.answer::<ListOffsetsRequest<'_>>(&ListOffsetsResponse { topics, ..Default::default() })
+}
+
+fn named_twice<'a>(request: &ListOffsetsRequest<'a>) -> HashSet<(&'a str, i32)> {
+    let mut seen = HashSet::new();
+    let all = request
+        .topics
+        .iter()
+        .flat_map(|topic| topic.partitions.iter().map(move |partition| (topic.name, partition.partition_index)));
+    all.filter(|&one| !seen.insert(one)).collect()
+}
+
+/// Whether this version knows what the timestamp stands for.
+fn is_supported(timestamp: i64, version: i16) -> bool {
+    match timestamp {
+        0.. | LATEST | EARLIEST => true,
+        MAX_TIMESTAMP => version >= 7,
+        EARLIEST_LOCAL => version >= 8,
+        LATEST_TIERED => version >= 9,
+        EARLIEST_PENDING_UPLOAD => version >= 11,
+        _ => false,
+    }
+}
+
+fn find(
+    core: &mut Core,
+    call: &Call<'_>,
+    request: &ListOffsetsRequest<'_>,
+    topic: &str,
+    wanted: &ListOffsetsPartition<'_>,
+) -> Result<Option<Found>, ErrorCode> {
+    if let Some(error) = core.faults.partition_error(call, topic, wanted.partition_index) {
+        return Err(error);
+    }
+    if !is_supported(wanted.timestamp, call.version) {
+        return Err(ErrorCode::UnsupportedVersion);
+    }
+    let index = wanted.partition_index;
+    let partition = core.topics.partition(topic, index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    if !partition.replicas.contains(&call.node) {
+        return Err(ErrorCode::NotLeaderOrFollower);
+    }
+    partition.check_epoch(wanted.current_leader_epoch)?;
+    if request.replica_id != DEBUGGING_REPLICA && partition.leader != Some(call.node) {
+        return Err(ErrorCode::NotLeaderOrFollower);
+    }
+    let log = &partition.log;
+    let end_offset = match (request.replica_id, request.isolation_level) {
+        (CLIENT, 1) => log.last_stable_offset(),
+        (CLIENT, _) => log.high_watermark(),
+        _ => log.end_offset(),
+    };
+    let plain = |offset, leader_epoch| Some(Found { timestamp_ms: -1, offset, leader_epoch });
+    Ok(match wanted.timestamp {
+        LATEST => plain(end_offset, partition.leader_epoch),
+        EARLIEST | EARLIEST_LOCAL => plain(log.start_offset(), log.epochs().earliest(log.start_offset()).unwrap_or(-1)),
+        LATEST_TIERED | EARLIEST_PENDING_UPLOAD => plain(-1, -1),
+        MAX_TIMESTAMP => log.largest_timestamp()?.filter(|found| found.offset < end_offset),
+        time => log.first_at(time)?.filter(|found| found.offset < end_offset),
+    })
+}
+
+fn describe<'a>(
+    version: i16,
+    partition_index: i32,
+    found: Result<Option<Found>, ErrorCode>,
+) -> ListOffsetsPartitionResponse<'a> {
+    let answer = ListOffsetsPartitionResponse { partition_index, ..Default::default() };
+    match found {
+        Ok(None) => answer,
+        Ok(Some(found)) => ListOffsetsPartitionResponse {
+            timestamp: found.timestamp_ms,
+            offset: found.offset,
+            leader_epoch: if version >= 4 { found.leader_epoch } else { -1 },
+            ..answer
+        },
+        Err(error) => ListOffsetsPartitionResponse { error_code: error.code(), ..answer },
+    }
+}
+
+pub(super) fn refuse<'a>(request: &ListOffsetsRequest<'a>, error: ErrorCode) -> ListOffsetsResponse<'a> {
+    let refused = |topic: &ListOffsetsTopic<'a>| ListOffsetsTopicResponse {
+        name: topic.name,
+        partitions: topic.partitions.iter().map(|wanted| describe(0, wanted.partition_index, Err(error))).collect(),
+        ..Default::default()
+    };
+    ListOffsetsResponse { topics: request.topics.iter().map(refused).collect(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &ListOffsetsRequest<'a>) -> Mentions<'a> {
+    let partitions = request.topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|partition| (TopicKey::Name(topic.name), partition.partition_index))
+    });
+    Mentions { partitions: partitions.collect(), ..Default::default() }
+}

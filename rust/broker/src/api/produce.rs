@@ -1,0 +1,226 @@
+//! Produce, versions 3-13: appends record batches, one a partition.
+//!
+//! It never creates a topic. Not implemented: throttling; waiting for replicas, which have everything at once.
+
+use bytes::Bytes;
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::produce::{
+    BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData, PartitionProduceResponse,
+    ProduceRequest, ProduceResponse, TopicProduceData, TopicProduceResponse,
+};
+
+use super::{Mentions, TopicKey};
+use crate::cluster::{Appended, Coordinated};
+use crate::core::{Answer, Call, Core};
+use crate::log::Batch;
+use crate::log::validate::{Refusal, single_batch};
+
+/// The client id that Kafka lets write to internal topics.
+const ADMIN_CLIENT_ID: &str = "__admin_client";
+
+/// What became of a partition's records.
+struct Outcome {
+    index: i32,
+    result: Result<Appended, Refusal>,
+    /// Told even where the batch was refused, if the log was looked at.
+    log_start_offset: i64,
+    /// The leader and its epoch, where the node asked is not.
+    leader: Option<(i32, i32)>,
+}
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<'_>) -> Answer {
+    if request.transactional_id.is_none() && has_transactional_records(request) {
+        let refused = refuse(request, ErrorCode::TransactionalIdAuthorizationFailed);
+        return finish(core, call, request, &refused);
+    }
+    let mut outcomes = Vec::with_capacity(request.topic_data.len());
+    for topic in &request.topic_data {
+        let name = match call.version {
+            13.. => core.topics.name_of(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
+            _ => core.topics.get(topic.name).map(|found| found.name.clone()).ok_or(ErrorCode::UnknownTopicOrPartition),
+        };
+        let partitions = topic.partition_data.iter();
+        let partitions = partitions.map(|data| match &name {
+            Ok(name) => produce(core, call, request, name, data),
+            Err(error) => {
+                Outcome { index: data.index, result: Err((*error).into()), log_start_offset: -1, leader: None }
+            }
+        });
+        outcomes.push((topic, partitions.collect::<Vec<_>>()));
+    }
+    let endpoints = core.endpoints(outcomes.iter().flat_map(|(_, outcomes)| outcomes).filter_map(|one| one.leader));
+    let response = ProduceResponse {
+        responses: outcomes.iter().map(|(topic, outcomes)| describe(topic, outcomes)).collect(),
+        node_endpoints: endpoints
+            .iter()
+            .map(|node| NodeEndpoint {
+                node_id: node.id.0,
+                host: &node.host,
+                port: node.port.into(),
+                rack: node.rack.as_deref(),
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    };
+    finish(core, call, request, &response)
+}
+
+/// Without acks there is no answer: a client hears of an error by its connection being closed.
+fn finish(_core: &Core, call: &Call<'_>, request: &ProduceRequest<'_>, response: &ProduceResponse<'_>) -> Answer {
+    if request.acks != 0 {
+        return call.answer::<ProduceRequest<'_>>(response);
+    }
+    let mut partitions = response.responses.iter().flat_map(|topic| &topic.partition_responses);
+    match partitions.find(|partition| partition.error_code != 0) {
+        Some(failed) => Answer::Close(format!(
+            "a Produce with acks=0 failed in partition {}: {}",
+            failed.index,
+            ErrorCode::from_code(failed.error_code).name()
+        )),
+        None => Answer::Nothing,
+    }
+}
+
+fn has_transactional_records(request: &ProduceRequest<'_>) -> bool {
+    let partitions = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
+    partitions.filter_map(|data| data.records).any(|records| {
+        let batch = monedula_protocol::records::Batches::new(records).next();
+        batch.and_then(Result::ok).is_some_and(|batch| batch.header.is_transactional())
+    })
+}
+
+fn produce(
+    core: &mut Core,
+    call: &Call<'_>,
+    request: &ProduceRequest<'_>,
+    topic: &str,
+    data: &PartitionProduceData<'_>,
+) -> Outcome {
+    let fault = core.faults.partition_error(call, topic, data.index);
+    let result = match fault {
+        Some(error) => Err(error.into()),
+        None => append(core, call, request, topic, data),
+    };
+    let error = result.as_ref().map_or_else(|refusal| refusal.error, |_| ErrorCode::None);
+    // Kafka looks at the log before it refuses for some reasons, and does not for others.
+    let looked = !matches!(
+        error,
+        ErrorCode::UnknownTopicOrPartition
+            | ErrorCode::NotLeaderOrFollower
+            | ErrorCode::MessageTooLarge
+            | ErrorCode::RecordListTooLarge
+            | ErrorCode::CorruptMessage
+            | ErrorCode::KafkaStorageError
+            | ErrorCode::InvalidRequiredAcks
+            | ErrorCode::InvalidTopicException
+    );
+    let looked = looked && (result.is_ok() || !refused_early(call, data));
+    let partition = core.topics.partition(topic, data.index);
+    let log_start_offset = partition.filter(|_| looked).map_or(-1, |partition| partition.log.start_offset());
+    let leader = match error {
+        ErrorCode::NotLeaderOrFollower if call.version >= 10 => core.leader_hint(topic, data.index),
+        _ => None,
+    };
+    Outcome { index: data.index, result, log_start_offset, leader }
+}
+
+/// Whether the bytes are refused before any log is looked at.
+fn refused_early(call: &Call<'_>, data: &PartitionProduceData<'_>) -> bool {
+    batch_of(call, data).is_err()
+}
+
+fn batch_of(call: &Call<'_>, data: &PartitionProduceData<'_>) -> Result<Batch, ErrorCode> {
+    let bytes: Bytes = call.frame.slice_ref(data.records.ok_or(ErrorCode::InvalidRecord)?);
+    single_batch(&bytes, call.version)
+}
+
+fn append(
+    core: &mut Core,
+    call: &Call<'_>,
+    request: &ProduceRequest<'_>,
+    topic: &str,
+    data: &PartitionProduceData<'_>,
+) -> Result<Appended, Refusal> {
+    core.topics.partition(topic, data.index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    let batch = batch_of(call, data)?;
+    if !(-1..=1).contains(&request.acks) {
+        return Err(ErrorCode::InvalidRequiredAcks.into());
+    }
+    if Coordinated::of_topic(topic).is_some() && call.client_id != ADMIN_CLIENT_ID {
+        return Err(ErrorCode::InvalidTopicException.into());
+    }
+    core.led_partition(call.node, topic, data.index, -1)?;
+    core.append_from_client(topic, data.index, batch, request.acks)
+}
+
+fn describe<'a>(topic: &TopicProduceData<'a>, outcomes: &'a [Outcome]) -> TopicProduceResponse<'a> {
+    let partition_responses = outcomes.iter().map(|outcome| {
+        let described = match &outcome.result {
+            Ok(appended) => PartitionProduceResponse {
+                base_offset: appended.base_offset,
+                log_append_time_ms: appended.log_append_time_ms,
+                ..Default::default()
+            },
+            Err(refusal) => PartitionProduceResponse {
+                error_code: refusal.error.code(),
+                base_offset: -1,
+                error_message: refusal.message.as_deref(),
+                record_errors: refusal
+                    .records
+                    .iter()
+                    .map(|(batch_index, problem)| BatchIndexAndErrorMessage {
+                        batch_index: *batch_index,
+                        batch_index_error_message: Some(problem),
+                        ..Default::default()
+                    })
+                    .collect(),
+                ..Default::default()
+            },
+        };
+        let leader = outcome.leader.map(|(leader_id, leader_epoch)| LeaderIdAndEpoch {
+            leader_id,
+            leader_epoch,
+            ..Default::default()
+        });
+        PartitionProduceResponse {
+            index: outcome.index,
+            log_start_offset: outcome.log_start_offset,
+            current_leader: leader.unwrap_or_default(),
+            ..described
+        }
+    });
+    TopicProduceResponse {
+        name: topic.name,
+        topic_id: topic.topic_id,
+        partition_responses: partition_responses.collect(),
+        ..Default::default()
+    }
+}
+
+pub(super) fn refuse<'a>(request: &ProduceRequest<'a>, error: ErrorCode) -> ProduceResponse<'a> {
+    let refused = |topic: &TopicProduceData<'a>| TopicProduceResponse {
+        name: topic.name,
+        topic_id: topic.topic_id,
+        partition_responses: topic
+            .partition_data
+            .iter()
+            .map(|data| PartitionProduceResponse {
+                index: data.index,
+                error_code: error.code(),
+                base_offset: -1,
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    };
+    ProduceResponse { responses: request.topic_data.iter().map(refused).collect(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &ProduceRequest<'a>) -> Mentions<'a> {
+    let partitions = request.topic_data.iter().flat_map(|topic| {
+        let key = TopicKey::new(topic.name, topic.topic_id);
+        topic.partition_data.iter().map(move |data| (key, data.index))
+    });
+    Mentions { partitions: partitions.collect(), transactional_id: request.transactional_id, ..Default::default() }
+}

@@ -1,0 +1,161 @@
+//! Writing to partitions: what clients send, what coordinators and tests write themselves.
+
+use bytes::Bytes;
+use monedula_protocol::compression::{Compression, Compressor};
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::records::{BatchEncoder, ControlRecordType, TimestampType};
+
+use crate::cluster::{Partition, Topic};
+use crate::core::Core;
+use crate::log::validate::{Refusal, Rules};
+use crate::log::{Batch, Rolling};
+use crate::settings::KafkaSettings;
+
+/// Where a client's batch is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Appended {
+    pub(crate) base_offset: i64,
+    /// -1 where the topic keeps the producers' time.
+    pub(crate) log_append_time_ms: i64,
+    pub(crate) log_start_offset: i64,
+}
+
+/// The marker that ends a transaction.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Marker {
+    pub(crate) producer_id: i64,
+    pub(crate) producer_epoch: i16,
+    pub(crate) commit: bool,
+    pub(crate) coordinator_epoch: i32,
+}
+
+/// What the configuration of a topic says about its batches.
+fn rules(topic: &Topic, settings: &KafkaSettings) -> Rules {
+    let config = &topic.config;
+    Rules {
+        max_message_bytes: config.max_message_bytes(settings).max(0) as usize,
+        segment_bytes: config.segment_bytes(settings).max(0) as u64,
+        compacted: config.cleanup_policy(settings).compact,
+        timestamp_type: match config.message_timestamp_type(settings).as_str() {
+            "LogAppendTime" => TimestampType::LogAppendTime,
+            _ => TimestampType::CreateTime,
+        },
+        timestamp_before_max_ms: config.message_timestamp_before_max_ms(settings),
+        timestamp_after_max_ms: config.message_timestamp_after_max_ms(settings),
+        compression: target_compression(&config.compression_type(settings)),
+    }
+}
+
+/// The codec of `compression.type`; `None` for `producer`.
+fn target_compression(name: &str) -> Option<Compression> {
+    match name {
+        "uncompressed" => Some(Compression::None),
+        _ => Compression::ALL.into_iter().skip(1).find(|codec| codec.name() == name),
+    }
+}
+
+fn rolling(topic: &Topic, settings: &KafkaSettings) -> Rolling {
+    Rolling {
+        segment_bytes: topic.config.segment_bytes(settings).max(1) as u64,
+        segment_ms: topic.config.segment_ms(settings),
+    }
+}
+
+/// Appends to a partition of a topic, and commits.
+fn append(topic: &mut Topic, index: i32, settings: &KafkaSettings, batch: Batch) -> Result<i64, ErrorCode> {
+    let rolling = rolling(topic, settings);
+    let min_insync_replicas = topic.config.min_insync_replicas(settings);
+    let partition = partition_of(topic, index)?;
+    let base_offset = partition.log.append(batch, partition.leader_epoch, rolling)?;
+    partition.advance_high_watermark(min_insync_replicas);
+    Ok(base_offset)
+}
+
+fn partition_of(topic: &mut Topic, index: i32) -> Result<&mut Partition, ErrorCode> {
+    let index = usize::try_from(index).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
+    topic.partitions.get_mut(index).ok_or(ErrorCode::UnknownTopicOrPartition)
+}
+
+impl Core {
+    /// Appends a client's batch to a partition that the node asked leads.
+    ///
+    /// # Errors
+    /// What is wrong with the batch, with its producer's state, or with the partition.
+    pub(crate) fn append_from_client(
+        &mut self,
+        topic: &str,
+        index: i32,
+        batch: Batch,
+        acks: i16,
+    ) -> Result<Appended, Refusal> {
+        let settings = &self.settings.kafka;
+        let found = self.topics.get_mut(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let min_insync_replicas = found.config.min_insync_replicas(settings);
+        if acks == -1 && !partition_of(found, index)?.has_min_isr(min_insync_replicas) {
+            return Err(ErrorCode::NotEnoughReplicas.into());
+        }
+        let rules = rules(found, settings);
+        let batch = self.validator.check(batch, &rules, self.now_ms, (topic, index))?;
+        let log = &partition_of(found, index)?.log;
+        if batch.header.producer_id >= 0 {
+            if let Some(seen) = log.producers().duplicate_of(&batch.header) {
+                return Ok(Appended {
+                    base_offset: seen.first_offset,
+                    log_append_time_ms: seen.timestamp_ms,
+                    log_start_offset: log.start_offset(),
+                });
+            }
+            log.producers().check(&batch.header)?;
+        }
+        let base_offset = append(found, index, settings, batch)?;
+        let log_start_offset = partition_of(found, index)?.log.start_offset();
+        self.partition_changed(topic, index);
+        let log_append_time_ms = if rules.timestamp_type == TimestampType::LogAppendTime { self.now_ms } else { -1 };
+        Ok(Appended { base_offset, log_append_time_ms, log_start_offset })
+    }
+
+    /// A partition's leader epoch is another one, or other replicas are in sync.
+    pub(crate) fn new_epoch(&mut self, topic: &str, index: i32) {
+        let Some(found) = self.topics.get_mut(topic) else { return };
+        let min_insync_replicas = found.config.min_insync_replicas(&self.settings.kafka);
+        if let Ok(partition) = partition_of(found, index) {
+            partition.log.begin_epoch(partition.leader_epoch);
+            partition.advance_high_watermark(min_insync_replicas);
+        }
+        self.partition_changed(topic, index);
+    }
+
+    /// Appends a batch that the broker itself, or a test, has made: as it is, with the next offsets. Returns its first one.
+    ///
+    /// # Errors
+    /// UNKNOWN_TOPIC_OR_PARTITION, CORRUPT_MESSAGE, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR.
+    pub(crate) fn append(&mut self, topic: &str, index: i32, batch: &Bytes) -> Result<i64, ErrorCode> {
+        let found = self.topics.get_mut(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let batch = Batch::first_of(batch).ok().flatten().ok_or(ErrorCode::CorruptMessage)?;
+        let header = &batch.header;
+        let known = partition_of(found, index)?.log.producers().get(header.producer_id);
+        if known.is_some_and(|known| header.producer_epoch < known.epoch) {
+            return Err(ErrorCode::InvalidProducerEpoch);
+        }
+        let base_offset = append(found, index, &self.settings.kafka, batch)?;
+        self.partition_changed(topic, index);
+        Ok(base_offset)
+    }
+
+    /// Ends a producer's transaction in a partition.
+    ///
+    /// # Errors
+    /// UNKNOWN_TOPIC_OR_PARTITION, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
+    pub(crate) fn append_marker(&mut self, topic: &str, index: i32, marker: Marker) -> Result<i64, ErrorCode> {
+        let found = self.topics.get_mut(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let Marker { producer_id, producer_epoch, commit, coordinator_epoch } = marker;
+        let producers = partition_of(found, index)?.log.producers();
+        producers.check_marker(producer_id, producer_epoch, coordinator_epoch)?;
+        let kind = if commit { ControlRecordType::Commit } else { ControlRecordType::Abort };
+        let encoder = BatchEncoder::new().producer(producer_id, producer_epoch, -1);
+        let encoder = encoder.control_marker(kind, coordinator_epoch, self.now_ms);
+        let mut bytes = Vec::new();
+        encoder.encode(&mut Compressor::new(), &mut bytes).map_err(|_| ErrorCode::UnknownServerError)?;
+        self.append(topic, index, &bytes.into())
+    }
+}

@@ -1,0 +1,171 @@
+//! What a fetch reads from partitions.
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::{Fetch, Fetched, Isolation, Wanted};
+use crate::cluster::{Node, NodeId, Partition};
+use crate::core::Core;
+use crate::log::{Chunk, Log};
+
+impl Isolation {
+    /// The end of what may be read.
+    pub(super) fn end_of(self, log: &Log) -> i64 {
+        match self {
+            Self::LogEnd => log.end_offset(),
+            Self::Uncommitted => log.high_watermark(),
+            Self::Committed => log.last_stable_offset(),
+        }
+    }
+}
+
+impl Core {
+    /// Reads every partition of a fetch. As in Kafka the first batch of the first partition that has any comes whole, whatever
+    /// the limits say (KIP-74).
+    pub(super) fn read_all(&mut self, fetch: &Fetch) -> Vec<Fetched> {
+        let mut max_bytes = fetch.max_bytes;
+        let mut whole_first = true;
+        let mut results = Vec::with_capacity(fetch.wanted.len());
+        for wanted in &fetch.wanted {
+            let result = match self.read_one(fetch, wanted, max_bytes, whole_first) {
+                Ok(fetched) => fetched,
+                Err(error) => self.fetch_failed(fetch, wanted, error),
+            };
+            whole_first &= result.chunk.bytes == 0;
+            max_bytes = max_bytes.saturating_sub(result.chunk.bytes);
+            results.push(result);
+        }
+        results
+    }
+
+    fn read_one(
+        &self,
+        fetch: &Fetch,
+        wanted: &Wanted,
+        max_bytes: usize,
+        whole_first: bool,
+    ) -> Result<Fetched, ErrorCode> {
+        let partition = self.fetched_partition(fetch, wanted)?;
+        let log = &partition.log;
+        let mut fetched = Fetched {
+            high_watermark: log.high_watermark(),
+            last_stable_offset: log.last_stable_offset(),
+            log_start_offset: log.start_offset(),
+            ..Fetched::failed(wanted, ErrorCode::None)
+        };
+        fetched.preferred = self.preferred_replica(fetch, partition, wanted.fetch_offset);
+        if fetched.preferred.is_some() {
+            return Ok(fetched);
+        }
+        if wanted.last_fetched_epoch >= 0 {
+            fetched.diverging = diverging(log, wanted)?;
+            if fetched.diverging.is_some() {
+                return Ok(fetched);
+            }
+        }
+        // A record that is appended but not readable yet may be asked for: there is nothing of it.
+        if wanted.fetch_offset < log.start_offset() || wanted.fetch_offset > log.end_offset() {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        let end_offset = fetch.isolation.end_of(log);
+        let max_bytes = max_bytes.min(wanted.max_bytes.max(0) as usize);
+        fetched.chunk = match wanted.fetch_offset < end_offset {
+            true => log.read(wanted.fetch_offset, end_offset, max_bytes, whole_first)?,
+            false => Chunk::default(),
+        };
+        if fetch.isolation == Isolation::Committed {
+            let aborted = match fetched.chunk.bytes {
+                0 => Vec::new(),
+                _ => log.aborted_between(wanted.fetch_offset, fetched.chunk.next_offset).collect(),
+            };
+            fetched.aborted = Some(aborted);
+        }
+        Ok(fetched)
+    }
+
+    /// The partition that a fetch may read from the node that it asks.
+    pub(super) fn fetched_partition(&self, fetch: &Fetch, wanted: &Wanted) -> Result<&Partition, ErrorCode> {
+        if let Some(fault) = wanted.fault {
+            return Err(fault);
+        }
+        let name = wanted.topic.as_deref().ok_or(ErrorCode::UnknownTopicId)?;
+        let topic = self.topics.get(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let index = usize::try_from(wanted.index).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
+        let partition = topic.partitions.get(index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        if !partition.replicas.contains(&fetch.node) {
+            return Err(ErrorCode::NotLeaderOrFollower);
+        }
+        if !wanted.topic_id.is_zero() && wanted.topic_id != topic.id {
+            return Err(ErrorCode::InconsistentTopicId);
+        }
+        partition.check_epoch(wanted.current_leader_epoch)?;
+        // KIP-392: from version 11 on clients may read from followers. One that is out of sync sends them back to the leader.
+        let from_follower = fetch.replica.is_none() && fetch.rack.is_some() && partition.isr.contains(&fetch.node);
+        if partition.leader != Some(fetch.node) && !from_follower {
+            return Err(ErrorCode::NotLeaderOrFollower);
+        }
+        match fetch.replica {
+            Some(replica) if !partition.replicas.contains(&replica) => match wanted.current_leader_epoch {
+                -1 => Err(ErrorCode::NotLeaderOrFollower),
+                _ => Err(ErrorCode::UnknownLeaderEpoch),
+            },
+            _ => Ok(partition),
+        }
+    }
+
+    /// The replica in the client's rack, if the leader is asked and has a better one to offer (KIP-392).
+    fn preferred_replica(&self, fetch: &Fetch, partition: &Partition, fetch_offset: i64) -> Option<NodeId> {
+        let selector = &self.settings.kafka.replica_selector_class;
+        let rack = fetch.rack.as_deref().filter(|rack| !rack.is_empty())?;
+        let aware = selector.rsplit('.').next() == Some("RackAwareReplicaSelector");
+        if !aware || fetch.replica.is_some() || partition.leader != Some(fetch.node) {
+            return None;
+        }
+        let log = &partition.log;
+        if !(log.start_offset()..=log.end_offset()).contains(&fetch_offset) {
+            return None;
+        }
+        let in_rack = |&node: &NodeId| self.nodes.get(node).is_some_and(|node| node.rack.as_deref() == Some(rack));
+        let near: Vec<NodeId> = partition.isr.iter().copied().filter(in_rack).collect();
+        // All replicas are equally far; Kafka takes the largest id then.
+        if near.contains(&fetch.node) { None } else { near.into_iter().filter(|&node| self.nodes.is_alive(node)).max() }
+    }
+
+    fn fetch_failed(&self, fetch: &Fetch, wanted: &Wanted, error: ErrorCode) -> Fetched {
+        let hint = match error {
+            // Up to version 5 clients do not know the error, and this one makes them look for the leader.
+            ErrorCode::KafkaStorageError if fetch.ticket.version <= 5 => {
+                return Fetched::failed(wanted, ErrorCode::NotLeaderOrFollower);
+            }
+            ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch if fetch.ticket.version >= 16 => {
+                self.leader_hint(wanted.topic.as_deref().unwrap_or_default(), wanted.index)
+            }
+            _ => None,
+        };
+        Fetched { current_leader: hint, ..Fetched::failed(wanted, error) }
+    }
+
+    /// The leader of a partition and its epoch, for a client that asked another node (KIP-951).
+    pub(crate) fn leader_hint(&self, topic: &str, index: i32) -> Option<(i32, i32)> {
+        let partition = self.topics.partition(topic, index)?;
+        Some((partition.leader.map_or(-1, |node| node.0), partition.leader_epoch))
+    }
+
+    /// The nodes that hints name, each once.
+    pub(crate) fn endpoints(&self, hints: impl Iterator<Item = (i32, i32)>) -> Vec<Node> {
+        let mut ids: Vec<NodeId> = hints.map(|(leader, _)| NodeId(leader)).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.into_iter().filter_map(|id| self.nodes.get(id)).filter(|node| node.alive).cloned().collect()
+    }
+}
+
+/// Where the client's log and this one part ways, if they do (KIP-595).
+fn diverging(log: &Log, wanted: &Wanted) -> Result<Option<(i32, i64)>, ErrorCode> {
+    let (epoch, end_offset) =
+        log.epochs().end_of(wanted.last_fetched_epoch, log.end_offset()).ok_or(ErrorCode::OffsetOutOfRange)?;
+    if wanted.fetch_offset < log.start_offset() {
+        return Err(ErrorCode::OffsetOutOfRange);
+    }
+    let parted = epoch < wanted.last_fetched_epoch || end_offset < wanted.fetch_offset;
+    Ok(parted.then_some((epoch, end_offset)))
+}
