@@ -20,6 +20,7 @@ def emit(events: list[tuple[int, str, str]], lost: int) -> int:
     return min(_LOGGER.getEffectiveLevel(), 255)
 
 
-def threshold() -> int:
-    """The level below which the core need not keep any event."""
-    return min(_LOGGER.getEffectiveLevel(), 255)
+def threshold(part: str = "") -> int:
+    """The level below which the core, or a part of it, need not keep any event."""
+    logger = _LOGGER.getChild(part) if part else _LOGGER
+    return min(logger.getEffectiveLevel(), 255)

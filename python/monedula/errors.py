@@ -123,3 +123,11 @@ class WakeupError(KafkaError):
 
 class ForkError(KafkaError, RuntimeError):
     """An object made before a fork was used in the child. Make a new one there."""
+
+
+class BrokerStartError(KafkaError, RuntimeError):
+    """An embedded broker cannot start: its port is in use, or its data directory cannot be read. Use another."""
+
+
+class BrokerCommandError(KafkaError, RuntimeError):
+    """An embedded broker was told something that cannot be done; the message says why, and what would be right."""

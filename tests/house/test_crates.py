@@ -18,7 +18,7 @@ ARROWS: Mapping[str, set[str]] = {
     "engine": {"protocol"},
     "client": {"protocol", "columns", "engine"},
     "broker": {"protocol"},
-    "python": {"columns", "engine", "client"},
+    "python": {"columns", "engine", "client", "broker"},
 }
 KEPT_TO = {"pyo3": {"python"}, "tokio": {"client", "broker", "python"}, "zstd-safe": {"protocol"}}
 

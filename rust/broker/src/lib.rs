@@ -17,9 +17,11 @@ mod faults;
 mod fetching;
 mod groups;
 mod log;
+mod options;
 pub mod server;
 pub mod settings;
 mod transactions;
 
 pub use cluster::NodeId;
 pub use error::BrokerError;
+pub use options::Options;

@@ -20,6 +20,8 @@ pub struct Settings {
     pub racks: Vec<String>,
     /// Where topics, offsets and groups are kept; `None` for memory only.
     pub data_dir: Option<PathBuf>,
+    /// Topics to make at the start, unless the data directory holds them.
+    pub topics: Vec<TopicSpec>,
     /// What Metadata answers.
     pub cluster_id: String,
     /// Seeds whatever the broker draws: member ids, topic ids, faults of a probability.
@@ -40,11 +42,38 @@ impl Default for Settings {
             port: 0,
             racks: Vec::new(),
             data_dir: None,
+            topics: Vec::new(),
             cluster_id: "bW9uZWR1bGEtYnJva2Vy".to_owned(),
             seed: 0,
             max_versions: BTreeMap::new(),
             coordinator_load_ms: 0,
             kafka: KafkaSettings::default(),
+        }
+    }
+}
+
+/// A topic to make at the start; written `orders:3`, or `orders` for as many partitions as `num.partitions` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicSpec {
+    /// Its name.
+    pub name: String,
+    /// Its partitions, if they are said.
+    pub partitions: Option<i32>,
+}
+
+impl FromStr for TopicSpec {
+    type Err = BrokerError;
+
+    fn from_str(text: &str) -> Result<Self, BrokerError> {
+        let Some((name, partitions)) = text.split_once(':') else {
+            return Ok(Self { name: text.to_owned(), partitions: None });
+        };
+        match partitions.parse() {
+            Ok(partitions) if partitions > 0 => Ok(Self { name: name.to_owned(), partitions: Some(partitions) }),
+            _ => {
+                let problem = format!("{text:?}: a topic is written name:partitions, such as orders:3");
+                Err(BrokerError::Setting { name: "topics".to_owned(), problem })
+            }
         }
     }
 }

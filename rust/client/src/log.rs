@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
+    /// Bytes of requests and answers.
+    Trace = 5,
     /// Every request, answer and connection attempt.
     Debug = 10,
     /// Rare and ordinary.
@@ -52,9 +54,14 @@ impl Log {
         self.0.threshold.store(level, Ordering::Relaxed);
     }
 
+    /// Whether an event of `level` would be kept.
+    pub fn wants(&self, level: Level) -> bool {
+        level as u8 >= self.0.threshold.load(Ordering::Relaxed)
+    }
+
     /// Keeps an event; `message` is not called if nobody wants to know.
     pub fn record(&self, level: Level, target: &'static str, message: impl FnOnce() -> String) {
-        if (level as u8) < self.0.threshold.load(Ordering::Relaxed) {
+        if !self.wants(level) {
             return;
         }
         let event = Event { level, target, message: message() };

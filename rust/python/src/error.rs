@@ -97,7 +97,7 @@ pub(crate) fn argument_error(py: Python<'_>, message: String) -> PyErr {
     to_py(py, ClientError::Argument(message))
 }
 
-fn exception(py: Python<'_>, class: &str, message: String, details: &Bound<'_, PyDict>) -> PyResult<PyErr> {
+pub(crate) fn exception(py: Python<'_>, class: &str, message: String, details: &Bound<'_, PyDict>) -> PyResult<PyErr> {
     let class = py.import("monedula.errors")?.getattr(class)?;
     Ok(PyErr::from_value(class.call(PyTuple::new(py, [message])?, Some(details))?))
 }

@@ -1,9 +1,10 @@
-//! The extension module `monedula._monedula`: thin classes over `monedula-client`.
+//! The extension module `monedula._monedula`: thin classes over `monedula-client` and `monedula-broker`.
 //!
 //! Three rules hold everywhere here: whatever waits or decodes does so detached from the interpreter; no Python object is
 //! touched on a tokio thread; nothing of a parent process is touched in a forked child.
 
 mod batch;
+mod broker;
 mod capsule;
 mod config;
 mod consumer;
@@ -22,6 +23,8 @@ use pyo3::prelude::*;
 mod _monedula {
     #[pymodule_export]
     use super::batch::{Batch, Span};
+    #[pymodule_export]
+    use super::broker::BrokerCore;
     #[pymodule_export]
     use super::config::{check_settings, config_keys};
     #[pymodule_export]

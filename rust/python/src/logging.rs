@@ -1,4 +1,4 @@
-//! The client's log events into Python's `logging`, wherever the interpreter is held anyway.
+//! The log events of clients and embedded brokers into Python's `logging`, wherever the interpreter is held anyway.
 
 use monedula_client::log::Log;
 use pyo3::prelude::*;
@@ -6,6 +6,11 @@ use pyo3::sync::PyOnceLock;
 
 /// Passes events on, and asks which ones are wanted from now on.
 pub(crate) fn flush_log(py: Python<'_>, log: &Log) {
+    flush_part(py, log, "");
+}
+
+/// The same for a part of monedula whose child logger decides by itself what is wanted.
+pub(crate) fn flush_part(py: Python<'_>, log: &Log, part: &str) {
     if !log.is_empty() {
         let (events, lost) = log.drain();
         let events: Vec<(u8, &str, String)> =
@@ -15,12 +20,17 @@ pub(crate) fn flush_log(py: Python<'_>, log: &Log) {
             let _ = emit.call1((events, lost));
         }
     }
-    follow_level(py, log);
+    follow_part(py, log, part);
 }
 
 /// Takes the level of the logger, which the program may change at any time.
 pub(crate) fn follow_level(py: Python<'_>, log: &Log) {
-    let threshold = function(py, &THRESHOLD, "threshold").and_then(|threshold| threshold.call0()?.extract::<u8>());
+    follow_part(py, log, "");
+}
+
+pub(crate) fn follow_part(py: Python<'_>, log: &Log, part: &str) {
+    let threshold = function(py, &THRESHOLD, "threshold");
+    let threshold = threshold.and_then(|threshold| threshold.call1((part,))?.extract::<u8>());
     if let Ok(threshold) = threshold {
         log.set_threshold(threshold);
     }

@@ -56,21 +56,26 @@ pub(crate) fn register(consumer: &Arc<Consumer>) {
     }
 }
 
-/// Closes every consumer and stops the runtime; called at interpreter exit.
+/// Closes every consumer, stops the runtime and then every embedded broker; called at interpreter exit.
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
     py.detach(|| {
         let _ = ENDING.set(std::thread::current().id());
-        let taken = OWNED.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Owned { pid, runtime, consumers }) = taken else { return };
-        if pid != std::process::id() {
-            return;
-        }
-        for consumer in consumers.iter().filter_map(Weak::upgrade) {
-            consumer.close(Duration::from_secs(1));
-        }
-        ManuallyDrop::into_inner(runtime).shutdown_timeout(Duration::from_secs(1));
+        stop_clients();
+        crate::broker::stop_all();
     });
+}
+
+fn stop_clients() {
+    let taken = OWNED.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(Owned { pid, runtime, consumers }) = taken else { return };
+    if pid != std::process::id() {
+        return;
+    }
+    for consumer in consumers.iter().filter_map(Weak::upgrade) {
+        consumer.close(Duration::from_secs(1));
+    }
+    ManuallyDrop::into_inner(runtime).shutdown_timeout(Duration::from_secs(1));
 }
 
 /// Something that belongs to the process that made it. In a forked child it can neither be used (its sockets and threads
@@ -118,11 +123,11 @@ pub(crate) fn in_slices<T: Send>(
     }
 }
 
-fn is_ending_elsewhere() -> bool {
+pub(crate) fn is_ending_elsewhere() -> bool {
     ENDING.get().is_some_and(|&thread| thread != std::thread::current().id())
 }
 
-fn park_for_ever() {
+pub(crate) fn park_for_ever() {
     loop {
         std::thread::park();
     }

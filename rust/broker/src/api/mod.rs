@@ -17,8 +17,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use monedula_protocol::api::{ApiKey, Request};
+use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
-use monedula_protocol::frame::{decode_request_body, decode_request_header};
+use monedula_protocol::frame::decode_request_header;
 use monedula_protocol::types::Uuid;
 use monedula_protocol::wire::Reader;
 
@@ -62,7 +63,7 @@ macro_rules! apis {
         fn dispatch(core: &mut Core, call: &Call<'_>, body: Reader<'_>) -> Answer {
             match call.key {
                 $(ApiKey::$key => {
-                    let request = match decode_request_body::<$request>(body, call.version) {
+                    let request = match decode::<$request>(call, body) {
                         Ok(request) => request,
                         Err(error) => return Answer::Close(error.to_string()),
                     };
@@ -84,6 +85,15 @@ apis! {
     Metadata, metadata, monedula_protocol::messages::metadata::MetadataRequest<'_>;
     FindCoordinator, find_coordinator, monedula_protocol::messages::find_coordinator::FindCoordinatorRequest<'_>;
     ApiVersions, api_versions, monedula_protocol::messages::api_versions::ApiVersionsRequest<'_>;
+}
+
+/// The body of a request. Bytes behind it are let through, as Kafka does: librdkafka sends three with Metadata.
+fn decode<'a, R: Request<'a>>(call: &Call<'_>, mut body: Reader<'a>) -> Result<R, WireError> {
+    let request = R::decode(&mut body, call.version)?;
+    if body.remaining() > 0 {
+        log::debug!("{} v{} of {} has {} bytes too many", call.key, call.version, call.client_id, body.remaining());
+    }
+    Ok(request)
 }
 
 /// Works on one frame.

@@ -6,15 +6,19 @@ mod clock;
 mod connection;
 mod listener;
 mod shared;
+mod starting;
 
 use std::net::SocketAddr;
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 pub use clock::Clock;
+pub use starting::{Answering, Starting};
 
 use crate::BrokerError;
 use crate::cluster::NodeId;
@@ -33,7 +37,7 @@ pub struct Broker {
 
 #[derive(Debug)]
 enum Request {
-    Command(Command, oneshot::Sender<Result<Value, BrokerError>>),
+    Command(Command, Sender<Result<Value, BrokerError>>),
     Stop,
 }
 
@@ -43,12 +47,32 @@ impl Broker {
     /// # Errors
     /// Settings that cannot be, a port in use, a data directory that cannot be read.
     pub fn start(settings: Settings, clock: Clock) -> Result<Self, BrokerError> {
+        let mut starting = Self::begin(settings, clock, || ())?;
+        loop {
+            if let Some(broker) = starting.wait_until(Instant::now() + Duration::from_secs(60))? {
+                return Ok(broker);
+            }
+        }
+    }
+
+    /// The same without the wait. `on_thread` is the first that the broker's thread does.
+    ///
+    /// # Errors
+    /// When no thread can be had.
+    pub fn begin(
+        settings: Settings,
+        clock: Clock,
+        on_thread: impl FnOnce() + Send + 'static,
+    ) -> Result<Starting, BrokerError> {
         let (requests, receiver) = mpsc::unbounded_channel();
-        let (started, listening) = std::sync::mpsc::channel();
-        let run = move || run(settings, clock, receiver, &started);
+        let (started, listening) = channel();
+        let run = move || {
+            on_thread();
+            run(settings, clock, receiver, &started);
+        };
         let thread = std::thread::Builder::new().name("monedula-broker".to_owned()).spawn(run).map_err(no_thread)?;
-        let addresses = listening.recv().unwrap_or(Err(BrokerError::Stopped))?;
-        Ok(Self { requests, addresses, thread: Some(thread) })
+        let broker = Self { requests, addresses: Vec::new(), thread: Some(thread) };
+        Ok(Starting { broker: Some(broker), listening })
     }
 
     /// Where each node listens.
@@ -61,9 +85,15 @@ impl Broker {
     /// # Errors
     /// What the command says cannot be done; [`BrokerError::Stopped`].
     pub fn control(&self, command: Command) -> Result<Value, BrokerError> {
-        let (sender, receiver) = oneshot::channel();
-        self.requests.send(Request::Command(command, sender)).map_err(|_| BrokerError::Stopped)?;
-        receiver.blocking_recv().unwrap_or(Err(BrokerError::Stopped))
+        self.command(command).wait()
+    }
+
+    /// The same without the wait.
+    pub fn command(&self, command: Command) -> Answering {
+        let (sender, receiver) = channel();
+        // If the thread is gone, so is the sender, and whoever waits is told.
+        let _ = self.requests.send(Request::Command(command, sender));
+        Answering(receiver)
     }
 
     /// Closes all connections and listeners, and waits for the thread.
@@ -85,29 +115,40 @@ fn no_thread(error: std::io::Error) -> BrokerError {
     BrokerError::Command(format!("no thread can be had: {error}"))
 }
 
-type Started = std::sync::mpsc::Sender<Result<Vec<(NodeId, SocketAddr)>, BrokerError>>;
+type Started = Sender<Result<Vec<(NodeId, SocketAddr)>, BrokerError>>;
 
-fn run(settings: Settings, clock: Clock, mut requests: mpsc::UnboundedReceiver<Request>, started: &Started) {
+fn run(settings: Settings, clock: Clock, requests: mpsc::UnboundedReceiver<Request>, started: &Started) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return drop(started.send(Err(no_thread(error)))),
     };
     let local = LocalSet::new();
     local.block_on(&runtime, async {
-        let shared = match Core::new(settings, clock.now_ms()) {
-            Ok(core) => Shared::new(core, clock),
-            Err(error) => return drop(started.send(Err(error))),
-        };
-        match listener::listen_all(&shared).await {
-            Ok(addresses) => drop(started.send(Ok(addresses))),
-            Err(error) => return drop(started.send(Err(error))),
-        }
-        tokio::task::spawn_local(shared.clone().keep_time());
-        while let Some(request) = requests.recv().await {
-            match request {
-                Request::Command(command, answer) => drop(answer.send(shared.control(command))),
-                Request::Stop => break,
+        match open(settings, clock).await {
+            Ok((shared, addresses)) => {
+                let _ = started.send(Ok(addresses));
+                serve(&shared, requests).await;
             }
+            Err(error) => drop(started.send(Err(error))),
         }
     });
+}
+
+async fn open(settings: Settings, clock: Clock) -> Result<(Shared, Vec<(NodeId, SocketAddr)>), BrokerError> {
+    let topics = settings.topics.clone();
+    let mut core = Core::new(settings, clock.now_ms())?;
+    core.create_missing_topics(&topics)?;
+    let shared = Shared::new(core, clock);
+    let addresses = listener::listen_all(&shared).await?;
+    tokio::task::spawn_local(shared.clone().keep_time());
+    Ok((shared, addresses))
+}
+
+async fn serve(shared: &Shared, mut requests: mpsc::UnboundedReceiver<Request>) {
+    while let Some(request) = requests.recv().await {
+        match request {
+            Request::Command(command, answer) => drop(answer.send(shared.control(command))),
+            Request::Stop => break,
+        }
+    }
 }

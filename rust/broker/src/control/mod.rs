@@ -1,5 +1,9 @@
 //! What tests tell the broker: the same commands from Rust, from Python and over the control port.
 
+mod topics;
+
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -11,6 +15,18 @@ use crate::core::Core;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
+    /// Makes a topic. Answers its id.
+    CreateTopic {
+        /// Its name.
+        topic: String,
+        /// How many partitions; the broker's `num.partitions` if it is not said.
+        partitions: Option<i32>,
+        /// How many replicas; `default.replication.factor` if it is not said.
+        replicas: Option<i16>,
+        /// Its own settings, by Kafka's names.
+        #[serde(default)]
+        config: BTreeMap<String, String>,
+    },
     /// Makes a node the leader of a partition, in a new epoch. Coordinators are moved by moving the leaders of
     /// `__consumer_offsets` and `__transaction_state`.
     MoveLeader {
@@ -37,6 +53,9 @@ impl Core {
 
     fn carry_out(&mut self, command: Command) -> Result<Value, BrokerError> {
         match command {
+            Command::CreateTopic { topic, partitions, replicas, config } => {
+                self.create_topic_on_command(&topic, partitions, replicas, config)
+            }
             Command::MoveLeader { topic, partition, node } => {
                 if !self.nodes.is_alive(node) {
                     return Err(BrokerError::Command(format!("node {node} is not alive")));

@@ -1,0 +1,147 @@
+//! What a broker is told at its start, as text: the same from Python and from the command line.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use monedula_protocol::api::supported;
+use serde::Deserialize;
+
+use crate::BrokerError;
+use crate::server::Clock;
+use crate::settings::{Settings, TopicSpec};
+
+/// The options. Those that are left out have the defaults of [`Settings`].
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Virtual nodes.
+    pub nodes: u16,
+    /// Where they listen.
+    pub host: String,
+    /// The port of the first node; 0 takes any free ports.
+    pub port: u16,
+    /// The nodes' racks, in order.
+    pub racks: Vec<String>,
+    /// Where topics, offsets and groups are kept.
+    pub data_dir: Option<PathBuf>,
+    /// Topics to make, each as `name` or `name:partitions`.
+    pub topics: Vec<String>,
+    /// Kafka's settings, by name.
+    pub settings: BTreeMap<String, String>,
+    /// The highest version of an API to offer, by its name; a negative one withdraws the API.
+    pub max_versions: BTreeMap<String, i16>,
+    /// How long a coordinator loads.
+    pub coordinator_load_ms: i64,
+    /// Seeds what the broker draws.
+    pub seed: u64,
+    /// Whether the time stands still until a command moves it.
+    pub manual_clock: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let settings = Settings::default();
+        Self {
+            nodes: settings.nodes,
+            host: settings.host,
+            port: settings.port,
+            racks: settings.racks,
+            data_dir: settings.data_dir,
+            topics: Vec::new(),
+            settings: BTreeMap::new(),
+            max_versions: BTreeMap::new(),
+            coordinator_load_ms: settings.coordinator_load_ms,
+            seed: settings.seed,
+            manual_clock: false,
+        }
+    }
+}
+
+impl Options {
+    /// Reads options from JSON.
+    ///
+    /// # Errors
+    /// [`BrokerError::Setting`] for an unknown option or a value of another type.
+    pub fn from_json(text: &str) -> Result<Self, BrokerError> {
+        let wrong = |error: serde_json::Error| setting("options", error.to_string());
+        serde_json::from_str(text).map_err(wrong)
+    }
+
+    /// The settings that they stand for.
+    ///
+    /// # Errors
+    /// [`BrokerError::Setting`] for what does not exist or cannot be.
+    pub fn settings(&self) -> Result<Settings, BrokerError> {
+        if usize::from(self.nodes) < self.racks.len() {
+            let problem = format!("{} racks for {} nodes", self.racks.len(), self.nodes);
+            return Err(setting("racks", problem));
+        }
+        if self.port != 0 && u16::MAX - self.port < self.nodes.saturating_sub(1) {
+            let problem = format!("{}, but {} nodes need as many ports behind it", self.port, self.nodes);
+            return Err(setting("port", problem));
+        }
+        let mut settings = Settings {
+            nodes: self.nodes,
+            host: self.host.clone(),
+            port: self.port,
+            racks: self.racks.clone(),
+            data_dir: self.data_dir.clone(),
+            topics: self.topics.iter().map(|topic| topic.parse::<TopicSpec>()).collect::<Result<_, _>>()?,
+            coordinator_load_ms: self.coordinator_load_ms,
+            seed: self.seed,
+            ..Settings::default()
+        };
+        for (name, value) in &self.settings {
+            settings.kafka.set(name, value)?;
+        }
+        for (name, version) in &self.max_versions {
+            settings.max_versions.insert(api_code(name)?, *version);
+        }
+        Ok(settings)
+    }
+
+    /// The clock that they stand for.
+    pub fn clock(&self) -> Clock {
+        let system = Clock::system();
+        if self.manual_clock { Clock::manual(system.now_ms()) } else { system }
+    }
+}
+
+fn api_code(name: &str) -> Result<i16, BrokerError> {
+    let found = supported().iter().find(|(key, ..)| key.name() == name);
+    found.map(|(key, ..)| key.code()).ok_or_else(|| {
+        let names: Vec<_> = supported().iter().map(|(key, ..)| key.name()).collect();
+        setting("max_versions", format!("there is no API {name}; there are {}", names.join(", ")))
+    })
+}
+
+fn setting(name: &str, problem: String) -> BrokerError {
+    BrokerError::Setting { name: name.to_owned(), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_become_settings() {
+        let text = r#"{"nodes": 3, "topics": ["orders:3", "events"], "max_versions": {"Fetch": 11},
+                       "settings": {"group.min.session.timeout.ms": "100"}}"#;
+        let settings = Options::from_json(text).unwrap().settings().unwrap();
+        assert_eq!((settings.nodes, settings.max_versions[&1]), (3, 11));
+        assert_eq!(settings.topics[0], TopicSpec { name: "orders".to_owned(), partitions: Some(3) });
+        assert_eq!(settings.topics[1].partitions, None);
+        assert_eq!(settings.kafka.group_min_session_timeout_ms, 100);
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_option_is_told() {
+        let problem =
+            |text: &str| Options::from_json(text).and_then(|options| options.settings()).unwrap_err().to_string();
+        assert!(problem(r#"{"node": 3}"#).contains("unknown field `node`"));
+        assert!(problem(r#"{"topics": ["orders:none"]}"#).contains("name:partitions"));
+        assert!(problem(r#"{"max_versions": {"Fetsh": 1}}"#).contains("no API Fetsh"));
+        assert!(problem(r#"{"racks": ["a", "b"]}"#).starts_with("racks: 2 racks"));
+        assert!(problem(r#"{"port": 65535, "nodes": 2}"#).starts_with("port: 65535"));
+    }
+}

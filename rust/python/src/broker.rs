@@ -1,0 +1,230 @@
+//! The embedded broker, for `monedula.testing.Broker`.
+//!
+//! It has a thread of its own and no part in the clients' runtime. Commands go to it as JSON, the same as over its control
+//! port; whoever waits for one does so detached, in slices.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use monedula_broker::control::Command;
+use monedula_broker::server::Broker;
+use monedula_broker::{BrokerError, Options};
+use monedula_client::log::{Level, Log};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::{argument_error, exception};
+use crate::logging::{flush_part, follow_part};
+use crate::runtime::{Own, SLICE, is_ending_elsewhere, park_for_ever};
+
+/// The child logger.
+const PART: &str = "broker";
+
+/// A line of a broker's log: seconds since the Unix epoch, level, text.
+type Line = (f64, u8, String);
+
+/// The core of `monedula.testing.Broker`.
+#[pyclass(frozen, module = "monedula._monedula")]
+pub(crate) struct BrokerCore {
+    running: Own<Arc<Running>>,
+    log: Log,
+}
+
+struct Running {
+    broker: Mutex<Option<Broker>>,
+    /// Node, host, port.
+    addresses: Vec<(i32, String, u16)>,
+    lines: Arc<Mutex<VecDeque<Line>>>,
+}
+
+#[pymethods]
+impl BrokerCore {
+    #[new]
+    fn new(py: Python<'_>, options: &str) -> PyResult<Self> {
+        let options = Options::from_json(options).map_err(|error| to_py(py, &error))?;
+        let settings = options.settings().map_err(|error| to_py(py, &error))?;
+        let (log, lines) = (Log::default(), Arc::<Mutex<VecDeque<Line>>>::default());
+        follow_part(py, &log, PART);
+        let sink = Sink { log: log.clone(), lines: lines.clone() };
+        install_logger();
+        let starting = Broker::begin(settings, options.clock(), move || SINK.set(Some(sink)));
+        let mut starting = starting.map_err(|error| to_py(py, &error))?;
+        let started = in_slices(py, |until| starting.wait_until(until));
+        flush_part(py, &log, PART);
+        let broker = started?;
+        let address = |(node, address): &(_, std::net::SocketAddr)| {
+            let node: &monedula_broker::NodeId = node;
+            (node.0, address.ip().to_string(), address.port())
+        };
+        let addresses = broker.addresses().iter().map(address).collect();
+        let running = Arc::new(Running { broker: Mutex::new(Some(broker)), addresses, lines });
+        register(&running);
+        Ok(Self { running: Own::new(running), log })
+    }
+
+    /// Where each node listens: `[(node, host, port), ...]`.
+    #[getter]
+    fn addresses(&self) -> PyResult<Vec<(i32, String, u16)>> {
+        Ok(self.running.get()?.addresses.clone())
+    }
+
+    /// Carries out a command, JSON in and out.
+    fn control(&self, py: Python<'_>, command: &str) -> PyResult<String> {
+        let running = self.running.get()?;
+        let command: Command =
+            serde_json::from_str(command).map_err(|error| argument_error(py, format!("no such command: {error}")))?;
+        let answering = py.detach(|| lock(&running.broker).as_ref().map(|broker| broker.command(command)));
+        let mut answering = answering.ok_or_else(|| to_py(py, &BrokerError::Stopped))?;
+        let answer = in_slices(py, |until| answering.wait_until(until));
+        flush_part(py, &self.log, PART);
+        Ok(answer?.to_string())
+    }
+
+    /// Passes what the broker logged to Python's `logging`, and gives the last lines of it.
+    fn log_lines(&self, py: Python<'_>) -> PyResult<Vec<Line>> {
+        let running = self.running.get()?;
+        flush_part(py, &self.log, PART);
+        Ok(lock(&running.lines).iter().cloned().collect())
+    }
+
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        let running = self.running.get()?;
+        py.detach(|| running.stop());
+        flush_part(py, &self.log, PART);
+        Ok(())
+    }
+}
+
+impl Running {
+    fn stop(&self) {
+        let taken = lock(&self.broker).take();
+        // Joined without the lock: another thread may ask meanwhile, and is told that the broker has stopped.
+        drop(taken);
+    }
+}
+
+static BROKERS: Mutex<Vec<(u32, Weak<Running>)>> = Mutex::new(Vec::new());
+
+fn register(running: &Arc<Running>) {
+    let mut brokers = lock(&BROKERS);
+    brokers.retain(|(_, running)| running.strong_count() > 0);
+    brokers.push((std::process::id(), Arc::downgrade(running)));
+}
+
+/// Stops every broker of this process.
+pub(crate) fn stop_all() {
+    let brokers = std::mem::take(&mut *lock(&BROKERS));
+    let ours = brokers.iter().filter(|(pid, _)| *pid == std::process::id());
+    for running in ours.filter_map(|(_, running)| running.upgrade()) {
+        running.stop();
+    }
+}
+
+/// Runs `step` detached, in slices, until it has a result; looks at signals in between.
+fn in_slices<T: Send>(
+    py: Python<'_>,
+    mut step: impl FnMut(Instant) -> Result<Option<T>, BrokerError> + Send,
+) -> PyResult<T> {
+    loop {
+        match py.detach(|| step(Instant::now() + SLICE)) {
+            Ok(Some(value)) => return Ok(value),
+            Ok(None) => {}
+            Err(BrokerError::Stopped) if is_ending_elsewhere() => py.detach(park_for_ever),
+            Err(error) => return Err(to_py(py, &error)),
+        }
+        py.check_signals()?;
+    }
+}
+
+fn to_py(py: Python<'_>, error: &BrokerError) -> PyErr {
+    let details = PyDict::new(py);
+    let class = match error {
+        BrokerError::Setting { name, .. } => {
+            // A dictionary of a string cannot fail but for memory, which the exception would not have either.
+            let _ = details.set_item("key", name);
+            "ConfigError"
+        }
+        BrokerError::Listen { .. } | BrokerError::Storage { .. } => "BrokerStartError",
+        BrokerError::Command(_) => "BrokerCommandError",
+        BrokerError::Stopped => "ClosedError",
+    };
+    exception(py, class, error.to_string(), &details).unwrap_or_else(|failure| failure)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+thread_local! {
+    /// Where the broker of this thread logs to.
+    static SINK: RefCell<Option<Sink>> = const { RefCell::new(None) };
+}
+
+struct Sink {
+    log: Log,
+    lines: Arc<Mutex<VecDeque<Line>>>,
+}
+
+/// Lines that [`BrokerCore::log_lines`] remembers.
+const LINES: usize = 10_000;
+
+impl Sink {
+    fn wants(&self, level: Level) -> bool {
+        level >= Level::Info || self.log.wants(level)
+    }
+
+    fn record(&self, level: Level, message: String) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+        let mut lines = lock(&self.lines);
+        if lines.len() == LINES {
+            lines.pop_front();
+        }
+        lines.push_back((now, level as u8, message.clone()));
+        drop(lines);
+        self.log.record(level, PART, || message);
+    }
+}
+
+/// The `log` crate's logger: what is said on a broker's thread goes to that broker's sink, the rest nowhere.
+struct ThreadLogger;
+
+impl log::Log for ThreadLogger {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        let level = level_of(metadata.level());
+        SINK.with_borrow(|sink| sink.as_ref().is_some_and(|sink| sink.wants(level)))
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        // What libraries below say is theirs.
+        if !record.target().starts_with("monedula") || !self.enabled(record.metadata()) {
+            return;
+        }
+        let level = level_of(record.level());
+        SINK.with_borrow(|sink| {
+            if let Some(sink) = sink {
+                sink.record(level, record.args().to_string());
+            }
+        });
+    }
+
+    fn flush(&self) {}
+}
+
+fn level_of(level: log::Level) -> Level {
+    match level {
+        log::Level::Trace => Level::Trace,
+        log::Level::Debug => Level::Debug,
+        log::Level::Info => Level::Info,
+        log::Level::Warn | log::Level::Error => Level::Warning,
+    }
+}
+
+fn install_logger() {
+    static LOGGER: ThreadLogger = ThreadLogger;
+    // The second broker finds the first one's.
+    if log::set_logger(&LOGGER).is_ok() {
+        log::set_max_level(log::LevelFilter::Trace);
+    }
+}
