@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::BrokerError;
+use crate::cluster::ConfigType;
 
 /// How the cluster is laid out, and its settings.
 #[derive(Clone, Debug)]
@@ -108,6 +109,22 @@ macro_rules! kafka_settings {
                 Ok(())
             }
 
+            /// The type of a setting.
+            pub(crate) fn kind(name: &str) -> Option<ConfigType> {
+                match name {
+                    $($name => Some(<$type as Text>::KIND),)*
+                    _ => None,
+                }
+            }
+
+            /// What a setting means.
+            pub(crate) fn documentation(name: &str) -> Option<&'static str> {
+                match name {
+                    $($name => Some(concat!($($doc),*).trim_ascii_start()),)*
+                    _ => None,
+                }
+            }
+
             /// Every setting by Kafka's name, its value as text, and whether that is the default.
             pub fn entries(&self) -> Vec<(&'static str, String, bool)> {
                 let default = Self::default();
@@ -178,6 +195,14 @@ kafka_settings! {
     group_consumer_session_timeout_ms: i32 = 45_000, "group.consumer.session.timeout.ms";
     /// How often it is to send heartbeats.
     group_consumer_heartbeat_interval_ms: i32 = 5000, "group.consumer.heartbeat.interval.ms";
+    /// The shortest session timeout that a consumer group may be configured to have.
+    group_consumer_min_session_timeout_ms: i32 = 45_000, "group.consumer.min.session.timeout.ms";
+    /// The longest.
+    group_consumer_max_session_timeout_ms: i32 = 60_000, "group.consumer.max.session.timeout.ms";
+    /// The shortest heartbeat interval that a consumer group may be configured to have.
+    group_consumer_min_heartbeat_interval_ms: i32 = 5000, "group.consumer.min.heartbeat.interval.ms";
+    /// The longest.
+    group_consumer_max_heartbeat_interval_ms: i32 = 15_000, "group.consumer.max.heartbeat.interval.ms";
     /// Members of a consumer group.
     group_consumer_max_size: i32 = i32::MAX, "group.consumer.max.size";
     /// Assignors of consumer groups, the default first.
@@ -206,6 +231,7 @@ kafka_settings! {
 
 /// Values as Kafka writes them.
 trait Text: Sized {
+    const KIND: ConfigType;
     fn text(&self) -> String;
     fn parse(value: &str) -> Result<Self, String>;
 }
@@ -226,8 +252,10 @@ where
 }
 
 macro_rules! numbers {
-    ($($type:ty)*) => {
+    ($($type:ty, $kind:ident;)*) => {
         $(impl Text for $type {
+            const KIND: ConfigType = ConfigType::$kind;
+
             fn text(&self) -> String {
                 self.to_string()
             }
@@ -239,9 +267,11 @@ macro_rules! numbers {
     };
 }
 
-numbers! { i16 i32 i64 }
+numbers! { i16, Short; i32, Int; i64, Long; }
 
 impl Text for bool {
+    const KIND: ConfigType = ConfigType::Boolean;
+
     fn text(&self) -> String {
         self.to_string()
     }
@@ -256,6 +286,8 @@ impl Text for bool {
 }
 
 impl Text for String {
+    const KIND: ConfigType = ConfigType::String;
+
     fn text(&self) -> String {
         self.clone()
     }

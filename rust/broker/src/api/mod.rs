@@ -5,12 +5,19 @@
 //! observers select.
 
 mod api_versions;
+mod create_partitions;
+mod create_topics;
+mod delete_topics;
+mod describe_cluster;
+mod describe_configs;
 mod fetch;
 mod find_coordinator;
+mod incremental_alter_configs;
 mod join_group;
 mod list_offsets;
 mod metadata;
 mod produce;
+mod resource;
 mod sync_group;
 
 use std::sync::Arc;
@@ -28,6 +35,23 @@ pub(crate) use sync_group::answer as answer_sync;
 
 use crate::cluster::NodeId;
 use crate::core::{Answer, Call, ConnectionId, Core, Ticket};
+
+/// What a client that may do everything is told that it may do: the bits of Kafka's operations on a cluster and on a topic.
+pub(crate) const CLUSTER_OPERATIONS: i32 = 8096;
+pub(crate) const TOPIC_OPERATIONS: i32 = 3576;
+
+/// An error with the words that go with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApiError {
+    pub(crate) code: ErrorCode,
+    pub(crate) message: Option<String>,
+}
+
+impl ApiError {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: Some(message.into()) }
+    }
+}
 
 /// What a request is about.
 #[derive(Debug, Default)]
@@ -85,6 +109,12 @@ apis! {
     Metadata, metadata, monedula_protocol::messages::metadata::MetadataRequest<'_>;
     FindCoordinator, find_coordinator, monedula_protocol::messages::find_coordinator::FindCoordinatorRequest<'_>;
     ApiVersions, api_versions, monedula_protocol::messages::api_versions::ApiVersionsRequest<'_>;
+    CreateTopics, create_topics, monedula_protocol::messages::create_topics::CreateTopicsRequest<'_>;
+    DeleteTopics, delete_topics, monedula_protocol::messages::delete_topics::DeleteTopicsRequest<'_>;
+    DescribeConfigs, describe_configs, monedula_protocol::messages::describe_configs::DescribeConfigsRequest<'_>;
+    CreatePartitions, create_partitions, monedula_protocol::messages::create_partitions::CreatePartitionsRequest<'_>;
+    IncrementalAlterConfigs, incremental_alter_configs, monedula_protocol::messages::incremental_alter_configs::IncrementalAlterConfigsRequest<'_>;
+    DescribeCluster, describe_cluster, monedula_protocol::messages::describe_cluster::DescribeClusterRequest<'_>;
 }
 
 /// The body of a request. Bytes behind it are let through, as Kafka does: librdkafka sends three with Metadata.

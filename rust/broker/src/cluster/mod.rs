@@ -2,6 +2,7 @@
 
 mod appends;
 mod config_def;
+mod configs;
 mod coordinators;
 mod nodes;
 mod partition;
@@ -11,10 +12,11 @@ mod topics;
 
 pub(crate) use appends::Appended;
 pub(crate) use config_def::{ConfigDef, ConfigSource, ConfigType};
+pub(crate) use configs::{Configs, GROUP_CONFIGS, Synonym, Values, broker_def, is_dynamic, list_default, setting_name};
 pub(crate) use coordinators::Coordinated;
 pub use nodes::NodeId;
 pub(crate) use nodes::{Node, Nodes};
 pub(crate) use partition::Partition;
 pub(crate) use store::StoredRecord;
-pub(crate) use topic_configs::{TOPIC_CONFIGS, TopicConfig};
-pub(crate) use topics::{NewTopic, Topic, Topics, check_topic_name};
+pub(crate) use topic_configs::TopicConfig;
+pub(crate) use topics::{MAX_PARTITIONS_PER_REQUEST, NewTopic, Topic, Topics, check_topic_name};

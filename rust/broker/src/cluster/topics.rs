@@ -6,12 +6,16 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
+use crate::api::ApiError;
 use crate::cluster::{Coordinated, NodeId, Partition, TopicConfig};
 use crate::core::Core;
 use crate::log::Log;
 
 /// Kafka's limit for the name of a topic.
 const MAX_NAME_LENGTH: usize = 249;
+
+/// What Kafka's controller creates in one go.
+pub(crate) const MAX_PARTITIONS_PER_REQUEST: i64 = 10_000;
 
 /// All topics.
 #[derive(Debug, Default)]
@@ -94,7 +98,7 @@ pub(crate) fn check_topic_name(name: &str) -> Result<(), String> {
         return Err("Topic name is invalid: the empty string is not allowed".to_owned());
     }
     if name == "." || name == ".." {
-        return Err("Topic name is invalid: '.' or '..' is not allowed".to_owned());
+        return Err(format!("Topic name is invalid: '{name}' is not allowed"));
     }
     if name.len() > MAX_NAME_LENGTH {
         return Err(format!("Topic name is invalid: the length of '{name}' is longer than the max allowed length 249"));
@@ -112,28 +116,124 @@ impl Core {
     pub(crate) fn create_topic(&mut self, new: NewTopic) -> Uuid {
         let id = self.draw.uuid();
         let internal = Coordinated::of_topic(&new.name).is_some();
-        let partition = |(index, replicas): (usize, Vec<NodeId>)| {
-            let isr: Vec<_> = replicas.iter().copied().filter(|&node| self.nodes.is_alive(node)).collect();
-            Partition {
-                index: index as i32,
-                leader: isr.first().copied(),
-                leader_epoch: 0,
-                replicas,
-                isr,
-                log: Log::default(),
-            }
-        };
-        let partitions = new.replicas.into_iter().enumerate().map(partition).collect();
+        let partitions = (0..).zip(new.replicas).map(|(index, replicas)| self.new_partition(index, replicas)).collect();
         self.topics.insert(Topic { name: new.name, id, internal, config: new.config, partitions });
         self.metadata_changed();
         id
     }
 
+    fn new_partition(&self, index: i32, replicas: Vec<NodeId>) -> Partition {
+        let isr: Vec<_> = replicas.iter().copied().filter(|&node| self.nodes.is_alive(node)).collect();
+        Partition { index, leader: isr.first().copied(), leader_epoch: 0, replicas, isr, log: Log::default() }
+    }
+
+    /// Adds partitions to a topic, whose replicas have been checked.
+    pub(crate) fn add_partitions(&mut self, name: &str, replicas: Vec<Vec<NodeId>>) {
+        let Some(first) = self.topics.get(name).map(|topic| topic.partitions.len() as i32) else {
+            return;
+        };
+        let added: Vec<Partition> =
+            (first..).zip(replicas).map(|(index, replicas)| self.new_partition(index, replicas)).collect();
+        if let Some(topic) = self.topics.get_mut(name) {
+            topic.partitions.extend(added);
+        }
+        self.metadata_changed();
+    }
+
+    /// Deletes a topic with all that belongs to it.
+    pub(crate) fn delete_topic(&mut self, name: &str) -> Option<Topic> {
+        let topic = self.topics.remove(name)?;
+        for partition in 0..topic.partitions.len() as i32 {
+            self.leader_changed(name, partition);
+        }
+        self.metadata_changed();
+        Some(topic)
+    }
+
+    /// Gives a topic other configs, which take effect at once.
+    pub(crate) fn set_topic_config(&mut self, name: &str, config: TopicConfig) {
+        if let Some(topic) = self.topics.get_mut(name) {
+            topic.config = config;
+        }
+    }
+
+    /// Replicas for new partitions.
+    ///
+    /// # Errors
+    /// INVALID_REPLICATION_FACTOR with Kafka's words, if there are too few nodes.
+    pub(crate) fn try_place_replicas(
+        &self,
+        first: i32,
+        partitions: i32,
+        replicas: i16,
+    ) -> Result<Vec<Vec<NodeId>>, ApiError> {
+        let registered = self.nodes.all().count();
+        let problem = if self.nodes.alive().next().is_none() {
+            "All brokers are currently fenced.".to_owned()
+        } else if replicas as usize > registered {
+            format!(
+                "The target replication factor of {replicas} cannot be reached because only {registered} broker(s) \
+                 are registered or some brokers have all their log directories cordoned."
+            )
+        } else {
+            return Ok(self.place_replicas(first, partitions, replicas));
+        };
+        let message = format!("Unable to replicate the partition {replicas} time(s): {problem}");
+        Err(ApiError::new(ErrorCode::InvalidReplicationFactor, message))
+    }
+
+    /// The nodes of a replica assignment that a client made.
+    ///
+    /// # Errors
+    /// INVALID_REPLICA_ASSIGNMENT with Kafka's words.
+    pub(crate) fn check_assignment(
+        &self,
+        partition: i32,
+        assignment: &[i32],
+        factor: Option<usize>,
+    ) -> Result<Vec<NodeId>, ApiError> {
+        let invalid = |message: String| Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message));
+        let start = "The manual partition assignment includes";
+        let replicas: Vec<NodeId> = assignment.iter().copied().map(NodeId).collect();
+        if replicas.is_empty() {
+            return invalid(format!("{start} an empty replica list."));
+        }
+        let mut sorted = replicas.clone();
+        sorted.sort_unstable();
+        for (index, node) in sorted.iter().enumerate() {
+            if self.nodes.get(*node).is_none() {
+                return invalid(format!("{start} broker {node}, but no such broker is registered."));
+            }
+            if index > 0 && sorted[index - 1] == *node {
+                return invalid(format!("{start} the broker {node} more than once."));
+            }
+        }
+        if let Some(factor) = factor.filter(|factor| *factor != replicas.len()) {
+            let count = replicas.len();
+            return invalid(format!(
+                "{start} a partition with {count} replica(s), but this is not consistent with previous partitions, \
+                 which have {factor} replica(s)."
+            ));
+        }
+        if !replicas.iter().any(|node| self.nodes.is_alive(*node)) {
+            return invalid(format!(
+                "All brokers specified in the manual partition assignment for partition {partition} are fenced or in \
+                 controlled shutdown."
+            ));
+        }
+        Ok(replicas)
+    }
+
     /// Replicas for new partitions, spread over the nodes: partition `first` starts at a node of its own, as later ones do.
     pub(crate) fn place_replicas(&self, first: i32, partitions: i32, replicas: i16) -> Vec<Vec<NodeId>> {
-        let nodes: Vec<NodeId> = self.nodes.alive().map(|node| node.id).collect();
-        let count = (replicas.max(1) as usize).min(nodes.len());
-        let place = |index: i32| (0..count).map(|step| nodes[(index as usize + step) % nodes.len()]).collect();
+        let alive: Vec<NodeId> = self.nodes.alive().map(|node| node.id).collect();
+        // Nodes that are down come last: Kafka, too, puts replicas on them only where it has to.
+        let down: Vec<NodeId> = self.nodes.all().filter(|node| !node.alive).map(|node| node.id).collect();
+        let count = (replicas.max(1) as usize).min(alive.len() + down.len());
+        let place = |index: i32| {
+            let around = (0..alive.len()).map(|step| alive[(index as usize + step) % alive.len()]);
+            around.chain(down.iter().copied()).take(count).collect()
+        };
         (first..first + partitions).map(place).collect()
     }
 

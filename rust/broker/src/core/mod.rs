@@ -19,7 +19,7 @@ pub(crate) use draw::Draw;
 
 use crate::BrokerError;
 use crate::api;
-use crate::cluster::{NodeId, Nodes, Topics};
+use crate::cluster::{Configs, NodeId, Nodes, Topics};
 use crate::faults::Faults;
 use crate::fetching::Fetching;
 use crate::groups::Groups;
@@ -35,6 +35,8 @@ pub struct Core {
     pub(crate) settings: Settings,
     /// What is drawn by chance, from the seed of the settings.
     pub(crate) draw: Draw,
+    /// What was set by IncrementalAlterConfigs for brokers and groups.
+    pub(crate) configs: Configs,
     pub(crate) nodes: Nodes,
     pub(crate) topics: Topics,
     pub(crate) groups: Groups,
@@ -64,6 +66,7 @@ impl Core {
         Ok(Self {
             now_ms,
             draw: Draw::new(settings.seed),
+            configs: Configs::new(settings.kafka.clone()),
             nodes,
             topics: Topics::default(),
             groups: Groups::default(),

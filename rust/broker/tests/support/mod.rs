@@ -13,6 +13,7 @@ use monedula_broker::core::{Action, ConnectionId, Core};
 use monedula_broker::settings::Settings;
 use monedula_protocol::api::Request;
 use monedula_protocol::frame::{correlation_id, decode_response, encode_request};
+use monedula_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponseTopic};
 use serde_json::Value;
 
 /// When a world begins: any time that no test takes for a small number.
@@ -226,4 +227,11 @@ impl World {
             self.answers.entry(reply.connection).or_default().push_back(outcome);
         }
     }
+}
+
+/// What Metadata says of a topic.
+pub(crate) fn topic(world: &mut World, node: i32, name: &str) -> MetadataResponseTopic<'static> {
+    let topics = Some(vec![MetadataRequestTopic { name: Some(name), ..Default::default() }]);
+    let request = MetadataRequest { topics, allow_auto_topic_creation: false, ..Default::default() };
+    world.call(node, &request, 13).topics.remove(0)
 }

@@ -1,0 +1,90 @@
+//! DeleteTopics, versions 1-6: by name, and by id from version 6.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::delete_topics::{DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse};
+use monedula_protocol::types::Uuid;
+
+use super::{ApiError, Mentions, TopicKey};
+use crate::core::{Answer, Call, Core};
+
+/// A topic as the request has it.
+type Wanted<'a> = (Option<&'a str>, Uuid);
+
+struct Outcome {
+    name: Option<String>,
+    id: Uuid,
+    error: Option<ApiError>,
+}
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteTopicsRequest<'_>) -> Answer {
+    if !core.settings.kafka.delete_topic_enable {
+        // Clients below version 3 do not know the error.
+        let error = if call.version < 3 { ErrorCode::InvalidRequest } else { ErrorCode::TopicDeletionDisabled };
+        return call.answer::<DeleteTopicsRequest<'_>>(&refuse(request, error));
+    }
+    let wanted = wanted(request);
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    for (index, &topic) in wanted.iter().enumerate() {
+        let twice = wanted.iter().filter(|other| **other == topic).count() > 1;
+        if twice && wanted[..index].contains(&topic) {
+            continue;
+        }
+        outcomes.push(delete(core, topic, twice));
+    }
+    let responses = outcomes.iter().map(|outcome| DeletableTopicResult {
+        name: outcome.name.as_deref(),
+        topic_id: outcome.id,
+        error_code: outcome.error.as_ref().map_or(0, |error| error.code.code()),
+        error_message: outcome.error.as_ref().and_then(|error| error.message.as_deref()),
+        ..Default::default()
+    });
+    let response = DeleteTopicsResponse { responses: responses.collect(), ..Default::default() };
+    call.answer::<DeleteTopicsRequest<'_>>(&response)
+}
+
+fn wanted<'a>(request: &DeleteTopicsRequest<'a>) -> Vec<Wanted<'a>> {
+    let by_name = request.topic_names.iter().map(|name| (Some(*name), Uuid::ZERO));
+    by_name.chain(request.topics.iter().map(|topic| (topic.name, topic.topic_id))).collect()
+}
+
+fn delete(core: &mut Core, (name, id): Wanted<'_>, twice: bool) -> Outcome {
+    let refused = |error: ApiError| Outcome { name: name.map(str::to_owned), id, error: Some(error) };
+    let invalid = |message: &str| refused(ApiError::new(ErrorCode::InvalidRequest, message));
+    match (name, id.is_zero()) {
+        (None, true) => return invalid("Neither topic name nor id were specified."),
+        (Some(_), false) => return invalid("You may not specify both topic name and topic id."),
+        (Some(_), true) if twice => return invalid("Duplicate topic name."),
+        (None, false) if twice => return invalid("Duplicate topic id."),
+        _ => {}
+    }
+    let found = match name {
+        Some(name) => core.topics.get(name).map(|topic| topic.name.clone()),
+        None => core.topics.name_of(id),
+    };
+    match found.and_then(|name| core.delete_topic(&name)) {
+        Some(topic) => {
+            log::info!("deleted topic {}", topic.name);
+            Outcome { name: Some(topic.name.to_string()), id: topic.id, error: None }
+        }
+        None if name.is_some() => {
+            let message = "This server does not host this topic-partition.";
+            refused(ApiError::new(ErrorCode::UnknownTopicOrPartition, message))
+        }
+        None => refused(ApiError::new(ErrorCode::UnknownTopicId, "This server does not host this topic ID.")),
+    }
+}
+
+pub(super) fn refuse<'a>(request: &DeleteTopicsRequest<'a>, error: ErrorCode) -> DeleteTopicsResponse<'a> {
+    let refused = |(name, topic_id): Wanted<'a>| DeletableTopicResult {
+        name,
+        topic_id,
+        error_code: error.code(),
+        ..Default::default()
+    };
+    DeleteTopicsResponse { responses: wanted(request).into_iter().map(refused).collect(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &DeleteTopicsRequest<'a>) -> Mentions<'a> {
+    let topics = wanted(request).into_iter().map(|(name, id)| TopicKey::new(name.unwrap_or_default(), id)).collect();
+    Mentions { topics, ..Default::default() }
+}

@@ -1,0 +1,179 @@
+//! DescribeConfigs, versions 1-4: topics, brokers and groups, of a broker those settings that this one has.
+//!
+//! Not implemented: levels of a broker's log, of which there are none to be changed, and client metrics (KIP-714).
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::describe_configs::{
+    DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResponse,
+    DescribeConfigsResult, DescribeConfigsSynonym,
+};
+
+use super::{ApiError, Mentions, TopicKey, resource};
+use crate::cluster::{
+    ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, Synonym, broker_def, check_topic_name, is_dynamic,
+};
+use crate::core::{Answer, Call, Core};
+use crate::settings::KafkaSettings;
+
+/// A config as it is told.
+pub(super) struct Described {
+    name: String,
+    /// `None` for a name that the broker does not know, whose value may be a secret.
+    def: Option<ConfigDef>,
+    value: Option<String>,
+    source: ConfigSource,
+    read_only: bool,
+    synonyms: Vec<Synonym>,
+}
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigsRequest<'_>) -> Answer {
+    let known = [resource::TOPIC, resource::BROKER, resource::BROKER_LOGGER, resource::GROUP];
+    if request.resources.iter().any(|wanted| !known.contains(&wanted.resource_type)) {
+        // As in Kafka, where one resource of an unknown type fails all.
+        return call.answer::<DescribeConfigsRequest<'_>>(&refuse(request, ErrorCode::InvalidRequest));
+    }
+    let described: Vec<Result<Vec<Described>, ApiError>> =
+        request.resources.iter().map(|wanted| describe(core, call.node, wanted)).collect();
+    let results = request.resources.iter().zip(&described).map(|(wanted, described)| DescribeConfigsResult {
+        error_code: described.as_ref().err().map_or(0, |error| error.code.code()),
+        error_message: Some(described.as_ref().err().and_then(|error| error.message.as_deref()).unwrap_or_default()),
+        resource_type: wanted.resource_type,
+        resource_name: wanted.resource_name,
+        configs: described.iter().flatten().map(|config| result(request, config)).collect(),
+        ..Default::default()
+    });
+    let response = DescribeConfigsResponse { results: results.collect(), ..Default::default() };
+    call.answer::<DescribeConfigsRequest<'_>>(&response)
+}
+
+fn describe(core: &Core, node: NodeId, wanted: &DescribeConfigsResource<'_>) -> Result<Vec<Described>, ApiError> {
+    let all = match wanted.resource_type {
+        resource::TOPIC => topic(core, wanted.resource_name)?,
+        resource::BROKER => broker(core, node, wanted.resource_name)?,
+        resource::BROKER_LOGGER => {
+            resource::own_node(node, wanted.resource_name, "Broker id")?;
+            Vec::new()
+        }
+        _ => group(core, wanted.resource_name)?,
+    };
+    let keys = wanted.configuration_keys.as_deref().unwrap_or_default();
+    Ok(all.into_iter().filter(|config| keys.is_empty() || keys.contains(&config.name.as_str())).collect())
+}
+
+fn topic(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
+    check_topic_name(name).map_err(|message| ApiError::new(ErrorCode::InvalidTopicException, message))?;
+    let unknown = ApiError { code: ErrorCode::UnknownTopicOrPartition, message: None };
+    let topic = core.topics.get(name).ok_or(unknown)?;
+    let described = core.describe_topic_config(&topic.config).into_iter().map(|(def, value, source, synonyms)| {
+        Described { name: def.name.to_owned(), def: Some(*def), value: Some(value), source, read_only: false, synonyms }
+    });
+    Ok(described.collect())
+}
+
+fn broker(core: &Core, node: NodeId, name: &str) -> Result<Vec<Described>, ApiError> {
+    if name.is_empty() {
+        let set = core.configs.of_broker(None).into_iter().flatten();
+        return Ok(set.map(|(name, value)| dynamic(core, None, name, value)).collect());
+    }
+    let id: i32 = name.parse().map_err(|_| {
+        ApiError::new(ErrorCode::InvalidRequest, format!("Broker id must be an integer, but it is: {name}"))
+    })?;
+    if id != node.0 {
+        let message = format!("Unexpected broker id, expected {node} or empty string, but received {name}");
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+    }
+    let mut described: Vec<Described> =
+        KafkaSettings::NAMES.iter().filter_map(|name| setting(core, Some(node), name)).collect();
+    let unknown = [None, Some(node)].into_iter().filter_map(|node| core.configs.of_broker(node)).flatten();
+    for (name, value) in unknown.filter(|(name, _)| broker_def(name).is_none()) {
+        if described.iter().all(|config| config.name != *name) {
+            described.push(dynamic(core, Some(node), name, value));
+        }
+    }
+    described.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(described)
+}
+
+fn setting(core: &Core, node: Option<NodeId>, name: &'static str) -> Option<Described> {
+    let def = broker_def(name)?;
+    let mut synonyms = core.configs.synonyms_of_broker(node, name);
+    if node.is_none() {
+        synonyms.truncate(1);
+    }
+    let first = synonyms.first();
+    let (value, source) = (first.map(|(_, value, _)| value.clone()), first.map(|(.., source)| *source));
+    let source = source.unwrap_or(ConfigSource::Default);
+    Some(Described { name: name.to_owned(), def: Some(def), value, source, read_only: !is_dynamic(name), synonyms })
+}
+
+/// What was set while the broker runs, be it known or not.
+fn dynamic(core: &Core, node: Option<NodeId>, name: &str, _value: &str) -> Described {
+    if let Some(described) = crate::cluster::setting_name(name).and_then(|name| setting(core, node, name)) {
+        return described;
+    }
+    let of_node = node.and_then(|node| core.configs.of_broker(Some(node))).is_some_and(|set| set.contains_key(name));
+    let source = if of_node { ConfigSource::DynamicBroker } else { ConfigSource::DynamicDefaultBroker };
+    Described { name: name.to_owned(), def: None, value: None, source, read_only: true, synonyms: Vec::new() }
+}
+
+fn group(core: &Core, group: &str) -> Result<Vec<Described>, ApiError> {
+    if group.is_empty() {
+        return Err(ApiError::new(ErrorCode::InvalidRequest, "Group name must not be empty"));
+    }
+    let described = GROUP_CONFIGS.iter().map(|def| {
+        let set = core.configs.of_group(group).and_then(|values| values.get(def.name));
+        let mut synonyms: Vec<Synonym> =
+            set.map(|value| (def.name, value.clone(), ConfigSource::Group)).into_iter().collect();
+        synonyms.extend(def.server.into_iter().flat_map(|name| core.configs.synonyms_of_broker(None, name)));
+        let (value, source) = match synonyms.first() {
+            Some((_, value, source)) => (value.clone(), *source),
+            None => (def.default.to_owned(), ConfigSource::Default),
+        };
+        Described { name: def.name.to_owned(), def: Some(*def), value: Some(value), source, read_only: false, synonyms }
+    });
+    Ok(described.collect())
+}
+
+fn result<'a>(request: &DescribeConfigsRequest<'_>, config: &'a Described) -> DescribeConfigsResourceResult<'a> {
+    let synonym = |(name, value, source): &'a Synonym| DescribeConfigsSynonym {
+        name,
+        value: Some(value),
+        source: *source as i8,
+        ..Default::default()
+    };
+    let documentation = config.def.map(|def| def.documentation).filter(|_| request.include_documentation);
+    DescribeConfigsResourceResult {
+        name: &config.name,
+        value: config.value.as_deref(),
+        read_only: config.read_only,
+        config_source: config.source as i8,
+        is_sensitive: config.def.is_none(),
+        synonyms: config.synonyms.iter().filter(|_| request.include_synonyms).map(synonym).collect(),
+        config_type: config.def.map_or(0, |def| def.kind as i8),
+        documentation,
+        ..Default::default()
+    }
+}
+
+pub(super) fn refuse<'a>(request: &DescribeConfigsRequest<'a>, error: ErrorCode) -> DescribeConfigsResponse<'a> {
+    let refused = |wanted: &DescribeConfigsResource<'a>| DescribeConfigsResult {
+        error_code: error.code(),
+        error_message: Some(error.message()),
+        resource_type: wanted.resource_type,
+        resource_name: wanted.resource_name,
+        ..Default::default()
+    };
+    DescribeConfigsResponse { results: request.resources.iter().map(refused).collect(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &DescribeConfigsRequest<'a>) -> Mentions<'a> {
+    let named = |kind: i8| {
+        let resources = request.resources.iter().filter(move |wanted| wanted.resource_type == kind);
+        resources.map(|wanted| wanted.resource_name)
+    };
+    Mentions {
+        topics: named(resource::TOPIC).map(TopicKey::Name).collect(),
+        groups: named(resource::GROUP).collect(),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,22 @@
+//! Types of resources that have configs.
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::ApiError;
+use crate::cluster::NodeId;
+
+pub(super) const TOPIC: i8 = 2;
+pub(super) const BROKER: i8 = 4;
+pub(super) const BROKER_LOGGER: i8 = 8;
+pub(super) const GROUP: i8 = 32;
+
+/// Whether the name is that of the node that was asked: brokers answer for themselves alone.
+pub(super) fn own_node(node: NodeId, name: &str, what: &str) -> Result<(), ApiError> {
+    let invalid = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
+    let id: i32 = name.parse().map_err(|_| invalid(format!("{what} must be an integer, but it is: {name}")))?;
+    if id != node.0 {
+        let what = what.to_ascii_lowercase();
+        return Err(invalid(format!("Unexpected {what}, expected {node}, but received {name}")));
+    }
+    Ok(())
+}

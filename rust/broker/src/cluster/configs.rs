@@ -1,0 +1,223 @@
+//! Configs that change while the cluster runs: of all brokers, of one broker, and of groups.
+//!
+//! The nodes are played by one machine with one set of settings. What is set for one broker is described as that broker's
+//! own, but holds for all of them; where several brokers differ, the one with the lowest id counts.
+
+use std::collections::BTreeMap;
+
+use super::config_def::{ConfigDef, ConfigSource, ConfigType, Rule};
+use super::topic_configs::TOPIC_CONFIGS;
+use crate::cluster::{NodeId, TopicConfig};
+use crate::core::Core;
+use crate::settings::KafkaSettings;
+
+/// Set values by name.
+pub(crate) type Values = BTreeMap<String, String>;
+
+/// Where a value could come from: the name that it has there, the value, and where that is.
+pub(crate) type Synonym = (&'static str, String, ConfigSource);
+
+/// Settings that may change while brokers run and are not a topic's default.
+const OTHER_DYNAMIC: &[(&str, Rule)] = &[("producer.id.expiration.ms", Rule::AtLeast(1))];
+
+/// Kafka has no default for these: it has them in coarser units as well. Ours is what the coarser ones say.
+const WITHOUT_DEFAULT: &[&str] = &["log.retention.ms", "log.roll.ms"];
+
+const LISTS: &[&str] = &["log.cleanup.policy", "group.consumer.assignors"];
+
+macro_rules! group_config {
+    ($name:literal, $default:literal, $server:literal, $documentation:literal) => {
+        ConfigDef {
+            name: $name,
+            kind: ConfigType::Int,
+            rule: Rule::AtLeast(1),
+            default: $default,
+            server: Some($server),
+            effect: true,
+            documentation: $documentation,
+        }
+    };
+}
+
+/// Kafka's configs of groups; those of share and Streams groups, which are not here, are left out.
+pub(crate) const GROUP_CONFIGS: &[ConfigDef] = &[
+    group_config!(
+        "consumer.heartbeat.interval.ms",
+        "5000",
+        "group.consumer.heartbeat.interval.ms",
+        "How often a member of the group is to send heartbeats."
+    ),
+    group_config!(
+        "consumer.session.timeout.ms",
+        "45000",
+        "group.consumer.session.timeout.ms",
+        "How long a member of the group may be silent."
+    ),
+];
+
+/// What was set while the cluster runs.
+#[derive(Debug)]
+pub(crate) struct Configs {
+    /// The settings that the cluster was started with.
+    started_with: KafkaSettings,
+    /// For all brokers (`None`), and for one.
+    brokers: BTreeMap<Option<NodeId>, Values>,
+    groups: BTreeMap<String, Values>,
+}
+
+impl Configs {
+    pub(crate) fn new(started_with: KafkaSettings) -> Self {
+        // A new cluster has this one as a dynamic config (KIP-966), so that min.insync.replicas is the same everywhere.
+        let min_insync = ("min.insync.replicas".to_owned(), started_with.min_insync_replicas.to_string());
+        Self { started_with, brokers: [(None, [min_insync].into())].into(), groups: BTreeMap::new() }
+    }
+
+    pub(crate) fn of_broker(&self, node: Option<NodeId>) -> Option<&Values> {
+        self.brokers.get(&node)
+    }
+
+    pub(crate) fn of_group(&self, group: &str) -> Option<&Values> {
+        self.groups.get(group)
+    }
+
+    pub(crate) fn set_group(&mut self, group: &str, values: Values) {
+        if values.is_empty() {
+            self.groups.remove(group);
+        } else {
+            self.groups.insert(group.to_owned(), values);
+        }
+    }
+
+    /// What a broker's setting could come from, what counts being the first.
+    pub(crate) fn synonyms_of_broker(&self, node: Option<NodeId>, name: &'static str) -> Vec<Synonym> {
+        let set = |node: Option<NodeId>, source: ConfigSource| {
+            let value = self.brokers.get(&node).and_then(|values| values.get(name));
+            value.map(|value| (name, value.clone(), source))
+        };
+        let mut synonyms: Vec<Synonym> =
+            node.and_then(|node| set(Some(node), ConfigSource::DynamicBroker)).into_iter().collect();
+        synonyms.extend(set(None, ConfigSource::DynamicDefaultBroker));
+        if let Some((started_with, default)) = entry(&self.started_with, name) {
+            if started_with != default {
+                synonyms.push((name, started_with, ConfigSource::StaticBroker));
+            }
+            if !WITHOUT_DEFAULT.contains(&name) {
+                synonyms.push((name, default, ConfigSource::Default));
+            }
+        }
+        synonyms
+    }
+
+    fn effective(&self, name: &'static str) -> Option<String> {
+        let own = self.brokers.iter().filter(|(node, _)| node.is_some()).find_map(|(_, values)| values.get(name));
+        let all = || self.brokers.get(&None).and_then(|values| values.get(name));
+        own.or_else(all).cloned().or_else(|| entry(&self.started_with, name).map(|(value, _)| value))
+    }
+}
+
+/// A setting's value and its default.
+fn entry(settings: &KafkaSettings, name: &str) -> Option<(String, String)> {
+    let find = |settings: &KafkaSettings| {
+        settings.entries().into_iter().find(|(entry, ..)| *entry == name).map(|(_, value, _)| value)
+    };
+    Some((find(settings)?, find(&KafkaSettings::default())?))
+}
+
+/// The name of a setting that there is.
+pub(crate) fn setting_name(name: &str) -> Option<&'static str> {
+    KafkaSettings::NAMES.iter().copied().find(|setting| *setting == name)
+}
+
+/// A broker's setting as a config. Where topics have it too, it obeys the same rule.
+pub(crate) fn broker_def(name: &str) -> Option<ConfigDef> {
+    let name = setting_name(name)?;
+    let like = TOPIC_CONFIGS.iter().find(|def| def.server == Some(name));
+    let kind = match KafkaSettings::kind(name)? {
+        ConfigType::String if LISTS.contains(&name) => ConfigType::List,
+        kind => kind,
+    };
+    let other = OTHER_DYNAMIC.iter().find(|(other, _)| *other == name).map_or(Rule::Any, |(_, rule)| *rule);
+    Some(ConfigDef {
+        name,
+        kind,
+        rule: like.map_or(other, |def| def.rule),
+        default: "",
+        server: Some(name),
+        effect: true,
+        documentation: KafkaSettings::documentation(name)?,
+    })
+}
+
+/// Whether a broker's setting may change while it runs.
+pub(crate) fn is_dynamic(name: &str) -> bool {
+    TOPIC_CONFIGS.iter().any(|def| def.server == Some(name)) || OTHER_DYNAMIC.iter().any(|(other, _)| *other == name)
+}
+
+impl Core {
+    /// Sets what holds for a broker, or for all of them, and makes it take effect.
+    pub(crate) fn set_broker_configs(&mut self, node: Option<NodeId>, values: Values) {
+        let before = self.configs.brokers.insert(node, values).unwrap_or_default();
+        let after = self.configs.brokers.get(&node).cloned().unwrap_or_default();
+        let changed = before.keys().chain(after.keys()).filter(|name| before.get(*name) != after.get(*name));
+        for name in changed.filter_map(|name| setting_name(name)) {
+            let Some(value) = self.configs.effective(name) else { continue };
+            if let Err(error) = self.settings.kafka.set(name, &value) {
+                log::error!("a value that was checked is refused: {error}");
+            }
+        }
+    }
+
+    /// The session timeout of a consumer group (KIP-848).
+    pub(crate) fn consumer_session_timeout_ms(&self, group: &str) -> i32 {
+        self.group_number(group, "consumer.session.timeout.ms")
+            .unwrap_or(self.settings.kafka.group_consumer_session_timeout_ms)
+    }
+
+    /// The heartbeat interval of a consumer group (KIP-848).
+    pub(crate) fn consumer_heartbeat_interval_ms(&self, group: &str) -> i32 {
+        self.group_number(group, "consumer.heartbeat.interval.ms")
+            .unwrap_or(self.settings.kafka.group_consumer_heartbeat_interval_ms)
+    }
+
+    fn group_number(&self, group: &str, name: &str) -> Option<i32> {
+        self.configs.of_group(group)?.get(name)?.parse().ok()
+    }
+}
+
+/// What a list is where it is not set.
+pub(crate) fn list_default(def: &ConfigDef) -> String {
+    match def.server.and_then(|server| entry(&KafkaSettings::default(), server)) {
+        Some((_, default)) => default,
+        None => def.default.to_owned(),
+    }
+}
+
+/// A topic's config with its value, where that comes from, and what else it could come from.
+pub(crate) type DescribedConfig = (&'static ConfigDef, String, ConfigSource, Vec<Synonym>);
+
+impl Core {
+    /// All configs of a topic, by name.
+    pub(crate) fn describe_topic_config(&self, config: &TopicConfig) -> Vec<DescribedConfig> {
+        let shown = TOPIC_CONFIGS.iter().filter(|def| def.is_public() || config.get(def.name).is_some());
+        let describe = |def: &'static ConfigDef| {
+            let own = config.get(def.name).map(|value| (def.name, value.to_owned(), ConfigSource::Topic));
+            let mut synonyms: Vec<Synonym> = own.into_iter().collect();
+            if let Some(server) = def.server {
+                synonyms.extend(self.synonyms_of_topic_default(def, server));
+            }
+            let (value, source) = match synonyms.first() {
+                Some((_, value, source)) => (value.clone(), *source),
+                None => (def.default.to_owned(), ConfigSource::Default),
+            };
+            (def, value, source, synonyms)
+        };
+        shown.map(describe).collect()
+    }
+
+    fn synonyms_of_topic_default(&self, def: &'static ConfigDef, server: &'static str) -> Vec<Synonym> {
+        if setting_name(server).is_some() {
+            return self.configs.synonyms_of_broker(None, server);
+        }
+        vec![(server, def.default.to_owned(), ConfigSource::Default)]
+    }
+}

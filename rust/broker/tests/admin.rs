@@ -1,0 +1,504 @@
+//! Topics, partitions and configs, created, changed, described and deleted: codes and words are those of Apache Kafka 4.3.1.
+
+mod support;
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::create_partitions::{
+    CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic,
+};
+use monedula_protocol::messages::create_topics::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest,
+};
+use monedula_protocol::messages::delete_topics::{DeleteTopicState, DeleteTopicsRequest};
+use monedula_protocol::messages::describe_cluster::DescribeClusterRequest;
+use monedula_protocol::messages::describe_configs::{
+    DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResult,
+};
+use monedula_protocol::messages::incremental_alter_configs::{
+    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
+};
+use monedula_protocol::types::Uuid;
+use support::World;
+
+const TOPIC: i8 = 2;
+const BROKER: i8 = 4;
+const GROUP: i8 = 32;
+
+fn topic(name: &str, partitions: i32, replicas: i16) -> CreatableTopic<'_> {
+    CreatableTopic { name, num_partitions: partitions, replication_factor: replicas, ..Default::default() }
+}
+
+fn assigned<'a>(name: &'a str, replicas: &[(i32, &[i32])]) -> CreatableTopic<'a> {
+    let assignment = |&(partition_index, broker_ids): &(i32, &[i32])| CreatableReplicaAssignment {
+        partition_index,
+        broker_ids: broker_ids.to_vec(),
+        ..Default::default()
+    };
+    CreatableTopic { assignments: replicas.iter().map(assignment).collect(), ..topic(name, -1, -1) }
+}
+
+fn configured<'a>(name: &'a str, configs: &[(&'a str, Option<&'a str>)]) -> CreatableTopic<'a> {
+    let config =
+        |&(name, value): &(&'a str, Option<&'a str>)| CreatableTopicConfig { name, value, ..Default::default() };
+    CreatableTopic { configs: configs.iter().map(config).collect(), ..topic(name, 1, 1) }
+}
+
+/// Creates topics, and gives code and words of each.
+fn create(world: &mut World, topics: Vec<CreatableTopic<'_>>) -> Vec<(i16, Option<String>)> {
+    let request = CreateTopicsRequest { topics, ..Default::default() };
+    let answer = world.call(1, &request, 7);
+    answer.topics.iter().map(|topic| (topic.error_code, topic.error_message.map(str::to_owned))).collect()
+}
+
+#[track_caller]
+fn refused(world: &mut World, topic: CreatableTopic<'_>, error: ErrorCode, words: &str) {
+    assert_eq!(create(world, vec![topic]), [(error.code(), Some(words.to_owned()))]);
+}
+
+fn describe(world: &mut World, kind: i8, name: &'static str, keys: &[&'static str]) -> DescribeConfigsResult<'static> {
+    let configuration_keys = Some(keys.to_vec());
+    let resource =
+        DescribeConfigsResource { resource_type: kind, resource_name: name, configuration_keys, ..Default::default() };
+    let request = DescribeConfigsRequest { resources: vec![resource], include_synonyms: true, ..Default::default() };
+    world.call(1, &request, 4).results.remove(0)
+}
+
+/// Value, source, and the synonyms' names and sources.
+fn described(result: &DescribeConfigsResult<'_>) -> Vec<(String, i8, Vec<(String, i8)>)> {
+    let config = |config: &monedula_protocol::messages::describe_configs::DescribeConfigsResourceResult<'_>| {
+        let synonyms = config.synonyms.iter().map(|synonym| (synonym.name.to_owned(), synonym.source)).collect();
+        (config.value.unwrap_or("null").to_owned(), config.config_source, synonyms)
+    };
+    result.configs.iter().map(config).collect()
+}
+
+fn alter(world: &mut World, kind: i8, name: &str, changes: &[(&str, i8, Option<&str>)]) -> (i16, Option<String>) {
+    alter_or_validate(world, kind, name, changes, false)
+}
+
+fn alter_or_validate(
+    world: &mut World,
+    kind: i8,
+    name: &str,
+    changes: &[(&str, i8, Option<&str>)],
+    validate_only: bool,
+) -> (i16, Option<String>) {
+    let change = |&(name, config_operation, value): &(&'static str, i8, Option<&'static str>)| AlterableConfig {
+        name,
+        config_operation,
+        value,
+        ..Default::default()
+    };
+    let leak = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
+    let changes: Vec<_> =
+        changes.iter().map(|(name, operation, value)| (leak(name), *operation, value.map(leak))).collect();
+    let resource = AlterConfigsResource {
+        resource_type: kind,
+        resource_name: name,
+        configs: changes.iter().map(change).collect(),
+        ..Default::default()
+    };
+    let request = IncrementalAlterConfigsRequest { resources: vec![resource], validate_only, ..Default::default() };
+    let answer = world.call(1, &request, 1);
+    (answer.responses[0].error_code, answer.responses[0].error_message.map(str::to_owned))
+}
+
+#[test]
+fn topics_are_created_with_numbers_assignments_and_defaults() {
+    let mut world = World::with(3, &[("num.partitions", "4"), ("default.replication.factor", "2")]);
+    let topics = vec![
+        topic("a", 3, 2),
+        topic("b", -1, -1),
+        assigned("c", &[(1, &[2, 3]), (0, &[3, 1])]),
+        configured("d", &[("retention.ms", Some(" 7 "))]),
+    ];
+    let answer = world.call(2, &CreateTopicsRequest { topics, ..Default::default() }, 7);
+    let told: Vec<_> = answer.topics.iter().map(|t| (t.error_code, t.num_partitions, t.replication_factor)).collect();
+    assert_eq!(told, [(0, 3, 2), (0, 4, 2), (0, 2, 2), (0, 1, 1)]);
+    assert!(answer.topics.iter().all(|topic| !topic.topic_id.is_zero()));
+    let configs = answer.topics[3].configs.as_ref().unwrap();
+    assert_eq!(configs.len(), 33);
+    let retention = configs.iter().find(|config| config.name == "retention.ms").unwrap();
+    assert_eq!((retention.value, retention.config_source), (Some("7"), 1));
+    let replicas = |world: &mut World| -> Vec<Vec<i32>> {
+        support::topic(world, 1, "c").partitions.into_iter().map(|partition| partition.replica_nodes).collect()
+    };
+    assert_eq!(replicas(&mut world), [[3, 1], [2, 3]]);
+}
+
+#[test]
+fn validating_only_creates_nothing() {
+    let mut world = World::default();
+    let request = CreateTopicsRequest { topics: vec![topic("a", 2, 1)], validate_only: true, ..Default::default() };
+    for _ in 0..2 {
+        let answer = world.call(1, &request, 7);
+        assert_eq!((answer.topics[0].error_code, answer.topics[0].num_partitions), (0, 2));
+    }
+    assert_eq!(support::topic(&mut world, 1, "a").error_code, ErrorCode::UnknownTopicOrPartition.code());
+}
+
+#[test]
+fn topics_that_cannot_be_are_refused_in_kafkas_words() {
+    use ErrorCode::{
+        InvalidConfig, InvalidPartitions, InvalidReplicationFactor, InvalidRequest, InvalidTopicException,
+        PolicyViolation, TopicAlreadyExists,
+    };
+    let mut world = World::default();
+    assert_eq!(create(&mut world, vec![topic("a.b", 1, 1)]), [(0, None)]);
+    let start = "Topic name is invalid: ";
+    let long = "x".repeat(250);
+    for (name, words) in [
+        ("bad name", "'bad name' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
+        ("", "the empty string is not allowed"),
+        (".", "'.' is not allowed"),
+        ("..", "'..' is not allowed"),
+        (&long, &format!("the length of '{long}' is longer than the max allowed length 249")),
+    ] {
+        refused(&mut world, topic(name, 1, 1), InvalidTopicException, &format!("{start}{words}"));
+    }
+    refused(&mut world, topic("a.b", 1, 1), TopicAlreadyExists, "Topic 'a.b' already exists.");
+    let words = "Topic 'a_b' collides with existing topic: a.b";
+    refused(&mut world, topic("a_b", 1, 1), InvalidTopicException, words);
+    let words = "Creation of internal topic __cluster_metadata is prohibited.";
+    refused(&mut world, topic("__cluster_metadata", 1, 1), InvalidRequest, words);
+    for partitions in [0, -2] {
+        let words = "Number of partitions was set to an invalid non-positive value.";
+        refused(&mut world, topic("p", partitions, 1), InvalidPartitions, words);
+        let words = "Replication factor must be larger than 0, or -1 to use the default value.";
+        refused(&mut world, topic("r", 1, partitions as i16), InvalidReplicationFactor, words);
+    }
+    let words = "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached because \
+                 only 1 broker(s) are registered or some brokers have all their log directories cordoned.";
+    refused(&mut world, topic("r", 1, 2), InvalidReplicationFactor, words);
+    refused(&mut world, topic("p", 10_001, 1), PolicyViolation, "Excessively large number of partitions per request.");
+    let words = "Null value not supported for topic configs: retention.ms";
+    refused(&mut world, configured("c", &[("retention.ms", None)]), InvalidConfig, words);
+    refused(&mut world, configured("c", &[("foo", Some("1"))]), InvalidConfig, "Unknown topic config name: foo");
+    let words = "Invalid value x for configuration retention.ms: Not a number of type LONG";
+    refused(&mut world, configured("c", &[("retention.ms", Some("x"))]), InvalidConfig, words);
+}
+
+#[test]
+fn assignments_that_cannot_be_are_refused_in_kafkas_words() {
+    use ErrorCode::{InvalidReplicaAssignment, InvalidRequest};
+    let mut world = World::with(2, &[]);
+    let start = "The manual partition assignment includes";
+    let cases: [(CreatableTopic<'_>, String); 8] = [
+        (assigned("a", &[(1, &[1])]), "partitions should be a consecutive 0-based integer sequence".into()),
+        (assigned("a", &[(0, &[9])]), format!("{start} broker 9, but no such broker is registered.")),
+        (assigned("a", &[(0, &[-1])]), format!("{start} broker -1, but no such broker is registered.")),
+        (assigned("a", &[(0, &[])]), format!("{start} an empty replica list.")),
+        (assigned("a", &[(0, &[1, 1])]), format!("{start} the broker 1 more than once.")),
+        (assigned("a", &[(0, &[1]), (0, &[1])]), "Found multiple manual partition assignments for partition 0".into()),
+        (assigned("a", &[(0, &[1]), (2, &[1])]), "partitions should be a consecutive 0-based integer sequence".into()),
+        (
+            assigned("a", &[(0, &[1]), (1, &[1, 2])]),
+            format!(
+                "{start} a partition with 2 replica(s), but this is not consistent with previous partitions, which \
+                 have 1 replica(s)."
+            ),
+        ),
+    ];
+    for (topic, words) in cases {
+        refused(&mut world, topic, InvalidReplicaAssignment, &words);
+    }
+    let start = "A manual partition assignment was specified, but";
+    let both = CreatableTopic { replication_factor: 1, ..assigned("a", &[(0, &[1])]) };
+    refused(&mut world, both, InvalidRequest, &format!("{start} replication factor was not set to -1."));
+    let both = CreatableTopic { num_partitions: 1, ..assigned("a", &[(0, &[1])]) };
+    refused(&mut world, both, InvalidRequest, &format!("{start} numPartitions was not set to -1."));
+}
+
+#[test]
+fn a_name_that_comes_twice_is_refused_and_the_others_are_created() {
+    let mut world = World::default();
+    let words = Some("Duplicate topic name.".to_owned());
+    let outcome = create(&mut world, vec![topic("a", 1, 1), topic("a", 3, 1), topic("b", 1, 1)]);
+    assert_eq!(outcome, [(ErrorCode::InvalidRequest.code(), words), (0, None)]);
+    // New ones do not collide with each other.
+    assert_eq!(create(&mut world, vec![topic("c.d_e", 1, 1), topic("c_d.e", 1, 1)]), [(0, None), (0, None)]);
+}
+
+#[test]
+fn topics_are_deleted_by_name_and_by_id() {
+    use ErrorCode::{InvalidRequest, UnknownTopicId, UnknownTopicOrPartition};
+    let mut world = World::default();
+    create(&mut world, ["a", "b", "c"].map(|name| topic(name, 1, 1)).to_vec());
+    let id = support::topic(&mut world, 1, "b").topic_id;
+    let by = |name, topic_id| DeleteTopicState { name, topic_id, ..Default::default() };
+    let unknown = Uuid([7; 16]);
+    let topics = vec![
+        by(Some("a"), Uuid::ZERO),
+        by(None, id),
+        by(None, unknown),
+        by(None, Uuid::ZERO),
+        by(Some("c"), unknown),
+        by(Some("d"), Uuid::ZERO),
+        by(Some("c"), Uuid::ZERO),
+        by(Some("c"), Uuid::ZERO),
+    ];
+    let answer = world.call(1, &DeleteTopicsRequest { topics, ..Default::default() }, 6);
+    let told: Vec<_> =
+        answer.responses.iter().map(|topic| (topic.name, topic.error_code, topic.error_message)).collect();
+    assert_eq!(
+        told,
+        [
+            (Some("a"), 0, None),
+            (Some("b"), 0, None),
+            (None, UnknownTopicId.code(), Some("This server does not host this topic ID.")),
+            (None, InvalidRequest.code(), Some("Neither topic name nor id were specified.")),
+            (Some("c"), InvalidRequest.code(), Some("You may not specify both topic name and topic id.")),
+            (Some("d"), UnknownTopicOrPartition.code(), Some("This server does not host this topic-partition.")),
+            (Some("c"), InvalidRequest.code(), Some("Duplicate topic name.")),
+        ]
+    );
+    assert_eq!(answer.responses[1].topic_id, id);
+    assert_eq!(support::topic(&mut world, 1, "b").error_code, UnknownTopicOrPartition.code());
+    let answer = world.call(1, &DeleteTopicsRequest { topic_names: vec!["c"], ..Default::default() }, 1);
+    assert_eq!(answer.responses[0].error_code, 0);
+    assert_eq!(support::topic(&mut world, 1, "c").error_code, UnknownTopicOrPartition.code());
+}
+
+#[test]
+fn deletion_can_be_forbidden() {
+    let mut world = World::with(1, &[("delete.topic.enable", "false")]);
+    create(&mut world, vec![topic("a", 1, 1)]);
+    for (version, error) in [(2, ErrorCode::InvalidRequest), (3, ErrorCode::TopicDeletionDisabled)] {
+        let answer = world.call(1, &DeleteTopicsRequest { topic_names: vec!["a"], ..Default::default() }, version);
+        assert_eq!(answer.responses[0].error_code, error.code());
+    }
+}
+
+#[test]
+fn partitions_are_added_and_never_taken_away() {
+    use ErrorCode::{InvalidPartitions, InvalidReplicaAssignment, UnknownTopicOrPartition};
+    let mut world = World::with(2, &[]);
+    create(&mut world, vec![topic("a", 2, 1)]);
+    let mut add = |name: &str, count: i32, assignments: Option<&[&[i32]]>, validate_only: bool| {
+        let assignment = |ids: &&[i32]| CreatePartitionsAssignment { broker_ids: ids.to_vec(), ..Default::default() };
+        let assignments = assignments.map(|assignments| assignments.iter().map(assignment).collect());
+        let topics = vec![CreatePartitionsTopic { name, count, assignments, ..Default::default() }];
+        let request = CreatePartitionsRequest { topics, validate_only, ..Default::default() };
+        let answer = world.call(1, &request, 3);
+        (answer.results[0].error_code, answer.results[0].error_message.unwrap_or_default().to_owned())
+    };
+    assert_eq!(add("a", 3, None, true), (0, String::new()));
+    assert_eq!(add("a", 3, Some(&[&[2]]), false), (0, String::new()));
+    let words = "Topic already has 3 partition(s).".to_owned();
+    assert_eq!(add("a", 3, None, false), (InvalidPartitions.code(), words));
+    let words = "The topic a currently has 3 partition(s); 2 would not be an increase.".to_owned();
+    assert_eq!(add("a", 2, None, false), (InvalidPartitions.code(), words));
+    assert_eq!(add("b", 2, None, false), (UnknownTopicOrPartition.code(), String::new()));
+    let words = "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified.".to_owned();
+    assert_eq!(add("a", 5, Some(&[&[1]]), false), (InvalidReplicaAssignment.code(), words));
+    let words = "The manual partition assignment includes broker 9, but no such broker is registered.".to_owned();
+    assert_eq!(add("a", 4, Some(&[&[9]]), false), (InvalidReplicaAssignment.code(), words));
+    let leaders: Vec<i32> = support::topic(&mut world, 1, "a").partitions.iter().map(|p| p.leader_id).collect();
+    assert_eq!(leaders, [1, 2, 2]);
+}
+
+#[test]
+fn a_topics_configs_are_described_with_where_they_come_from() {
+    let mut world = World::with(1, &[("log.retention.bytes", "5")]);
+    create(&mut world, vec![configured("a", &[("retention.ms", Some("7")), ("max.message.bytes", Some("9"))])]);
+    let keys = ["retention.ms", "max.message.bytes", "retention.bytes", "min.insync.replicas", "flush.ms", "nothing"];
+    let result = describe(&mut world, TOPIC, "a", &keys);
+    let synonyms =
+        |all: &[(&str, i8)]| all.iter().map(|(name, source)| ((*name).to_owned(), *source)).collect::<Vec<_>>();
+    let expected = [
+        ("flush.ms", ("9223372036854775807".to_owned(), 5, vec![])),
+        ("max.message.bytes", ("9".to_owned(), 1, synonyms(&[("max.message.bytes", 1), ("message.max.bytes", 5)]))),
+        (
+            "min.insync.replicas",
+            ("1".to_owned(), 3, synonyms(&[("min.insync.replicas", 3), ("min.insync.replicas", 5)])),
+        ),
+        ("retention.bytes", ("5".to_owned(), 4, synonyms(&[("log.retention.bytes", 4), ("log.retention.bytes", 5)]))),
+        ("retention.ms", ("7".to_owned(), 1, synonyms(&[("retention.ms", 1)]))),
+    ];
+    let names: Vec<&str> = result.configs.iter().map(|config| config.name).collect();
+    assert_eq!(names, expected.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    assert_eq!(described(&result), expected.map(|(_, described)| described));
+    assert_eq!(result.configs.iter().map(|config| config.config_type).collect::<Vec<_>>(), [5, 3, 3, 5, 5]);
+    assert_eq!(describe(&mut world, TOPIC, "a", &[]).configs.len(), 33);
+    let error = |result: DescribeConfigsResult<'_>| (result.error_code, result.error_message.map(str::to_owned));
+    let unknown = ErrorCode::UnknownTopicOrPartition.code();
+    assert_eq!(error(describe(&mut world, TOPIC, "b", &[])), (unknown, Some(String::new())));
+    assert_eq!(error(describe(&mut world, TOPIC, "b c", &[])).0, ErrorCode::InvalidTopicException.code());
+}
+
+#[test]
+fn a_topics_configs_change_one_by_one() {
+    use ErrorCode::{InvalidConfig, InvalidRequest, UnknownServerError, UnknownTopicOrPartition};
+    let mut world = World::default();
+    create(&mut world, vec![topic("a", 1, 1)]);
+    let value = |world: &mut World, name: &'static str| described(&describe(world, TOPIC, "a", &[name]))[0].0.clone();
+    assert_eq!(alter(&mut world, TOPIC, "a", &[("retention.ms", 0, Some("5"))]), (0, None));
+    assert_eq!(value(&mut world, "retention.ms"), "5");
+    assert_eq!(
+        alter(&mut world, TOPIC, "a", &[("retention.ms", 1, None), ("cleanup.policy", 2, Some("compact"))]),
+        (0, None)
+    );
+    assert_eq!(value(&mut world, "retention.ms"), "604800000");
+    assert_eq!(value(&mut world, "cleanup.policy"), "delete,compact");
+    assert_eq!(alter(&mut world, TOPIC, "a", &[("cleanup.policy", 3, Some("delete"))]), (0, None));
+    assert_eq!(value(&mut world, "cleanup.policy"), "compact");
+    assert_eq!(alter_or_validate(&mut world, TOPIC, "a", &[("retention.ms", 0, Some("5"))], true), (0, None));
+    assert_eq!(value(&mut world, "retention.ms"), "604800000");
+    let refusals: [(&str, &[(&str, i8, Option<&str>)], ErrorCode, &str); 9] = [
+        (
+            "a",
+            &[("retention.ms", 2, Some("5"))],
+            InvalidConfig,
+            "Can't APPEND to key retention.ms because its type is not LIST.",
+        ),
+        ("a", &[("foo", 3, Some("5"))], InvalidConfig, "Can't SUBTRACT to key foo because its type is not LIST."),
+        (
+            "a",
+            &[("retention.ms", 0, Some("5")), ("retention.ms", 1, None)],
+            InvalidRequest,
+            "Error due to duplicate config keys",
+        ),
+        ("a", &[("retention.ms", 0, None)], InvalidRequest, "Null value not supported for : retention.ms"),
+        (
+            "a",
+            &[("cleanup.policy", 2, Some("bogus"))],
+            InvalidConfig,
+            "Invalid value bogus for configuration cleanup.policy: String must be one of: compact, delete",
+        ),
+        ("a", &[("foo", 0, Some("5"))], InvalidConfig, "Unknown topic config name: foo"),
+        ("b", &[("retention.ms", 0, Some("5"))], UnknownTopicOrPartition, "The topic 'b' does not exist."),
+        ("", &[("retention.ms", 0, Some("5"))], InvalidRequest, "Default topic resources are not allowed."),
+        ("a", &[("retention.ms", 7, Some("5"))], UnknownServerError, ""),
+    ];
+    for (name, changes, error, words) in refusals {
+        let words = Some(words.to_owned()).filter(|words| !words.is_empty());
+        assert_eq!(alter(&mut world, TOPIC, name, changes), (error.code(), words), "{name} {changes:?}");
+    }
+    assert_eq!(alter(&mut world, 99, "a", &[]), (InvalidRequest.code(), Some("Unknown resource type 99".to_owned())));
+}
+
+#[test]
+fn brokers_settings_change_while_they_run_if_they_may() {
+    use ErrorCode::{InvalidConfig, InvalidRequest};
+    let mut world = World::with(2, &[]);
+    create(&mut world, vec![topic("a", 1, 1)]);
+    assert_eq!(alter(&mut world, BROKER, "", &[("log.retention.bytes", 0, Some("1000"))]), (0, None));
+    assert_eq!(alter(&mut world, BROKER, "1", &[("log.retention.ms", 0, Some("7000"))]), (0, None));
+    let bytes = describe(&mut world, TOPIC, "a", &["retention.bytes"]);
+    let synonyms = vec![("log.retention.bytes".to_owned(), 3), ("log.retention.bytes".to_owned(), 5)];
+    assert_eq!(described(&bytes), [("1000".to_owned(), 3, synonyms)]);
+    let own = describe(&mut world, BROKER, "1", &["log.retention.ms", "num.partitions"]);
+    assert_eq!(
+        described(&own),
+        [
+            ("7000".to_owned(), 2, vec![("log.retention.ms".to_owned(), 2)]),
+            ("1".to_owned(), 5, vec![("num.partitions".to_owned(), 5)]),
+        ]
+    );
+    assert_eq!(own.configs.iter().map(|config| config.read_only).collect::<Vec<_>>(), [false, true]);
+    let names =
+        |result: &DescribeConfigsResult<'_>| result.configs.iter().map(|c| c.name.to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(&describe(&mut world, BROKER, "", &[])), ["log.retention.bytes", "min.insync.replicas"]);
+    assert_eq!(alter(&mut world, BROKER, "1", &[("log.retention.ms", 1, None)]), (0, None));
+    assert_eq!(described(&describe(&mut world, BROKER, "1", &["log.retention.ms"]))[0].0, "null");
+    let refusals: [(&str, &str, i8, Option<&str>, ErrorCode, &str); 8] = [
+        (
+            "1",
+            "num.partitions",
+            0,
+            Some("7"),
+            InvalidRequest,
+            "Cannot update these configs dynamically: [num.partitions]",
+        ),
+        (
+            "",
+            "num.partitions",
+            0,
+            Some("7"),
+            InvalidRequest,
+            "Cannot update these configs dynamically: [num.partitions]",
+        ),
+        (
+            "1",
+            "log.retention.ms",
+            0,
+            Some("x"),
+            InvalidRequest,
+            "Invalid value x for configuration log.retention.ms: Not a number of type LONG",
+        ),
+        (
+            "1",
+            "message.max.bytes",
+            0,
+            Some("-1"),
+            InvalidRequest,
+            "Invalid value -1 for configuration message.max.bytes: Value must be at least 0",
+        ),
+        ("2", "log.retention.ms", 0, Some("1"), InvalidRequest, "Unexpected broker id, expected 1, but received 2"),
+        ("x", "log.retention.ms", 0, Some("1"), InvalidRequest, "Node id must be an integer, but it is: x"),
+        (
+            "",
+            "min.insync.replicas",
+            1,
+            None,
+            InvalidConfig,
+            "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+        ),
+        (
+            "1",
+            "min.insync.replicas",
+            0,
+            Some("1"),
+            InvalidConfig,
+            "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+        ),
+    ];
+    for (node, name, operation, value, error, words) in refusals {
+        let outcome = alter(&mut world, BROKER, node, &[(name, operation, value)]);
+        assert_eq!(outcome, (error.code(), Some(words.to_owned())), "{node} {name}");
+    }
+    let other = describe(&mut world, BROKER, "2", &[]);
+    let words = "Unexpected broker id, expected 1 or empty string, but received 2";
+    assert_eq!((other.error_code, other.error_message), (InvalidRequest.code(), Some(words)));
+}
+
+#[test]
+fn groups_have_configs_within_the_brokers_limits() {
+    let mut world = World::default();
+    assert_eq!(alter(&mut world, GROUP, "g", &[("consumer.session.timeout.ms", 0, Some("50000"))]), (0, None));
+    let session = describe(&mut world, GROUP, "g", &["consumer.session.timeout.ms"]);
+    let synonyms =
+        vec![("consumer.session.timeout.ms".to_owned(), 8), ("group.consumer.session.timeout.ms".to_owned(), 5)];
+    assert_eq!(described(&session), [("50000".to_owned(), 8, synonyms)]);
+    let least = "must be greater than or equal to group.consumer.min";
+    let most = "must be less than or equal to group.consumer.max";
+    for (name, value, words) in [
+        ("consumer.session.timeout.ms", "100", format!("consumer.session.timeout.ms {least}.session.timeout.ms")),
+        ("consumer.session.timeout.ms", "70000", format!("consumer.session.timeout.ms {most}.session.timeout.ms")),
+        (
+            "consumer.heartbeat.interval.ms",
+            "100",
+            format!("consumer.heartbeat.interval.ms {least}.heartbeat.interval.ms"),
+        ),
+        ("foo", "100", "Unknown group config name: foo".to_owned()),
+    ] {
+        let outcome = alter(&mut world, GROUP, "g", &[(name, 0, Some(value))]);
+        assert_eq!(outcome, (ErrorCode::InvalidConfig.code(), Some(words)));
+    }
+    let words = "Default group resources are not allowed.".to_owned();
+    let outcome = alter(&mut world, GROUP, "", &[("consumer.session.timeout.ms", 0, Some("50000"))]);
+    assert_eq!(outcome, (ErrorCode::InvalidRequest.code(), Some(words)));
+}
+
+#[test]
+fn the_cluster_is_described() {
+    let mut world = World::with(3, &[]);
+    let request = DescribeClusterRequest { include_cluster_authorized_operations: true, ..Default::default() };
+    let answer = world.call(3, &request, 2);
+    assert_eq!(answer.brokers.iter().map(|broker| broker.broker_id).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!((answer.error_code, answer.cluster_authorized_operations), (0, 8096));
+    for (endpoint_type, error) in [(2, ErrorCode::MismatchedEndpointType), (3, ErrorCode::UnsupportedEndpointType)] {
+        let answer = world.call(1, &DescribeClusterRequest { endpoint_type, ..Default::default() }, 1);
+        assert_eq!(answer.error_code, error.code());
+    }
+}
