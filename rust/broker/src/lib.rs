@@ -24,4 +24,5 @@ mod transactions;
 
 pub use cluster::NodeId;
 pub use error::BrokerError;
+pub use faults::{Effect, Fault, Selector, Side, Way};
 pub use options::Options;

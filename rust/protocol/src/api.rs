@@ -108,7 +108,7 @@ macro_rules! api_keys {
             }
 
             /// The first flexible version of its messages.
-            pub(crate) fn flexible_from(self) -> i16 {
+            pub fn flexible_from(self) -> i16 {
                 match self {
                     $(Self::$key => <$request<'_> as Request<'_>>::FLEXIBLE_FROM,)*
                 }

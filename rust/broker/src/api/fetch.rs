@@ -120,5 +120,5 @@ pub(super) fn mentions<'a>(request: &FetchRequest<'a>) -> Mentions<'a> {
         let key = TopicKey::new(topic.topic, topic.topic_id);
         topic.partitions.iter().map(move |partition| (key, partition.partition))
     });
-    Mentions { partitions: partitions.collect(), ..Default::default() }
+    Mentions { partitions: partitions.collect(), session: request.session_id, ..Default::default() }
 }

@@ -7,23 +7,15 @@
 mod api_versions;
 mod create_partitions;
 mod create_topics;
-mod delete_groups;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
-mod describe_groups;
 mod fetch;
 mod find_coordinator;
-mod heartbeat;
 mod incremental_alter_configs;
 mod join_group;
-mod leave_group;
-mod list_groups;
 mod list_offsets;
 mod metadata;
-mod offset_commit;
-mod offset_delete;
-mod offset_fetch;
 mod produce;
 mod resource;
 mod sync_group;
@@ -42,7 +34,8 @@ pub(crate) use join_group::answer as answer_join;
 pub(crate) use sync_group::answer as answer_sync;
 
 use crate::cluster::NodeId;
-use crate::core::{Answer, Call, ConnectionId, Core, Ticket};
+use crate::core::{Answer, Call, ConnectionId, Core, Current, Hex, Ticket};
+use crate::faults;
 
 /// What a client that may do everything is told that it may do: the bits of Kafka's operations on a cluster and on a topic.
 pub(crate) const CLUSTER_OPERATIONS: i32 = 8096;
@@ -69,6 +62,10 @@ pub(crate) struct Mentions<'a> {
     pub(crate) partitions: Vec<(TopicKey<'a>, i32)>,
     /// Topics that are named without partitions.
     pub(crate) topics: Vec<TopicKey<'a>>,
+    /// The fetch session (KIP-227) whose partitions are meant too; 0 for none.
+    pub(crate) session: i32,
+    /// Whether no answer is expected (acks=0): an error then closes the connection.
+    pub(crate) unanswered: bool,
 }
 
 /// A topic as a request names it.
@@ -99,10 +96,17 @@ macro_rules! apis {
                         Ok(request) => request,
                         Err(error) => return Answer::Close(error.to_string()),
                     };
-                    match core.faults.before(call, &$module::mentions(&request)) {
-                        Some(error) => call.answer::<$request>(&$module::refuse(&request, error)),
-                        None => $module::handle(core, call, &request),
+                    if !core.faults.is_empty() {
+                        let mentions = $module::mentions(&request);
+                        let refused = |error| match mentions.unanswered {
+                            true => Answer::Close(format!("a fault refuses it: {error}")),
+                            false => call.answer::<$request>(&$module::refuse(&request, error)),
+                        };
+                        if let Some(answer) = faults::on_request(core, call, &mentions, &refused) {
+                            return answer;
+                        }
                     }
+                    $module::handle(core, call, &request)
                 })*
                 key => Answer::Close(format!("{key} is not implemented")),
             }
@@ -115,24 +119,14 @@ apis! {
     Fetch, fetch, monedula_protocol::messages::fetch::FetchRequest<'_>;
     ListOffsets, list_offsets, monedula_protocol::messages::list_offsets::ListOffsetsRequest<'_>;
     Metadata, metadata, monedula_protocol::messages::metadata::MetadataRequest<'_>;
-    OffsetCommit, offset_commit, monedula_protocol::messages::offset_commit::OffsetCommitRequest<'_>;
-    OffsetFetch, offset_fetch, monedula_protocol::messages::offset_fetch::OffsetFetchRequest<'_>;
     FindCoordinator, find_coordinator, monedula_protocol::messages::find_coordinator::FindCoordinatorRequest<'_>;
-    JoinGroup, join_group, monedula_protocol::messages::join_group::JoinGroupRequest<'_>;
-    Heartbeat, heartbeat, monedula_protocol::messages::heartbeat::HeartbeatRequest<'_>;
-    LeaveGroup, leave_group, monedula_protocol::messages::leave_group::LeaveGroupRequest<'_>;
-    SyncGroup, sync_group, monedula_protocol::messages::sync_group::SyncGroupRequest<'_>;
-    DescribeGroups, describe_groups, monedula_protocol::messages::describe_groups::DescribeGroupsRequest<'_>;
-    ListGroups, list_groups, monedula_protocol::messages::list_groups::ListGroupsRequest<'_>;
     ApiVersions, api_versions, monedula_protocol::messages::api_versions::ApiVersionsRequest<'_>;
     CreateTopics, create_topics, monedula_protocol::messages::create_topics::CreateTopicsRequest<'_>;
     DeleteTopics, delete_topics, monedula_protocol::messages::delete_topics::DeleteTopicsRequest<'_>;
-    CreatePartitions, create_partitions, monedula_protocol::messages::create_partitions::CreatePartitionsRequest<'_>;
     DescribeConfigs, describe_configs, monedula_protocol::messages::describe_configs::DescribeConfigsRequest<'_>;
+    CreatePartitions, create_partitions, monedula_protocol::messages::create_partitions::CreatePartitionsRequest<'_>;
     IncrementalAlterConfigs, incremental_alter_configs, monedula_protocol::messages::incremental_alter_configs::IncrementalAlterConfigsRequest<'_>;
     DescribeCluster, describe_cluster, monedula_protocol::messages::describe_cluster::DescribeClusterRequest<'_>;
-    DeleteGroups, delete_groups, monedula_protocol::messages::delete_groups::DeleteGroupsRequest<'_>;
-    OffsetDelete, offset_delete, monedula_protocol::messages::offset_delete::OffsetDeleteRequest<'_>;
 }
 
 /// The body of a request. Bytes behind it are let through, as Kafka does: librdkafka sends three with Metadata.
@@ -164,6 +158,14 @@ pub(crate) fn serve(
     let ticket = Ticket { connection, version, correlation_id: header.correlation_id };
     let client_id = header.client_id.unwrap_or_default();
     let call = Call { key, version, ticket, node, client_id, client_host, frame };
+    let flexible = version >= key.flexible_from();
+    core.asked(connection, client_id, Current { key, version, correlation_id: header.correlation_id, flexible });
+    log::debug!(
+        "node {node}: {key} v{version}, correlation id {}, client {client_id:?} at {client_host}: {} bytes",
+        header.correlation_id,
+        frame.len()
+    );
+    log::trace!("node {node}: {key} v{version}, correlation id {}: {}", header.correlation_id, Hex(frame));
     match core.offered(key) {
         Some((min, max)) if (min..=max).contains(&version) => dispatch(core, &call, body),
         // KIP-511: whoever asks for the versions cannot know them yet.

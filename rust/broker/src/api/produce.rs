@@ -222,5 +222,10 @@ pub(super) fn mentions<'a>(request: &ProduceRequest<'a>) -> Mentions<'a> {
         let key = TopicKey::new(topic.name, topic.topic_id);
         topic.partition_data.iter().map(move |data| (key, data.index))
     });
-    Mentions { partitions: partitions.collect(), transactional_id: request.transactional_id, ..Default::default() }
+    Mentions {
+        partitions: partitions.collect(),
+        transactional_id: request.transactional_id,
+        unanswered: request.acks == 0,
+        ..Default::default()
+    }
 }

@@ -30,6 +30,33 @@ pub enum Action {
     Nothing,
     /// Close, for this reason.
     Close(String),
+    /// Send this, but as a fault has it; then read the next request unless it says otherwise.
+    Wire(Vec<Bytes>, Wire),
+    /// Reset the connection.
+    Reset,
+    /// Read no more, but stay connected until told to close.
+    Deaf,
+}
+
+/// What a fault does to an answer on its way.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wire {
+    /// Only so many bytes are sent, and the connection is closed.
+    pub cut_after: Option<usize>,
+    /// It is sent in pieces of so many bytes, with so many milliseconds between.
+    pub fragment: Option<(usize, u64)>,
+    /// So many milliseconds pass before the next request is read.
+    pub pause_ms: u64,
+}
+
+/// The request that a connection waits for.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Current {
+    pub(crate) key: ApiKey,
+    pub(crate) version: i16,
+    pub(crate) correlation_id: i32,
+    /// Whether that version is a flexible one (KIP-482).
+    pub(crate) flexible: bool,
 }
 
 /// What an API made of a request.

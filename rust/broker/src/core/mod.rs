@@ -5,22 +5,25 @@
 
 mod call;
 mod draw;
+mod peers;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use monedula_protocol::api::Request;
 use monedula_protocol::frame::encode_response;
 
-pub use call::{Action, ConnectionId, Reply};
-pub(crate) use call::{Answer, Call, Ticket};
+pub use call::{Action, ConnectionId, Reply, Wire};
+pub(crate) use call::{Answer, Call, Current, Ticket};
 pub(crate) use draw::Draw;
+pub(crate) use peers::Hex;
+use peers::Peers;
 
 use crate::BrokerError;
 use crate::api;
 use crate::cluster::{Configs, NodeId, Nodes, Topics};
-use crate::faults::Faults;
+use crate::faults::{self, Faults};
 use crate::fetching::Fetching;
 use crate::groups::Groups;
 use crate::log::validate::Validator;
@@ -44,16 +47,8 @@ pub struct Core {
     pub(crate) faults: Faults,
     pub(crate) fetching: Fetching,
     pub(crate) validator: Validator,
-    connections: HashMap<ConnectionId, Peer>,
-    last_connection: u64,
+    pub(crate) peers: Peers,
     outbox: VecDeque<Reply>,
-}
-
-/// What is known of who is at the other end of a connection.
-#[derive(Clone, Debug)]
-struct Peer {
-    node: NodeId,
-    host: Arc<str>,
 }
 
 impl Core {
@@ -71,11 +66,10 @@ impl Core {
             topics: Topics::default(),
             groups: Groups::default(),
             transactions: Transactions::default(),
-            faults: Faults::default(),
+            faults: Faults::new(settings.seed),
             fetching: Fetching::default(),
             validator: Validator::default(),
-            connections: HashMap::new(),
-            last_connection: 0,
+            peers: Peers::default(),
             outbox: VecDeque::new(),
             settings,
         })
@@ -84,16 +78,14 @@ impl Core {
     /// Someone has connected to a node.
     pub fn connected(&mut self, now_ms: i64, node: NodeId, host: &str) -> ConnectionId {
         self.advance(now_ms);
-        self.last_connection += 1;
-        let id = ConnectionId(self.last_connection);
-        self.connections.insert(id, Peer { node, host: host.into() });
-        id
+        self.peers.connected(node, host, now_ms)
     }
 
     /// A connection is gone. A join or a sync that waits stays as it is, as in Kafka; only its answer goes nowhere.
     pub fn disconnected(&mut self, now_ms: i64, connection: ConnectionId) {
         self.advance(now_ms);
-        self.connections.remove(&connection);
+        self.peers.disconnected(connection);
+        self.faults.disconnected(connection);
         self.fetching.parked.disconnected(connection);
     }
 
@@ -101,28 +93,34 @@ impl Core {
     /// works on one request of a connection at a time.
     pub fn request(&mut self, now_ms: i64, connection: ConnectionId, frame: &Bytes) {
         self.advance(now_ms);
-        let Some(Peer { node, host }) = self.connections.get(&connection).cloned() else {
-            return;
-        };
-        let action = match api::serve(self, connection, node, &host, frame) {
+        if let Some((node, host)) = self.peers.address(connection) {
+            self.work(connection, node, &host, frame);
+            self.wake_fetches();
+        }
+    }
+
+    /// The same for a request whose connection may be gone.
+    pub(crate) fn work(&mut self, connection: ConnectionId, node: NodeId, host: &Arc<str>, frame: &Bytes) {
+        let action = match api::serve(self, connection, node, host, frame) {
             Answer::Now(frame) => Action::Send(frame),
-            Answer::Later => return self.wake_fetches(),
+            Answer::Later => return,
             Answer::Nothing => Action::Nothing,
             Answer::Close(reason) => Action::Close(reason),
         };
         self.reply(connection, action);
-        self.wake_fetches();
     }
 
     /// When [`Core::tick`] has something to do, if nothing happens before.
     pub fn next_due_ms(&self) -> Option<i64> {
-        let due = [self.groups.next_due_ms(), self.transactions.next_due_ms(), self.fetching.parked.next_due_ms()];
+        let (groups, transactions) = (self.groups.next_due_ms(), self.transactions.next_due_ms());
+        let due = [groups, transactions, self.fetching.parked.next_due_ms(), self.faults_due_ms()];
         due.into_iter().flatten().min()
     }
 
     /// Does what is due.
     pub fn tick(&mut self, now_ms: i64) {
         self.advance(now_ms);
+        self.tick_faults();
         Groups::tick(self);
         Transactions::tick(self);
         self.wake_fetches();
@@ -144,8 +142,29 @@ impl Core {
         self.reply(ticket.connection, action);
     }
 
+    /// Sends an answer, unless a fault keeps it back.
     pub(crate) fn reply(&mut self, connection: ConnectionId, action: Action) {
-        self.outbox.push_back(Reply { connection, action });
+        if let Some(action) = faults::on_answer(self, connection, action) {
+            self.peers.answered(connection, &action);
+            self.outbox.push_back(Reply { connection, action });
+        }
+    }
+
+    /// Closes all connections to a node, whatever they wait for.
+    pub(crate) fn close_connections_at(&mut self, node: NodeId, reason: &str) {
+        for connection in self.peers.at(node) {
+            self.outbox.push_back(Reply { connection, action: Action::Close(reason.to_owned()) });
+        }
+    }
+
+    /// A connection has sent a request.
+    pub(crate) fn asked(&mut self, connection: ConnectionId, client_id: &str, current: Current) {
+        self.peers.asked(connection, client_id, current);
+    }
+
+    /// What a connection waits for.
+    pub(crate) fn current(&self, connection: ConnectionId) -> Option<Current> {
+        self.peers.current(connection)
     }
 
     fn advance(&mut self, now_ms: i64) {

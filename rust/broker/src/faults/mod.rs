@@ -1,23 +1,374 @@
 //! Faults on demand.
+//!
+//! The core decides: which requests are hit, what is answered instead, what waits and until when, all in its own time. What
+//! concerns bytes on their way goes to the connection as part of the [`Action`]. Every request passes [`on_request`] before it
+//! is carried out, every answer [`on_answer`] before it is sent; partitions are asked for one by one.
 
+mod bytes;
+mod fault;
+mod waiting;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monedula_protocol::api::ApiKey;
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::api::Mentions;
-use crate::core::Call;
+pub use fault::{Effect, Fault, Selector, Side, Way};
+pub(crate) use waiting::Waiting;
+
+use crate::BrokerError;
+use crate::api::{Mentions, TopicKey};
+use crate::cluster::Topics;
+use crate::core::{Action, Answer, Call, ConnectionId, Core, Draw, Wire};
+use waiting::Armed;
+
+/// The APIs that ask [`Faults::partition_error`] for each of their partitions.
+const BY_PARTITION: &[ApiKey] =
+    &[ApiKey::Produce, ApiKey::Fetch, ApiKey::ListOffsets, ApiKey::OffsetForLeaderEpoch, ApiKey::DeleteRecords];
 
 /// What is to go wrong, and what is watched.
-#[derive(Debug, Default)]
-pub(crate) struct Faults {}
+#[derive(Debug)]
+pub(crate) struct Faults {
+    /// By id, in the order in which they were set.
+    active: BTreeMap<u64, Active>,
+    last_id: u64,
+    draw: Draw,
+    /// The fault that let a request wait which goes on now: only those behind it are asked.
+    resumed_after: Option<u64>,
+    /// Requests and answers that wait.
+    waiting: Waiting,
+    /// What the answer that a connection waits for is to meet.
+    armed: BTreeMap<ConnectionId, Armed>,
+    /// For the request of a connection (by its correlation id): which faults on partitions hit it.
+    decided: BTreeMap<ConnectionId, (i32, BTreeMap<u64, bool>)>,
+    /// Connections without answers, with the fault that made them so.
+    mute: BTreeMap<ConnectionId, u64>,
+    /// Connections that are not read.
+    deaf: BTreeMap<ConnectionId, u64>,
+}
+
+/// A fault that is set.
+#[derive(Debug)]
+struct Active {
+    fault: Fault,
+    apis: Vec<ApiKey>,
+    error: Option<ErrorCode>,
+    /// Requests that were selected.
+    matched: u64,
+    /// Those that it was used on.
+    used: u64,
+    /// Those that it took effect on: on an answer, that is later.
+    hits: u64,
+}
+
+impl Active {
+    fn selects(&self, call: &Call<'_>) -> bool {
+        let when = &self.fault.when;
+        (self.apis.is_empty() || self.apis.contains(&call.key))
+            && (when.nodes.is_empty() || when.nodes.contains(&call.node.0))
+            && when.client_id.as_ref().is_none_or(|id| id == call.client_id)
+            && when.min_version.is_none_or(|version| version <= call.version)
+            && when.max_version.is_none_or(|version| call.version <= version)
+    }
+
+    fn selects_mentions(&self, mentions: &Mentions<'_>, topics: &Topics, fetched: &[(Arc<str>, i32)]) -> bool {
+        let when = &self.fault.when;
+        let is_topic = |key: &TopicKey<'_>, name: &str| match *key {
+            TopicKey::Name(other) => other == name,
+            TopicKey::Id(id) => topics.name_of(id).is_some_and(|other| &*other == name),
+        };
+        let is_named = |name: &String| {
+            let partition = |(key, index): &(TopicKey<'_>, i32)| {
+                when.partition.is_none_or(|partition| partition == *index) && is_topic(key, name)
+            };
+            let remembered = |(topic, index): &(Arc<str>, i32)| {
+                **topic == **name && when.partition.is_none_or(|partition| partition == *index)
+            };
+            mentions.partitions.iter().any(partition)
+                || fetched.iter().any(remembered)
+                || when.partition.is_none() && mentions.topics.iter().any(|key| is_topic(key, name))
+        };
+        when.group.as_ref().is_none_or(|group| mentions.groups.contains(&group.as_str()))
+            && when.transactional_id.as_ref().is_none_or(|id| mentions.transactional_id == Some(id))
+            && when.topic.as_ref().is_none_or(is_named)
+    }
+
+    /// Whether it is decided partition by partition.
+    fn is_by_partition(&self, key: ApiKey) -> bool {
+        let by_partition = matches!(self.fault.what, Effect::Error { whole: false, .. });
+        by_partition && self.fault.when.topic.is_some() && BY_PARTITION.contains(&key)
+    }
+
+    /// Whether this request, which is selected, is hit.
+    fn draw(&mut self, draw: &mut Draw) -> bool {
+        self.matched += 1;
+        if self.matched <= self.fault.skip || self.fault.count.is_some_and(|count| self.used >= count) {
+            return false;
+        }
+        // 53 bits are what a double holds.
+        let drawn = |draw: &mut Draw| (draw.next() >> 11) as f64 / (1u64 << 53) as f64;
+        let is_hit = self.fault.probability.is_none_or(|probability| drawn(draw) < probability);
+        self.used += u64::from(is_hit);
+        is_hit
+    }
+}
 
 impl Faults {
-    /// The error that the whole request is to be answered with, if a fault is set on it.
-    pub(crate) fn before(&mut self, _call: &Call<'_>, _mentions: &Mentions<'_>) -> Option<ErrorCode> {
-        None
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            active: BTreeMap::new(),
+            last_id: 0,
+            // Faults that are set must not change which member ids are drawn.
+            draw: Draw::new(seed ^ 0x6661_756c_7473),
+            resumed_after: None,
+            waiting: Waiting::default(),
+            armed: BTreeMap::new(),
+            decided: BTreeMap::new(),
+            mute: BTreeMap::new(),
+            deaf: BTreeMap::new(),
+        }
+    }
+
+    /// Whether there is nothing to ask.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.active.is_empty()
+    }
+
+    /// Sets a fault; answers its id.
+    ///
+    /// # Errors
+    /// [`BrokerError::Command`] for names and numbers that cannot be.
+    pub(crate) fn set(&mut self, fault: Fault) -> Result<u64, BrokerError> {
+        let checked = fault.check()?;
+        self.last_id += 1;
+        let active = Active { fault, apis: checked.apis, error: checked.error, matched: 0, used: 0, hits: 0 };
+        self.active.insert(self.last_id, active);
+        Ok(self.last_id)
+    }
+
+    /// How many requests a fault took effect on.
+    ///
+    /// # Errors
+    /// [`BrokerError::Command`] if there is no such fault.
+    pub(crate) fn hits(&self, id: u64) -> Result<u64, BrokerError> {
+        self.active.get(&id).map(|active| active.hits).ok_or_else(|| unknown(id))
+    }
+
+    /// The hits of all faults that are set: it changes when one of them does.
+    pub(crate) fn all_hits(&self) -> u64 {
+        self.active.values().map(|active| active.hits).sum()
+    }
+
+    /// Every fault that is set, with its id and hits.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, &Fault, u64)> {
+        self.active.iter().map(|(id, active)| (*id, &active.fault, active.hits))
     }
 
     /// The error that this partition is to be answered with, if a fault is set on it. Every API that answers for partitions
     /// one by one asks this for each, before it does anything with it.
-    pub(crate) fn partition_error(&mut self, _call: &Call<'_>, _topic: &str, _partition: i32) -> Option<ErrorCode> {
+    pub(crate) fn partition_error(&mut self, call: &Call<'_>, topic: &str, partition: i32) -> Option<ErrorCode> {
+        if self.active.is_empty() {
+            return None;
+        }
+        let decided = self.decided.entry(call.ticket.connection).or_default();
+        if decided.0 != call.ticket.correlation_id {
+            *decided = (call.ticket.correlation_id, BTreeMap::new());
+        }
+        for (id, active) in &mut self.active {
+            let when = &active.fault.when;
+            let is_partition = when.topic.as_deref() == Some(topic)
+                && when.partition.is_none_or(|selected| selected == partition)
+                && when.group.is_none();
+            if !is_partition || !active.is_by_partition(call.key) || !active.selects(call) {
+                continue;
+            }
+            // One request is one hit, however many partitions of it and however often a fetch that waits looks at them.
+            let is_hit = *decided.1.entry(*id).or_insert_with(|| {
+                let is_hit = active.draw(&mut self.draw);
+                active.hits += u64::from(is_hit);
+                is_hit
+            });
+            if is_hit {
+                return active.error;
+            }
+        }
         None
+    }
+
+    /// A connection is gone. What it sent and what still waits is carried out all the same: the network had it.
+    pub(crate) fn disconnected(&mut self, connection: ConnectionId) {
+        self.armed.remove(&connection);
+        self.decided.remove(&connection);
+        self.mute.remove(&connection);
+        self.deaf.remove(&connection);
+    }
+
+    fn hit(&mut self, id: u64) {
+        if let Some(active) = self.active.get_mut(&id) {
+            active.hits += 1;
+        }
+    }
+}
+
+fn unknown(id: u64) -> BrokerError {
+    BrokerError::Command(format!("there is no fault {id}: it was removed, or never set"))
+}
+
+/// What faults make of a request that is about to be carried out. `None` lets it go on; otherwise this is its answer.
+/// `refused` answers the whole request with an error.
+pub(crate) fn on_request(
+    core: &mut Core,
+    call: &Call<'_>,
+    mentions: &Mentions<'_>,
+    refused: &dyn Fn(ErrorCode) -> Answer,
+) -> Option<Answer> {
+    let resumed_after = core.faults.resumed_after.take();
+    if resumed_after.is_none() {
+        core.faults.armed.remove(&call.ticket.connection);
+    }
+    let fetched = core.session_partitions(call.node, mentions.session);
+    let ids: Vec<u64> = core.faults.active.keys().copied().filter(|id| Some(*id) > resumed_after).collect();
+    for id in ids {
+        let Faults { active, draw, .. } = &mut core.faults;
+        let Some(active) = active.get_mut(&id) else { continue };
+        let selected = active.selects(call) && active.selects_mentions(mentions, &core.topics, &fetched);
+        if !selected || active.is_by_partition(call.key) || !active.draw(draw) {
+            continue;
+        }
+        let (what, error) = (active.fault.what.clone(), active.error);
+        if active.fault.side() == Side::Answer {
+            let instead = error.map(refused);
+            core.faults.armed.entry(call.ticket.connection).or_default().push((id, what, instead));
+            continue;
+        }
+        core.faults.hit(id);
+        if let Some(answer) = stop(core, call, id, &what, error.map(refused)) {
+            return Some(answer);
+        }
+    }
+    None
+}
+
+/// What becomes of a request that is hit before it is carried out.
+fn stop(core: &mut Core, call: &Call<'_>, id: u64, what: &Effect, refused: Option<Answer>) -> Option<Answer> {
+    let connection = call.ticket.connection;
+    match what {
+        Effect::Error { .. } => refused,
+        Effect::Delay { ms } => {
+            core.faults.waiting.delay_request(core.now_ms + ms, id, call);
+            Some(Answer::Later)
+        }
+        Effect::Hold => {
+            core.faults.waiting.hold_request(id, call);
+            Some(Answer::Later)
+        }
+        Effect::Drop => Some(Answer::Nothing),
+        Effect::Close => Some(Answer::Close("a fault closes it".to_owned())),
+        Effect::Reset => {
+            core.reply(connection, Action::Reset);
+            Some(Answer::Later)
+        }
+        Effect::BlackHole { way: Way::Answers } => {
+            core.faults.mute.insert(connection, id);
+            None
+        }
+        Effect::BlackHole { way: Way::Requests | Way::Both } => {
+            core.faults.deaf.insert(connection, id);
+            core.reply(connection, Action::Deaf);
+            Some(Answer::Later)
+        }
+        // What concerns answers was told apart before.
+        _ => None,
+    }
+}
+
+/// What faults make of an answer. `None` if it waits.
+pub(crate) fn on_answer(core: &mut Core, connection: ConnectionId, mut action: Action) -> Option<Action> {
+    if core.faults.is_empty() && core.faults.armed.is_empty() {
+        return Some(action);
+    }
+    let mut armed = core.faults.armed.remove(&connection).unwrap_or_default();
+    let mut wire = Wire::default();
+    while !armed.is_empty() {
+        let (id, what, instead) = armed.remove(0);
+        core.faults.hit(id);
+        match what {
+            Effect::Delay { ms } => {
+                core.faults.armed.insert(connection, armed);
+                core.faults.waiting.delay_answer(core.now_ms + ms, connection, action);
+                return None;
+            }
+            Effect::Hold => {
+                core.faults.armed.insert(connection, armed);
+                core.faults.waiting.hold_answer(id, connection, action);
+                return None;
+            }
+            what => action = bytes::change(action, &what, instead, &mut wire, core.current(connection)),
+        }
+    }
+    if core.faults.mute.contains_key(&connection) && matches!(action, Action::Send(_)) {
+        return Some(Action::Nothing);
+    }
+    Some(match action {
+        Action::Send(pieces) if wire != Wire::default() => Action::Wire(pieces, wire),
+        action => action,
+    })
+}
+
+impl Core {
+    /// Lets go what a fault holds; the connections that it made black holes of are closed. The fault itself stays.
+    ///
+    /// # Errors
+    /// [`BrokerError::Command`] if there is no such fault.
+    pub(crate) fn release_fault(&mut self, id: u64) -> Result<(), BrokerError> {
+        self.faults.hits(id)?;
+        self.let_go(id);
+        Ok(())
+    }
+
+    /// Removes a fault, and lets go what it holds. Answers its hits.
+    ///
+    /// # Errors
+    /// [`BrokerError::Command`] if there is no such fault.
+    pub(crate) fn remove_fault(&mut self, id: u64) -> Result<u64, BrokerError> {
+        let removed = self.faults.active.remove(&id).ok_or_else(|| unknown(id))?;
+        self.let_go(id);
+        Ok(removed.hits)
+    }
+
+    fn let_go(&mut self, id: u64) {
+        for held in self.faults.waiting.release(id) {
+            self.go_on(held);
+        }
+        let Faults { mute, deaf, .. } = &mut self.faults;
+        let swallowed = mute.iter().chain(deaf.iter()).filter(|(_, fault)| **fault == id);
+        let swallowed: Vec<ConnectionId> = swallowed.map(|(connection, _)| *connection).collect();
+        for connection in swallowed {
+            self.faults.disconnected(connection);
+            self.reply(connection, Action::Close("the black hole that swallowed it is gone".to_owned()));
+        }
+    }
+
+    /// Lets go what has waited long enough.
+    pub(crate) fn tick_faults(&mut self) {
+        while let Some(due) = self.faults.waiting.take_due(self.now_ms) {
+            self.go_on(due);
+        }
+    }
+
+    pub(crate) fn faults_due_ms(&self) -> Option<i64> {
+        self.faults.waiting.next_due_ms()
+    }
+
+    fn go_on(&mut self, waited: waiting::Waited) {
+        match waited {
+            waiting::Waited::Request { fault, connection, node, host, frame } => {
+                self.faults.resumed_after = Some(fault);
+                self.work(connection, node, &host, &frame);
+                self.faults.resumed_after = None;
+            }
+            waiting::Waited::Answer { connection, action } => self.reply(connection, action),
+        }
     }
 }

@@ -125,6 +125,15 @@ impl Core {
         self.fetch_answer(fetch, fetched)
     }
 
+    /// The partitions that a session of a node remembers.
+    pub(crate) fn session_partitions(&self, node: NodeId, session: i32) -> Vec<(Arc<str>, i32)> {
+        let name = |wanted: &Wanted| match &wanted.topic {
+            Some(topic) => Some((Arc::clone(topic), wanted.index)),
+            None => Some((self.topics.name_of(wanted.topic_id)?, wanted.index)),
+        };
+        self.fetching.sessions.remembered(node, session).filter_map(name).collect()
+    }
+
     /// The answer, after which the session remembers what was told.
     fn fetch_answer(&mut self, fetch: Fetch, fetched: Vec<Fetched>) -> Answer {
         let (error, session_id, fetched) = self.fetching.sessions.answered(

@@ -77,6 +77,12 @@ fn next_epoch(epoch: i32) -> i32 {
 }
 
 impl Sessions {
+    /// What a session remembers to fetch.
+    pub(crate) fn remembered(&self, node: NodeId, id: i32) -> impl Iterator<Item = &Wanted> {
+        let session = self.0.get(&node).and_then(|sessions| sessions.get(&id));
+        session.into_iter().flat_map(|session| session.partitions.values().map(|one| &one.wanted))
+    }
+
     /// What a request fetches, and in which session.
     ///
     /// # Errors

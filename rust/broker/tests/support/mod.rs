@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use bytes::Bytes;
 use monedula_broker::NodeId;
 use monedula_broker::control::Command;
-use monedula_broker::core::{Action, ConnectionId, Core};
+use monedula_broker::core::{Action, ConnectionId, Core, Wire};
 use monedula_broker::settings::Settings;
 use monedula_protocol::api::Request;
 use monedula_protocol::frame::{correlation_id, decode_response, encode_request};
@@ -44,6 +44,12 @@ pub(crate) enum Outcome {
     Nothing,
     /// The connection was closed, for this reason.
     Closed(String),
+    /// An answer that a fault sends in another way.
+    Wire(Bytes, Wire),
+    /// The connection was reset.
+    Reset,
+    /// The connection is not read any more.
+    Deaf,
 }
 
 /// A request whose answer may come later.
@@ -223,6 +229,9 @@ impl World {
                 Action::Send(pieces) => Outcome::Frame(Bytes::from(pieces.concat()).slice(4..)),
                 Action::Nothing => Outcome::Nothing,
                 Action::Close(reason) => Outcome::Closed(reason),
+                Action::Wire(pieces, wire) => Outcome::Wire(Bytes::from(pieces.concat()).slice(4..), wire),
+                Action::Reset => Outcome::Reset,
+                Action::Deaf => Outcome::Deaf,
             };
             self.answers.entry(reply.connection).or_default().push_back(outcome);
         }

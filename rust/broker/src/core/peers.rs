@@ -1,0 +1,112 @@
+//! Who is connected, what each waits for, and the log of what was asked and answered.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::call::{Action, ConnectionId, Current};
+use crate::cluster::NodeId;
+
+/// Everyone.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    peers: BTreeMap<ConnectionId, Peer>,
+    last: u64,
+}
+
+/// What is known of who is at the other end of a connection.
+#[derive(Debug)]
+struct Peer {
+    node: NodeId,
+    host: Arc<str>,
+    since_ms: i64,
+    /// As the last request had it.
+    client_id: Box<str>,
+    requests: u64,
+    current: Option<Current>,
+}
+
+impl Peers {
+    pub(super) fn connected(&mut self, node: NodeId, host: &str, now_ms: i64) -> ConnectionId {
+        self.last += 1;
+        let id = ConnectionId(self.last);
+        let peer =
+            Peer { node, host: host.into(), since_ms: now_ms, client_id: Box::default(), requests: 0, current: None };
+        self.peers.insert(id, peer);
+        id
+    }
+
+    pub(super) fn disconnected(&mut self, id: ConnectionId) {
+        self.peers.remove(&id);
+    }
+
+    pub(super) fn address(&self, id: ConnectionId) -> Option<(NodeId, Arc<str>)> {
+        self.peers.get(&id).map(|peer| (peer.node, Arc::clone(&peer.host)))
+    }
+
+    pub(super) fn asked(&mut self, id: ConnectionId, client_id: &str, current: Current) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        // A request that a fault let wait comes by twice.
+        peer.requests += u64::from(peer.current.is_none());
+        peer.current = Some(current);
+        if *peer.client_id != *client_id {
+            peer.client_id = client_id.into();
+        }
+    }
+
+    pub(super) fn current(&self, id: ConnectionId) -> Option<Current> {
+        self.peers.get(&id)?.current
+    }
+
+    pub(super) fn answered(&mut self, id: ConnectionId, action: &Action) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(Current { key, version, correlation_id, .. }) = peer.current.take() else { return };
+        let (node, client_id) = (peer.node, &peer.client_id);
+        let what = format_args!("node {node}: answer to {key} v{version}, correlation id {correlation_id}");
+        match action {
+            Action::Send(pieces) | Action::Wire(pieces, _) => {
+                let bytes: usize = pieces.iter().map(bytes::Bytes::len).sum();
+                log::debug!("{what}, client {client_id:?}: {bytes} bytes");
+                if log::log_enabled!(log::Level::Trace) {
+                    log::trace!("{what}: {}", Hex(&pieces.concat()));
+                }
+            }
+            Action::Nothing => log::debug!("{what}, client {client_id:?}: none"),
+            Action::Close(_) | Action::Reset | Action::Deaf => {
+                log::debug!("{what}, client {client_id:?}: none, the connection ends")
+            }
+        }
+    }
+
+    /// Everyone, for a test that wants to know.
+    pub(crate) fn describe(&self) -> Value {
+        let one = |(id, peer): (&ConnectionId, &Peer)| {
+            json!({
+                "id": id.0,
+                "node": peer.node,
+                "host": &*peer.host,
+                "client_id": &*peer.client_id,
+                "connected_at_ms": peer.since_ms,
+                "requests": peer.requests,
+                "waits_for": peer.current.map(|current| current.key.name()),
+            })
+        };
+        self.peers.iter().map(one).collect()
+    }
+
+    /// Those at a node.
+    pub(super) fn at(&self, node: NodeId) -> Vec<ConnectionId> {
+        self.peers.iter().filter(|(_, peer)| peer.node == node).map(|(id, _)| *id).collect()
+    }
+}
+
+/// Bytes in hexadecimal.
+pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}

@@ -1,0 +1,80 @@
+//! Requests and answers that a fault keeps back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Effect;
+use crate::cluster::NodeId;
+use crate::core::{Action, Answer, Call, ConnectionId};
+
+/// What an answer is to meet on its way: fault, effect, and the answer instead of it.
+pub(super) type Armed = Vec<(u64, Effect, Option<Answer>)>;
+
+/// What was kept back.
+#[derive(Debug)]
+pub(super) enum Waited {
+    /// A request that is not carried out yet. It will be, even if its connection is gone by then: a network does not take
+    /// back what it has taken.
+    Request { fault: u64, connection: ConnectionId, node: NodeId, host: Arc<str>, frame: Bytes },
+    /// An answer.
+    Answer { connection: ConnectionId, action: Action },
+}
+
+/// All that is kept back.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// By the time at which it goes on, in order of arrival.
+    delayed: BTreeMap<(i64, u64), Waited>,
+    /// By fault, in order of arrival.
+    held: BTreeMap<u64, Vec<Waited>>,
+    arrivals: u64,
+}
+
+impl Waiting {
+    pub(super) fn delay_request(&mut self, due_ms: i64, fault: u64, call: &Call<'_>) {
+        self.delay(due_ms, request(fault, call));
+    }
+
+    pub(super) fn delay_answer(&mut self, due_ms: i64, connection: ConnectionId, action: Action) {
+        self.delay(due_ms, Waited::Answer { connection, action });
+    }
+
+    pub(super) fn hold_request(&mut self, fault: u64, call: &Call<'_>) {
+        self.held.entry(fault).or_default().push(request(fault, call));
+    }
+
+    pub(super) fn hold_answer(&mut self, fault: u64, connection: ConnectionId, action: Action) {
+        self.held.entry(fault).or_default().push(Waited::Answer { connection, action });
+    }
+
+    /// What a fault holds, in order.
+    pub(super) fn release(&mut self, fault: u64) -> Vec<Waited> {
+        self.held.remove(&fault).unwrap_or_default()
+    }
+
+    pub(super) fn take_due(&mut self, now_ms: i64) -> Option<Waited> {
+        let entry = self.delayed.first_entry().filter(|entry| entry.key().0 <= now_ms)?;
+        Some(entry.remove())
+    }
+
+    pub(super) fn next_due_ms(&self) -> Option<i64> {
+        self.delayed.first_key_value().map(|((due_ms, _), _)| *due_ms)
+    }
+
+    fn delay(&mut self, due_ms: i64, waited: Waited) {
+        self.arrivals += 1;
+        self.delayed.insert((due_ms, self.arrivals), waited);
+    }
+}
+
+fn request(fault: u64, call: &Call<'_>) -> Waited {
+    Waited::Request {
+        fault,
+        connection: call.ticket.connection,
+        node: call.node,
+        host: Arc::clone(call.client_host),
+        frame: call.frame.clone(),
+    }
+}
