@@ -24,6 +24,8 @@ pub struct Options {
     pub racks: Vec<String>,
     /// Where topics, offsets and groups are kept.
     pub data_dir: Option<PathBuf>,
+    /// Where commands are taken, on loopback; 0 takes any free port.
+    pub control_port: Option<u16>,
     /// Topics to make, each as `name` or `name:partitions`.
     pub topics: Vec<String>,
     /// Kafka's settings, by name.
@@ -47,6 +49,7 @@ impl Default for Options {
             port: settings.port,
             racks: settings.racks,
             data_dir: settings.data_dir,
+            control_port: None,
             topics: Vec::new(),
             settings: BTreeMap::new(),
             max_versions: BTreeMap::new(),
@@ -86,6 +89,7 @@ impl Options {
             port: self.port,
             racks: self.racks.clone(),
             data_dir: self.data_dir.clone(),
+            control_port: self.control_port,
             topics: self.topics.iter().map(|topic| topic.parse::<TopicSpec>()).collect::<Result<_, _>>()?,
             coordinator_load_ms: self.coordinator_load_ms,
             seed: self.seed,

@@ -23,6 +23,8 @@ pub struct Settings {
     pub data_dir: Option<PathBuf>,
     /// Topics to make at the start, unless the data directory holds them.
     pub topics: Vec<TopicSpec>,
+    /// Where commands are taken, on loopback; nowhere without it. 0 takes any free port.
+    pub control_port: Option<u16>,
     /// What Metadata answers.
     pub cluster_id: String,
     /// Seeds whatever the broker draws: member ids, topic ids, faults of a probability.
@@ -44,6 +46,7 @@ impl Default for Settings {
             racks: Vec::new(),
             data_dir: None,
             topics: Vec::new(),
+            control_port: None,
             cluster_id: "bW9uZWR1bGEtYnJva2Vy".to_owned(),
             seed: 0,
             max_versions: BTreeMap::new(),
@@ -177,6 +180,8 @@ kafka_settings! {
     max_incremental_fetch_session_cache_slots: i32 = 1000, "max.incremental.fetch.session.cache.slots";
     /// The largest request.
     socket_request_max_bytes: i32 = 104_857_600, "socket.request.max.bytes";
+    /// How long a connection may be silent; -1 for ever.
+    connections_max_idle_ms: i64 = 600_000, "connections.max.idle.ms";
     /// Whether topics may be deleted.
     delete_topic_enable: bool = true, "delete.topic.enable";
     /// Whether a replica that is behind may become leader.

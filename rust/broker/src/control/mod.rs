@@ -1,5 +1,7 @@
 //! What tests tell the broker: the same commands from Rust, from Python and over the control port.
 
+mod cluster;
+mod faults;
 mod topics;
 
 use std::collections::BTreeMap;
@@ -10,6 +12,7 @@ use serde_json::Value;
 use crate::BrokerError;
 use crate::cluster::NodeId;
 use crate::core::Core;
+use crate::faults::Fault;
 
 /// A command. Its JSON is `{"command": "move_leader", "topic": "orders", "partition": 0, "node": 2}`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,6 +40,81 @@ pub enum Command {
         /// The new leader.
         node: NodeId,
     },
+    /// Makes a node the coordinator of a group or a transactional id, with all others of its partition.
+    MoveCoordinator {
+        /// The group.
+        group: Option<String>,
+        /// The transactional id.
+        transactional_id: Option<String>,
+        /// The new coordinator.
+        node: NodeId,
+    },
+    /// Stops a node: its port and its connections are closed, and what it led goes to others.
+    StopNode {
+        /// The node.
+        node: NodeId,
+    },
+    /// Starts a stopped node again, on its old port.
+    StartNode {
+        /// The node.
+        node: NodeId,
+    },
+    /// Puts a node into a rack, or in none.
+    SetRack {
+        /// The node.
+        node: NodeId,
+        /// The rack.
+        rack: Option<String>,
+    },
+    /// Says which replicas of a partition are in sync.
+    SetIsr {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The replicas.
+        isr: Vec<NodeId>,
+    },
+    /// Moves a manual clock.
+    Advance {
+        /// By so many milliseconds.
+        ms: i64,
+    },
+    /// Sets a fault. Answers its id.
+    Fault {
+        /// The fault.
+        fault: Fault,
+    },
+    /// Answers the hits of a fault.
+    FaultHits {
+        /// Its id.
+        fault: u64,
+    },
+    /// Waits until a fault has so many hits. Answers its hits, and whether there are as many.
+    Wait {
+        /// Its id.
+        fault: u64,
+        /// The hits.
+        hits: u64,
+        /// How long to wait.
+        timeout_ms: u64,
+    },
+    /// Lets go what a fault holds.
+    ReleaseFault {
+        /// Its id.
+        fault: u64,
+    },
+    /// Removes a fault and lets go what it holds. Answers its hits.
+    RemoveFault {
+        /// Its id.
+        fault: u64,
+    },
+    /// Removes all faults.
+    RemoveFaults,
+    /// Answers all faults that are set.
+    Faults,
+    /// Answers who is connected.
+    Connections,
 }
 
 impl Core {
@@ -46,9 +124,9 @@ impl Core {
     /// [`BrokerError::Command`] with what cannot be done and why.
     pub fn control(&mut self, now_ms: i64, command: Command) -> Result<Value, BrokerError> {
         self.tick(now_ms);
-        let outcome = self.carry_out(command);
+        let answer = self.carry_out(command);
         self.wake_fetches();
-        outcome
+        answer
     }
 
     fn carry_out(&mut self, command: Command) -> Result<Value, BrokerError> {
@@ -56,14 +134,25 @@ impl Core {
             Command::CreateTopic { topic, partitions, replicas, config } => {
                 self.create_topic_on_command(&topic, partitions, replicas, config)
             }
-            Command::MoveLeader { topic, partition, node } => {
-                if !self.nodes.is_alive(node) {
-                    return Err(BrokerError::Command(format!("node {node} is not alive")));
-                }
-                self.set_leader(&topic, partition, Some(node))
-                    .map_err(|error| BrokerError::Command(format!("{topic}-{partition}: {error}")))?;
-                Ok(Value::Null)
+            Command::MoveLeader { topic, partition, node } => self.move_leader(&topic, partition, node),
+            Command::MoveCoordinator { group, transactional_id, node } => {
+                self.move_coordinator(group.as_deref(), transactional_id.as_deref(), node)
             }
+            Command::StopNode { node } => self.stop_node(node),
+            Command::StartNode { node } => self.start_node(node),
+            Command::SetRack { node, rack } => self.set_rack(node, rack),
+            Command::SetIsr { topic, partition, isr } => self.set_isr_on_command(&topic, partition, &isr),
+            Command::Advance { .. } | Command::Wait { .. } => {
+                // These need what is around the core: its clock, and someone who waits.
+                Err(BrokerError::Command("the core alone has neither a clock nor the time to wait".to_owned()))
+            }
+            Command::Fault { fault } => self.set_fault(fault),
+            Command::FaultHits { fault } => self.describe_hits(fault),
+            Command::ReleaseFault { fault } => self.release_fault(fault).map(|()| Value::Null),
+            Command::RemoveFault { fault } => self.remove_fault_on_command(fault),
+            Command::RemoveFaults => Ok(self.remove_faults()),
+            Command::Faults => Ok(self.describe_faults()),
+            Command::Connections => Ok(self.describe_connections()),
         }
     }
 }

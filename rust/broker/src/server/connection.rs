@@ -1,74 +1,247 @@
 //! One connection: a frame in, its answer out, the next frame.
 
 use std::io::{self, IoSlice};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use monedula_protocol::frame::frame_length;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::shared::Shared;
 use crate::cluster::NodeId;
-use crate::core::Action;
+use crate::core::{Action, ConnectionId, Wire};
 
-/// What is read at once when more is there: several small requests, or a part of a large one.
-const READ_BYTES: usize = 64 * 1024;
+/// What is read at once of what may be a small request; small, because every idle connection has room for it.
+const READ_BYTES: usize = 8 * 1024;
+/// What is read of the next requests while one is in work. It takes a read to see that the client is gone.
+const AHEAD_BYTES: usize = 64 * 1024;
+
+/// What a connection runs over.
+pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin {
+    /// Ends it so that the other side sees an error instead of an end.
+    fn reset(self);
+}
+
+impl Transport for TcpStream {
+    fn reset(self) {
+        // Where this fails the connection is closed in order, which is as near as it gets.
+        let _ = self.set_zero_linger();
+    }
+}
+
+impl Transport for DuplexStream {
+    fn reset(self) {}
+}
+
+/// How a connection ended.
+enum End {
+    /// The client closed it.
+    Client,
+    /// The broker closes it, for this reason.
+    Broker(String),
+    /// A fault resets it.
+    Reset,
+}
 
 /// Serves a connection until either side closes it.
-pub(super) async fn serve(shared: Shared, node: NodeId, stream: impl AsyncRead + AsyncWrite + Unpin, host: String) {
-    let (id, mut replies) = shared.connected(node, &host);
-    let max_bytes = shared.with(|core, _| core.settings.kafka.socket_request_max_bytes.max(0) as usize);
-    let (mut reader, mut writer) = tokio::io::split(stream);
-    let mut buffer = BytesMut::new();
-    let closed = async {
-        while let Some(frame) = read_frame(&mut reader, &mut buffer, max_bytes).await? {
-            shared.request(id, &frame);
-            match replies.recv().await {
-                Some(Action::Send(pieces)) => write_all(&mut writer, pieces).await?,
-                Some(Action::Nothing) => {}
-                Some(Action::Close(reason)) => return Err(io::Error::other(reason)),
-                None => break,
-            }
-        }
-        Ok(())
+pub(super) async fn serve(shared: Shared, node: NodeId, mut stream: impl Transport, host: String) {
+    let (id, replies) = shared.connected(node, &host);
+    let (max_bytes, max_idle) = shared.with(|core, _| {
+        let kafka = &core.settings.kafka;
+        (kafka.socket_request_max_bytes, kafka.connections_max_idle_ms)
+    });
+    let mut connection = Connection {
+        // However it ends, also when the task is dropped with the broker, the core is told.
+        registered: Registered { shared, id },
+        replies,
+        buffer: BytesMut::new(),
+        max_bytes: usize::try_from(max_bytes).unwrap_or_default(),
+        max_idle: u64::try_from(max_idle).ok().map(Duration::from_millis),
     };
-    if let Err(error) = closed.await {
-        log::info!("connection of {host} to node {node} is closed: {error}");
+    let end = connection.run(&mut stream).await;
+    match end {
+        Ok(End::Client) => log::debug!("connection of {host} to node {node} is closed by the client"),
+        Ok(End::Broker(reason)) => log::info!("connection of {host} to node {node} is closed: {reason}"),
+        Ok(End::Reset) => {
+            log::info!("connection of {host} to node {node} is reset by a fault");
+            stream.reset();
+        }
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            log::warn!("connection of {host} to node {node} is closed: {error}");
+        }
+        Err(error) => log::info!("connection of {host} to node {node} broke: {error}"),
     }
-    shared.disconnected(id);
 }
 
-/// The next frame without its length, `None` where the client closed between two.
-async fn read_frame(
-    reader: &mut (impl AsyncRead + Unpin),
-    buffer: &mut BytesMut,
+struct Registered {
+    shared: Shared,
+    id: ConnectionId,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.shared.disconnected(self.id);
+    }
+}
+
+struct Connection {
+    registered: Registered,
+    replies: UnboundedReceiver<Action>,
+    /// What was read and is not worked on yet.
+    buffer: BytesMut,
     max_bytes: usize,
-) -> io::Result<Option<Bytes>> {
-    loop {
-        if let Some(&prefix) = buffer.first_chunk::<4>() {
-            let length = frame_length(prefix, max_bytes).map_err(io::Error::other)?;
-            if buffer.len() >= 4 + length {
-                buffer.advance(4);
-                return Ok(Some(buffer.split_to(length).freeze()));
+    /// `None` for no limit.
+    max_idle: Option<Duration>,
+}
+
+impl Connection {
+    async fn run(&mut self, stream: &mut impl Transport) -> io::Result<End> {
+        loop {
+            let frame = match self.next_frame(stream).await? {
+                Ok(frame) => frame,
+                Err(end) => return Ok(end),
+            };
+            self.registered.shared.request(self.registered.id, frame);
+            let action = match self.answer(stream).await? {
+                Ok(action) => action,
+                Err(end) => return Ok(end),
+            };
+            let wrote = match action {
+                Action::Send(pieces) => self.write(write_all(stream, &pieces)).await?,
+                Action::Wire(pieces, wire) => self.write(write_as(stream, &pieces, wire)).await?,
+                Action::Nothing => None,
+                Action::Close(reason) => Some(End::Broker(reason)),
+                Action::Reset => Some(End::Reset),
+                Action::Deaf => Some(self.stay_deaf().await),
+            };
+            if let Some(end) = wrote {
+                return Ok(end);
             }
         }
-        buffer.reserve(READ_BYTES);
-        if reader.read_buf(buffer).await? == 0 {
-            return match buffer.is_empty() {
-                true => Ok(None),
-                false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the client closed within a request")),
+    }
+
+    /// The next frame without its length, or how the connection ends instead.
+    async fn next_frame(&mut self, stream: &mut impl Transport) -> io::Result<Result<Bytes, End>> {
+        loop {
+            let wanted = match self.buffer.first_chunk::<4>() {
+                Some(&prefix) => {
+                    let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+                    let length = frame_length(prefix, self.max_bytes).map_err(invalid)?;
+                    if self.buffer.len() >= 4 + length {
+                        self.buffer.advance(4);
+                        return Ok(Ok(self.buffer.split_to(length).freeze()));
+                    }
+                    4 + length - self.buffer.len()
+                }
+                None => READ_BYTES,
             };
+            // As much as is there already: a length alone, which may be a lie, buys no memory, and a frame that grows is
+            // copied only as often as it doubles.
+            self.buffer.reserve(wanted.min(self.buffer.len()).max(READ_BYTES));
+            tokio::select! {
+                read = stream.read_buf(&mut self.buffer) => match read? {
+                    0 if self.buffer.is_empty() => return Ok(Err(End::Client)),
+                    0 => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the client closed within a request")),
+                    _ => {}
+                },
+                action = self.replies.recv() => return Ok(Err(closing(action))),
+                () = idle(self.max_idle) => return Ok(Err(End::Broker("it was idle for too long".to_owned()))),
+            }
+        }
+    }
+
+    /// What the core says to the request that it was given, or how the connection ends meanwhile.
+    async fn answer(&mut self, stream: &mut impl Transport) -> io::Result<Result<Action, End>> {
+        loop {
+            // Mostly it is there already.
+            if let Ok(action) = self.replies.try_recv() {
+                return Ok(Ok(action));
+            }
+            if self.buffer.len() < AHEAD_BYTES {
+                self.buffer.reserve(READ_BYTES);
+            }
+            tokio::select! {
+                biased;
+                action = self.replies.recv() => {
+                    return Ok(action.ok_or_else(|| End::Broker("the broker stops".to_owned())));
+                }
+                read = stream.read_buf(&mut self.buffer), if self.buffer.len() < AHEAD_BYTES => {
+                    if read? == 0 {
+                        return Ok(Err(End::Client));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes, unless the connection is to end meanwhile.
+    async fn write(&mut self, writing: impl Future<Output = io::Result<Option<End>>>) -> io::Result<Option<End>> {
+        tokio::select! {
+            biased;
+            wrote = writing => wrote,
+            action = self.replies.recv() => Ok(Some(closing(action))),
+        }
+    }
+
+    /// Neither reads nor writes until it is told to close.
+    async fn stay_deaf(&mut self) -> End {
+        tokio::select! {
+            action = self.replies.recv() => closing(action),
+            () = idle(self.max_idle) => End::Broker("it was idle for too long".to_owned()),
         }
     }
 }
 
-async fn write_all(writer: &mut (impl AsyncWrite + Unpin), pieces: Vec<Bytes>) -> io::Result<()> {
+/// What is said to a connection that waits for nothing: it is to end.
+fn closing(action: Option<Action>) -> End {
+    match action {
+        Some(Action::Close(reason)) => End::Broker(reason),
+        Some(Action::Reset) => End::Reset,
+        _ => End::Broker("the broker stops".to_owned()),
+    }
+}
+
+async fn idle(max_idle: Option<Duration>) {
+    match max_idle {
+        Some(max_idle) => tokio::time::sleep(max_idle).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Writes an answer as a fault has it.
+async fn write_as(stream: &mut impl Transport, pieces: &[Bytes], wire: Wire) -> io::Result<Option<End>> {
+    let mut frame = Bytes::from(pieces.concat());
+    if let Some(bytes) = wire.cut_after {
+        frame.truncate(bytes);
+    }
+    match wire.fragment {
+        Some((bytes, pause_ms)) => {
+            for fragment in frame.chunks(bytes.max(1)) {
+                stream.write_all(fragment).await?;
+                stream.flush().await?;
+                tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+            }
+        }
+        None => stream.write_all(&frame).await?,
+    }
+    if wire.cut_after.is_some() {
+        return Ok(Some(End::Broker("a fault cut its answer off".to_owned())));
+    }
+    tokio::time::sleep(Duration::from_millis(wire.pause_ms)).await;
+    Ok(None)
+}
+
+async fn write_all(stream: &mut impl Transport, pieces: &[Bytes]) -> io::Result<Option<End>> {
     let mut rest: &mut [IoSlice<'_>] = &mut pieces.iter().map(|piece| IoSlice::new(piece)).collect::<Vec<_>>();
     while !rest.is_empty() {
-        let written = writer.write_vectored(rest).await?;
+        let written = stream.write_vectored(rest).await?;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
         IoSlice::advance_slices(&mut rest, written);
     }
-    writer.flush().await
+    stream.flush().await?;
+    Ok(None)
 }

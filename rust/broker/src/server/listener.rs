@@ -1,32 +1,38 @@
 //! The ports of the nodes.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 use super::connection;
 use super::shared::Shared;
 use crate::BrokerError;
 use crate::cluster::NodeId;
 
+/// How long a listener rests that got no connection, because there are no file descriptors left.
+const REST: Duration = Duration::from_millis(100);
+
 /// Makes every node listen.
 pub(super) async fn listen_all(shared: &Shared) -> Result<Vec<(NodeId, SocketAddr)>, BrokerError> {
-    let (nodes, host, port) = shared.with(|core, _| {
+    let (nodes, port) = shared.with(|core, _| {
         let nodes: Vec<NodeId> = core.nodes.all().map(|node| node.id).collect();
-        (nodes, core.settings.host.clone(), core.settings.port)
+        (nodes, core.settings.port)
     });
     let mut addresses = Vec::new();
     for (index, node) in nodes.into_iter().enumerate() {
         let port = if port == 0 { 0 } else { port.saturating_add(index as u16) };
-        addresses.push((node, listen(shared, node, &host, port).await?));
+        addresses.push((node, listen(shared, node, port).await?));
     }
     Ok(addresses)
 }
 
 /// Makes a node listen, and tells the core where.
-async fn listen(shared: &Shared, node: NodeId, host: &str, port: u16) -> Result<SocketAddr, BrokerError> {
-    let failed = |source| BrokerError::Listen { host: host.to_owned(), port, source };
-    let listener = TcpListener::bind((host, port)).await.map_err(failed)?;
+pub(super) async fn listen(shared: &Shared, node: NodeId, port: u16) -> Result<SocketAddr, BrokerError> {
+    let host = shared.with(|core, _| core.settings.host.clone());
+    let failed = |source| BrokerError::Listen { host: host.clone(), port, source };
+    let listener = TcpListener::bind((host.as_str(), port)).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     shared.with(|core, _| {
         if let Some(node) = core.nodes.get_mut(node) {
@@ -34,7 +40,8 @@ async fn listen(shared: &Shared, node: NodeId, host: &str, port: u16) -> Result<
         }
     });
     log::info!("node {node} listens on {address}");
-    tokio::task::spawn_local(accept(shared.clone(), node, listener));
+    let accepting: JoinHandle<()> = tokio::task::spawn_local(accept(shared.clone(), node, listener));
+    shared.accepts(node, accepting);
     Ok(address)
 }
 
@@ -49,7 +56,7 @@ async fn accept(shared: Shared, node: NodeId, listener: TcpListener) {
             // Out of file descriptors: those who are connected go on, and the next one may find a free one.
             Err(error) => {
                 log::warn!("node {node} cannot accept a connection: {error}");
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                tokio::time::sleep(REST).await;
             }
         }
     }

@@ -1,21 +1,19 @@
 //! What is under way on the broker's thread, for callers that must not wait without looking up.
 
-use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::Broker;
+use super::{Broker, Listening};
 use crate::BrokerError;
-use crate::cluster::NodeId;
 
 /// A broker that starts: reads its data directory, makes its nodes listen.
 #[derive(Debug)]
 pub struct Starting {
     /// Stops the thread if this is dropped early.
     pub(super) broker: Option<Broker>,
-    pub(super) listening: Receiver<Result<Vec<(NodeId, SocketAddr)>, BrokerError>>,
+    pub(super) listening: Receiver<Result<Listening, BrokerError>>,
 }
 
 impl Starting {
@@ -24,9 +22,10 @@ impl Starting {
     /// # Errors
     /// Settings that cannot be, a port in use, a data directory that cannot be read.
     pub fn wait_until(&mut self, until: Instant) -> Result<Option<Broker>, BrokerError> {
-        let Some(addresses) = receive(&self.listening, until)? else { return Ok(None) };
+        let Some(listening) = receive(&self.listening, until)? else { return Ok(None) };
         let mut broker = self.broker.take().ok_or(BrokerError::Stopped)?;
-        broker.addresses = addresses;
+        broker.addresses = listening.addresses;
+        broker.control_address = listening.control_address;
         Ok(Some(broker))
     }
 }

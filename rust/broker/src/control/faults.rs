@@ -1,0 +1,42 @@
+//! Faults on command.
+
+use serde_json::{Value, json};
+
+use crate::BrokerError;
+use crate::core::Core;
+use crate::faults::Fault;
+
+impl Core {
+    pub(super) fn set_fault(&mut self, fault: Fault) -> Result<Value, BrokerError> {
+        Ok(json!({ "fault": self.faults.set(fault)? }))
+    }
+
+    /// How many requests a fault took effect on.
+    pub(crate) fn hits_of_fault(&self, id: u64) -> Result<u64, BrokerError> {
+        self.faults.hits(id)
+    }
+
+    /// The hits of all faults: it changes when those of one do.
+    pub(crate) fn fault_hits(&self) -> u64 {
+        self.faults.all_hits()
+    }
+
+    pub(super) fn describe_hits(&self, id: u64) -> Result<Value, BrokerError> {
+        Ok(json!({ "hits": self.faults.hits(id)? }))
+    }
+
+    pub(super) fn remove_fault_on_command(&mut self, id: u64) -> Result<Value, BrokerError> {
+        Ok(json!({ "hits": self.remove_fault(id)? }))
+    }
+
+    pub(super) fn remove_faults(&mut self) -> Value {
+        let ids: Vec<u64> = self.faults.all().map(|(id, ..)| id).collect();
+        let removed = ids.into_iter().filter(|id| self.remove_fault(*id).is_ok()).count();
+        json!({ "removed": removed })
+    }
+
+    pub(super) fn describe_faults(&self) -> Value {
+        let one = |(id, fault, hits): (u64, &Fault, u64)| json!({ "fault": id, "hits": hits, "what": fault.what, "when": fault.when });
+        self.faults.all().map(one).collect()
+    }
+}

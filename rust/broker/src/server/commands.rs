@@ -1,0 +1,63 @@
+//! Commands: those that the core carries out, and those that need sockets, the clock or a wait.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::listener;
+use super::shared::Shared;
+use crate::BrokerError;
+use crate::control::Command;
+
+/// Carries a command out.
+pub(super) async fn carry_out(shared: &Shared, command: Command) -> Result<Value, BrokerError> {
+    match command {
+        Command::Advance { ms } => advance(shared, ms),
+        Command::Wait { fault, hits, timeout_ms } => wait(shared, fault, hits, timeout_ms).await,
+        Command::StopNode { node } => {
+            let answer = shared.with(|core, now_ms| core.control(now_ms, command))?;
+            shared.stop_listening(node).await;
+            Ok(answer)
+        }
+        Command::StartNode { node } => {
+            let port = shared.with(|core, _| core.stopped_port(node))?;
+            listener::listen(shared, node, port).await?;
+            shared.with(|core, now_ms| core.control(now_ms, command))
+        }
+        command => shared.with(|core, now_ms| core.control(now_ms, command)),
+    }
+}
+
+fn advance(shared: &Shared, ms: i64) -> Result<Value, BrokerError> {
+    if ms < 0 {
+        return Err(BrokerError::Command(format!("advance by {ms} ms: time does not go back")));
+    }
+    if !shared.advance(ms) {
+        let problem = "the broker's clock is the machine's; start it with clock=\"manual\" to move the time";
+        return Err(BrokerError::Command(problem.to_owned()));
+    }
+    Ok(json!({ "now_ms": shared.clock().now_ms() }))
+}
+
+/// Waits until a fault has so many hits, or the time is over. The time is the machine's, whatever the broker's clock is.
+async fn wait(shared: &Shared, fault: u64, wanted: u64, timeout_ms: u64) -> Result<Value, BrokerError> {
+    let mut changes = shared.watch_hits();
+    let reached = async {
+        loop {
+            let hits = shared.with(|core, _| core.hits_of_fault(fault))?;
+            if hits >= wanted {
+                return Ok(hits);
+            }
+            if changes.changed().await.is_err() {
+                return Err(BrokerError::Stopped);
+            }
+        }
+    };
+    match tokio::time::timeout(Duration::from_millis(timeout_ms), reached).await {
+        Ok(hits) => Ok(json!({ "hits": hits?, "reached": true })),
+        Err(_) => {
+            let hits = shared.with(|core, _| core.hits_of_fault(fault))?;
+            Ok(json!({ "hits": hits, "reached": false }))
+        }
+    }
+}
