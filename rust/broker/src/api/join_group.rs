@@ -1,12 +1,95 @@
 //! JoinGroup, versions 0-9.
 
+use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember};
 
-use crate::core::{Core, Ticket};
-use crate::groups::JoinAnswer;
+use super::Mentions;
+use crate::core::{Answer, Call, Core, Ticket};
+use crate::groups::{ClassicGroup, Effects, Group, Join, JoinAnswer, Protocol, Slot};
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &JoinGroupRequest<'_>) -> Answer {
+    let refused = |error, member_id: &str| Answer::join(call, error, member_id);
+    if request.group_id.is_empty() {
+        return refused(ErrorCode::InvalidGroupId, request.member_id);
+    }
+    let settings = &core.settings.kafka;
+    let allowed = settings.group_min_session_timeout_ms..=settings.group_max_session_timeout_ms;
+    if !allowed.contains(&request.session_timeout_ms) {
+        return refused(ErrorCode::InvalidSessionTimeout, request.member_id);
+    }
+    let partition = match core.group_partition(call.node, request.group_id) {
+        Ok(partition) => partition,
+        Err(error) => return refused(error, ""),
+    };
+    let join = join(core, call, request);
+    // What cannot be stored has been answered already.
+    let _ = core.change_group(partition, request.group_id, |core, slot, effects| join_slot(core, slot, join, effects));
+    Answer::Later
+}
+
+fn join<'a>(core: &mut Core, call: &Call<'a>, request: &JoinGroupRequest<'a>) -> Join<'a> {
+    let new_member_id = match request.member_id.is_empty() {
+        true => format!("{}-{}", request.group_instance_id.unwrap_or(call.client_id), core.draw.uuid_text()),
+        false => String::new(),
+    };
+    Join {
+        ticket: call.ticket,
+        member_id: request.member_id,
+        new_member_id: new_member_id.into(),
+        instance_id: request.group_instance_id,
+        client_id: call.client_id,
+        // As Java writes addresses.
+        client_host: format!("/{}", call.client_host).into(),
+        session_timeout_ms: request.session_timeout_ms,
+        rebalance_timeout_ms: if call.version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms },
+        protocol_type: request.protocol_type,
+        protocols: protocols(request),
+        reason: request.reason.unwrap_or("not provided"),
+        rules: core.join_rules(),
+    }
+}
+
+/// The protocols, each once: Kafka takes the first of a name.
+fn protocols(request: &JoinGroupRequest<'_>) -> Box<[Protocol]> {
+    let mut protocols: Vec<Protocol> = Vec::with_capacity(request.protocols.len());
+    for protocol in &request.protocols {
+        if !protocols.iter().any(|known| &*known.name == protocol.name) {
+            // Copied, so that a member does not keep the whole frame.
+            let metadata = bytes::Bytes::copy_from_slice(protocol.metadata);
+            protocols.push(Protocol { name: protocol.name.into(), metadata });
+        }
+    }
+    protocols.into()
+}
+
+fn join_slot(core: &Core, slot: &mut Slot, join: Join<'_>, effects: &mut Effects) {
+    let is_new = slot.group.is_none();
+    if is_new && !join.member_id.is_empty() {
+        return effects.join(join.ticket, JoinAnswer::refused(ErrorCode::UnknownMemberId, join.member_id.into()));
+    }
+    let group = slot.group.get_or_insert_with(|| Group::Classic(ClassicGroup::new(slot.id.clone())));
+    match group {
+        Group::Classic(group) => group.join(core.now_ms, join, effects),
+    }
+    if is_new && effects.records.is_empty() {
+        // So that the group is known after a failover, even before its first generation.
+        effects.store(ClassicGroup::new(slot.id.clone()).record());
+    }
+}
+
+impl Answer {
+    fn join(call: &Call<'_>, error: ErrorCode, member_id: &str) -> Self {
+        let answer = JoinAnswer::refused(error, member_id.into());
+        call.answer::<JoinGroupRequest<'_>>(&response(&answer, call.version))
+    }
+}
 
 /// Answers a join that waited.
 pub(crate) fn answer(core: &mut Core, ticket: Ticket, answer: &JoinAnswer) {
+    core.answer::<JoinGroupRequest<'_>>(ticket, &response(answer, ticket.version));
+}
+
+fn response(answer: &JoinAnswer, version: i16) -> JoinGroupResponse<'_> {
     let members = answer.members.iter().map(|member| JoinGroupResponseMember {
         member_id: &member.member_id,
         group_instance_id: member.instance_id.as_deref(),
@@ -14,19 +97,24 @@ pub(crate) fn answer(core: &mut Core, ticket: Ticket, answer: &JoinAnswer) {
         ..Default::default()
     });
     // Up to version 6 the name cannot be null.
-    let no_name = (ticket.version < 7).then_some("");
-    core.answer::<JoinGroupRequest<'_>>(
-        ticket,
-        &JoinGroupResponse {
-            error_code: answer.error.code(),
-            generation_id: answer.generation_id,
-            protocol_type: answer.protocol_type.as_deref(),
-            protocol_name: answer.protocol_name.as_deref().or(no_name),
-            leader: &answer.leader,
-            skip_assignment: answer.skip_assignment,
-            member_id: &answer.member_id,
-            members: members.collect(),
-            ..Default::default()
-        },
-    );
+    let no_name = (version < 7).then_some("");
+    JoinGroupResponse {
+        error_code: answer.error.code(),
+        generation_id: answer.generation_id,
+        protocol_type: answer.protocol_type.as_deref(),
+        protocol_name: answer.protocol_name.as_deref().or(no_name),
+        leader: &answer.leader,
+        skip_assignment: answer.skip_assignment,
+        member_id: &answer.member_id,
+        members: members.collect(),
+        ..Default::default()
+    }
+}
+
+pub(super) fn refuse<'a>(_request: &JoinGroupRequest<'a>, error: ErrorCode) -> JoinGroupResponse<'a> {
+    JoinGroupResponse { error_code: error.code(), protocol_name: Some(""), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &JoinGroupRequest<'a>) -> Mentions<'a> {
+    Mentions { groups: vec![request.group_id], ..Default::default() }
 }

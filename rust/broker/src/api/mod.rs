@@ -7,15 +7,23 @@
 mod api_versions;
 mod create_partitions;
 mod create_topics;
+mod delete_groups;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_groups;
 mod fetch;
 mod find_coordinator;
+mod heartbeat;
 mod incremental_alter_configs;
 mod join_group;
+mod leave_group;
+mod list_groups;
 mod list_offsets;
 mod metadata;
+mod offset_commit;
+mod offset_delete;
+mod offset_fetch;
 mod produce;
 mod resource;
 mod sync_group;
@@ -119,14 +127,24 @@ apis! {
     Fetch, fetch, monedula_protocol::messages::fetch::FetchRequest<'_>;
     ListOffsets, list_offsets, monedula_protocol::messages::list_offsets::ListOffsetsRequest<'_>;
     Metadata, metadata, monedula_protocol::messages::metadata::MetadataRequest<'_>;
+    OffsetCommit, offset_commit, monedula_protocol::messages::offset_commit::OffsetCommitRequest<'_>;
+    OffsetFetch, offset_fetch, monedula_protocol::messages::offset_fetch::OffsetFetchRequest<'_>;
     FindCoordinator, find_coordinator, monedula_protocol::messages::find_coordinator::FindCoordinatorRequest<'_>;
+    JoinGroup, join_group, monedula_protocol::messages::join_group::JoinGroupRequest<'_>;
+    Heartbeat, heartbeat, monedula_protocol::messages::heartbeat::HeartbeatRequest<'_>;
+    LeaveGroup, leave_group, monedula_protocol::messages::leave_group::LeaveGroupRequest<'_>;
+    SyncGroup, sync_group, monedula_protocol::messages::sync_group::SyncGroupRequest<'_>;
+    DescribeGroups, describe_groups, monedula_protocol::messages::describe_groups::DescribeGroupsRequest<'_>;
+    ListGroups, list_groups, monedula_protocol::messages::list_groups::ListGroupsRequest<'_>;
     ApiVersions, api_versions, monedula_protocol::messages::api_versions::ApiVersionsRequest<'_>;
     CreateTopics, create_topics, monedula_protocol::messages::create_topics::CreateTopicsRequest<'_>;
     DeleteTopics, delete_topics, monedula_protocol::messages::delete_topics::DeleteTopicsRequest<'_>;
-    DescribeConfigs, describe_configs, monedula_protocol::messages::describe_configs::DescribeConfigsRequest<'_>;
     CreatePartitions, create_partitions, monedula_protocol::messages::create_partitions::CreatePartitionsRequest<'_>;
+    DescribeConfigs, describe_configs, monedula_protocol::messages::describe_configs::DescribeConfigsRequest<'_>;
     IncrementalAlterConfigs, incremental_alter_configs, monedula_protocol::messages::incremental_alter_configs::IncrementalAlterConfigsRequest<'_>;
     DescribeCluster, describe_cluster, monedula_protocol::messages::describe_cluster::DescribeClusterRequest<'_>;
+    DeleteGroups, delete_groups, monedula_protocol::messages::delete_groups::DeleteGroupsRequest<'_>;
+    OffsetDelete, offset_delete, monedula_protocol::messages::offset_delete::OffsetDeleteRequest<'_>;
 }
 
 /// The body of a request. Bytes behind it are let through, as Kafka does: librdkafka sends three with Metadata.

@@ -1,9 +1,43 @@
 //! SyncGroup, versions 0-5.
 
+use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
 
-use crate::core::{Core, Ticket};
-use crate::groups::SyncAnswer;
+use super::Mentions;
+use crate::core::{Answer, Call, Core, Ticket};
+use crate::groups::{Effects, Group, Identity, Slot, Sync, SyncAnswer};
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SyncGroupRequest<'_>) -> Answer {
+    let refused = |error| call.answer::<SyncGroupRequest<'_>>(&refuse(request, error));
+    if request.group_id.is_empty() {
+        return refused(ErrorCode::InvalidGroupId);
+    }
+    let partition = match core.group_partition(call.node, request.group_id) {
+        Ok(partition) => partition,
+        Err(error) => return refused(error),
+    };
+    let sync = Sync {
+        ticket: call.ticket,
+        who: Identity {
+            member_id: request.member_id,
+            instance_id: request.group_instance_id,
+            generation_id: request.generation_id,
+        },
+        protocol_type: request.protocol_type,
+        protocol_name: request.protocol_name,
+        assignments: request.assignments.iter().map(|assigned| (assigned.member_id, assigned.assignment)).collect(),
+    };
+    // What cannot be stored has been answered already.
+    let _ = core.change_group(partition, request.group_id, |core, slot, effects| sync_slot(core, slot, &sync, effects));
+    Answer::Later
+}
+
+fn sync_slot(core: &Core, slot: &mut Slot, sync: &Sync<'_>, effects: &mut Effects) {
+    match &mut slot.group {
+        Some(Group::Classic(group)) => group.sync(core.now_ms, sync, effects),
+        None => effects.sync(sync.ticket, SyncAnswer::refused(ErrorCode::UnknownMemberId)),
+    }
+}
 
 /// Answers a sync that waited.
 pub(crate) fn answer(core: &mut Core, ticket: Ticket, answer: &SyncAnswer) {
@@ -17,4 +51,12 @@ pub(crate) fn answer(core: &mut Core, ticket: Ticket, answer: &SyncAnswer) {
             ..Default::default()
         },
     );
+}
+
+pub(super) fn refuse<'a>(_request: &SyncGroupRequest<'a>, error: ErrorCode) -> SyncGroupResponse<'a> {
+    SyncGroupResponse { error_code: error.code(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &SyncGroupRequest<'a>) -> Mentions<'a> {
+    Mentions { groups: vec![request.group_id], ..Default::default() }
 }

@@ -31,10 +31,14 @@ impl Coordinated {
     }
 }
 
-/// Java's `String.hashCode` without its sign, modulo the number of partitions.
+/// Java's `String.hashCode`.
+pub(crate) fn java_hash(text: &str) -> i32 {
+    text.encode_utf16().fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
+}
+
+/// Its hash without the sign, modulo the number of partitions.
 pub(crate) fn partition_of_key(key: &str, partitions: i32) -> i32 {
-    let hash = key.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
-    (hash & i32::MAX) % partitions.max(1)
+    (java_hash(key) & i32::MAX) % partitions.max(1)
 }
 
 impl Core {

@@ -115,10 +115,13 @@ impl Core {
     /// Makes a topic, whose name and replicas have been checked.
     pub(crate) fn create_topic(&mut self, new: NewTopic) -> Uuid {
         let id = self.draw.uuid();
-        let internal = Coordinated::of_topic(&new.name).is_some();
+        let internal = Coordinated::of_topic(&new.name);
         let partitions = (0..).zip(new.replicas).map(|(index, replicas)| self.new_partition(index, replicas)).collect();
-        self.topics.insert(Topic { name: new.name, id, internal, config: new.config, partitions });
+        self.topics.insert(Topic { name: new.name, id, internal: internal.is_some(), config: new.config, partitions });
         self.metadata_changed();
+        if let Some(kind) = internal {
+            self.coordinators_made(kind);
+        }
         id
     }
 
@@ -146,6 +149,7 @@ impl Core {
         for partition in 0..topic.partitions.len() as i32 {
             self.leader_changed(name, partition);
         }
+        crate::groups::Groups::topic_deleted(self, name);
         self.metadata_changed();
         Some(topic)
     }
@@ -285,6 +289,14 @@ impl Core {
         found.leader_epoch += 1;
         self.leader_changed(topic, partition);
         Ok(())
+    }
+
+    /// The internal topic is there: its partitions' leaders coordinate.
+    fn coordinators_made(&mut self, kind: Coordinated) {
+        let partitions = self.topics.get(kind.topic()).map_or(0, |topic| topic.partitions.len());
+        for partition in 0..partitions {
+            self.leader_changed(kind.topic(), partition as i32);
+        }
     }
 
     /// To be called after a partition got another leader, or the same in a new epoch: what waits for it must hear of it.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::cluster::StoredRecord;
@@ -13,6 +14,8 @@ use crate::core::Ticket;
 pub(crate) struct Effects {
     pub(crate) records: Vec<StoredRecord>,
     pub(crate) answers: Vec<(Ticket, GroupAnswer)>,
+    /// A record could not be made: nothing is stored.
+    pub(crate) broken: Option<ErrorCode>,
 }
 
 /// An answer that a group may give later.
@@ -77,6 +80,17 @@ impl SyncAnswer {
 }
 
 impl Effects {
+    /// Adds a record. What cannot be encoded has a text beyond 32 kB in it, as newer requests can bring.
+    pub(crate) fn store(&mut self, record: Result<StoredRecord, WireError>) {
+        match record {
+            Ok(record) => self.records.push(record),
+            Err(error) => {
+                log::error!("a record of a group cannot be encoded: {error}");
+                self.broken = Some(ErrorCode::UnknownServerError);
+            }
+        }
+    }
+
     pub(crate) fn join(&mut self, ticket: Ticket, answer: JoinAnswer) {
         self.answers.push((ticket, GroupAnswer::Join(answer)));
     }
@@ -92,6 +106,6 @@ impl Effects {
             GroupAnswer::Sync(_) => GroupAnswer::Sync(SyncAnswer::refused(error)),
         };
         let answers = self.answers.into_iter().map(|(ticket, answer)| (ticket, failed(answer))).collect();
-        Self { records: Vec::new(), answers }
+        Self { answers, ..Self::default() }
     }
 }

@@ -3,12 +3,10 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::wire::Reader;
 
-use super::{Effects, Groups, Shard, Slot};
+use super::records::{self, CLASSIC_GROUP_KEY, OFFSET_KEY, OLD_OFFSET_KEY, PENDING_OFFSET_KEY};
+use super::{ClassicGroup, Effects, Group, Groups, Shard, Slot};
 use crate::cluster::{Coordinated, StoredRecord};
 use crate::core::Core;
-
-/// What the groups' records are keyed by, as in Kafka: the layout's number, then the group.
-const GROUP_METADATA_KEY: i16 = 2;
 
 impl Groups {
     /// A partition of `__consumer_offsets` has another leader, or the same in a new epoch.
@@ -50,7 +48,7 @@ impl Groups {
                 group.abandon(error, &mut effects);
             }
         }
-        core.send_group_answers(Effects { records: Vec::new(), ..effects });
+        core.send_group_answers(effects);
     }
 
     pub(super) fn load(core: &mut Core, partition: i32) {
@@ -61,17 +59,19 @@ impl Groups {
                 log::error!("a record of __consumer_offsets-{partition} is skipped: {error}");
             }
         }
-        let ids: Vec<_> = core.groups.slots(partition).map(|slot| slot.id.clone()).collect();
-        for id in ids {
+        for id in core.groups.ids(partition) {
+            let rules = core.join_rules();
             let loaded = core.change_group(partition, &id, |core, slot, effects| {
-                if let Some(group) = &mut slot.group {
-                    group.loaded(core.now_ms, effects);
-                }
+                // An offset alone makes a group, too: who commits needs not be a member of one.
+                let group = slot.group.get_or_insert_with(|| Group::Classic(ClassicGroup::new(id.clone())));
+                group.loaded(core.now_ms, rules, effects);
+                slot.drop_lost_topics(core, effects);
             });
             if loaded.is_err() {
                 return;
             }
         }
+        core.schedule_sweep();
     }
 
     fn replay(core: &mut Core, partition: i32, record: &StoredRecord) -> Result<(), String> {
@@ -85,11 +85,25 @@ impl Groups {
     }
 }
 
-fn replay_into(_slot: &mut Slot, layout: i16, _record: &StoredRecord) -> Result<(), String> {
+fn replay_into(slot: &mut Slot, layout: i16, record: &StoredRecord) -> Result<(), String> {
+    let text = |error: monedula_protocol::error::WireError| error.to_string();
     match layout {
-        GROUP_METADATA_KEY => Ok(()),
-        _ => Err(format!("unknown layout {layout}")),
+        OFFSET_KEY | OLD_OFFSET_KEY | PENDING_OFFSET_KEY => {
+            let key = records::read_offset_key(&record.key, layout).map_err(text)?;
+            let committed = record.value.as_deref().map(records::read_offset).transpose().map_err(text)?;
+            slot.offsets.replay(&key, committed);
+        }
+        CLASSIC_GROUP_KEY => match record.value.as_deref() {
+            Some(value) => {
+                let value = records::read_classic_group(value).map_err(text)?;
+                slot.group = Some(Group::Classic(ClassicGroup::from_record(slot.id.clone(), &value)));
+            }
+            None if matches!(slot.group, Some(Group::Classic(_))) => slot.group = None,
+            None => {}
+        },
+        _ => return Err(format!("unknown layout {layout}")),
     }
+    Ok(())
 }
 
 /// The group's id, which is the first field of every key.

@@ -6,16 +6,22 @@
 //! one queue of what is due next: nothing looks at all groups but the rare sweep of expired offsets.
 
 mod classic;
+mod commits;
 mod effects;
+mod expiry;
 mod loading;
+mod offsets;
+mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
-pub(crate) use classic::ClassicGroup;
+pub(crate) use classic::{ClassicGroup, Identity, Join, JoinRules, Leaver, Member, Protocol, Sync};
+pub(crate) use commits::{Commit, NewOffset, complete_transaction};
 pub(crate) use effects::{Effects, GroupAnswer, JoinAnswer, JoinedMember, SyncAnswer};
+pub(crate) use offsets::{Committed, Offsets};
 
 use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;
@@ -28,6 +34,8 @@ pub(crate) struct Groups {
     due: BTreeSet<(i64, i32, Arc<str>)>,
     /// When which partition will have been loaded.
     loads: BTreeSet<(i64, i32)>,
+    /// When expired offsets are looked for; `None` before the first partition was loaded.
+    sweep_at_ms: Option<i64>,
 }
 
 /// The groups of one partition of `__consumer_offsets`, with its leader.
@@ -44,6 +52,7 @@ pub(crate) struct Slot {
     pub(crate) id: Arc<str>,
     /// `None` where there is no such group: a slot that is left so is dropped.
     pub(crate) group: Option<Group>,
+    pub(crate) offsets: Offsets,
     /// Its entry in the queue.
     due_ms: Option<i64>,
 }
@@ -78,20 +87,95 @@ impl Group {
     }
 
     /// The group has been read back: its timers start.
-    fn loaded(&mut self, now_ms: i64, effects: &mut Effects) {
+    fn loaded(&mut self, now_ms: i64, rules: JoinRules, effects: &mut Effects) {
         match self {
-            Self::Classic(group) => group.loaded(now_ms, effects),
+            Self::Classic(group) => group.loaded(now_ms, rules, effects),
+        }
+    }
+
+    /// Whether it has no members.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Classic(group) => group.is_empty(),
+        }
+    }
+
+    /// Kafka's name of its state.
+    pub(crate) fn state(&self) -> &'static str {
+        match self {
+            Self::Classic(group) => group.state().name(),
+        }
+    }
+
+    /// What kind of clients it has; empty where it only keeps offsets.
+    pub(crate) fn protocol_type(&self) -> &str {
+        match self {
+            Self::Classic(group) => group.protocol_type().map(|name| &**name).unwrap_or_default(),
+        }
+    }
+
+    /// Kafka's name of its type.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Classic(_) => "classic",
+        }
+    }
+
+    /// Whether a member reads the topic.
+    pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
+        match self {
+            Self::Classic(group) => group.is_subscribed_to(topic),
+        }
+    }
+
+    /// Whether who asks may commit offsets.
+    ///
+    /// # Errors
+    /// What is wrong with who it says it is.
+    fn check_commit(&mut self, now_ms: i64, who: Identity<'_>, in_transaction: bool) -> Result<(), ErrorCode> {
+        match self {
+            Self::Classic(group) => group.check_commit(now_ms, who, in_transaction),
+        }
+    }
+
+    /// Whether who asks may look up offsets, if it says who it is.
+    ///
+    /// # Errors
+    /// What is wrong with who it says it is.
+    pub(crate) fn check_offset_fetch(&self, _member_id: Option<&str>, _member_epoch: i32) -> Result<(), ErrorCode> {
+        match self {
+            // Members of classic groups do not say.
+            Self::Classic(_) => Ok(()),
+        }
+    }
+
+    /// Whether single offsets may be deleted.
+    ///
+    /// # Errors
+    /// NON_EMPTY_GROUP.
+    fn check_offset_delete(&self) -> Result<(), ErrorCode> {
+        match self {
+            // What others than consumers read cannot be known.
+            Self::Classic(group) if !group.is_empty() && !group.is_of_consumers() => Err(ErrorCode::NonEmptyGroup),
+            Self::Classic(_) => Ok(()),
+        }
+    }
+
+    /// Removes the group from the log.
+    fn store_gone(&self, id: &str, effects: &mut Effects) {
+        match self {
+            Self::Classic(_) => effects.store(records::classic_group_gone(id)),
         }
     }
 }
 
 impl Slot {
     fn new(id: Arc<str>) -> Self {
-        Self { id, group: None, due_ms: None }
+        Self { id, group: None, offsets: Offsets::default(), due_ms: None }
     }
 
     fn is_vacant(&self) -> bool {
-        self.group.is_none()
+        self.group.is_none() && self.offsets.is_empty()
     }
 }
 
@@ -100,7 +184,7 @@ impl Groups {
     pub(crate) fn next_due_ms(&self) -> Option<i64> {
         let group = self.due.first().map(|(due_ms, ..)| *due_ms);
         let load = self.loads.first().map(|(due_ms, _)| *due_ms);
-        [group, load].into_iter().flatten().min()
+        [group, load, self.sweep_at_ms].into_iter().flatten().min()
     }
 
     /// Does what is due.
@@ -109,6 +193,9 @@ impl Groups {
         while let Some(&(due_ms, partition)) = core.groups.loads.first().filter(|(due_ms, _)| *due_ms <= now_ms) {
             core.groups.loads.remove(&(due_ms, partition));
             Self::load(core, partition);
+        }
+        if core.groups.sweep_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            Self::sweep(core);
         }
         while let Some((due_ms, partition, id)) =
             core.groups.due.first().filter(|(due_ms, ..)| *due_ms <= now_ms).cloned()
@@ -131,6 +218,17 @@ impl Groups {
     /// The slots of a partition, by id.
     pub(crate) fn slots(&self, partition: i32) -> impl Iterator<Item = &Slot> {
         self.shards.get(&partition).into_iter().flat_map(|shard| shard.slots.values()).map(|slot| &**slot)
+    }
+
+    /// The ids of a partition's groups.
+    fn ids(&self, partition: i32) -> Vec<Arc<str>> {
+        self.slots(partition).map(|slot| Arc::clone(&slot.id)).collect()
+    }
+
+    /// The partitions whose groups have been loaded.
+    fn loaded_partitions(&self) -> Vec<i32> {
+        let loaded = self.shards.iter().filter(|(_, shard)| shard.loaded_at_ms.is_none());
+        loaded.map(|(&partition, _)| partition).collect()
     }
 
     fn take(&mut self, partition: i32, id: &str) -> Box<Slot> {
@@ -171,6 +269,23 @@ impl Core {
         }
     }
 
+    /// The partitions of `__consumer_offsets` that a node leads.
+    ///
+    /// # Errors
+    /// COORDINATOR_LOAD_IN_PROGRESS where one of them is not loaded yet.
+    pub(crate) fn group_partitions_of(&self, node: NodeId) -> Result<Vec<i32>, ErrorCode> {
+        let leads = |index: i32| {
+            let partition = self.topics.partition(Coordinated::Groups.topic(), index);
+            partition.is_some_and(|partition| partition.leader == Some(node))
+        };
+        let led = self.groups.shards.iter().filter(|&(&index, _)| leads(index));
+        let led = led.map(|(&index, shard)| match shard.loaded_at_ms {
+            None => Ok(index),
+            Some(_) => Err(ErrorCode::CoordinatorLoadInProgress),
+        });
+        led.collect()
+    }
+
     /// Lets `change` work on a group id, and carries out what comes of it: records are stored, then answers sent.
     ///
     /// `change` may put a group where there is none, or take it away. It must not touch other groups.
@@ -186,7 +301,10 @@ impl Core {
         let mut slot = self.groups.take(partition, group_id);
         let mut effects = Effects::default();
         let outcome = change(self, &mut slot, &mut effects);
-        let stored = self.store(Coordinated::Groups, partition, &effects.records);
+        let stored = match effects.broken.take() {
+            Some(error) => Err(error),
+            None => self.store(Coordinated::Groups, partition, &effects.records),
+        };
         self.groups.put(partition, slot);
         match stored {
             Ok(()) => {
@@ -199,6 +317,14 @@ impl Core {
                 Groups::reload(self, partition, error);
                 Err(error)
             }
+        }
+    }
+
+    /// What the settings say of joining.
+    pub(crate) fn join_rules(&self) -> JoinRules {
+        JoinRules {
+            initial_delay_ms: self.settings.kafka.group_initial_rebalance_delay_ms,
+            max_size: usize::try_from(self.settings.kafka.group_max_size).unwrap_or(0),
         }
     }
 

@@ -23,6 +23,7 @@ pub mod elect_leaders;
 pub mod end_txn;
 pub mod fetch;
 pub mod find_coordinator;
+pub mod group_records;
 pub mod header;
 pub mod heartbeat;
 pub mod incremental_alter_configs;

@@ -1,0 +1,29 @@
+//! DeleteGroups, versions 0-2.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::delete_groups::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};
+
+use super::{Mentions, code};
+use crate::core::{Answer, Call, Core};
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteGroupsRequest<'_>) -> Answer {
+    let mut results: Vec<DeletableGroupResult<'_>> = Vec::with_capacity(request.groups_names.len());
+    for &group_id in &request.groups_names {
+        if results.iter().any(|result| result.group_id == group_id) {
+            continue;
+        }
+        let error_code = code(core.delete_group(call.node, group_id));
+        results.push(DeletableGroupResult { group_id, error_code, ..Default::default() });
+    }
+    call.answer::<DeleteGroupsRequest<'_>>(&DeleteGroupsResponse { results, ..Default::default() })
+}
+
+pub(super) fn refuse<'a>(request: &DeleteGroupsRequest<'a>, error: ErrorCode) -> DeleteGroupsResponse<'a> {
+    let refused =
+        |&group_id: &&'a str| DeletableGroupResult { group_id, error_code: error.code(), ..Default::default() };
+    DeleteGroupsResponse { results: request.groups_names.iter().map(refused).collect(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &DeleteGroupsRequest<'a>) -> Mentions<'a> {
+    Mentions { groups: request.groups_names.clone(), ..Default::default() }
+}

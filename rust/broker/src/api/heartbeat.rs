@@ -1,0 +1,41 @@
+//! Heartbeat, versions 0-4.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
+
+use super::{Mentions, code};
+use crate::core::{Answer, Call, Core};
+use crate::groups::{Group, Identity};
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Answer {
+    let outcome = match beat(core, call, request) {
+        // Nothing is known of the member yet, and nothing is held against it.
+        Err(ErrorCode::CoordinatorLoadInProgress) => Ok(()),
+        outcome => outcome,
+    };
+    call.answer::<HeartbeatRequest<'_>>(&HeartbeatResponse { error_code: code(outcome), ..Default::default() })
+}
+
+fn beat(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Result<(), ErrorCode> {
+    if request.group_id.is_empty() {
+        return Err(ErrorCode::InvalidGroupId);
+    }
+    let partition = core.group_partition(call.node, request.group_id)?;
+    let who = Identity {
+        member_id: request.member_id,
+        instance_id: request.group_instance_id,
+        generation_id: request.generation_id,
+    };
+    core.change_group(partition, request.group_id, |core, slot, _| match &mut slot.group {
+        Some(Group::Classic(group)) => group.heartbeat(core.now_ms, who),
+        None => Err(ErrorCode::UnknownMemberId),
+    })?
+}
+
+pub(super) fn refuse<'a>(_request: &HeartbeatRequest<'a>, error: ErrorCode) -> HeartbeatResponse<'a> {
+    HeartbeatResponse { error_code: error.code(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &HeartbeatRequest<'a>) -> Mentions<'a> {
+    Mentions { groups: vec![request.group_id], ..Default::default() }
+}

@@ -1,0 +1,66 @@
+//! LeaveGroup, versions 0-5.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse, MemberResponse};
+
+use super::{Mentions, code};
+use crate::core::{Answer, Call, Core};
+use crate::groups::{Group, Leaver};
+
+/// Up to here there is one member, whose error is that of the request.
+const LAST_OF_ONE_MEMBER: i16 = 2;
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &LeaveGroupRequest<'_>) -> Answer {
+    let leavers = leavers(call.version, request);
+    let outcomes = match leave(core, call, request.group_id, &leavers) {
+        Ok(outcomes) => outcomes,
+        Err(error) => return call.answer::<LeaveGroupRequest<'_>>(&refuse(request, error)),
+    };
+    if call.version <= LAST_OF_ONE_MEMBER {
+        let error_code = outcomes.first().copied().map_or(0, code);
+        return call.answer::<LeaveGroupRequest<'_>>(&LeaveGroupResponse { error_code, ..Default::default() });
+    }
+    let members = leavers.iter().zip(outcomes).map(|(leaver, outcome)| MemberResponse {
+        member_id: leaver.member_id,
+        group_instance_id: leaver.instance_id,
+        error_code: code(outcome),
+        ..Default::default()
+    });
+    call.answer::<LeaveGroupRequest<'_>>(&LeaveGroupResponse { members: members.collect(), ..Default::default() })
+}
+
+fn leavers<'a>(version: i16, request: &LeaveGroupRequest<'a>) -> Vec<Leaver<'a>> {
+    if version <= LAST_OF_ONE_MEMBER {
+        return vec![Leaver { member_id: request.member_id, instance_id: None, reason: "not provided" }];
+    }
+    let leaver = |member: &monedula_protocol::messages::leave_group::MemberIdentity<'a>| Leaver {
+        member_id: member.member_id,
+        instance_id: member.group_instance_id,
+        reason: member.reason.unwrap_or("not provided"),
+    };
+    request.members.iter().map(leaver).collect()
+}
+
+fn leave(
+    core: &mut Core,
+    call: &Call<'_>,
+    group_id: &str,
+    leavers: &[Leaver<'_>],
+) -> Result<Vec<Result<(), ErrorCode>>, ErrorCode> {
+    if group_id.is_empty() {
+        return Err(ErrorCode::InvalidGroupId);
+    }
+    let partition = core.group_partition(call.node, group_id)?;
+    core.change_group(partition, group_id, |core, slot, effects| match &mut slot.group {
+        Some(Group::Classic(group)) => group.leave(core.now_ms, leavers, effects),
+        None => vec![Err(ErrorCode::UnknownMemberId); leavers.len()],
+    })
+}
+
+pub(super) fn refuse<'a>(_request: &LeaveGroupRequest<'a>, error: ErrorCode) -> LeaveGroupResponse<'a> {
+    LeaveGroupResponse { error_code: error.code(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &LeaveGroupRequest<'a>) -> Mentions<'a> {
+    Mentions { groups: vec![request.group_id], ..Default::default() }
+}

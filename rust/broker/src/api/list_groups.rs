@@ -1,0 +1,38 @@
+//! ListGroups, versions 0-5: the groups that the asked node coordinates.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::list_groups::{ListGroupsRequest, ListGroupsResponse, ListedGroup};
+
+use super::Mentions;
+use crate::core::{Answer, Call, Core};
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListGroupsRequest<'_>) -> Answer {
+    let partitions = match core.group_partitions_of(call.node) {
+        Ok(partitions) => partitions,
+        Err(error) => return call.answer::<ListGroupsRequest<'_>>(&refuse(request, error)),
+    };
+    let passes = |filter: &[&str], value: &str| {
+        filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(value))
+    };
+    let slots = partitions.into_iter().flat_map(|partition| core.groups.slots(partition));
+    let groups = slots.filter_map(|slot| {
+        let group = slot.group.as_ref()?;
+        let wanted = passes(&request.states_filter, group.state()) && passes(&request.types_filter, group.kind());
+        wanted.then(|| ListedGroup {
+            group_id: &slot.id,
+            protocol_type: group.protocol_type(),
+            group_state: group.state(),
+            group_type: group.kind(),
+            ..Default::default()
+        })
+    });
+    call.answer::<ListGroupsRequest<'_>>(&ListGroupsResponse { groups: groups.collect(), ..Default::default() })
+}
+
+pub(super) fn refuse<'a>(_request: &ListGroupsRequest<'a>, error: ErrorCode) -> ListGroupsResponse<'a> {
+    ListGroupsResponse { error_code: error.code(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(_request: &ListGroupsRequest<'a>) -> Mentions<'a> {
+    Mentions::default()
+}

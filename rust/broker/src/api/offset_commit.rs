@@ -1,0 +1,152 @@
+//! OffsetCommit, versions 2-10.
+
+use std::sync::Arc;
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestTopic, OffsetCommitResponse, OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+};
+
+use super::{Mentions, TopicKey};
+use crate::core::{Answer, Call, Core};
+use crate::groups::{Commit, Identity, NewOffset};
+
+/// From here on topics go by their ids.
+const TOPIC_IDS_FROM: i16 = 10;
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitRequest<'_>) -> Answer {
+    let names: Vec<_> = request.topics.iter().map(|topic| name_of(core, call.version, topic)).collect();
+    // What is wrong with each partition in itself; those without an error go to the group, in this order.
+    let mut errors: Vec<Vec<ErrorCode>> = Vec::with_capacity(request.topics.len());
+    let mut offsets = Vec::new();
+    for (topic, name) in request.topics.iter().zip(&names) {
+        let mut checked = Vec::with_capacity(topic.partitions.len());
+        for partition in &topic.partitions {
+            let error = check(core, call, name.as_deref(), partition.partition_index);
+            checked.push(error);
+            if let (Some(name), ErrorCode::None) = (name, error) {
+                offsets.push(NewOffset {
+                    topic: name,
+                    partition: partition.partition_index,
+                    offset: partition.committed_offset,
+                    leader_epoch: partition.committed_leader_epoch,
+                    metadata: partition.committed_metadata,
+                });
+            }
+        }
+        errors.push(checked);
+    }
+    let committed = commit(core, call, request, offsets);
+    call.answer::<OffsetCommitRequest<'_>>(&OffsetCommitResponse {
+        topics: merge(request, &errors, &committed),
+        ..Default::default()
+    })
+}
+
+fn name_of(core: &Core, version: i16, topic: &OffsetCommitRequestTopic<'_>) -> Option<Arc<str>> {
+    if version >= TOPIC_IDS_FROM { core.topics.name_of(topic.topic_id) } else { Some(topic.name.into()) }
+}
+
+fn check(core: &mut Core, call: &Call<'_>, name: Option<&str>, partition: i32) -> ErrorCode {
+    let Some(name) = name else { return ErrorCode::UnknownTopicId };
+    if let Some(error) = core.faults.partition_error(call, name, partition) {
+        return error;
+    }
+    match core.topics.partition(name, partition) {
+        Some(_) => ErrorCode::None,
+        None => ErrorCode::UnknownTopicOrPartition,
+    }
+}
+
+/// What the group says of each offset.
+fn commit(
+    core: &mut Core,
+    call: &Call<'_>,
+    request: &OffsetCommitRequest<'_>,
+    offsets: Vec<NewOffset<'_>>,
+) -> Vec<ErrorCode> {
+    // Kafka does not ask the group where nothing is left to commit.
+    if offsets.is_empty() {
+        return Vec::new();
+    }
+    let count = offsets.len();
+    let commit = Commit {
+        group_id: request.group_id,
+        who: Identity {
+            member_id: request.member_id,
+            instance_id: request.group_instance_id,
+            generation_id: request.generation_id_or_member_epoch,
+        },
+        version: call.version,
+        retention_ms: Some(request.retention_time_ms).filter(|&retention_ms| retention_ms >= 0),
+        producer_id: None,
+        offsets,
+    };
+    core.commit_offsets(call.node, &commit).unwrap_or_else(|error| vec![error; count])
+}
+
+/// The answers as Kafka orders them: first what was refused before the group was asked, then the rest, behind the topics that
+/// stand there already.
+fn merge<'a>(
+    request: &OffsetCommitRequest<'a>,
+    errors: &[Vec<ErrorCode>],
+    committed: &[ErrorCode],
+) -> Vec<OffsetCommitResponseTopic<'a>> {
+    let mut topics: Vec<OffsetCommitResponseTopic<'a>> = Vec::with_capacity(request.topics.len());
+    let mut add = |topic: &OffsetCommitRequestTopic<'a>, partition_index: i32, error: ErrorCode| {
+        let partition =
+            OffsetCommitResponsePartition { partition_index, error_code: error.code(), ..Default::default() };
+        match topics.iter_mut().find(|known| known.name == topic.name && known.topic_id == topic.topic_id) {
+            Some(known) => known.partitions.push(partition),
+            None => topics.push(OffsetCommitResponseTopic {
+                name: topic.name,
+                topic_id: topic.topic_id,
+                partitions: vec![partition],
+                ..Default::default()
+            }),
+        }
+    };
+    let mut committed = committed.iter();
+    for refused in [true, false] {
+        for (topic, errors) in request.topics.iter().zip(errors) {
+            for (partition, &error) in topic.partitions.iter().zip(errors) {
+                match (refused, error) {
+                    (true, ErrorCode::None) => {}
+                    (true, error) => add(topic, partition.partition_index, error),
+                    (false, ErrorCode::None) => {
+                        let outcome = committed.next().copied().unwrap_or(ErrorCode::UnknownServerError);
+                        add(topic, partition.partition_index, outcome);
+                    }
+                    (false, _) => {}
+                }
+            }
+        }
+    }
+    topics
+}
+
+pub(super) fn refuse<'a>(request: &OffsetCommitRequest<'a>, error: ErrorCode) -> OffsetCommitResponse<'a> {
+    let partition = |partition: &monedula_protocol::messages::offset_commit::OffsetCommitRequestPartition<'a>| {
+        OffsetCommitResponsePartition {
+            partition_index: partition.partition_index,
+            error_code: error.code(),
+            ..Default::default()
+        }
+    };
+    let topic = |topic: &OffsetCommitRequestTopic<'a>| OffsetCommitResponseTopic {
+        name: topic.name,
+        topic_id: topic.topic_id,
+        partitions: topic.partitions.iter().map(partition).collect(),
+        ..Default::default()
+    };
+    OffsetCommitResponse { topics: request.topics.iter().map(topic).collect(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &OffsetCommitRequest<'a>) -> Mentions<'a> {
+    let partitions = request.topics.iter().flat_map(|topic| {
+        let key = TopicKey::new(topic.name, topic.topic_id);
+        topic.partitions.iter().map(move |partition| (key, partition.partition_index))
+    });
+    Mentions { groups: vec![request.group_id], partitions: partitions.collect(), ..Default::default() }
+}

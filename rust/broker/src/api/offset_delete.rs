@@ -1,0 +1,67 @@
+//! OffsetDelete, version 0.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::offset_delete::{
+    OffsetDeleteRequest, OffsetDeleteResponse, OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
+};
+
+use super::{Mentions, TopicKey};
+use crate::core::{Answer, Call, Core};
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetDeleteRequest<'_>) -> Answer {
+    if request.group_id.is_empty() {
+        return call.answer::<OffsetDeleteRequest<'_>>(&refuse(request, ErrorCode::InvalidGroupId));
+    }
+    let (mut refused, mut existing) = (Vec::new(), Vec::new());
+    for topic in &request.topics {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for partition in &topic.partitions {
+            let index = partition.partition_index;
+            match check(core, call, topic.name, index) {
+                ErrorCode::None => partitions.push(index),
+                error => add(&mut refused, topic.name, index, error),
+            }
+        }
+        if !partitions.is_empty() {
+            existing.push((topic.name, partitions));
+        }
+    }
+    match core.delete_offsets(call.node, request.group_id, &existing) {
+        Err(error) => call.answer::<OffsetDeleteRequest<'_>>(&refuse(request, error)),
+        Ok(outcomes) => {
+            for ((name, partitions), outcome) in existing.into_iter().zip(outcomes) {
+                partitions.into_iter().for_each(|partition| add(&mut refused, name, partition, outcome));
+            }
+            call.answer::<OffsetDeleteRequest<'_>>(&OffsetDeleteResponse { topics: refused, ..Default::default() })
+        }
+    }
+}
+
+fn check(core: &mut Core, call: &Call<'_>, topic: &str, partition: i32) -> ErrorCode {
+    if let Some(error) = core.faults.partition_error(call, topic, partition) {
+        return error;
+    }
+    match core.topics.partition(topic, partition) {
+        Some(_) => ErrorCode::None,
+        None => ErrorCode::UnknownTopicOrPartition,
+    }
+}
+
+fn add<'a>(topics: &mut Vec<OffsetDeleteResponseTopic<'a>>, name: &'a str, partition_index: i32, error: ErrorCode) {
+    let partition = OffsetDeleteResponsePartition { partition_index, error_code: error.code(), ..Default::default() };
+    match topics.iter_mut().find(|known| known.name == name) {
+        Some(known) => known.partitions.push(partition),
+        None => topics.push(OffsetDeleteResponseTopic { name, partitions: vec![partition], ..Default::default() }),
+    }
+}
+
+pub(super) fn refuse<'a>(_request: &OffsetDeleteRequest<'a>, error: ErrorCode) -> OffsetDeleteResponse<'a> {
+    OffsetDeleteResponse { error_code: error.code(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &OffsetDeleteRequest<'a>) -> Mentions<'a> {
+    let partitions = request.topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|partition| (TopicKey::Name(topic.name), partition.partition_index))
+    });
+    Mentions { groups: vec![request.group_id], partitions: partitions.collect(), ..Default::default() }
+}

@@ -1,0 +1,245 @@
+//! OffsetFetch, versions 1-10.
+//!
+//! All versions are worked on as what version 8 made of them: several groups, each with its own error.
+
+use std::sync::Arc;
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+};
+use monedula_protocol::types::Uuid;
+
+use super::{Mentions, TopicKey};
+use crate::core::{Answer, Call, Core};
+use crate::groups::Slot;
+
+/// From here on there may be several groups.
+const GROUPS_FROM: i16 = 8;
+/// From here on the request has an error of its own.
+const TOP_LEVEL_ERROR_FROM: i16 = 2;
+/// From here on topics go by their ids.
+const TOPIC_IDS_FROM: i16 = 10;
+
+/// The offsets of one topic of a group, before they are put into a version's form.
+struct TopicOffsets {
+    name: Arc<str>,
+    id: Uuid,
+    partitions: Vec<PartitionOffset>,
+}
+
+struct PartitionOffset {
+    partition: i32,
+    error: ErrorCode,
+    offset: i64,
+    leader_epoch: i32,
+    metadata: Box<str>,
+}
+
+impl PartitionOffset {
+    /// What is answered where nothing is committed, or nothing told.
+    fn none(partition: i32, error: ErrorCode) -> Self {
+        Self { partition, error, offset: -1, leader_epoch: -1, metadata: "".into() }
+    }
+}
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetFetchRequest<'_>) -> Answer {
+    let groups = groups(call.version, request);
+    let found: Vec<_> = groups.iter().map(|group| fetch(core, call, request.require_stable, group)).collect();
+    if call.version >= GROUPS_FROM {
+        let answers = groups.iter().zip(&found).map(|(group, found)| OffsetFetchResponseGroup {
+            group_id: group.group_id,
+            topics: found.iter().flatten().map(|topic| with_ids(call.version, topic)).collect(),
+            error_code: found.as_ref().err().map_or(0, |error| error.code()),
+            ..Default::default()
+        });
+        return call.answer::<OffsetFetchRequest<'_>>(&OffsetFetchResponse {
+            groups: answers.collect(),
+            ..Default::default()
+        });
+    }
+    match found.first() {
+        Some(Ok(topics)) => call.answer::<OffsetFetchRequest<'_>>(&OffsetFetchResponse {
+            topics: topics.iter().map(with_name).collect(),
+            ..Default::default()
+        }),
+        Some(Err(error)) => call.answer::<OffsetFetchRequest<'_>>(&refuse_in(request, *error, call.version)),
+        None => call.answer::<OffsetFetchRequest<'_>>(&OffsetFetchResponse::default()),
+    }
+}
+
+fn groups<'a>(version: i16, request: &OffsetFetchRequest<'a>) -> Vec<OffsetFetchRequestGroup<'a>> {
+    if version >= GROUPS_FROM {
+        return request.groups.clone();
+    }
+    let topics = request.topics.as_ref().map(|topics| {
+        let topic =
+            |topic: &monedula_protocol::messages::offset_fetch::OffsetFetchRequestTopic<'a>| OffsetFetchRequestTopics {
+                name: topic.name,
+                partition_indexes: topic.partition_indexes.clone(),
+                ..Default::default()
+            };
+        topics.iter().map(topic).collect()
+    });
+    vec![OffsetFetchRequestGroup { group_id: request.group_id, topics, ..Default::default() }]
+}
+
+fn fetch(
+    core: &mut Core,
+    call: &Call<'_>,
+    require_stable: bool,
+    group: &OffsetFetchRequestGroup<'_>,
+) -> Result<Vec<TopicOffsets>, ErrorCode> {
+    let index = core.group_partition(call.node, group.group_id)?;
+    if let Some(found) = core.groups.slot(index, group.group_id).and_then(|slot| slot.group.as_ref()) {
+        found.check_offset_fetch(group.member_id, group.member_epoch)?;
+    }
+    let Some(wanted) = &group.topics else {
+        let slot = core.groups.slot(index, group.group_id);
+        return Ok(slot.map(|slot| all(core, call.version, require_stable, slot)).unwrap_or_default());
+    };
+    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    for topic in wanted {
+        match name_of(core, call.version, topic) {
+            Some(name) => {
+                let partitions = topic.partition_indexes.iter().map(|&partition| {
+                    match core.faults.partition_error(call, &name, partition) {
+                        Some(error) => PartitionOffset::none(partition, error),
+                        None => one(core.groups.slot(index, group.group_id), require_stable, &name, partition),
+                    }
+                });
+                let partitions = partitions.collect();
+                known.push(TopicOffsets { name, id: topic.topic_id, partitions });
+            }
+            None => {
+                let refused = |&partition: &i32| PartitionOffset::none(partition, ErrorCode::UnknownTopicId);
+                let partitions = topic.partition_indexes.iter().map(refused).collect();
+                unknown.push(TopicOffsets { name: "".into(), id: topic.topic_id, partitions });
+            }
+        }
+    }
+    known.append(&mut unknown);
+    Ok(known)
+}
+
+fn name_of(core: &Core, version: i16, topic: &OffsetFetchRequestTopics<'_>) -> Option<Arc<str>> {
+    if version >= TOPIC_IDS_FROM { core.topics.name_of(topic.topic_id) } else { Some(topic.name.into()) }
+}
+
+fn one(slot: Option<&Slot>, require_stable: bool, topic: &str, partition: i32) -> PartitionOffset {
+    let Some(slot) = slot else { return PartitionOffset::none(partition, ErrorCode::None) };
+    // What an open transaction may change yet is not told to who asks for what will stay (KIP-447).
+    if require_stable && slot.offsets.is_pending(topic, partition) {
+        return PartitionOffset::none(partition, ErrorCode::UnstableOffsetCommit);
+    }
+    let Some(committed) = slot.offsets.get(topic, partition) else {
+        return PartitionOffset::none(partition, ErrorCode::None);
+    };
+    PartitionOffset {
+        partition,
+        error: ErrorCode::None,
+        offset: committed.offset,
+        leader_epoch: committed.leader_epoch,
+        metadata: committed.metadata.clone(),
+    }
+}
+
+fn all(core: &Core, version: i16, require_stable: bool, slot: &Slot) -> Vec<TopicOffsets> {
+    let topic = |(name, partitions): (&Arc<str>, &std::collections::BTreeMap<i32, _>)| {
+        let id = core.topics.get(name).map(|topic| topic.id);
+        let id = if version >= TOPIC_IDS_FROM { id? } else { id.unwrap_or_default() };
+        let partitions = partitions.keys().map(|&partition| one(Some(slot), require_stable, name, partition)).collect();
+        Some(TopicOffsets { name: Arc::clone(name), id, partitions })
+    };
+    slot.offsets.all().filter_map(topic).collect()
+}
+
+fn with_ids(version: i16, topic: &TopicOffsets) -> OffsetFetchResponseTopics<'_> {
+    let partition = |offset: &'_ PartitionOffset| -> OffsetFetchResponsePartitions<'_> {
+        OffsetFetchResponsePartitions {
+            partition_index: offset.partition,
+            committed_offset: offset.offset,
+            committed_leader_epoch: offset.leader_epoch,
+            metadata: None,
+            error_code: offset.error.code(),
+            ..Default::default()
+        }
+    };
+    let partitions = topic
+        .partitions
+        .iter()
+        .map(|offset| OffsetFetchResponsePartitions { metadata: Some(&offset.metadata), ..partition(offset) });
+    let id = if version >= TOPIC_IDS_FROM { topic.id } else { Uuid::default() };
+    OffsetFetchResponseTopics {
+        name: &topic.name,
+        topic_id: id,
+        partitions: partitions.collect(),
+        ..Default::default()
+    }
+}
+
+fn with_name(topic: &TopicOffsets) -> OffsetFetchResponseTopic<'_> {
+    let partitions = topic.partitions.iter().map(|offset| OffsetFetchResponsePartition {
+        partition_index: offset.partition,
+        committed_offset: offset.offset,
+        committed_leader_epoch: offset.leader_epoch,
+        metadata: Some(&offset.metadata),
+        error_code: offset.error.code(),
+        ..Default::default()
+    });
+    OffsetFetchResponseTopic { name: &topic.name, partitions: partitions.collect(), ..Default::default() }
+}
+
+/// The answer to one group that is refused, up to version 7.
+fn refuse_in<'a>(request: &OffsetFetchRequest<'a>, error: ErrorCode, version: i16) -> OffsetFetchResponse<'a> {
+    if version >= TOP_LEVEL_ERROR_FROM {
+        return OffsetFetchResponse { error_code: error.code(), ..Default::default() };
+    }
+    let partition = |&partition_index: &i32| OffsetFetchResponsePartition {
+        partition_index,
+        committed_offset: -1,
+        metadata: Some(""),
+        error_code: error.code(),
+        ..Default::default()
+    };
+    let topics = request.topics.iter().flatten().map(|topic| OffsetFetchResponseTopic {
+        name: topic.name,
+        partitions: topic.partition_indexes.iter().map(partition).collect(),
+        ..Default::default()
+    });
+    OffsetFetchResponse { topics: topics.collect(), ..Default::default() }
+}
+
+pub(super) fn refuse<'a>(request: &OffsetFetchRequest<'a>, error: ErrorCode) -> OffsetFetchResponse<'a> {
+    let groups = request.groups.iter().map(|group| OffsetFetchResponseGroup {
+        group_id: group.group_id,
+        error_code: error.code(),
+        ..Default::default()
+    });
+    // Each version has the one or the other; the error of the request is left out of those without.
+    let groups: Vec<_> = groups.collect();
+    if groups.is_empty() {
+        OffsetFetchResponse { error_code: error.code(), ..refuse_in(request, error, 1) }
+    } else {
+        OffsetFetchResponse { groups, ..Default::default() }
+    }
+}
+
+pub(super) fn mentions<'a>(request: &OffsetFetchRequest<'a>) -> Mentions<'a> {
+    let mut mentions = Mentions::default();
+    for topic in request.topics.iter().flatten() {
+        let key = TopicKey::Name(topic.name);
+        mentions.partitions.extend(topic.partition_indexes.iter().map(|&partition| (key, partition)));
+    }
+    for topic in request.groups.iter().flat_map(|group| group.topics.iter().flatten()) {
+        let key = TopicKey::new(topic.name, topic.topic_id);
+        mentions.partitions.extend(topic.partition_indexes.iter().map(|&partition| (key, partition)));
+    }
+    mentions.groups = request.groups.iter().map(|group| group.group_id).collect();
+    if mentions.groups.is_empty() {
+        mentions.groups.push(request.group_id);
+    }
+    mentions
+}

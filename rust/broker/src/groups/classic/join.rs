@@ -1,0 +1,224 @@
+//! JoinGroup: who may join, and what it moves.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use monedula_protocol::error_code::ErrorCode;
+
+use super::{ClassicGroup, ClassicState, Member, Protocol, Timer};
+use crate::core::Ticket;
+use crate::groups::{Effects, JoinAnswer, SyncAnswer};
+
+/// From here on, whoever joins without an id is given one to join with (KIP-394).
+const MEMBER_ID_REQUIRED_FROM: i16 = 4;
+/// From here on, a static leader that is replaced is told to leave the assignment as it is (KIP-814).
+const SKIP_ASSIGNMENT_FROM: i16 = 9;
+/// How long the join of a new member is kept. It cannot send heartbeats, and a client that has gone would be in for ever.
+const NEW_MEMBER_TIMEOUT_MS: i64 = 5 * 60 * 1000;
+
+/// What the broker's settings say.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct JoinRules {
+    /// How long the first rebalance of a group waits for more members.
+    pub(crate) initial_delay_ms: i32,
+    pub(crate) max_size: usize,
+}
+
+/// A request to join.
+#[derive(Debug)]
+pub(crate) struct Join<'a> {
+    pub(crate) ticket: Ticket,
+    /// Empty for who has none.
+    pub(crate) member_id: &'a str,
+    /// The id for who has none.
+    pub(crate) new_member_id: Arc<str>,
+    pub(crate) instance_id: Option<&'a str>,
+    pub(crate) client_id: &'a str,
+    pub(crate) client_host: Arc<str>,
+    pub(crate) session_timeout_ms: i32,
+    pub(crate) rebalance_timeout_ms: i32,
+    pub(crate) protocol_type: &'a str,
+    pub(crate) protocols: Box<[Protocol]>,
+    pub(crate) reason: &'a str,
+    pub(crate) rules: JoinRules,
+}
+
+impl Join<'_> {
+    fn refuse(&self, error: ErrorCode, member_id: &str, effects: &mut Effects) {
+        effects.join(self.ticket, JoinAnswer::refused(error, member_id.into()));
+    }
+}
+
+impl ClassicGroup {
+    /// Someone joins, or joins again.
+    pub(crate) fn join(&mut self, now_ms: i64, join: Join<'_>, effects: &mut Effects) {
+        if !self.accepts(&join) {
+            // Kafka also drops a member that comes too late for its place.
+            self.remove(join.member_id, effects);
+            return join.refuse(ErrorCode::GroupMaxSizeReached, "", effects);
+        }
+        if !self.supports(join.protocol_type, &join.protocols) {
+            return join.refuse(ErrorCode::InconsistentGroupProtocol, join.member_id, effects);
+        }
+        match join.member_id.is_empty() {
+            true => self.join_new(now_ms, join, effects),
+            false => self.join_existing(now_ms, join, effects),
+        }
+    }
+
+    fn accepts(&self, join: &Join<'_>) -> bool {
+        let member = self.members.get(join.member_id);
+        match self.state {
+            ClassicState::Empty => true,
+            // Those who wait are counted, not those who are there: so members that come last go where there is no room.
+            ClassicState::PreparingRebalance => {
+                member.is_some_and(|member| member.joining.is_some()) || self.joining < join.rules.max_size
+            }
+            ClassicState::CompletingRebalance | ClassicState::Stable => {
+                member.is_some() || self.members.len() < join.rules.max_size
+            }
+        }
+    }
+
+    fn join_new(&mut self, now_ms: i64, join: Join<'_>, effects: &mut Effects) {
+        if let Some(instance_id) = join.instance_id {
+            return match self.instances.get(instance_id).cloned() {
+                Some(old_id) => self.replace(now_ms, &old_id, join, effects),
+                None => self.add_joining(now_ms, Arc::clone(&join.new_member_id), join, effects),
+            };
+        }
+        let id = Arc::clone(&join.new_member_id);
+        if join.ticket.version < MEMBER_ID_REQUIRED_FROM {
+            return self.add_joining(now_ms, id, join, effects);
+        }
+        log::info!("group {}: a new member is to join with the id {id}", self.id);
+        self.schedule(Timer::Session(Arc::clone(&id)), now_ms.saturating_add(join.session_timeout_ms.into()));
+        self.pending.insert(Arc::clone(&id));
+        join.refuse(ErrorCode::MemberIdRequired, &id, effects);
+    }
+
+    fn join_existing(&mut self, now_ms: i64, join: Join<'_>, effects: &mut Effects) {
+        let member_id = join.member_id;
+        if let Some(id) = self.pending.get(member_id).cloned() {
+            if join.instance_id.is_some() {
+                // Kafka fails here, too: ids are only handed out to members that are not static.
+                return join.refuse(ErrorCode::UnknownServerError, "", effects);
+            }
+            return self.add_joining(now_ms, id, join, effects);
+        }
+        if let Err(error) = self.check_member(member_id, join.instance_id) {
+            return join.refuse(error, member_id, effects);
+        }
+        let Some((id, member)) = self.members.get_key_value(member_id) else {
+            return join.refuse(ErrorCode::UnknownMemberId, member_id, effects);
+        };
+        let (id, same) = (Arc::clone(id), member.protocols == join.protocols);
+        let answer_only = match self.state {
+            ClassicState::Empty => return join.refuse(ErrorCode::UnknownMemberId, member_id, effects),
+            ClassicState::PreparingRebalance => false,
+            // It may have missed the answer to its first join.
+            ClassicState::CompletingRebalance => same,
+            // The leader forces a rebalance: what it assigns may have changed, such as a topic's partitions.
+            ClassicState::Stable => same && !self.is_leader(&id),
+        };
+        if answer_only {
+            let answer = self.generation_for(&id);
+            return effects.join(join.ticket, answer);
+        }
+        let reason = format!("member {id} joins again while {}; client reason: {}", self.state, join.reason);
+        self.update(&id, &join);
+        self.await_join(&id, join.ticket, effects);
+        self.rebalance_or_complete(now_ms, join.rules, &reason, effects);
+    }
+
+    /// A new member, which waits for the others.
+    fn add_joining(&mut self, now_ms: i64, id: Arc<str>, join: Join<'_>, effects: &mut Effects) {
+        if self.state == ClassicState::PreparingRebalance && self.initial {
+            self.member_added = true;
+        }
+        let member = Member {
+            instance_id: join.instance_id.map(Into::into),
+            client_id: join.client_id.into(),
+            client_host: Arc::clone(&join.client_host),
+            session_timeout_ms: join.session_timeout_ms,
+            rebalance_timeout_ms: join.rebalance_timeout_ms,
+            protocols: join.protocols,
+            assignment: Bytes::new(),
+            joining: None,
+            syncing: None,
+            is_new: true,
+        };
+        self.add(Arc::clone(&id), join.protocol_type, member);
+        self.await_join(&id, join.ticket, effects);
+        self.schedule(Timer::Session(Arc::clone(&id)), now_ms.saturating_add(NEW_MEMBER_TIMEOUT_MS));
+        let reason = format!("member {id} joins; client reason: {}", join.reason);
+        self.rebalance_or_complete(now_ms, join.rules, &reason, effects);
+    }
+
+    fn update(&mut self, id: &Arc<str>, join: &Join<'_>) {
+        let Some(mut member) = self.members.remove(id) else { return };
+        self.uncount_protocols(&member.protocols);
+        member.protocols = join.protocols.clone();
+        self.count_protocols(&mut member.protocols);
+        member.rebalance_timeout_ms = join.rebalance_timeout_ms;
+        member.session_timeout_ms = join.session_timeout_ms;
+        self.members.insert(Arc::clone(id), member);
+    }
+
+    /// A static member is back without its id (KIP-345): it gets a new one and what the old one had.
+    fn replace(&mut self, now_ms: i64, old_id: &str, join: Join<'_>, effects: &mut Effects) {
+        let new_id = Arc::clone(&join.new_member_id);
+        let old_leader = self.leader.clone();
+        log::info!("group {}: static member {old_id} is replaced by {new_id}", self.id);
+        self.fence(old_id, effects);
+        let Some(member) = self.members.remove(old_id) else { return };
+        self.cancel(&Timer::Session(old_id.into()));
+        self.unsynced.remove(old_id);
+        if let Some(instance_id) = &member.instance_id {
+            self.instances.insert(Arc::clone(instance_id), Arc::clone(&new_id));
+        }
+        if self.is_leader(old_id) {
+            self.leader = Some(Arc::clone(&new_id));
+        }
+        let session_ms = i64::from(member.session_timeout_ms);
+        self.members.insert(Arc::clone(&new_id), Member { is_new: false, ..member });
+        self.schedule(Timer::Session(Arc::clone(&new_id)), now_ms.saturating_add(session_ms));
+        self.update(&new_id, &join);
+        self.await_join(&new_id, join.ticket, effects);
+        match self.state {
+            ClassicState::Stable if self.select_protocol() == self.protocol_name => {
+                effects.store(self.record());
+                let answer = self.answer_replaced(&new_id, old_leader, join.ticket.version);
+                self.answer_join(&new_id, answer, effects);
+            }
+            ClassicState::Stable => {
+                let reason = format!("static member {new_id} changes the protocol; client reason: {}", join.reason);
+                self.rebalance_or_complete(now_ms, join.rules, &reason, effects);
+            }
+            // The leader may have been told of the old id already, and would assign to it.
+            ClassicState::CompletingRebalance => {
+                let reason = format!("static member {new_id} is back; client reason: {}", join.reason);
+                self.prepare_rebalance(now_ms, join.rules, &reason, effects);
+            }
+            ClassicState::PreparingRebalance | ClassicState::Empty => self.maybe_complete_join(now_ms, effects),
+        }
+    }
+
+    /// What a static member is told that takes its place without a rebalance. Before KIP-814 a leader was not told that it is
+    /// one, so that it would not assign.
+    fn answer_replaced(&self, new_id: &Arc<str>, old_leader: Option<Arc<str>>, version: i16) -> JoinAnswer {
+        let answer = self.generation_for(new_id);
+        if version >= SKIP_ASSIGNMENT_FROM {
+            return JoinAnswer { skip_assignment: self.is_leader(new_id), ..answer };
+        }
+        JoinAnswer { leader: old_leader.unwrap_or_else(|| "".into()), members: Vec::new(), ..answer }
+    }
+
+    /// Whoever still asks under the old id of a static member is told that another has taken its place.
+    fn fence(&mut self, old_id: &str, effects: &mut Effects) {
+        self.answer_join(old_id, JoinAnswer::refused(ErrorCode::FencedInstanceId, old_id.into()), effects);
+        if let Some(ticket) = self.members.get_mut(old_id).and_then(|member| member.syncing.take()) {
+            effects.sync(ticket, SyncAnswer::refused(ErrorCode::FencedInstanceId));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! SyncGroup: the leader brings the assignments, and each member gets its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use monedula_protocol::error_code::ErrorCode;
+
+use super::{ClassicGroup, ClassicState, Identity, Timer};
+use crate::core::Ticket;
+use crate::groups::{Effects, SyncAnswer};
+
+/// A request to sync.
+#[derive(Debug)]
+pub(crate) struct Sync<'a> {
+    pub(crate) ticket: Ticket,
+    pub(crate) who: Identity<'a>,
+    pub(crate) protocol_type: Option<&'a str>,
+    pub(crate) protocol_name: Option<&'a str>,
+    /// From the leader.
+    pub(crate) assignments: BTreeMap<&'a str, &'a [u8]>,
+}
+
+impl ClassicGroup {
+    /// A member asks for its assignment.
+    pub(crate) fn sync(&mut self, now_ms: i64, sync: &Sync<'_>, effects: &mut Effects) {
+        if let Err(error) = self.check_sync(sync) {
+            return effects.sync(sync.ticket, SyncAnswer::refused(error));
+        }
+        let member_id = sync.who.member_id;
+        match self.state {
+            // Nobody is in an empty group, so its check has failed.
+            ClassicState::Empty | ClassicState::PreparingRebalance => {
+                effects.sync(sync.ticket, SyncAnswer::refused(ErrorCode::RebalanceInProgress));
+            }
+            ClassicState::CompletingRebalance => {
+                self.await_sync(member_id, sync.ticket, effects);
+                self.synced(member_id);
+                if self.is_leader(member_id) {
+                    self.assign(now_ms, &sync.assignments, effects);
+                }
+            }
+            ClassicState::Stable => {
+                self.synced(member_id);
+                let answer = self.assignment_of(member_id);
+                effects.sync(sync.ticket, answer);
+            }
+        }
+    }
+
+    fn check_sync(&self, sync: &Sync<'_>) -> Result<(), ErrorCode> {
+        self.check_member(sync.who.member_id, sync.who.instance_id)?;
+        if sync.who.generation_id != self.generation_id {
+            return Err(ErrorCode::IllegalGeneration);
+        }
+        let differs = |own: &Option<Arc<str>>, asked: Option<&str>| match (own, asked) {
+            (Some(own), Some(asked)) => &**own != asked,
+            _ => false,
+        };
+        if differs(&self.protocol_type, sync.protocol_type) || differs(&self.protocol_name, sync.protocol_name) {
+            return Err(ErrorCode::InconsistentGroupProtocol);
+        }
+        Ok(())
+    }
+
+    /// Lets a member's sync wait. If one waits already, its client has given that up.
+    fn await_sync(&mut self, member_id: &str, ticket: Ticket, effects: &mut Effects) {
+        let Some(member) = self.members.get_mut(member_id) else { return };
+        if let Some(replaced) = member.syncing.replace(ticket) {
+            effects.sync(replaced, SyncAnswer::refused(ErrorCode::RebalanceInProgress));
+        }
+    }
+
+    fn synced(&mut self, member_id: &str) {
+        self.unsynced.remove(member_id);
+        if self.unsynced.is_empty() {
+            self.cancel(&Timer::Sync);
+        }
+    }
+
+    /// The leader has assigned: that is stored, and then told to all who wait.
+    fn assign(&mut self, now_ms: i64, assignments: &BTreeMap<&str, &[u8]>, effects: &mut Effects) {
+        for (id, member) in &mut self.members {
+            let assigned = assignments.get(&**id).copied().unwrap_or_else(|| {
+                log::warn!("group {}: the leader assigns nothing to member {id}", self.id);
+                &[]
+            });
+            member.assignment = Bytes::copy_from_slice(assigned);
+        }
+        self.enter(ClassicState::Stable, now_ms);
+        effects.store(self.record());
+        let waiting: Vec<_> =
+            self.members.iter_mut().filter_map(|(id, member)| Some((Arc::clone(id), member.syncing.take()?))).collect();
+        for (id, ticket) in waiting {
+            effects.sync(ticket, self.assignment_of(&id));
+            self.renew_session(now_ms, &id);
+        }
+    }
+
+    fn assignment_of(&self, member_id: &str) -> SyncAnswer {
+        SyncAnswer {
+            error: ErrorCode::None,
+            protocol_type: self.protocol_type.clone(),
+            protocol_name: self.protocol_name.clone(),
+            assignment: self.members.get(member_id).map(|member| member.assignment.clone()).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Commits: who may commit, what is kept, and what ends with a transaction or a topic.
+
+use std::sync::Arc;
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::records::OffsetKey;
+use super::{ClassicGroup, Committed, Effects, Group, Groups, Identity, Slot};
+use crate::cluster::{Coordinated, NodeId};
+use crate::core::Core;
+
+/// From here on, OffsetCommit tells an unknown group from a wrong generation.
+const GROUP_ID_NOT_FOUND_FROM: i16 = 9;
+
+/// Offsets to be committed.
+#[derive(Debug)]
+pub(crate) struct Commit<'a> {
+    pub(crate) group_id: &'a str,
+    pub(crate) who: Identity<'a>,
+    /// The version of OffsetCommit.
+    pub(crate) version: i16,
+    /// How long to keep them, where the client asks for a time of its own.
+    pub(crate) retention_ms: Option<i64>,
+    /// The producer in whose open transaction they are.
+    pub(crate) producer_id: Option<i64>,
+    pub(crate) offsets: Vec<NewOffset<'a>>,
+}
+
+/// One of them. The topic and its partition exist.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct NewOffset<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+    pub(crate) leader_epoch: i32,
+    pub(crate) metadata: Option<&'a str>,
+}
+
+impl Core {
+    /// Commits offsets, or adds them to a transaction (KIP-447). What became of each, in order.
+    ///
+    /// # Errors
+    /// Those that hold for all of them: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and whatever is wrong with the member.
+    pub(crate) fn commit_offsets(&mut self, node: NodeId, commit: &Commit<'_>) -> Result<Vec<ErrorCode>, ErrorCode> {
+        let partition = self.group_partition(node, commit.group_id)?;
+        self.change_group(partition, commit.group_id, |core, slot, effects| core.commit_in(slot, commit, effects))?
+    }
+
+    fn commit_in(
+        &self,
+        slot: &mut Slot,
+        commit: &Commit<'_>,
+        effects: &mut Effects,
+    ) -> Result<Vec<ErrorCode>, ErrorCode> {
+        let in_transaction = commit.producer_id.is_some();
+        match &mut slot.group {
+            Some(group) => group.check_commit(self.now_ms, commit.who, in_transaction)?,
+            // Whoever is no member needs no group to commit.
+            None if commit.who.generation_id < 0 => {
+                log::info!("group {} is made by a commit without a member", slot.id);
+                let mut group = Group::Classic(ClassicGroup::new(Arc::clone(&slot.id)));
+                group.check_commit(self.now_ms, commit.who, in_transaction)?;
+                slot.group = Some(group);
+            }
+            None if !in_transaction && commit.version >= GROUP_ID_NOT_FOUND_FROM => {
+                return Err(ErrorCode::GroupIdNotFound);
+            }
+            None => return Err(ErrorCode::IllegalGeneration),
+        }
+        let commit_one = |offset: &NewOffset<'_>| self.commit_one(slot, commit, offset, effects);
+        Ok(commit.offsets.iter().map(commit_one).collect())
+    }
+
+    fn commit_one(
+        &self,
+        slot: &mut Slot,
+        commit: &Commit<'_>,
+        offset: &NewOffset<'_>,
+        effects: &mut Effects,
+    ) -> ErrorCode {
+        let metadata = offset.metadata.unwrap_or_default();
+        // Kafka counts Java's characters.
+        if metadata.encode_utf16().count() as i64 > i64::from(self.settings.kafka.offset_metadata_max_bytes) {
+            return ErrorCode::OffsetMetadataTooLarge;
+        }
+        let committed = Committed {
+            offset: offset.offset,
+            leader_epoch: offset.leader_epoch,
+            metadata: metadata.into(),
+            committed_at_ms: self.now_ms,
+            expires_at_ms: commit.retention_ms.map(|retention_ms| self.now_ms.saturating_add(retention_ms)),
+            order: 0,
+        };
+        let key = OffsetKey { topic: offset.topic, partition: offset.partition, producer_id: commit.producer_id };
+        slot.offsets.commit(&slot.id, &key, committed, effects);
+        ErrorCode::None
+    }
+
+    /// Deletes single offsets of a group. What became of each topic's, in order: those of topics that members read stay.
+    ///
+    /// # Errors
+    /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
+    pub(crate) fn delete_offsets(
+        &mut self,
+        node: NodeId,
+        group_id: &str,
+        topics: &[(&str, Vec<i32>)],
+    ) -> Result<Vec<ErrorCode>, ErrorCode> {
+        let partition = self.group_partition(node, group_id)?;
+        self.change_group(partition, group_id, |_, slot, effects| {
+            let group = slot.group.as_ref().ok_or(ErrorCode::GroupIdNotFound)?;
+            group.check_offset_delete()?;
+            let mut outcomes = Vec::with_capacity(topics.len());
+            for (topic, partitions) in topics {
+                if group.is_subscribed_to(topic) {
+                    outcomes.push(ErrorCode::GroupSubscribedToTopic);
+                    continue;
+                }
+                for &partition in partitions {
+                    slot.offsets.delete(&slot.id, topic, partition, effects);
+                }
+                outcomes.push(ErrorCode::None);
+            }
+            Ok(outcomes)
+        })?
+    }
+
+    /// Deletes a group with all its offsets.
+    ///
+    /// # Errors
+    /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
+    pub(crate) fn delete_group(&mut self, node: NodeId, group_id: &str) -> Result<(), ErrorCode> {
+        let partition = self.group_partition(node, group_id)?;
+        self.change_group(partition, group_id, |_, slot, effects| {
+            let group = slot.group.as_ref().ok_or(ErrorCode::GroupIdNotFound)?;
+            if !group.is_empty() {
+                return Err(ErrorCode::NonEmptyGroup);
+            }
+            slot.delete(effects);
+            Ok(())
+        })?
+    }
+}
+
+impl Slot {
+    /// Nothing of the group is left.
+    pub(super) fn delete(&mut self, effects: &mut Effects) {
+        for (topic, partition) in self.offsets.partitions() {
+            self.offsets.delete(&self.id, &topic, partition, effects);
+        }
+        if let Some(group) = self.group.take() {
+            log::info!("group {} is deleted", self.id);
+            group.store_gone(&self.id, effects);
+        }
+    }
+
+    /// Deletes the offsets of topics that are no more.
+    pub(super) fn drop_lost_topics(&mut self, core: &Core, effects: &mut Effects) {
+        for (topic, partition) in self.offsets.partitions() {
+            if core.topics.get(&topic).is_none() {
+                self.offsets.delete(&self.id, &topic, partition, effects);
+            }
+        }
+    }
+}
+
+impl Groups {
+    /// A topic was deleted: its offsets go with it.
+    pub(crate) fn topic_deleted(core: &mut Core, topic: &str) {
+        for partition in core.groups.loaded_partitions() {
+            for id in core.groups.ids(partition) {
+                let kept = core.groups.slot(partition, &id).is_none_or(|slot| !slot.offsets.mentions(topic));
+                if kept {
+                    continue;
+                }
+                let deleted =
+                    core.change_group(partition, &id, |core, slot, effects| slot.drop_lost_topics(core, effects));
+                if deleted.is_err() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// A producer's transaction has ended, and its marker is written into a partition of `__consumer_offsets`: the offsets that it
+/// committed there count, or are forgotten. May be repeated.
+///
+/// # Errors
+/// COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR where nobody leads the partition, and what hindered storing: to be tried again.
+pub(crate) fn complete_transaction(
+    core: &mut Core,
+    producer_id: i64,
+    partition: i32,
+    commit: bool,
+) -> Result<(), ErrorCode> {
+    match core.groups.shards.get(&partition) {
+        Some(shard) if shard.loaded_at_ms.is_some() => return Err(ErrorCode::CoordinatorLoadInProgress),
+        Some(_) => {}
+        None if core.topics.partition(Coordinated::Groups.topic(), partition).is_none() => return Ok(()),
+        None => return Err(ErrorCode::NotCoordinator),
+    }
+    let open = core.groups.slots(partition).filter(|slot| slot.offsets.has_pending_of(producer_id));
+    let ids: Vec<_> = open.map(|slot| Arc::clone(&slot.id)).collect();
+    for id in ids {
+        core.change_group(partition, &id, |_, slot, effects| {
+            slot.offsets.complete(&slot.id, producer_id, commit, effects);
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! The sweep of expired offsets (KIP-211), and of groups that nothing is left of.
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::classic::ClassicState;
+use super::{Committed, Effects, Group, Groups, Slot};
+use crate::core::Core;
+
+const MINUTE_MS: i64 = 60_000;
+
+/// From when on an offset's time runs.
+enum Expiry {
+    /// From its commit.
+    FromCommit,
+    /// From the time when the group became empty.
+    From(i64),
+    /// Not at all: the group is in use, in a way that does not tell which topics.
+    Never,
+}
+
+impl Group {
+    fn expiry(&self) -> Expiry {
+        match self {
+            Self::Classic(group) if group.protocol_type().is_none() => Expiry::FromCommit,
+            Self::Classic(group) => match group.state() {
+                ClassicState::Empty => group.state_since_ms().map_or(Expiry::FromCommit, Expiry::From),
+                ClassicState::Stable if group.knows_subscriptions() => Expiry::FromCommit,
+                _ => Expiry::Never,
+            },
+        }
+    }
+}
+
+impl Core {
+    /// Makes sure that a sweep is due some time.
+    pub(super) fn schedule_sweep(&mut self) {
+        let interval_ms = self.settings.kafka.offsets_retention_check_interval_ms.max(1);
+        self.groups.sweep_at_ms.get_or_insert(self.now_ms.saturating_add(interval_ms));
+    }
+}
+
+impl Groups {
+    /// Drops what has expired.
+    pub(super) fn sweep(core: &mut Core) {
+        core.groups.sweep_at_ms = None;
+        core.schedule_sweep();
+        for partition in core.groups.loaded_partitions() {
+            for id in core.groups.ids(partition) {
+                let swept: Result<(), ErrorCode> =
+                    core.change_group(partition, &id, |core, slot, effects| slot.expire_offsets(core, effects));
+                if swept.is_err() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn expire_offsets(&mut self, core: &Core, effects: &mut Effects) {
+        let retention_ms = i64::from(core.settings.kafka.offsets_retention_minutes).saturating_mul(MINUTE_MS);
+        let Some(group) = &self.group else { return };
+        let expiry = group.expiry();
+        let is_expired = |committed: &Committed| match (committed.expires_at_ms, &expiry) {
+            (_, Expiry::Never) => false,
+            (Some(at_ms), _) => core.now_ms >= at_ms,
+            (None, Expiry::FromCommit) => core.now_ms - committed.committed_at_ms >= retention_ms,
+            (None, Expiry::From(since_ms)) => core.now_ms - since_ms >= retention_ms,
+        };
+        let mut expired = Vec::new();
+        for (topic, partitions) in self.offsets.all() {
+            if group.is_subscribed_to(topic) {
+                continue;
+            }
+            for (&partition, committed) in partitions {
+                if is_expired(committed) && !self.offsets.is_pending(topic, partition) {
+                    expired.push((topic.clone(), partition));
+                }
+            }
+        }
+        for (topic, partition) in &expired {
+            log::info!("group {}: the offset of {topic}-{partition} has expired", self.id);
+            self.offsets.delete(&self.id, topic, *partition, effects);
+        }
+        if self.offsets.is_empty() && self.group.as_ref().is_some_and(Group::is_empty) {
+            self.delete(effects);
+        }
+    }
+}

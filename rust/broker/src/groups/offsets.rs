@@ -1,0 +1,168 @@
+//! The offsets of one group: what is committed, and what open transactions will commit.
+//!
+//! A pure store: [`super::commits`] checks who may commit, and stores what is committed here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Effects;
+use super::records::{self, OffsetKey};
+
+/// All offsets of a group.
+#[derive(Debug, Default)]
+pub(crate) struct Offsets {
+    committed: BTreeMap<Arc<str>, BTreeMap<i32, Committed>>,
+    /// By producer id.
+    pending: BTreeMap<i64, BTreeMap<(Arc<str>, i32), Committed>>,
+    /// The order of the latest commit, transactional ones included.
+    last_order: u64,
+}
+
+/// An offset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Committed {
+    pub(crate) offset: i64,
+    pub(crate) leader_epoch: i32,
+    pub(crate) metadata: Box<str>,
+    pub(crate) committed_at_ms: i64,
+    /// Where the client asked for a retention of its own (OffsetCommit up to version 4).
+    pub(crate) expires_at_ms: Option<i64>,
+    /// Which of two commits came later: a transaction that ends late must not undo a commit made after its own.
+    pub(crate) order: u64,
+}
+
+impl Offsets {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.committed.is_empty() && self.pending.is_empty()
+    }
+
+    pub(crate) fn get(&self, topic: &str, partition: i32) -> Option<&Committed> {
+        self.committed.get(topic)?.get(&partition)
+    }
+
+    /// By topic and partition.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<str>, &BTreeMap<i32, Committed>)> {
+        self.committed.iter()
+    }
+
+    /// Whether an open transaction will change the offset.
+    pub(crate) fn is_pending(&self, topic: &str, partition: i32) -> bool {
+        self.pending.values().any(|offsets| offsets.keys().any(|(name, index)| &**name == topic && *index == partition))
+    }
+
+    /// Whether there is an offset of a topic, committed or pending.
+    pub(super) fn mentions(&self, topic: &str) -> bool {
+        self.committed.contains_key(topic)
+            || self.pending.values().any(|offsets| offsets.keys().any(|(name, _)| &**name == topic))
+    }
+
+    pub(crate) fn has_pending_of(&self, producer_id: i64) -> bool {
+        self.pending.contains_key(&producer_id)
+    }
+
+    /// Commits an offset, or adds it to the producer's transaction.
+    pub(super) fn commit(&mut self, group: &str, key: &OffsetKey<'_>, mut committed: Committed, effects: &mut Effects) {
+        self.last_order += 1;
+        committed.order = self.last_order;
+        effects.store(records::offset(group, key, Some(&committed)));
+        self.put(key, committed);
+    }
+
+    fn put(&mut self, key: &OffsetKey<'_>, committed: Committed) {
+        match key.producer_id {
+            None => {
+                let topic = self.name(key.topic);
+                self.committed.entry(topic).or_default().insert(key.partition, committed);
+            }
+            Some(producer_id) => {
+                let topic = self.name(key.topic);
+                self.pending.entry(producer_id).or_default().insert((topic, key.partition), committed);
+            }
+        }
+    }
+
+    /// One allocation of a topic's name for all its partitions.
+    fn name(&self, topic: &str) -> Arc<str> {
+        self.committed.get_key_value(topic).map_or_else(|| topic.into(), |(name, _)| Arc::clone(name))
+    }
+
+    /// Deletes an offset, from open transactions too. Whether there was one.
+    pub(super) fn delete(&mut self, group: &str, topic: &str, partition: i32, effects: &mut Effects) -> bool {
+        let key = OffsetKey { topic, partition, producer_id: None };
+        let mut found = self.remove(&key);
+        if found {
+            effects.store(records::offset(group, &key, None));
+        }
+        for producer_id in self.pending.keys().copied().collect::<Vec<_>>() {
+            let key = OffsetKey { producer_id: Some(producer_id), ..key };
+            if self.remove(&key) {
+                effects.store(records::offset(group, &key, None));
+                found = true;
+            }
+        }
+        found
+    }
+
+    fn remove(&mut self, key: &OffsetKey<'_>) -> bool {
+        match key.producer_id {
+            None => {
+                let Some(partitions) = self.committed.get_mut(key.topic) else { return false };
+                let found = partitions.remove(&key.partition).is_some();
+                if partitions.is_empty() {
+                    self.committed.remove(key.topic);
+                }
+                found
+            }
+            Some(producer_id) => {
+                let Some(pending) = self.pending.get_mut(&producer_id) else { return false };
+                let found = pending.remove(&(key.topic.into(), key.partition)).is_some();
+                if pending.is_empty() {
+                    self.pending.remove(&producer_id);
+                }
+                found
+            }
+        }
+    }
+
+    /// Every topic and partition that has an offset, committed or pending.
+    pub(super) fn partitions(&self) -> Vec<(Arc<str>, i32)> {
+        let committed = self
+            .committed
+            .iter()
+            .flat_map(|(topic, partitions)| partitions.keys().map(|&partition| (Arc::clone(topic), partition)));
+        let mut all: Vec<_> =
+            committed.chain(self.pending.values().flat_map(|offsets| offsets.keys().cloned())).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// A producer's transaction has ended.
+    pub(super) fn complete(&mut self, group: &str, producer_id: i64, commit: bool, effects: &mut Effects) {
+        for ((topic, partition), pending) in self.pending.remove(&producer_id).unwrap_or_default() {
+            let key = OffsetKey { topic: &topic, partition, producer_id: Some(producer_id) };
+            effects.store(records::offset(group, &key, None));
+            // Someone else has committed since: the later commit stays, whichever transaction ends first.
+            let superseded = self.get(&topic, partition).is_some_and(|found| found.order > pending.order);
+            if commit && !superseded {
+                let key = OffsetKey { producer_id: None, ..key };
+                effects.store(records::offset(group, &key, Some(&pending)));
+                self.put(&key, pending);
+            }
+        }
+    }
+
+    /// Takes back a record of the log.
+    pub(super) fn replay(&mut self, key: &OffsetKey<'_>, committed: Option<Committed>) {
+        let Some(mut committed) = committed else {
+            self.remove(key);
+            return;
+        };
+        // Others write no order: where the record stands tells it.
+        if committed.order == 0 {
+            committed.order = self.last_order + 1;
+        }
+        self.last_order = self.last_order.max(committed.order);
+        self.put(key, committed);
+    }
+}

@@ -1,0 +1,131 @@
+//! The records of `__consumer_offsets`: Kafka's own layouts, and one more for offsets of open transactions.
+//!
+//! Kafka stores those as transactional batches, which a reader only knows to be committed by the marker behind them. Here
+//! each is a record of its own until its transaction ends, so that what a log holds can be read record by record, and be
+//! compacted, without looking at producers.
+
+use bytes::Bytes;
+use monedula_protocol::api::Message;
+use monedula_protocol::error::WireError;
+use monedula_protocol::messages::group_records::{
+    GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue,
+};
+use monedula_protocol::wire::{Reader, Writer};
+
+use super::offsets::Committed;
+use crate::cluster::StoredRecord;
+
+/// The version of an offset's key, which is what tells it from other records.
+pub(super) const OFFSET_KEY: i16 = 1;
+/// The same of an old layout, which has the same fields.
+pub(super) const OLD_OFFSET_KEY: i16 = 0;
+/// A classic group.
+pub(super) const CLASSIC_GROUP_KEY: i16 = 2;
+/// An offset of an open transaction: Kafka has nothing under this number.
+pub(super) const PENDING_OFFSET_KEY: i16 = 100;
+
+const CLASSIC_GROUP_VALUE: i16 = 3;
+/// The layout of an offset, with and without an expiry of its own.
+const OFFSET_VALUE: i16 = 4;
+const EXPIRING_OFFSET_VALUE: i16 = 1;
+/// The tagged field of an offset that says which of two came later; Kafka's readers step over it.
+const ORDER_TAG: u32 = 1000;
+
+/// The key of an offset, or of a pending one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OffsetKey<'a> {
+    pub(super) topic: &'a str,
+    pub(super) partition: i32,
+    /// Of an open transaction.
+    pub(super) producer_id: Option<i64>,
+}
+
+/// A committed offset, or what removes it.
+pub(super) fn offset(
+    group: &str,
+    key: &OffsetKey<'_>,
+    committed: Option<&Committed>,
+) -> Result<StoredRecord, WireError> {
+    let fields = OffsetCommitKey { group, topic: key.topic, partition: key.partition, ..Default::default() };
+    let mut writer = Writer::new();
+    writer.i16(if key.producer_id.is_some() { PENDING_OFFSET_KEY } else { OFFSET_KEY });
+    fields.encode(&mut writer, OFFSET_KEY)?;
+    if let Some(producer_id) = key.producer_id {
+        writer.i64(producer_id);
+    }
+    let value = committed.map(offset_value).transpose()?;
+    Ok(StoredRecord { key: writer.into_bytes().into(), value })
+}
+
+fn offset_value(committed: &Committed) -> Result<Bytes, WireError> {
+    let order = committed.order.to_be_bytes();
+    // Who asks for an expiry is too old to have leader epochs, and cannot be in a transaction.
+    let (version, unknown_tagged_fields) = match committed.expires_at_ms {
+        Some(_) => (EXPIRING_OFFSET_VALUE, Vec::new()),
+        None => (OFFSET_VALUE, vec![(ORDER_TAG, order.as_slice())]),
+    };
+    let value = OffsetCommitValue {
+        offset: committed.offset,
+        leader_epoch: committed.leader_epoch,
+        metadata: &committed.metadata,
+        commit_timestamp: committed.committed_at_ms,
+        expire_timestamp: committed.expires_at_ms.unwrap_or(-1),
+        unknown_tagged_fields,
+        ..Default::default()
+    };
+    encode_value(&value, version)
+}
+
+/// A generation of a classic group.
+pub(super) fn classic_group(group: &str, value: &GroupMetadataValue<'_>) -> Result<StoredRecord, WireError> {
+    let value = encode_value(value, CLASSIC_GROUP_VALUE)?;
+    Ok(StoredRecord { value: Some(value), ..classic_group_gone(group)? })
+}
+
+/// What removes a classic group.
+pub(super) fn classic_group_gone(group: &str) -> Result<StoredRecord, WireError> {
+    let mut writer = Writer::new();
+    writer.i16(CLASSIC_GROUP_KEY);
+    GroupMetadataKey { group, ..Default::default() }.encode(&mut writer, CLASSIC_GROUP_KEY)?;
+    Ok(StoredRecord { key: writer.into_bytes().into(), value: None })
+}
+
+fn encode_value<'a>(value: &impl Message<'a>, version: i16) -> Result<Bytes, WireError> {
+    let mut writer = Writer::new();
+    writer.i16(version);
+    value.encode(&mut writer, version)?;
+    Ok(writer.into_bytes().into())
+}
+
+/// Reads an offset's key behind its number.
+pub(super) fn read_offset_key(key: &[u8], layout: i16) -> Result<OffsetKey<'_>, WireError> {
+    let mut reader = Reader::new(key);
+    reader.i16()?;
+    let fields = OffsetCommitKey::decode(&mut reader, OFFSET_KEY)?;
+    let producer_id = (layout == PENDING_OFFSET_KEY).then(|| reader.i64()).transpose()?;
+    Ok(OffsetKey { topic: fields.topic, partition: fields.partition, producer_id })
+}
+
+/// Reads an offset. Its order is 0 where the record has none.
+pub(super) fn read_offset(value: &[u8]) -> Result<Committed, WireError> {
+    let mut reader = Reader::new(value);
+    let version = reader.i16()?;
+    let value = OffsetCommitValue::decode(&mut reader, version)?;
+    let tagged = value.unknown_tagged_fields.iter().find(|(tag, _)| *tag == ORDER_TAG);
+    let order = tagged.and_then(|(_, bytes)| (*bytes).try_into().ok()).map_or(0, u64::from_be_bytes);
+    Ok(Committed {
+        offset: value.offset,
+        leader_epoch: value.leader_epoch,
+        metadata: value.metadata.into(),
+        committed_at_ms: value.commit_timestamp,
+        expires_at_ms: Some(value.expire_timestamp).filter(|&at_ms| at_ms >= 0),
+        order,
+    })
+}
+
+/// Reads a generation of a classic group.
+pub(super) fn read_classic_group(value: &[u8]) -> Result<GroupMetadataValue<'_>, WireError> {
+    let mut reader = Reader::new(value);
+    let version = reader.i16()?;
+    GroupMetadataValue::decode(&mut reader, version)
+}
