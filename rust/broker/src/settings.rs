@@ -208,6 +208,8 @@ kafka_settings! {
     group_consumer_min_heartbeat_interval_ms: i32 = 5000, "group.consumer.min.heartbeat.interval.ms";
     /// The longest.
     group_consumer_max_heartbeat_interval_ms: i32 = 15_000, "group.consumer.max.heartbeat.interval.ms";
+    /// How long the assignment of a consumer group stands at least before another is made. Kafka has 1000.
+    group_consumer_assignment_interval_ms: i32 = 0, "group.consumer.assignment.interval.ms";
     /// Members of a consumer group.
     group_consumer_max_size: i32 = i32::MAX, "group.consumer.max.size";
     /// Assignors of consumer groups, the default first.

@@ -28,7 +28,7 @@ fn beat(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Res
     };
     core.change_group(partition, request.group_id, |core, slot, _| match &mut slot.group {
         Some(Group::Classic(group)) => group.heartbeat(core.now_ms, who),
-        None => Err(ErrorCode::UnknownMemberId),
+        Some(Group::Consumer(_)) | None => Err(ErrorCode::UnknownMemberId),
     })?
 }
 

@@ -70,6 +70,9 @@ fn join_slot(core: &Core, slot: &mut Slot, join: Join<'_>, effects: &mut Effects
     let group = slot.group.get_or_insert_with(|| Group::Classic(ClassicGroup::new(slot.id.clone())));
     match group {
         Group::Classic(group) => group.join(core.now_ms, join, effects),
+        Group::Consumer(_) => {
+            effects.join(join.ticket, JoinAnswer::refused(ErrorCode::InconsistentGroupProtocol, join.member_id.into()))
+        }
     }
     if is_new && effects.records.is_empty() {
         // So that the group is known after a failover, even before its first generation.

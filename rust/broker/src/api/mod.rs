@@ -5,6 +5,8 @@
 //! observers select.
 
 mod api_versions;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
 mod create_partitions;
 mod create_topics;
 mod delete_groups;
@@ -136,6 +138,10 @@ apis! {
     SyncGroup, sync_group, monedula_protocol::messages::sync_group::SyncGroupRequest<'_>;
     DescribeGroups, describe_groups, monedula_protocol::messages::describe_groups::DescribeGroupsRequest<'_>;
     ListGroups, list_groups, monedula_protocol::messages::list_groups::ListGroupsRequest<'_>;
+    ConsumerGroupHeartbeat, consumer_group_heartbeat,
+        monedula_protocol::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest<'_>;
+    ConsumerGroupDescribe, consumer_group_describe,
+        monedula_protocol::messages::consumer_group_describe::ConsumerGroupDescribeRequest<'_>;
     ApiVersions, api_versions, monedula_protocol::messages::api_versions::ApiVersionsRequest<'_>;
     CreateTopics, create_topics, monedula_protocol::messages::create_topics::CreateTopicsRequest<'_>;
     DeleteTopics, delete_topics, monedula_protocol::messages::delete_topics::DeleteTopicsRequest<'_>;

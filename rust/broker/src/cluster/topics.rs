@@ -280,6 +280,7 @@ impl Core {
     /// To be called after topics or partitions came or went: consumer groups look whether their subscriptions changed.
     pub(crate) fn metadata_changed(&mut self) {
         self.topics_changed();
+        self.groups.metadata_changed();
     }
 
     /// Makes `leader` the leader of a partition in a new epoch.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::records::OffsetKey;
-use super::{ClassicGroup, Committed, Effects, Group, Groups, Identity, Slot};
+use super::{ClassicGroup, Committed, ConsumerGroup, Effects, Group, Groups, Identity, Slot};
 use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;
 
@@ -54,13 +54,14 @@ impl Core {
     ) -> Result<Vec<ErrorCode>, ErrorCode> {
         let in_transaction = commit.producer_id.is_some();
         match &mut slot.group {
-            Some(group) => group.check_commit(self.now_ms, commit.who, in_transaction)?,
+            Some(Group::Classic(group)) => group.check_commit(self.now_ms, commit.who, in_transaction)?,
+            Some(Group::Consumer(group)) => self.check_consumer_commit(group, commit)?,
             // Whoever is no member needs no group to commit.
             None if commit.who.generation_id < 0 => {
                 log::info!("group {} is made by a commit without a member", slot.id);
-                let mut group = Group::Classic(ClassicGroup::new(Arc::clone(&slot.id)));
+                let mut group = ClassicGroup::new(Arc::clone(&slot.id));
                 group.check_commit(self.now_ms, commit.who, in_transaction)?;
-                slot.group = Some(group);
+                slot.group = Some(Group::Classic(group));
             }
             None if !in_transaction && commit.version >= GROUP_ID_NOT_FOUND_FROM => {
                 return Err(ErrorCode::GroupIdNotFound);
@@ -71,6 +72,32 @@ impl Core {
         Ok(commit.offsets.iter().map(commit_one).collect())
     }
 
+    fn check_consumer_commit(&self, group: &ConsumerGroup, commit: &Commit<'_>) -> Result<(), ErrorCode> {
+        let in_transaction = commit.producer_id.is_some();
+        let check = || {
+            let Some(member) = group.check_commit(commit.who, commit.version, in_transaction)? else {
+                return Ok(());
+            };
+            let checked = commit.offsets.iter().filter(|offset| !self.has_too_large_metadata(offset));
+            for offset in checked {
+                let topic = self.topics.get(offset.topic).map(|topic| topic.id).unwrap_or_default();
+                member.check_commit_of(commit.who.generation_id, topic, offset.partition)?;
+            }
+            Ok(())
+        };
+        check().map_err(|error| match error {
+            // Producers know of generations only.
+            ErrorCode::StaleMemberEpoch if in_transaction => ErrorCode::IllegalGeneration,
+            error => error,
+        })
+    }
+
+    fn has_too_large_metadata(&self, offset: &NewOffset<'_>) -> bool {
+        // Kafka counts Java's characters.
+        let length = offset.metadata.unwrap_or_default().encode_utf16().count();
+        length as i64 > i64::from(self.settings.kafka.offset_metadata_max_bytes)
+    }
+
     fn commit_one(
         &self,
         slot: &mut Slot,
@@ -78,15 +105,13 @@ impl Core {
         offset: &NewOffset<'_>,
         effects: &mut Effects,
     ) -> ErrorCode {
-        let metadata = offset.metadata.unwrap_or_default();
-        // Kafka counts Java's characters.
-        if metadata.encode_utf16().count() as i64 > i64::from(self.settings.kafka.offset_metadata_max_bytes) {
+        if self.has_too_large_metadata(offset) {
             return ErrorCode::OffsetMetadataTooLarge;
         }
         let committed = Committed {
             offset: offset.offset,
             leader_epoch: offset.leader_epoch,
-            metadata: metadata.into(),
+            metadata: offset.metadata.unwrap_or_default().into(),
             committed_at_ms: self.now_ms,
             expires_at_ms: commit.retention_ms.map(|retention_ms| self.now_ms.saturating_add(retention_ms)),
             order: 0,

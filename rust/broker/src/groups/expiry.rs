@@ -27,6 +27,7 @@ impl Group {
                 ClassicState::Stable if group.knows_subscriptions() => Expiry::FromCommit,
                 _ => Expiry::Never,
             },
+            Self::Consumer(_) => Expiry::FromCommit,
         }
     }
 }

@@ -3,6 +3,7 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::wire::Reader;
 
+use super::consumer::is_consumer_record;
 use super::records::{self, CLASSIC_GROUP_KEY, OFFSET_KEY, OLD_OFFSET_KEY, PENDING_OFFSET_KEY};
 use super::{ClassicGroup, Effects, Group, Groups, Shard, Slot};
 use crate::cluster::{Coordinated, StoredRecord};
@@ -60,11 +61,10 @@ impl Groups {
             }
         }
         for id in core.groups.ids(partition) {
-            let rules = core.join_rules();
             let loaded = core.change_group(partition, &id, |core, slot, effects| {
                 // An offset alone makes a group, too: who commits needs not be a member of one.
-                let group = slot.group.get_or_insert_with(|| Group::Classic(ClassicGroup::new(id.clone())));
-                group.loaded(core.now_ms, rules, effects);
+                slot.group.get_or_insert_with(|| Group::Classic(ClassicGroup::new(id.clone())));
+                slot.loaded(core, effects);
                 slot.drop_lost_topics(core, effects);
             });
             if loaded.is_err() {
@@ -101,6 +101,7 @@ fn replay_into(slot: &mut Slot, layout: i16, record: &StoredRecord) -> Result<()
             None if matches!(slot.group, Some(Group::Classic(_))) => slot.group = None,
             None => {}
         },
+        _ if is_consumer_record(layout) => slot.replay_consumer(layout, record).map_err(text)?,
         _ => return Err(format!("unknown layout {layout}")),
     }
     Ok(())

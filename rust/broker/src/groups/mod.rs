@@ -7,6 +7,7 @@
 
 mod classic;
 mod commits;
+pub(crate) mod consumer;
 mod effects;
 mod expiry;
 mod loading;
@@ -20,6 +21,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 pub(crate) use classic::{ClassicGroup, Identity, Join, JoinRules, Leaver, Member, Protocol, Sync};
 pub(crate) use commits::{Commit, NewOffset, complete_transaction};
+pub(crate) use consumer::ConsumerGroup;
 pub(crate) use effects::{Effects, GroupAnswer, JoinAnswer, JoinedMember, SyncAnswer};
 pub(crate) use offsets::{Committed, Offsets};
 
@@ -62,6 +64,8 @@ pub(crate) struct Slot {
 pub(crate) enum Group {
     /// Led by one of its members.
     Classic(ClassicGroup),
+    /// Led by the coordinator (KIP-848).
+    Consumer(ConsumerGroup),
 }
 
 impl Group {
@@ -69,13 +73,7 @@ impl Group {
     fn next_due_ms(&self) -> Option<i64> {
         match self {
             Self::Classic(group) => group.next_due_ms(),
-        }
-    }
-
-    /// Does what is due. What is due at `now_ms` must not be due any more afterwards.
-    fn expire(&mut self, now_ms: i64, effects: &mut Effects) {
-        match self {
-            Self::Classic(group) => group.expire(now_ms, effects),
+            Self::Consumer(group) => group.next_due_ms(),
         }
     }
 
@@ -83,13 +81,8 @@ impl Group {
     fn abandon(&mut self, error: ErrorCode, effects: &mut Effects) {
         match self {
             Self::Classic(group) => group.abandon(error, effects),
-        }
-    }
-
-    /// The group has been read back: its timers start.
-    fn loaded(&mut self, now_ms: i64, rules: JoinRules, effects: &mut Effects) {
-        match self {
-            Self::Classic(group) => group.loaded(now_ms, rules, effects),
+            // None of its requests waits.
+            Self::Consumer(_) => {}
         }
     }
 
@@ -97,6 +90,7 @@ impl Group {
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::Classic(group) => group.is_empty(),
+            Self::Consumer(group) => group.is_empty(),
         }
     }
 
@@ -104,6 +98,7 @@ impl Group {
     pub(crate) fn state(&self) -> &'static str {
         match self {
             Self::Classic(group) => group.state().name(),
+            Self::Consumer(group) => group.state().name(),
         }
     }
 
@@ -111,6 +106,7 @@ impl Group {
     pub(crate) fn protocol_type(&self) -> &str {
         match self {
             Self::Classic(group) => group.protocol_type().map(|name| &**name).unwrap_or_default(),
+            Self::Consumer(_) => "consumer",
         }
     }
 
@@ -118,6 +114,7 @@ impl Group {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Classic(_) => "classic",
+            Self::Consumer(_) => "consumer",
         }
     }
 
@@ -125,16 +122,7 @@ impl Group {
     pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
         match self {
             Self::Classic(group) => group.is_subscribed_to(topic),
-        }
-    }
-
-    /// Whether who asks may commit offsets.
-    ///
-    /// # Errors
-    /// What is wrong with who it says it is.
-    fn check_commit(&mut self, now_ms: i64, who: Identity<'_>, in_transaction: bool) -> Result<(), ErrorCode> {
-        match self {
-            Self::Classic(group) => group.check_commit(now_ms, who, in_transaction),
+            Self::Consumer(group) => group.is_subscribed_to(topic),
         }
     }
 
@@ -142,10 +130,11 @@ impl Group {
     ///
     /// # Errors
     /// What is wrong with who it says it is.
-    pub(crate) fn check_offset_fetch(&self, _member_id: Option<&str>, _member_epoch: i32) -> Result<(), ErrorCode> {
+    pub(crate) fn check_offset_fetch(&self, member_id: Option<&str>, member_epoch: i32) -> Result<(), ErrorCode> {
         match self {
             // Members of classic groups do not say.
             Self::Classic(_) => Ok(()),
+            Self::Consumer(group) => group.check_offset_fetch(member_id, member_epoch),
         }
     }
 
@@ -157,7 +146,7 @@ impl Group {
         match self {
             // What others than consumers read cannot be known.
             Self::Classic(group) if !group.is_empty() && !group.is_of_consumers() => Err(ErrorCode::NonEmptyGroup),
-            Self::Classic(_) => Ok(()),
+            Self::Classic(_) | Self::Consumer(_) => Ok(()),
         }
     }
 
@@ -165,6 +154,7 @@ impl Group {
     fn store_gone(&self, id: &str, effects: &mut Effects) {
         match self {
             Self::Classic(_) => effects.store(records::classic_group_gone(id)),
+            Self::Consumer(group) => group.tombstones().iter().for_each(|gone| effects.store(gone.record(id))),
         }
     }
 }
@@ -172,6 +162,29 @@ impl Group {
 impl Slot {
     fn new(id: Arc<str>) -> Self {
         Self { id, group: None, offsets: Offsets::default(), due_ms: None }
+    }
+
+    /// Does what is due. What is due now must not be due any more afterwards.
+    fn expire(&mut self, core: &mut Core, effects: &mut Effects) {
+        match &mut self.group {
+            Some(Group::Classic(group)) => group.expire(core.now_ms, effects),
+            Some(Group::Consumer(_)) => {
+                let id = Arc::clone(&self.id);
+                core.with_consumer_context(&id, |context| self.expire_consumer_members(context, effects));
+            }
+            None => {}
+        }
+    }
+
+    /// The group has been read back: its timers start.
+    fn loaded(&mut self, core: &mut Core, effects: &mut Effects) {
+        match &mut self.group {
+            Some(Group::Classic(group)) => group.loaded(core.now_ms, core.join_rules(), effects),
+            Some(Group::Consumer(group)) => {
+                core.with_consumer_context(&self.id, |context| group.start_timers(context));
+            }
+            None => {}
+        }
     }
 
     fn is_vacant(&self) -> bool {
@@ -202,11 +215,7 @@ impl Groups {
         {
             log::trace!("group {id} of partition {partition} was due at {due_ms}");
             // An error has the partition loaded again, which says so itself.
-            let _ = core.change_group(partition, &id, |_, slot, effects| {
-                if let Some(group) = &mut slot.group {
-                    group.expire(now_ms, effects);
-                }
-            });
+            let _ = core.change_group(partition, &id, |core, slot, effects| slot.expire(core, effects));
         }
     }
 

@@ -1,0 +1,142 @@
+//! ConsumerGroupDescribe, versions 0-1 (KIP-848).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::consumer_group_describe::{
+    Assignment, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedGroup, Member as DescribedMember,
+    TopicPartitions,
+};
+use monedula_protocol::types::Uuid;
+
+use super::Mentions;
+use crate::core::{Answer, Call, Core};
+use crate::groups::Group;
+use crate::groups::consumer::{ConsumerGroup, ConsumerSettings, Member, Partitions, Refusal};
+
+/// What everybody may do with a group: read, delete, describe, and describe and alter its configs.
+const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupDescribeRequest<'_>) -> Answer {
+    let partitions: Vec<_> = request.group_ids.iter().map(|id| partition(core, call, id)).collect();
+    let names = names(core);
+    let asked = partitions.into_iter().zip(request.group_ids.iter().copied());
+    let found = asked.map(|(partition, id)| match partition.and_then(|partition| find(core, partition, id)) {
+        Ok(group) => {
+            let mut described = describe(core, group, &names);
+            described.group_id = id;
+            if request.include_authorized_operations {
+                described.authorized_operations = ALL_OPERATIONS;
+            }
+            Described::Group(described)
+        }
+        Err(refusal) => Described::Refused(id, refusal),
+    });
+    let described: Vec<_> = found.collect();
+    let groups = described.iter().map(Described::answer).collect();
+    call.answer::<ConsumerGroupDescribeRequest<'_>>(&ConsumerGroupDescribeResponse { groups, ..Default::default() })
+}
+
+/// A group, or why there is none to be described.
+enum Described<'a> {
+    Group(DescribedGroup<'a>),
+    Refused(&'a str, Refusal),
+}
+
+impl Described<'_> {
+    fn answer(&self) -> DescribedGroup<'_> {
+        match self {
+            Self::Group(group) => group.clone(),
+            Self::Refused(group_id, refusal) => DescribedGroup {
+                group_id,
+                error_code: refusal.error.code(),
+                error_message: Some(refusal.message.as_str()).filter(|message| !message.is_empty()),
+                ..Default::default()
+            },
+        }
+    }
+}
+
+fn partition(core: &mut Core, call: &Call<'_>, group_id: &str) -> Result<i32, Refusal> {
+    if group_id.is_empty() {
+        return Err(Refusal::new(ErrorCode::InvalidGroupId, ""));
+    }
+    core.group_partition(call.node, group_id).map_err(|error| Refusal::new(error, ""))
+}
+
+fn find<'a>(core: &'a Core, partition: i32, group_id: &str) -> Result<&'a ConsumerGroup, Refusal> {
+    let not_found = |why| Refusal::new(ErrorCode::GroupIdNotFound, format!("Group {group_id} {why}."));
+    match core.groups.slot(partition, group_id).and_then(|slot| slot.group.as_ref()) {
+        Some(Group::Consumer(group)) => Ok(group),
+        Some(_) => Err(not_found("is not a consumer group")),
+        None => Err(not_found("not found")),
+    }
+}
+
+/// The names of all topics: a topic that is gone is left out of an answer.
+fn names(core: &Core) -> BTreeMap<Uuid, Arc<str>> {
+    core.topics.all().map(|topic| (topic.id, Arc::clone(&topic.name))).collect()
+}
+
+fn describe<'a>(core: &Core, group: &'a ConsumerGroup, names: &'a BTreeMap<Uuid, Arc<str>>) -> DescribedGroup<'a> {
+    let default = || ConsumerSettings::new(&core.settings.kafka, |_| None).default_assignor().name();
+    DescribedGroup {
+        group_state: group.state().name(),
+        group_epoch: group.epoch(),
+        assignment_epoch: group.target_epoch(),
+        assignor_name: group.assignor_name().unwrap_or_else(default),
+        members: group.members().map(|member| describe_member(group, member, names)).collect(),
+        ..Default::default()
+    }
+}
+
+fn describe_member<'a>(
+    group: &ConsumerGroup,
+    member: &'a Member,
+    names: &'a BTreeMap<Uuid, Arc<str>>,
+) -> DescribedMember<'a> {
+    // What it is still to give back counts as its own.
+    let held = member.assigned.iter().chain(member.pending_revocation.iter());
+    let held: Partitions = held.map(|(topic, partition, _)| (topic, partition)).collect();
+    let target = group.target(&member.id).map_or_else(Assignment::default, |target| assignment(target, names));
+    DescribedMember {
+        member_id: &member.id,
+        instance_id: member.instance_id.as_deref(),
+        rack_id: member.rack_id.as_deref(),
+        member_epoch: member.epoch,
+        client_id: &member.client_id,
+        client_host: &member.client_host,
+        subscribed_topic_names: member.subscribed_names.iter().map(|name| &**name).collect(),
+        subscribed_topic_regex: Some(&member.subscribed_regex),
+        assignment: assignment(&held, names),
+        target_assignment: target,
+        member_type: if member.classic.is_some() { 0 } else { 1 },
+        ..Default::default()
+    }
+}
+
+fn assignment<'a>(partitions: &Partitions, names: &'a BTreeMap<Uuid, Arc<str>>) -> Assignment<'a> {
+    let topic_partitions = partitions.by_topic().filter_map(|(topic_id, partitions)| {
+        let topic_name = names.get(&topic_id)?;
+        Some(TopicPartitions {
+            topic_id,
+            topic_name,
+            partitions: partitions.iter().copied().collect(),
+            ..Default::default()
+        })
+    });
+    Assignment { topic_partitions: topic_partitions.collect(), ..Default::default() }
+}
+
+pub(super) fn refuse<'a>(
+    request: &ConsumerGroupDescribeRequest<'a>,
+    error: ErrorCode,
+) -> ConsumerGroupDescribeResponse<'a> {
+    let refused = |group_id: &&'a str| DescribedGroup { group_id, error_code: error.code(), ..Default::default() };
+    ConsumerGroupDescribeResponse { groups: request.group_ids.iter().map(refused).collect(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &ConsumerGroupDescribeRequest<'a>) -> Mentions<'a> {
+    Mentions { groups: request.group_ids.clone(), ..Default::default() }
+}

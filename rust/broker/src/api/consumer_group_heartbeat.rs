@@ -1,0 +1,129 @@
+//! ConsumerGroupHeartbeat, versions 0-1 (KIP-848): joining, staying, giving partitions back, and leaving, in one request.
+//!
+//! Authorization is not implemented: nobody is refused.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::consumer_group_heartbeat::{
+    Assignment, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicPartitions,
+};
+
+use super::Mentions;
+use crate::core::{Answer, Call, Core};
+use crate::groups::consumer::{
+    Assignor, ConsumerSettings, Heartbeat, JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Partitions, Refusal,
+};
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Answer {
+    let answered = check(core, call, request).and_then(|()| {
+        let group_id = request.group_id;
+        let partition =
+            core.group_partition(call.node, group_id).map_err(|error| Refusal { error, message: String::new() })?;
+        let request = heartbeat(core, call, request);
+        core.consumer_group_heartbeat(partition, group_id, &request)
+    });
+    match &answered {
+        Ok(answer) => call.answer::<ConsumerGroupHeartbeatRequest<'_>>(&ConsumerGroupHeartbeatResponse {
+            member_id: Some(&answer.member_id),
+            member_epoch: answer.member_epoch,
+            heartbeat_interval_ms: answer.heartbeat_interval_ms,
+            assignment: answer.assignment.as_ref().map(assignment),
+            ..Default::default()
+        }),
+        Err(refusal) => call.answer::<ConsumerGroupHeartbeatRequest<'_>>(&ConsumerGroupHeartbeatResponse {
+            error_code: refusal.error.code(),
+            error_message: Some(refusal.message.as_str()).filter(|message| !message.is_empty()),
+            ..Default::default()
+        }),
+    }
+}
+
+/// What Kafka checks before it looks for the group.
+fn check(core: &Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
+    let invalid = |message: &str| Err(Refusal::new(ErrorCode::InvalidRequest, message));
+    let is_blank = |text: Option<&str>| text.is_some_and(|text| text.trim().is_empty());
+    let epoch = request.member_epoch;
+    if (call.version >= 1 || epoch > JOIN_EPOCH || epoch == LEAVE_EPOCH) && is_blank(Some(request.member_id)) {
+        return invalid("MemberId can't be empty.");
+    }
+    if is_blank(Some(request.group_id)) {
+        return invalid("GroupId can't be empty.");
+    }
+    if is_blank(request.instance_id) {
+        return invalid("InstanceId can't be empty.");
+    }
+    if is_blank(request.rack_id) {
+        return invalid("RackId can't be empty.");
+    }
+    if epoch == JOIN_EPOCH {
+        if request.rebalance_timeout_ms == -1 {
+            return invalid("RebalanceTimeoutMs must be provided in first request.");
+        }
+        if request.topic_partitions.as_ref().is_none_or(|topics| !topics.is_empty()) {
+            return invalid("TopicPartitions must be empty when (re-)joining.");
+        }
+        if request.subscribed_topic_names.is_none() && request.subscribed_topic_regex.is_none() {
+            return invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.");
+        }
+    } else if epoch == LEAVE_STATIC_EPOCH {
+        if request.instance_id.is_none() {
+            return invalid("InstanceId can't be null.");
+        }
+    } else if epoch < LEAVE_STATIC_EPOCH {
+        return invalid("MemberEpoch is invalid.");
+    }
+    let Some(name) = request.server_assignor else { return Ok(()) };
+    let offered = ConsumerSettings::new(&core.settings.kafka, |_| None).assignors;
+    if offered.iter().any(|assignor| assignor.name() == name) {
+        return Ok(());
+    }
+    let names: Vec<_> = offered.into_iter().map(Assignor::name).collect();
+    let message = format!("ServerAssignor {name} is not supported. Supported assignors: {}.", names.join(", "));
+    Err(Refusal::new(ErrorCode::UnsupportedAssignor, message))
+}
+
+fn heartbeat(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Heartbeat {
+    let member_id = match request.member_id {
+        // In version 0 the broker makes the id.
+        "" => core.draw.uuid().to_string().into(),
+        id => id.into(),
+    };
+    let owned = |topics: &Vec<TopicPartitions<'_>>| -> Partitions {
+        let topics = topics.iter();
+        topics.flat_map(|topic| topic.partitions.iter().map(|&partition| (topic.topic_id, partition))).collect()
+    };
+    let names = request.subscribed_topic_names.as_ref();
+    Heartbeat {
+        member_id,
+        member_epoch: request.member_epoch,
+        instance_id: request.instance_id.map(Into::into),
+        rack_id: request.rack_id.map(Into::into),
+        rebalance_timeout_ms: request.rebalance_timeout_ms,
+        subscribed_names: names.map(|names| names.iter().map(|&name| name.into()).collect()),
+        subscribed_regex: request.subscribed_topic_regex.map(Into::into),
+        server_assignor: request.server_assignor.map(Into::into),
+        owned: request.topic_partitions.as_ref().map(owned),
+        client_id: call.client_id.into(),
+        // As Java writes addresses.
+        client_host: format!("/{}", call.client_host).into(),
+    }
+}
+
+fn assignment<'a>(partitions: &Partitions) -> Assignment<'a> {
+    let topic_partitions = partitions.by_topic().map(|(topic_id, partitions)| TopicPartitions {
+        topic_id,
+        partitions: partitions.iter().copied().collect(),
+        ..Default::default()
+    });
+    Assignment { topic_partitions: topic_partitions.collect(), ..Default::default() }
+}
+
+pub(super) fn refuse<'a>(
+    _request: &ConsumerGroupHeartbeatRequest<'a>,
+    error: ErrorCode,
+) -> ConsumerGroupHeartbeatResponse<'a> {
+    ConsumerGroupHeartbeatResponse { error_code: error.code(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &ConsumerGroupHeartbeatRequest<'a>) -> Mentions<'a> {
+    Mentions { groups: vec![request.group_id], ..Default::default() }
+}

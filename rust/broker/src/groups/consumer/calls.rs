@@ -1,0 +1,163 @@
+//! A consumer group in its slot: what comes of requests and timers there, and what is stored for it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use monedula_protocol::error::WireError;
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::wire::Reader;
+
+use super::{
+    Change, ClusterImage, ConsumerGroup, ConsumerSettings, Context, Heartbeat, HeartbeatAnswer, JOIN_EPOCH,
+    LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Refusal, read_record,
+};
+use crate::cluster::StoredRecord;
+use crate::core::Core;
+use crate::groups::{Effects, Group, Groups, Slot};
+
+impl Core {
+    /// Lets `work` see what a group works with.
+    pub(crate) fn with_consumer_context<T>(&self, group_id: &str, work: impl FnOnce(&Context<'_>) -> T) -> T {
+        let own = self.configs.of_group(group_id);
+        let settings = ConsumerSettings::new(&self.settings.kafka, |name| own?.get(name)?.parse().ok());
+        let image = ClusterImage { topics: &self.topics, nodes: &self.nodes };
+        work(&Context { now_ms: self.now_ms, image: &image, settings: &settings })
+    }
+
+    /// ConsumerGroupHeartbeat, on the partition that the group belongs to.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(crate) fn consumer_group_heartbeat(
+        &mut self,
+        partition: i32,
+        group_id: &str,
+        request: &Heartbeat,
+    ) -> Result<HeartbeatAnswer, Refusal> {
+        let answered = self.change_group(partition, group_id, |core, slot, effects| {
+            core.with_consumer_context(group_id, |context| slot.heartbeat(context, request, effects))
+        });
+        let answer = answered.unwrap_or_else(|error| Err(Refusal::new(error, error.name())))?;
+        let is_due = |slot: &Slot| matches!(&slot.group, Some(Group::Consumer(group)) if group.regexes_are_due());
+        if self.groups.slot(partition, group_id).is_some_and(is_due) {
+            // What hinders storing says so itself, and the answer is out.
+            let _ = self.change_group(partition, group_id, |core, slot, effects| {
+                core.with_consumer_context(group_id, |context| slot.resolve_regexes(context, effects));
+            });
+        }
+        Ok(answer)
+    }
+}
+
+impl Groups {
+    /// Topics came or went.
+    pub(crate) fn metadata_changed(&mut self) {
+        for slot in self.shards.values_mut().flat_map(|shard| shard.slots.values_mut()) {
+            if let Some(Group::Consumer(group)) = &mut slot.group {
+                group.request_refresh();
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn heartbeat(
+        &mut self,
+        context: &Context<'_>,
+        request: &Heartbeat,
+        effects: &mut Effects,
+    ) -> Result<HeartbeatAnswer, Refusal> {
+        if matches!(request.member_epoch, LEAVE_EPOCH | LEAVE_STATIC_EPOCH) {
+            return self.leave(context, request, effects);
+        }
+        let joins = request.member_epoch == JOIN_EPOCH;
+        let (answer, changes) = match &mut self.group {
+            Some(Group::Consumer(group)) => group.heartbeat(context, request)?,
+            None if joins => {
+                let mut group = ConsumerGroup::new(Arc::clone(&self.id));
+                let done = group.heartbeat(context, request)?;
+                self.group = Some(Group::Consumer(group));
+                done
+            }
+            None => return Err(self.not_found("Consumer group", "not found")),
+            Some(_) => return Err(self.not_found("Group", "is not a consumer group")),
+        };
+        self.record(&changes, effects);
+        Ok(answer)
+    }
+
+    fn leave(
+        &mut self,
+        context: &Context<'_>,
+        request: &Heartbeat,
+        effects: &mut Effects,
+    ) -> Result<HeartbeatAnswer, Refusal> {
+        let group = match &mut self.group {
+            Some(Group::Consumer(group)) => group,
+            Some(_) => return Err(self.not_found("Group", "is not a consumer group")),
+            None => return Err(self.not_found("Group", "not found")),
+        };
+        let member_id = group.leaving_member(&request.member_id, request.instance_id.as_deref())?;
+        if request.instance_id.is_some() && request.member_epoch == LEAVE_STATIC_EPOCH {
+            let changes = group.leave_for_a_while(&member_id);
+            self.record(&changes, effects);
+        } else {
+            log::info!("member {member_id} leaves group {}", self.id);
+            self.fence(context, [Arc::clone(&member_id)].into(), effects);
+        }
+        Ok(HeartbeatAnswer::left(member_id, request.member_epoch))
+    }
+
+    /// Removes members.
+    pub(super) fn fence(&mut self, context: &Context<'_>, gone: BTreeSet<Arc<str>>, effects: &mut Effects) {
+        if let Some(Group::Consumer(group)) = &mut self.group {
+            let changes = group.fence(context, &gone);
+            self.record(&changes, effects);
+        }
+    }
+
+    /// Does what is due.
+    pub(crate) fn expire_consumer_members(&mut self, context: &Context<'_>, effects: &mut Effects) {
+        while let Some(Group::Consumer(group)) = &mut self.group {
+            let Some(member_id) = group.expired(context.now_ms) else { break };
+            self.fence(context, [member_id].into(), effects);
+        }
+    }
+
+    fn resolve_regexes(&mut self, context: &Context<'_>, effects: &mut Effects) {
+        if let Some(Group::Consumer(group)) = &mut self.group {
+            let changes = group.resolve_regexes(context);
+            self.record(&changes, effects);
+        }
+    }
+
+    fn record(&self, changes: &[Change], effects: &mut Effects) {
+        changes.iter().for_each(|change| effects.store(change.record(&self.id)));
+    }
+
+    fn not_found(&self, what: &str, why: &str) -> Refusal {
+        Refusal::new(ErrorCode::GroupIdNotFound, format!("{what} {} {why}.", self.id))
+    }
+
+    /// Applies a record that was read back.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn replay_consumer(&mut self, key_version: i16, record: &StoredRecord) -> Result<(), WireError> {
+        let mut key = Reader::new(&record.key);
+        key.i16()?;
+        let change = read_record(key_version, &mut key, record.value.as_deref())?;
+        match &mut self.group {
+            Some(Group::Consumer(_)) if change == Change::EpochGone => self.group = None,
+            Some(Group::Consumer(group)) => group.apply(&change),
+            // What is left of a group that is gone.
+            _ if record.value.is_none() => {}
+            group => {
+                let mut read = ConsumerGroup::new(Arc::clone(&self.id));
+                read.apply(&change);
+                *group = Some(Group::Consumer(read));
+            }
+        }
+        Ok(())
+    }
+}

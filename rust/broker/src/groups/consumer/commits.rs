@@ -1,0 +1,72 @@
+//! Who may commit offsets in a consumer group, and look them up.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
+
+use super::{ConsumerGroup, Member};
+use crate::groups::Identity;
+
+/// From here on, OffsetCommit knows of member epochs.
+const EPOCHS_FROM: i16 = 9;
+
+impl ConsumerGroup {
+    /// Whether who asks may commit offsets: at once, or, where a member is returned that is in a later epoch by now, only those that
+    /// [`Member::check_commit_of`] lets through.
+    ///
+    /// # Errors
+    /// UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, and of a member of the classic protocol ILLEGAL_GENERATION.
+    pub(crate) fn check_commit(
+        &self,
+        who: Identity<'_>,
+        version: i16,
+        in_transaction: bool,
+    ) -> Result<Option<&Member>, ErrorCode> {
+        let epoch = who.generation_id;
+        if epoch < 0 && self.is_empty() {
+            return Ok(None);
+        }
+        // Producers of old clients do not say who they are.
+        if in_transaction && epoch == -1 && who.member_id.is_empty() && who.instance_id.is_none() {
+            return Ok(None);
+        }
+        let member = self.members.get(who.member_id).ok_or(ErrorCode::UnknownMemberId)?;
+        if !in_transaction && member.classic.is_none() && version < EPOCHS_FROM {
+            return Err(ErrorCode::UnsupportedVersion);
+        }
+        if epoch > member.epoch {
+            return Err(member.stale());
+        }
+        Ok(Some(member).filter(|_| epoch != member.epoch))
+    }
+
+    /// Whether who asks may look up offsets.
+    ///
+    /// # Errors
+    /// UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, and of a member of the classic protocol ILLEGAL_GENERATION.
+    pub(crate) fn check_offset_fetch(&self, member_id: Option<&str>, member_epoch: i32) -> Result<(), ErrorCode> {
+        if member_id.is_none() && member_epoch < 0 {
+            return Ok(());
+        }
+        let member = member_id.and_then(|id| self.members.get(id)).ok_or(ErrorCode::UnknownMemberId)?;
+        if member.epoch == member_epoch { Ok(()) } else { Err(member.stale()) }
+    }
+}
+
+impl Member {
+    /// Whether the member may commit for a partition in an epoch before its own: it has to have known then that the partition is
+    /// its own (KIP-1251).
+    ///
+    /// # Errors
+    /// As [`ConsumerGroup::check_commit`].
+    pub(crate) fn check_commit_of(&self, epoch: i32, topic: Uuid, partition: i32) -> Result<(), ErrorCode> {
+        let given = self.assigned.epoch(topic, partition).or_else(|| self.pending_revocation.epoch(topic, partition));
+        if given.is_some_and(|given| epoch >= given) { Ok(()) } else { Err(self.stale()) }
+    }
+
+    fn stale(&self) -> ErrorCode {
+        match self.classic {
+            Some(_) => ErrorCode::IllegalGeneration,
+            None => ErrorCode::StaleMemberEpoch,
+        }
+    }
+}

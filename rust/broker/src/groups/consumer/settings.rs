@@ -1,0 +1,76 @@
+//! The settings that a consumer group goes by.
+
+use super::Assignor;
+use crate::settings::KafkaSettings;
+
+/// Settings of a group: the broker's, or the group's own.
+#[derive(Clone, Debug)]
+pub(crate) struct ConsumerSettings {
+    pub(crate) session_timeout_ms: i32,
+    pub(crate) heartbeat_interval_ms: i32,
+    /// How long a target stands at least before another is made.
+    pub(crate) assignment_interval_ms: i32,
+    pub(crate) max_size: i32,
+    /// The first is the default.
+    pub(crate) assignors: Vec<Assignor>,
+    pub(crate) migration: MigrationPolicy,
+    /// Members of a classic group, which a downgrade makes of this one.
+    pub(crate) classic_max_size: i32,
+}
+
+/// Which ways groups may change protocol while they have members.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum MigrationPolicy {
+    Disabled,
+    Upgrade,
+    Downgrade,
+    #[default]
+    Bidirectional,
+}
+
+impl MigrationPolicy {
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
+        match name.to_ascii_lowercase().as_str() {
+            "disabled" => Some(Self::Disabled),
+            "upgrade" => Some(Self::Upgrade),
+            "downgrade" => Some(Self::Downgrade),
+            "bidirectional" => Some(Self::Bidirectional),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn upgrades(self) -> bool {
+        matches!(self, Self::Upgrade | Self::Bidirectional)
+    }
+
+    pub(crate) fn downgrades(self) -> bool {
+        matches!(self, Self::Downgrade | Self::Bidirectional)
+    }
+}
+
+impl ConsumerSettings {
+    /// From the broker's settings, with those of the group in their place.
+    pub(crate) fn new(kafka: &KafkaSettings, own: impl Fn(&str) -> Option<i32>) -> Self {
+        let mut assignors: Vec<Assignor> =
+            kafka.group_consumer_assignors.split(',').filter_map(|name| Assignor::by_name(name.trim())).collect();
+        if assignors.is_empty() {
+            assignors.extend(Assignor::ALL);
+        }
+        Self {
+            session_timeout_ms: own("consumer.session.timeout.ms").unwrap_or(kafka.group_consumer_session_timeout_ms),
+            heartbeat_interval_ms: own("consumer.heartbeat.interval.ms")
+                .unwrap_or(kafka.group_consumer_heartbeat_interval_ms),
+            assignment_interval_ms: own("consumer.assignment.interval.ms")
+                .unwrap_or(kafka.group_consumer_assignment_interval_ms),
+            max_size: kafka.group_consumer_max_size,
+            assignors,
+            migration: MigrationPolicy::by_name(&kafka.group_consumer_migration_policy).unwrap_or_default(),
+            classic_max_size: kafka.group_max_size,
+        }
+    }
+
+    /// Kafka's name for the assignor that is taken where no member asks for one.
+    pub(crate) fn default_assignor(&self) -> Assignor {
+        self.assignors.first().copied().unwrap_or(Assignor::Uniform)
+    }
+}

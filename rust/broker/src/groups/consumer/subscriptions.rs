@@ -1,0 +1,228 @@
+//! What a group subscribes to: by name, and by pattern.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
+use regex::Regex;
+
+use super::{Change, ConsumerGroup, Context, Image, Member, Refusal, ResolvedRegex};
+
+/// What became of the pattern of a member.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum RegexUpdate {
+    Unchanged,
+    /// It is another, and not known yet what it matches.
+    Updated,
+    /// It is another, or none, and known what it matches.
+    UpdatedAndResolved,
+}
+
+/// What all members subscribe to, seen after a change.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Subscriptions {
+    members: usize,
+    /// How many members name a topic.
+    by_name: BTreeMap<Arc<str>, usize>,
+    /// How many patterns match a topic.
+    by_regex: BTreeMap<Arc<str>, usize>,
+    /// How many members have a pattern.
+    regexes: BTreeMap<Arc<str>, usize>,
+}
+
+impl Subscriptions {
+    /// Whether all members subscribe to the same topics.
+    pub(super) fn are_homogeneous(&self) -> bool {
+        let topics = self.by_name.keys().chain(self.by_regex.keys());
+        match self.regexes.values().next() {
+            None => self.by_name.values().all(|&count| count == self.members) && self.by_regex.is_empty(),
+            Some(&count) if count == self.members => topics
+                .into_iter()
+                .all(|topic| self.by_regex.get(topic) == Some(&1) && !self.by_name.contains_key(topic)),
+            Some(_) => false,
+        }
+    }
+
+    /// A hash over the topics that exist: their ids, their partitions, and the racks these are in.
+    pub(super) fn hash(&self, image: &dyn Image) -> i64 {
+        let names: BTreeSet<&Arc<str>> = self.by_name.keys().chain(self.by_regex.keys()).collect();
+        let mut hash = Fnv::default();
+        let mut any = false;
+        for name in names {
+            let Some(id) = image.topic_id(name) else { continue };
+            any = true;
+            hash.add(&id.0);
+            hash.add(&image.partitions(id).unwrap_or(0).to_be_bytes());
+            for racks in image.racks(id) {
+                hash.add(&(racks.len() as u32).to_be_bytes());
+                racks.iter().for_each(|rack| hash.add(rack.as_bytes()));
+            }
+        }
+        if any { hash.0 as i64 } else { 0 }
+    }
+}
+
+/// FNV-1a: it only has to be the same on the next run.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        // Pieces are kept apart.
+        self.0 = (self.0 ^ bytes.len() as u64).wrapping_mul(0x0100_0000_01b3);
+    }
+}
+
+impl ConsumerGroup {
+    /// What is subscribed to when `member` has taken the place of what is known of it, and of the static member before it.
+    pub(super) fn subscriptions_with(&self, member: &Member) -> Subscriptions {
+        let before = self.members.get(&member.id);
+        let replaced = member.instance_id.as_ref().and_then(|instance_id| self.static_members.get(instance_id));
+        let others = self.members.values().filter(|other| other.id != member.id && Some(&other.id) != replaced);
+        let before = before.or_else(|| replaced.and_then(|id| self.members.get(id)));
+        let dropped = before.and_then(Member::regex).filter(|regex| Some(*regex) != member.regex());
+        let dropped = dropped.filter(|regex| self.subscribers(regex) == 1);
+        self.subscriptions(others.chain([member]), dropped.into_iter().collect())
+    }
+
+    /// What is subscribed to when these members are gone.
+    pub(super) fn subscriptions_without(&self, gone: &BTreeSet<Arc<str>>) -> Subscriptions {
+        let left = self.members.values().filter(|member| !gone.contains(&member.id));
+        self.subscriptions(left, self.regexes_without(gone).iter().collect())
+    }
+
+    /// The patterns that nobody has when these members are gone.
+    pub(super) fn regexes_without(&self, gone: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
+        let of_gone = gone.iter().filter_map(|id| self.members.get(id)).filter_map(Member::regex);
+        let is_left = |regex: &Arc<str>| {
+            self.members.values().any(|member| !gone.contains(&member.id) && member.regex() == Some(regex))
+        };
+        of_gone.filter(|regex| !is_left(regex)).cloned().collect()
+    }
+
+    fn subscriptions<'a>(
+        &self,
+        members: impl Iterator<Item = &'a Member>,
+        dropped_regexes: BTreeSet<&Arc<str>>,
+    ) -> Subscriptions {
+        let mut all = Subscriptions::default();
+        for member in members {
+            all.members += 1;
+            for name in &member.subscribed_names {
+                *all.by_name.entry(Arc::clone(name)).or_default() += 1;
+            }
+            if let Some(regex) = member.regex() {
+                *all.regexes.entry(Arc::clone(regex)).or_default() += 1;
+            }
+        }
+        let resolved = self.regexes.iter().filter(|(regex, _)| !dropped_regexes.contains(regex));
+        for topic in resolved.flat_map(|(_, resolved)| &resolved.topics) {
+            *all.by_regex.entry(Arc::clone(topic)).or_default() += 1;
+        }
+        all
+    }
+
+    /// Members that have a pattern.
+    fn subscribers(&self, regex: &str) -> usize {
+        self.regex_members.get(regex).copied().unwrap_or(0)
+    }
+
+    /// Whether a member subscribes to a topic, by name or by pattern.
+    pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
+        self.members.values().any(|member| member.subscribed_names.contains(topic))
+            || self.regexes.values().any(|resolved| resolved.topics.contains(topic))
+    }
+
+    /// The ids of what a member subscribes to, as far as it exists.
+    pub(super) fn subscribed_topics(&self, member: &Member, image: &dyn Image) -> BTreeSet<Uuid> {
+        let by_regex = member.regex().and_then(|regex| self.regexes.get(regex));
+        let by_regex = by_regex.into_iter().flat_map(|resolved| &resolved.topics);
+        member.subscribed_names.iter().chain(by_regex).filter_map(|name| image.topic_id(name)).collect()
+    }
+
+    /// Looks at the pattern of a member that was `before`.
+    pub(super) fn update_regex(
+        &self,
+        before: &Member,
+        member: &Member,
+        changes: &mut Vec<Change>,
+    ) -> Result<RegexUpdate, Refusal> {
+        if before.subscribed_regex == member.subscribed_regex {
+            return Ok(RegexUpdate::Unchanged);
+        }
+        if let Some(old) = before.regex().filter(|old| self.subscribers(old) == 1) {
+            changes.push(Change::RegexGone(Arc::clone(old)));
+        }
+        let Some(new) = member.regex() else {
+            return Ok(RegexUpdate::UpdatedAndResolved);
+        };
+        if self.subscribers(new) == 0 {
+            compile(new).map_err(|problem| {
+                let message = format!("SubscribedTopicRegex `{new}` is not a valid regular expression: {problem}.");
+                Refusal::new(ErrorCode::InvalidRegularExpression, message)
+            })?;
+        } else if self.regexes.contains_key(new) {
+            return Ok(RegexUpdate::UpdatedAndResolved);
+        }
+        Ok(RegexUpdate::Updated)
+    }
+
+    /// Whether [`ConsumerGroup::resolve_regexes`] is to be called.
+    pub(crate) fn regexes_are_due(&self) -> bool {
+        !self.regex_members.is_empty() && (self.refresh_regexes || self.regex_members.len() != self.regexes.len())
+    }
+
+    /// Looks which topics the members' patterns match now. Kafka does so in the background: the heartbeat that brought the
+    /// pattern is answered before. It then waits ten seconds at least before it does so again; here nothing has to be waited for.
+    pub(crate) fn resolve_regexes(&mut self, context: &Context<'_>) -> Vec<Change> {
+        self.refresh_regexes = false;
+        let wanted: Vec<_> = self.regex_members.keys().cloned().collect();
+        let names = context.image.names();
+        let mut changes = Vec::new();
+        let mut changed = false;
+        for regex in wanted {
+            let topics: BTreeSet<Arc<str>> = match compile(&regex) {
+                Ok(compiled) => names.iter().filter(|name| compiled.is_match(name)).cloned().collect(),
+                // It was stored by a version of this broker that took it.
+                Err(_) => BTreeSet::new(),
+            };
+            changed |= self.regexes.get(&regex).map_or(!topics.is_empty(), |before| before.topics != topics);
+            let resolved = ResolvedRegex { topics, at_ms: context.now_ms };
+            if self.regexes.get(&regex) != Some(&resolved) {
+                changes.push(Change::Regex(regex, resolved));
+            }
+        }
+        self.apply_all(&changes);
+        let none = BTreeSet::new();
+        let hash = self.subscriptions_without(&none).hash(context.image);
+        if changed || hash != self.metadata_hash {
+            let bump = Change::Epoch(self.epoch + 1, hash);
+            self.apply(&bump);
+            changes.push(bump);
+        }
+        changes
+    }
+}
+
+/// A pattern that matches whole names, as Kafka's does. RE2's syntax is what the `regex` crate speaks.
+fn compile(regex: &str) -> Result<Regex, String> {
+    // The pattern alone first: it must not reach out of the group that is put around it.
+    Regex::new(regex).map_err(|error| describe(&error))?;
+    Regex::new(&format!("^(?:{regex})$")).map_err(|error| describe(&error))
+}
+
+/// What is wrong, in one line.
+fn describe(error: &regex::Error) -> String {
+    let text = error.to_string();
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    last.trim().trim_start_matches("error: ").to_owned()
+}

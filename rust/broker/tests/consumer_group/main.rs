@@ -1,0 +1,7 @@
+//! Consumer groups (KIP-848) as their members see them.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod client;
+mod epochs;
+#[path = "../support/mod.rs"]
+mod support;
