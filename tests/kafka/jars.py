@@ -1,17 +1,15 @@
 """Jars of Kafka and of Spark's connector: fetched once through Maven into `.cache/kafka/`, kept for every later run."""
 
-import fcntl
-import hashlib
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from tests.kafka.errors import KafkaUnavailable
+from tests.kafka.kept import digest, kept
 
 REPOSITORY_ROOT = Path(__file__).resolve().parents[2]
 CACHE_VARIABLE = "MONEDULA_KAFKA_CACHE"
@@ -96,33 +94,18 @@ def java() -> str:
 
 
 def _directory(wanted: JarSet) -> Path:
-    # The pom's own digest in the name: a changed version is another folder, never a mixture of two.
-    digest = hashlib.sha256(wanted.pom.read_bytes()).hexdigest()[:12]
-    libs = cache_directory() / f"{wanted.prefix}-{digest}"
-    if not libs.is_dir():
-        libs.parent.mkdir(parents=True, exist_ok=True)
-        with (libs.parent / "fetch.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not libs.is_dir():
-                _fetch(wanted, libs)
-    return libs
+    return kept(cache_directory() / f"{wanted.prefix}-{digest(wanted.pom)}", lambda libs: _fetch(wanted, libs))
 
 
 def _fetch(wanted: JarSet, libs: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        raise KafkaUnavailable(f"no `mvn` in PATH to fetch {wanted.what} into {libs}: install Maven")
-    # Into a folder beside it, renamed when complete: an interrupted fetch is never taken for a whole one.
-    partial = Path(tempfile.mkdtemp(prefix=f"{libs.name}.", dir=libs.parent))
-    command = [maven, "-q", "-B", "-f", str(wanted.pom), wanted.goal, f"-DoutputDirectory={partial}"]
+        raise KafkaUnavailable(f"no `mvn` in PATH to fetch {wanted.what} into {libs.parent}: install Maven")
+    command = [maven, "-q", "-B", "-f", str(wanted.pom), wanted.goal, f"-DoutputDirectory={libs}"]
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_SECONDS)
-        if ran.returncode != 0 or not any(partial.glob(wanted.proof)):
-            said = (ran.stdout + ran.stderr).strip()[-2000:]
-            raise KafkaUnavailable(f"Maven could not fetch {wanted.what} ({' '.join(command)}):\n{said}")
-        partial.chmod(0o755)  # mkdtemp keeps others out; the cache may be shared
-        partial.rename(libs)
     except subprocess.TimeoutExpired as error:
         raise KafkaUnavailable(f"Maven did not fetch {wanted.what} within {FETCH_TIMEOUT_SECONDS} s") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    if ran.returncode != 0 or not any(libs.glob(wanted.proof)):
+        said = (ran.stdout + ran.stderr).strip()[-2000:]
+        raise KafkaUnavailable(f"Maven could not fetch {wanted.what} ({' '.join(command)}):\n{said}")
