@@ -25,16 +25,26 @@ class TopicFactory(Protocol):
         """
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--on`: what tests run on that can do with either."""
+    parser.addoption(
+        "--on",
+        choices=("embedded", "kafka", "both"),
+        help="the embedded broker, a real Kafka, or (tests/interop only) one after the other; by default tests/interop "
+        "runs on the embedded broker, and everything else on a real Kafka",
+    )
+
+
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[KafkaCluster]:
+def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """One node, shared by the session: a test that stops it must start it again."""
-    yield from _cluster(1)
+    yield from _cluster(1, request)
 
 
 @pytest.fixture(scope="session")
-def kafka3() -> Iterator[KafkaCluster]:
+def kafka3(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """Three nodes, shared by the session, started by the first test that asks."""
-    yield from _cluster(3)
+    yield from _cluster(3, request)
 
 
 @pytest.fixture
@@ -63,9 +73,17 @@ def give_up(error: KafkaUnavailable) -> NoReturn:
     pytest.skip(f"no real Kafka: {error}")
 
 
-def _cluster(nodes: int) -> Iterator[KafkaCluster]:
+def _kind(request: pytest.FixtureRequest) -> type[KafkaCluster]:
+    if request.config.getoption("--on") != "embedded":
+        return KafkaCluster
+    from tests.kafka.embedded import EmbeddedCluster  # loads monedula, which most folders do themselves
+
+    return EmbeddedCluster
+
+
+def _cluster(nodes: int, request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     try:
-        cluster = KafkaCluster(nodes).__enter__()
+        cluster = _kind(request)(nodes).__enter__()
     except KafkaUnavailable as error:
         give_up(error)
     try:

@@ -145,9 +145,8 @@ class KafkaCluster:
 
     def metadata(self) -> wire.Metadata:
         """The cluster as the first running node sees it."""
-        for node in self.nodes.values():
-            if node.pid is not None:
-                return wire.metadata(HOST, node.port)
+        for node in self._running():
+            return wire.metadata(HOST, node.port)
         raise NodeFailed("no node is running")
 
     def start(self, node_id: int, timeout_seconds: float = 60.0) -> None:
