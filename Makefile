@@ -9,7 +9,7 @@ export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 CARGO_TEST := cargo test --release --locked --workspace --exclude monedula-python
 DEVELOP := maturin develop --release --locked
 
-.PHONY: demo test spark-versions extension lint wheel build-wheel sdist bench clean
+.PHONY: demo test interop spark-versions extension lint wheel build-wheel sdist bench clean
 
 demo: extension  ## a real Kafka, a topic, and monedula reading it
 	python -m benches.demo
@@ -17,6 +17,10 @@ demo: extension  ## a real Kafka, a topic, and monedula reading it
 test: extension  ## all tests, Rust's and Python's
 	$(CARGO_TEST)
 	python -m pytest
+
+interop: extension  ## clients that others wrote, on the embedded broker; ON=kafka or ON=both for a real Kafka
+	python -m pytest tests/interop --on $(or $(ON),embedded)
+	python -m pytest tests/consumer tests/real --on embedded
 
 spark-versions: extension  ## tests/spark/versions on every Spark that the source supports; installs each once, 0.7 GB
 	python -m tests.spark.versions $(VERSIONS)

@@ -1,0 +1,72 @@
+"""Java's tools and clients, each a JVM of its own as its shell script would start it."""
+
+import subprocess
+from pathlib import Path
+
+from tests.interop.process import Driver
+from tests.kafka import jars
+
+TOOL_SECONDS = 60.0
+
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+ALL_GROUPS = "org.apache.kafka.tools.GroupsCommand"
+OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
+LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+API_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
+CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
+VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
+PERF_PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
+
+
+class ToolFailed(Exception):
+    """A tool said no; the message is what it said."""
+
+
+def command(main: str | Path, *arguments: str) -> list[str]:
+    """The command line of a class, or of a source file."""
+    options = ["-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
+    options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars.class_path()]
+    return [jars.java(), *options, str(main), *arguments]
+
+
+def tool(main: str, bootstrap: str, *arguments: str, given: str = "") -> str:
+    """Run a tool to its end and return what it wrote.
+
+    Args:
+        main: its class.
+        bootstrap: the server.
+        arguments: of the tool.
+        given: its standard input.
+
+    Raises:
+        ToolFailed: it ended with an error.
+    """
+    ran = subprocess.run(
+        command(main, "--bootstrap-server", bootstrap, *arguments),
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=TOOL_SECONDS,
+    )
+    if ran.returncode != 0:
+        raise ToolFailed(f"{main} {' '.join(arguments)}: {ran.returncode}\n{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}")
+    return ran.stdout
+
+
+def table(text: str) -> list[dict[str, str]]:
+    """A tool's table, by the names in its head: the first line that is all upper case."""
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    start = next(n for n, words in enumerate(lines) if words and words[0].isupper())
+    return [dict(zip(lines[start], words, strict=False)) for words in lines[start + 1 :]]
+
+
+def running(main: str | Path, *arguments: str) -> Driver:
+    """A tool that goes on, and tells what happens in lines of JSON."""
+    return Driver(command(main, *arguments))
