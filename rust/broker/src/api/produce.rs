@@ -142,7 +142,7 @@ fn append(
     topic: &str,
     data: &PartitionProduceData<'_>,
 ) -> Result<Appended, Refusal> {
-    core.topics.partition(topic, data.index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    let partition = core.topics.partition(topic, data.index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     let batch = batch_of(call, data)?;
     if !(-1..=1).contains(&request.acks) {
         return Err(ErrorCode::InvalidRequiredAcks.into());
@@ -150,7 +150,9 @@ fn append(
     if Coordinated::of_topic(topic).is_some() && call.client_id != ADMIN_CLIENT_ID {
         return Err(ErrorCode::InvalidTopicException.into());
     }
-    core.led_partition(call.node, topic, data.index, -1)?;
+    if partition.leader != Some(call.node) {
+        return Err(ErrorCode::NotLeaderOrFollower.into());
+    }
     core.append_from_client(topic, data.index, batch, request.acks)
 }
 

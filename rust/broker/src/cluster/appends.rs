@@ -8,7 +8,7 @@ use monedula_protocol::records::{BatchEncoder, ControlRecordType, TimestampType}
 use crate::cluster::{Partition, Topic};
 use crate::core::Core;
 use crate::log::validate::{Refusal, Rules};
-use crate::log::{Batch, Rolling};
+use crate::log::{Batch, DataDir, Rolling};
 use crate::settings::KafkaSettings;
 
 /// Where a client's batch is.
@@ -23,6 +23,8 @@ pub(crate) struct Appended {
 /// The marker that ends a transaction.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
+    /// 2 where every transaction has an epoch of its own (KIP-890).
+    pub(crate) transaction_version: i16,
     pub(crate) producer_id: i64,
     pub(crate) producer_epoch: i16,
     pub(crate) commit: bool,
@@ -54,18 +56,28 @@ fn target_compression(name: &str) -> Option<Compression> {
     }
 }
 
-fn rolling(topic: &Topic, settings: &KafkaSettings) -> Rolling {
+fn rolling(topic: &Topic, settings: &KafkaSettings, now_ms: i64) -> Rolling {
     Rolling {
         segment_bytes: topic.config.segment_bytes(settings).max(1) as u64,
         segment_ms: topic.config.segment_ms(settings),
+        now_ms,
     }
 }
 
 /// Appends to a partition of a topic, and commits.
-fn append(topic: &mut Topic, index: i32, settings: &KafkaSettings, batch: Batch) -> Result<i64, ErrorCode> {
-    let rolling = rolling(topic, settings);
+fn append(
+    topic: &mut Topic,
+    index: i32,
+    batch: Batch,
+    (settings, now_ms, data_dir): (&KafkaSettings, i64, Option<&DataDir>),
+) -> Result<i64, ErrorCode> {
+    let rolling = rolling(topic, settings, now_ms);
     let min_insync_replicas = topic.config.min_insync_replicas(settings);
+    let id = topic.id;
     let partition = partition_of(topic, index)?;
+    if let Some(data_dir) = data_dir {
+        partition.log.attach(|| data_dir.log_directory(id, index), data_dir.open_files())?;
+    }
     let base_offset = partition.log.append(batch, partition.leader_epoch, rolling)?;
     partition.advance_high_watermark(min_insync_replicas);
     Ok(base_offset)
@@ -89,7 +101,7 @@ impl Core {
         acks: i16,
     ) -> Result<Appended, Refusal> {
         let settings = &self.settings.kafka;
-        let found = self.topics.get_mut(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let min_insync_replicas = found.config.min_insync_replicas(settings);
         if acks == -1 && !partition_of(found, index)?.has_min_isr(min_insync_replicas) {
             return Err(ErrorCode::NotEnoughReplicas.into());
@@ -107,7 +119,7 @@ impl Core {
             }
             log.producers().check(&batch.header)?;
         }
-        let base_offset = append(found, index, settings, batch)?;
+        let base_offset = append(found, index, batch, (settings, self.now_ms, self.data_dir.as_ref()))?;
         let log_start_offset = partition_of(found, index)?.log.start_offset();
         self.partition_changed(topic, index);
         let log_append_time_ms = if rules.timestamp_type == TimestampType::LogAppendTime { self.now_ms } else { -1 };
@@ -130,14 +142,14 @@ impl Core {
     /// # Errors
     /// UNKNOWN_TOPIC_OR_PARTITION, CORRUPT_MESSAGE, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR.
     pub(crate) fn append(&mut self, topic: &str, index: i32, batch: &Bytes) -> Result<i64, ErrorCode> {
-        let found = self.topics.get_mut(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let batch = Batch::first_of(batch).ok().flatten().ok_or(ErrorCode::CorruptMessage)?;
         let header = &batch.header;
         let known = partition_of(found, index)?.log.producers().get(header.producer_id);
         if known.is_some_and(|known| header.producer_epoch < known.epoch) {
             return Err(ErrorCode::InvalidProducerEpoch);
         }
-        let base_offset = append(found, index, &self.settings.kafka, batch)?;
+        let base_offset = append(found, index, batch, (&self.settings.kafka, self.now_ms, self.data_dir.as_ref()))?;
         self.partition_changed(topic, index);
         Ok(base_offset)
     }
@@ -147,10 +159,10 @@ impl Core {
     /// # Errors
     /// UNKNOWN_TOPIC_OR_PARTITION, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
     pub(crate) fn append_marker(&mut self, topic: &str, index: i32, marker: Marker) -> Result<i64, ErrorCode> {
-        let found = self.topics.get_mut(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        let Marker { producer_id, producer_epoch, commit, coordinator_epoch } = marker;
+        let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let Marker { transaction_version, producer_id, producer_epoch, commit, coordinator_epoch } = marker;
         let producers = partition_of(found, index)?.log.producers();
-        producers.check_marker(producer_id, producer_epoch, coordinator_epoch)?;
+        producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)?;
         let kind = if commit { ControlRecordType::Commit } else { ControlRecordType::Abort };
         let encoder = BatchEncoder::new().producer(producer_id, producer_epoch, -1);
         let encoder = encoder.control_marker(kind, coordinator_epoch, self.now_ms);

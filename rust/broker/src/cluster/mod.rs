@@ -6,6 +6,7 @@ mod configs;
 mod coordinators;
 mod nodes;
 mod partition;
+mod persistence;
 mod replicas;
 mod store;
 mod topic_configs;

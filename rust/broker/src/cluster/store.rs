@@ -41,6 +41,7 @@ impl Core {
         let mut batch = Vec::new();
         encoder.encode(&mut Compressor::new(), &mut batch).map_err(|_| ErrorCode::UnknownServerError)?;
         self.append(kind.topic(), partition, &batch.into()).map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
+        self.compact_if_grown(kind.topic(), partition);
         Ok(())
     }
 
@@ -50,7 +51,7 @@ impl Core {
         let Some(partition) = self.topics.partition(kind.topic(), partition) else {
             return records;
         };
-        for batch in partition.log.batches() {
+        for batch in partition.log.batches().flatten() {
             for record in Records::new(&batch.header, &batch.payload).flatten() {
                 let Some(key) = record.key else { continue };
                 let value = record.value.map(Bytes::copy_from_slice);

@@ -1,6 +1,6 @@
 //! The topics, by name and by id.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
@@ -22,6 +22,14 @@ pub(crate) const MAX_PARTITIONS_PER_REQUEST: i64 = 10_000;
 pub(crate) struct Topics {
     by_name: BTreeMap<Arc<str>, Topic>,
     names: HashMap<Uuid, Arc<str>>,
+    touched: Touched,
+}
+
+/// Topics that may have to be saved.
+#[derive(Debug, Default)]
+pub(crate) struct Touched {
+    pub(crate) changed: BTreeSet<Arc<str>>,
+    pub(crate) removed: Vec<Uuid>,
 }
 
 /// A topic.
@@ -51,7 +59,30 @@ impl Topics {
     }
 
     pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut Topic> {
+        let topic = self.by_name.get_mut(name)?;
+        if !self.touched.changed.contains(name) {
+            self.touched.changed.insert(Arc::clone(&topic.name));
+        }
+        Some(topic)
+    }
+
+    /// A topic whose batches change and nothing else: there is nothing to save.
+    pub(crate) fn get_for_append(&mut self, name: &str) -> Option<&mut Topic> {
         self.by_name.get_mut(name)
+    }
+
+    /// The same of all.
+    pub(crate) fn all_for_append(&mut self) -> impl Iterator<Item = &mut Topic> {
+        self.by_name.values_mut()
+    }
+
+    pub(crate) fn touch(&mut self, name: &Arc<str>) {
+        self.touched.changed.insert(Arc::clone(name));
+    }
+
+    /// What was touched since this was asked last.
+    pub(crate) fn take_touched(&mut self) -> Touched {
+        std::mem::take(&mut self.touched)
     }
 
     /// The name that belongs to an id.
@@ -65,6 +96,7 @@ impl Topics {
     }
 
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Topic> {
+        self.touched.changed.extend(self.by_name.keys().cloned());
         self.by_name.values_mut()
     }
 
@@ -77,12 +109,14 @@ impl Topics {
     }
 
     pub(crate) fn insert(&mut self, topic: Topic) {
+        self.touch(&topic.name);
         self.names.insert(topic.id, Arc::clone(&topic.name));
         self.by_name.insert(Arc::clone(&topic.name), topic);
     }
 
     pub(crate) fn remove(&mut self, name: &str) -> Option<Topic> {
         let topic = self.by_name.remove(name)?;
+        self.touched.removed.push(topic.id);
         self.names.remove(&topic.id);
         Some(topic)
     }

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod faults;
+mod logs;
 mod topics;
 
 use std::collections::BTreeMap;
@@ -75,6 +76,33 @@ pub enum Command {
         /// The replicas.
         isr: Vec<NodeId>,
     },
+    /// Keeps only the latest record of each key, at once. Tombstones stay for the topic's `delete.retention.ms`.
+    Compact {
+        /// The topic.
+        topic: String,
+        /// The partition; all of them if it is not said.
+        partition: Option<i32>,
+    },
+    /// Drops at once what the topics' retention does not keep, instead of at the next check.
+    RunRetention,
+    /// Makes a log end at an offset, and begins a new leader epoch: what an unclean election does.
+    Truncate {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The offset of the next record.
+        offset: i64,
+    },
+    /// Makes a log start at an offset, whatever the topic's `cleanup.policy`.
+    DeleteRecords {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The first offset that stays; -1 for the high watermark.
+        before: i64,
+    },
     /// Moves a manual clock.
     Advance {
         /// By so many milliseconds.
@@ -126,6 +154,7 @@ impl Core {
         self.tick(now_ms);
         let answer = self.carry_out(command);
         self.wake_fetches();
+        self.save_topics()?;
         answer
     }
 
@@ -137,6 +166,15 @@ impl Core {
             Command::MoveLeader { topic, partition, node } => self.move_leader(&topic, partition, node),
             Command::MoveCoordinator { group, transactional_id, node } => {
                 self.move_coordinator(group.as_deref(), transactional_id.as_deref(), node)
+            }
+            Command::Compact { topic, partition } => self.compact_on_command(&topic, partition),
+            Command::RunRetention => {
+                self.run_retention();
+                Ok(Value::Null)
+            }
+            Command::Truncate { topic, partition, offset } => self.truncate_on_command(&topic, partition, offset),
+            Command::DeleteRecords { topic, partition, before } => {
+                self.delete_records_on_command(&topic, partition, before)
             }
             Command::StopNode { node } => self.stop_node(node),
             Command::StartNode { node } => self.start_node(node),

@@ -27,6 +27,7 @@ use crate::faults::{self, Faults};
 use crate::fetching::Fetching;
 use crate::groups::Groups;
 use crate::log::validate::Validator;
+use crate::log::{DataDir, Housekeeping};
 use crate::settings::Settings;
 use crate::transactions::Transactions;
 
@@ -47,6 +48,8 @@ pub struct Core {
     pub(crate) faults: Faults,
     pub(crate) fetching: Fetching,
     pub(crate) validator: Validator,
+    pub(crate) data_dir: Option<DataDir>,
+    pub(crate) housekeeping: Housekeeping,
     pub(crate) peers: Peers,
     outbox: VecDeque<Reply>,
 }
@@ -58,7 +61,7 @@ impl Core {
     /// Settings that cannot be, and a data directory that cannot be read.
     pub fn new(settings: Settings, now_ms: i64) -> Result<Self, BrokerError> {
         let nodes = Nodes::new(&settings)?;
-        Ok(Self {
+        let mut core = Self {
             now_ms,
             draw: Draw::new(settings.seed),
             configs: Configs::new(settings.kafka.clone()),
@@ -69,10 +72,14 @@ impl Core {
             faults: Faults::new(settings.seed),
             fetching: Fetching::default(),
             validator: Validator::default(),
+            data_dir: None,
+            housekeeping: Housekeeping::new(now_ms, &settings.kafka),
             peers: Peers::default(),
             outbox: VecDeque::new(),
             settings,
-        })
+        };
+        core.load_topics()?;
+        Ok(core)
     }
 
     /// Someone has connected to a node.
@@ -101,7 +108,13 @@ impl Core {
 
     /// The same for a request whose connection may be gone.
     pub(crate) fn work(&mut self, connection: ConnectionId, node: NodeId, host: &Arc<str>, frame: &Bytes) {
-        let action = match api::serve(self, connection, node, host, frame) {
+        let answer = api::serve(self, connection, node, host, frame);
+        // What is not saved is not acknowledged.
+        let answer = match self.save_topics() {
+            Ok(()) => answer,
+            Err(error) => Answer::Close(error.to_string()),
+        };
+        let action = match answer {
             Answer::Now(frame) => Action::Send(frame),
             Answer::Later => return,
             Answer::Nothing => Action::Nothing,
@@ -113,7 +126,8 @@ impl Core {
     /// When [`Core::tick`] has something to do, if nothing happens before.
     pub fn next_due_ms(&self) -> Option<i64> {
         let (groups, transactions) = (self.groups.next_due_ms(), self.transactions.next_due_ms());
-        let due = [groups, transactions, self.fetching.parked.next_due_ms(), self.faults_due_ms()];
+        let (fetches, housekeeping) = (self.fetching.parked.next_due_ms(), self.housekeeping.next_due_ms());
+        let due = [groups, transactions, fetches, housekeeping, self.faults_due_ms()];
         due.into_iter().flatten().min()
     }
 
@@ -123,8 +137,12 @@ impl Core {
         self.tick_faults();
         Groups::tick(self);
         Transactions::tick(self);
+        self.keep_house();
         self.wake_fetches();
         self.finish_due_fetches();
+        if let Err(error) = self.save_topics() {
+            log::error!("{error}");
+        }
     }
 
     /// What is to be sent, in order. Replies to connections that are gone may be among them.

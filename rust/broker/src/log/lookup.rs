@@ -4,6 +4,7 @@ use monedula_protocol::compression::{Decompressor, Limits};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::{Record, Records, TimestampType};
 
+use super::segment::Segment;
 use super::{Batch, Log};
 
 /// A record that was looked for.
@@ -16,42 +17,66 @@ pub(crate) struct Found {
 
 impl Log {
     /// The first record whose timestamp is not before a time.
+    ///
+    /// # Errors
+    /// KAFKA_STORAGE_ERROR.
     pub(crate) fn first_at(&self, timestamp_ms: i64) -> Result<Option<Found>, ErrorCode> {
         let segments = self.segments.iter().filter(|segment| segment.largest_timestamp_ms() >= timestamp_ms);
-        let batches = segments.flat_map(|segment| segment.batches());
-        let mut batches = batches.filter(|batch| {
-            batch.header.max_timestamp >= timestamp_ms && batch.header.last_offset() >= self.start_offset
-        });
-        Ok(batches.find_map(|batch| {
-            first_record(batch, |record| record.offset >= self.start_offset && record.timestamp_ms >= timestamp_ms)
-        }))
+        for segment in segments {
+            let headers = segment
+                .headers()
+                .filter(|header| header.max_timestamp >= timestamp_ms && header.last_offset() >= self.start_offset);
+            for header in headers {
+                let found = self.first_record(segment, header.base_offset, |record| {
+                    record.offset >= self.start_offset && record.timestamp_ms >= timestamp_ms
+                })?;
+                // A batch may have lost its latest record to compaction.
+                if found.is_some() {
+                    return Ok(found);
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// The first record with the largest timestamp.
+    ///
+    /// # Errors
+    /// KAFKA_STORAGE_ERROR.
     pub(crate) fn largest_timestamp(&self) -> Result<Option<Found>, ErrorCode> {
-        let batches = self.batches().filter(|batch| batch.header.max_timestamp >= 0);
+        let all = self.segments.iter().flat_map(|segment| segment.headers().map(move |header| (segment, header)));
+        let all = all.filter(|(_, header)| header.max_timestamp >= 0 && header.last_offset() >= self.start_offset);
         // Of equal ones the first counts; `max_by_key` takes the last.
-        let Some(batch) = batches.rev().max_by_key(|batch| batch.header.max_timestamp) else { return Ok(None) };
-        let largest = batch.header.max_timestamp;
+        let Some((segment, header)) = all.rev().max_by_key(|(_, header)| header.max_timestamp) else {
+            return Ok(None);
+        };
+        let largest = header.max_timestamp;
         // Under log append time all records have it, and Kafka names the last one.
-        if batch.header.timestamp_type() == TimestampType::LogAppendTime {
-            let offset = batch.header.last_offset();
-            let leader_epoch = batch.header.partition_leader_epoch;
+        if header.timestamp_type() == TimestampType::LogAppendTime {
+            let (offset, leader_epoch) = (header.last_offset(), header.partition_leader_epoch);
             return Ok(Some(Found { timestamp_ms: largest, offset, leader_epoch }));
         }
-        Ok(first_record(batch, |record| record.timestamp_ms == largest))
+        self.first_record(segment, header.base_offset, |record| record.timestamp_ms == largest)
+    }
+
+    /// The first record of a batch that is wanted.
+    fn first_record(
+        &self,
+        segment: &Segment,
+        base_offset: i64,
+        wanted: impl Fn(&Record<'_>) -> bool,
+    ) -> Result<Option<Found>, ErrorCode> {
+        let batch = self.storage(segment.batch_at(base_offset).transpose())?;
+        Ok(batch.and_then(|batch| {
+            let payload = decompressed(&batch)?;
+            let found = Records::new(&batch.header, &payload).flatten().find(wanted)?;
+            let leader_epoch = batch.header.partition_leader_epoch;
+            Some(Found { timestamp_ms: found.timestamp_ms, offset: found.offset, leader_epoch })
+        }))
     }
 }
 
-/// The first record of a batch that is wanted.
-fn first_record(batch: &Batch, wanted: impl Fn(&Record<'_>) -> bool) -> Option<Found> {
-    // Every batch was decompressed under this limit when it came.
-    let payload =
-        Decompressor::new().decompress_to_vec(batch.header.compression(), &batch.payload, Limits::default()).ok()?;
-    let found = Records::new(&batch.header, &payload).flatten().find(wanted)?;
-    Some(Found {
-        timestamp_ms: found.timestamp_ms,
-        offset: found.offset,
-        leader_epoch: batch.header.partition_leader_epoch,
-    })
+/// The records of a batch that is in a log, and was therefore decompressed under a limit before.
+pub(super) fn decompressed(batch: &Batch) -> Option<Vec<u8>> {
+    Decompressor::new().decompress_to_vec(batch.header.compression(), &batch.payload, Limits::default()).ok()
 }

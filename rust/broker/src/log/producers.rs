@@ -39,6 +39,7 @@ pub(crate) struct SeenBatch {
     first_sequence: i32,
     last_sequence: i32,
     pub(crate) first_offset: i64,
+    last_offset: i64,
     pub(crate) timestamp_ms: i64,
 }
 
@@ -137,11 +138,20 @@ impl Producers {
     ///
     /// # Errors
     /// INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
-    pub(crate) fn check_marker(&self, producer_id: i64, epoch: i16, coordinator_epoch: i32) -> Result<(), ErrorCode> {
+    pub(crate) fn check_marker(
+        &self,
+        producer_id: i64,
+        epoch: i16,
+        coordinator_epoch: i32,
+        transaction_version: i16,
+    ) -> Result<(), ErrorCode> {
         let Some(producer) = self.get(producer_id) else {
             return Ok(());
         };
-        if epoch < producer.epoch {
+        // Where every transaction has an epoch of its own, the marker of an earlier one must not end this one. One that comes
+        // again finds nothing to end, and so does the last epoch that there is.
+        let repeated = epoch == producer.epoch && (producer.transaction_start.is_none() || epoch == i16::MAX);
+        if epoch < producer.epoch || (transaction_version >= 2 && epoch == producer.epoch && !repeated) {
             return Err(ErrorCode::InvalidProducerEpoch);
         }
         if coordinator_epoch < producer.coordinator_epoch {
@@ -164,6 +174,7 @@ impl Producers {
                 first_sequence: header.base_sequence,
                 last_sequence: last_sequence(header),
                 first_offset: header.base_offset,
+                last_offset: header.last_offset(),
                 timestamp_ms: header.max_timestamp,
             });
         }
@@ -182,6 +193,12 @@ impl Producers {
         let first_offset = producer.transaction_start.take()?;
         self.open.remove(&first_offset);
         Some(EndedTransaction { producer_id: header.producer_id, first_offset })
+    }
+
+    /// The last batch of each: its last offset, or the epoch where only a marker is known. Compaction keeps it.
+    pub(super) fn last_batches(&self) -> impl Iterator<Item = (i64, Result<i64, i16>)> {
+        self.all()
+            .map(|(id, producer)| (id, producer.batches.back().map(|batch| batch.last_offset).ok_or(producer.epoch)))
     }
 
     /// Forgets those who have been silent for long and have no transaction open.

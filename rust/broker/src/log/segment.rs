@@ -1,34 +1,77 @@
-//! A part of a log: what retention drops as a whole.
+//! A part of a log: what retention drops as a whole. Its batches are in memory, or in a file of which memory has the headers.
 
 use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use monedula_protocol::records::BATCH_HEADER_BYTES;
+use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader};
 
 use super::Batch;
+use super::file::{OpenFiles, SegmentFile, header_only, recover};
+use crate::BrokerError;
 
 /// Consecutive batches.
 #[derive(Debug)]
 pub(super) struct Segment {
     /// The first offset that could be in it.
     pub(super) base_offset: i64,
-    batches: VecDeque<Slot>,
+    slots: VecDeque<Slot>,
     bytes: u64,
     largest_timestamp_ms: i64,
-    /// When its first batch was appended, by the timestamps of records.
-    first_timestamp_ms: Option<i64>,
+    /// When it was appended to last, which counts where no record has a timestamp.
+    modified_ms: i64,
+    file: Option<SegmentFile>,
 }
 
+/// A batch's place.
 #[derive(Debug)]
 struct Slot {
+    /// Without its records where they are in a file.
     batch: Batch,
     /// Where it begins in the segment.
     position: u64,
 }
 
 impl Segment {
+    /// In memory.
     pub(super) fn new(base_offset: i64) -> Self {
-        Self { base_offset, batches: VecDeque::new(), bytes: 0, largest_timestamp_ms: -1, first_timestamp_ms: None }
+        Self { base_offset, slots: VecDeque::new(), bytes: 0, largest_timestamp_ms: -1, modified_ms: 0, file: None }
+    }
+
+    /// In a new file.
+    pub(super) fn create(directory: &Path, base_offset: i64, open_files: &OpenFiles) -> io::Result<Self> {
+        let file = SegmentFile::create(directory, base_offset, open_files)?;
+        Ok(Self { file: Some(file), ..Self::new(base_offset) })
+    }
+
+    /// Of batches that are in the file already, if there is one.
+    pub(super) fn of(base_offset: i64, file: Option<SegmentFile>, batches: Vec<Batch>) -> Self {
+        let mut segment = Self { file, ..Self::new(base_offset) };
+        for batch in batches {
+            segment.push(if segment.file.is_some() { header_only(batch.header) } else { batch.detached() });
+        }
+        segment
+    }
+
+    /// From a file. `seen` is shown every batch with its records.
+    pub(super) fn recover(
+        path: PathBuf,
+        base_offset: i64,
+        may_be_torn: bool,
+        open_files: &OpenFiles,
+        mut seen: impl FnMut(&Batch),
+    ) -> Result<Self, BrokerError> {
+        let mut segment = Self::new(base_offset);
+        for recovered in recover(&path, base_offset, may_be_torn)? {
+            seen(&recovered.batch);
+            debug_assert_eq!(recovered.position, segment.bytes);
+            segment.push(header_only(recovered.batch.header));
+        }
+        let file = SegmentFile::existing(path, open_files);
+        segment.modified_ms = file.modified_ms();
+        segment.file = Some(file);
+        Ok(segment)
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -36,46 +79,91 @@ impl Segment {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.batches.is_empty()
+        self.slots.is_empty()
     }
 
     pub(super) fn largest_timestamp_ms(&self) -> i64 {
         self.largest_timestamp_ms
     }
 
-    /// The timestamp of the first batch, by which a segment becomes old.
+    /// What retention counts from.
+    pub(super) fn age_from_ms(&self) -> i64 {
+        if self.largest_timestamp_ms >= 0 { self.largest_timestamp_ms } else { self.modified_ms }
+    }
+
+    /// The timestamp of the first batch, from which on a segment grows old.
     pub(super) fn first_timestamp_ms(&self) -> Option<i64> {
-        self.first_timestamp_ms
+        self.slots.front().map(|slot| slot.batch.header.max_timestamp)
     }
 
-    pub(super) fn batches(&self) -> impl DoubleEndedIterator<Item = &Batch> {
-        self.batches.iter().map(|slot| &slot.batch)
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(SegmentFile::path)
     }
 
-    pub(super) fn append(&mut self, batch: Batch) {
+    pub(super) fn headers(&self) -> impl DoubleEndedIterator<Item = &BatchHeader> {
+        self.slots.iter().map(|slot| &slot.batch.header)
+    }
+
+    /// The batches with their records.
+    pub(super) fn batches(&self) -> impl Iterator<Item = io::Result<Batch>> {
+        self.slots.iter().map(|slot| self.load(slot))
+    }
+
+    /// The batch with this base offset.
+    pub(super) fn batch_at(&self, base_offset: i64) -> Option<io::Result<Batch>> {
+        self.slots.get(self.find(base_offset)).map(|slot| self.load(slot))
+    }
+
+    fn load(&self, slot: &Slot) -> io::Result<Batch> {
+        let Some(file) = &self.file else { return Ok(slot.batch.clone()) };
+        let header = slot.batch.header;
+        let payload = file.read(slot.position + BATCH_HEADER_BYTES as u64, header.payload_bytes())?;
+        Ok(Batch { header, payload })
+    }
+
+    /// Appends a batch; where that fails nothing has changed.
+    pub(super) fn append(&mut self, batch: Batch, now_ms: i64) -> io::Result<()> {
+        self.modified_ms = now_ms;
+        match &mut self.file {
+            Some(file) => {
+                file.append(&batch, self.bytes)?;
+                self.push(header_only(batch.header));
+            }
+            None => self.push(batch.detached()),
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, batch: Batch) {
         let position = self.bytes;
         self.bytes += batch.total_bytes() as u64;
         self.largest_timestamp_ms = self.largest_timestamp_ms.max(batch.header.max_timestamp);
-        self.first_timestamp_ms.get_or_insert(batch.header.max_timestamp);
-        self.batches.push_back(Slot { batch, position });
+        self.slots.push_back(Slot { batch, position });
+    }
+
+    /// Nothing more is appended.
+    pub(super) fn close(&mut self) {
+        if let Some(file) = &mut self.file {
+            file.release();
+        }
     }
 
     /// The index of the first batch that ends at or behind an offset.
     fn find(&self, offset: i64) -> usize {
-        self.batches.partition_point(|slot| slot.batch.header.last_offset() < offset)
+        self.slots.partition_point(|slot| slot.batch.header.last_offset() < offset)
     }
 
     /// Where the first batch that ends at or behind an offset begins, in bytes.
     pub(super) fn position_of(&self, offset: i64) -> u64 {
-        self.batches.get(self.find(offset)).map_or(self.bytes, |slot| slot.position)
+        self.slots.get(self.find(offset)).map_or(self.bytes, |slot| slot.position)
     }
 
     /// Bytes from the batch with an offset on, up to those of batches that begin at `end_offset`: `max_bytes` of them, or the
     /// whole first batch where that is larger and `whole_first` (KIP-74). The last batch may be cut, as Kafka cuts it.
-    pub(super) fn read(&self, offset: i64, end_offset: i64, max_bytes: usize, whole_first: bool) -> Chunk {
+    pub(super) fn read(&self, offset: i64, end_offset: i64, max_bytes: usize, whole_first: bool) -> io::Result<Chunk> {
         let first = self.find(offset);
         let mut chunk = Chunk { next_offset: offset, ..Chunk::default() };
-        let slots = self.batches.range(first..).take_while(|slot| slot.batch.header.base_offset < end_offset);
+        let slots = self.slots.range(first..).take_while(|slot| slot.batch.header.base_offset < end_offset);
         for slot in slots {
             let header = &slot.batch.header;
             let length = header.total_bytes();
@@ -84,25 +172,34 @@ impl Segment {
                 break;
             }
             chunk.next_offset = header.next_offset();
-            if chunk.first_offset.is_none() {
-                chunk.first_offset = Some(header.base_offset);
-            }
-            chunk.push(&slot.batch, room.min(length));
+            chunk.push(slot.batch.header, &slot.batch.payload, room.min(length), self.file.is_none());
             if chunk.bytes >= max_bytes {
                 break;
             }
         }
-        chunk
+        if let (Some(file), Some(slot)) = (&self.file, self.slots.get(first)) {
+            if chunk.bytes > 0 {
+                chunk.pieces.push(Piece::Shared(file.read(slot.position, chunk.bytes)?));
+            }
+        }
+        Ok(chunk)
     }
 
     /// Drops the batches that end at or behind an offset.
-    pub(super) fn truncate_to(&mut self, end_offset: i64) {
-        self.batches.truncate(self.find(end_offset));
-        self.bytes = self.batches.back().map_or(0, |slot| slot.position + slot.batch.total_bytes() as u64);
-        self.largest_timestamp_ms = self.batches().map(|batch| batch.header.max_timestamp).max().unwrap_or(-1);
-        if self.batches.is_empty() {
-            self.first_timestamp_ms = None;
+    pub(super) fn truncate_to(&mut self, end_offset: i64) -> io::Result<()> {
+        let length = self.position_of(end_offset);
+        if let Some(file) = &mut self.file {
+            file.truncate(length)?;
         }
+        self.slots.truncate(self.find(end_offset));
+        self.bytes = length;
+        self.largest_timestamp_ms = self.headers().map(|header| header.max_timestamp).max().unwrap_or(-1);
+        Ok(())
+    }
+
+    /// Removes it with its file.
+    pub(super) fn remove(self) -> io::Result<()> {
+        self.file.map_or(Ok(()), SegmentFile::remove)
     }
 }
 
@@ -111,16 +208,14 @@ impl Segment {
 pub(crate) struct Chunk {
     pub(crate) pieces: Vec<Piece>,
     pub(crate) bytes: usize,
-    /// The base offset of the first batch.
-    pub(crate) first_offset: Option<i64>,
     /// The offset behind the last batch.
     pub(crate) next_offset: i64,
 }
 
-/// A part of a batch.
+/// A part of what was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// A header, or the beginning of one.
+    /// A batch's header, or the beginning of one.
     Header([u8; BATCH_HEADER_BYTES], usize),
     /// Shared bytes.
     Shared(Bytes),
@@ -136,13 +231,17 @@ impl Piece {
 }
 
 impl Chunk {
-    fn push(&mut self, batch: &Batch, room: usize) {
-        let header = room.min(BATCH_HEADER_BYTES);
-        self.pieces.push(Piece::Header(batch.header.to_bytes(), header));
-        if room > header {
-            self.pieces.push(Piece::Shared(batch.payload.slice(..room - header)));
-        }
+    /// Counts a batch of which there is room for so much, and takes it if it is in memory.
+    fn push(&mut self, header: BatchHeader, payload: &Bytes, room: usize, in_memory: bool) {
         self.bytes += room;
+        if !in_memory {
+            return;
+        }
+        let header_bytes = room.min(BATCH_HEADER_BYTES);
+        self.pieces.push(Piece::Header(header.to_bytes(), header_bytes));
+        if room > header_bytes {
+            self.pieces.push(Piece::Shared(payload.slice(..room - header_bytes)));
+        }
     }
 
     /// All bytes in one piece.

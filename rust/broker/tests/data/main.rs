@@ -3,7 +3,10 @@
 
 mod fetching;
 mod helpers;
+mod idempotence;
+mod logs;
 mod offsets;
 mod producing;
+mod sessions;
 #[path = "../support/mod.rs"]
 mod support;

@@ -144,6 +144,12 @@ impl BatchHeader {
         self.max_timestamp = append_time_ms;
     }
 
+    /// Says until when tombstones stay (KIP-534). Records' timestamp deltas count from that time then.
+    pub fn set_delete_horizon(&mut self, horizon_ms: i64) {
+        self.attributes |= DELETE_HORIZON;
+        self.base_timestamp = horizon_ms;
+    }
+
     /// Names another codec.
     pub fn set_compression(&mut self, codec: Compression) {
         self.attributes = self.attributes & !COMPRESSION_MASK | i16::from(codec.id());

@@ -1,0 +1,70 @@
+//! DeleteRecords, versions 0-2 (KIP-107): moves the starts of logs.
+//!
+//! Not implemented: waiting for replicas, which share one log.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::delete_records::{
+    DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse, DeleteRecordsTopic,
+    DeleteRecordsTopicResult,
+};
+
+use super::{Mentions, TopicKey};
+use crate::cluster::Coordinated;
+use crate::core::{Answer, Call, Core};
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteRecordsRequest<'_>) -> Answer {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for partition in &topic.partitions {
+            let outcome = delete(core, call, topic.name, partition.partition_index, partition.offset);
+            partitions.push(describe(partition.partition_index, outcome));
+        }
+        topics.push(DeleteRecordsTopicResult { name: topic.name, partitions, ..Default::default() });
+    }
+    call.answer::<DeleteRecordsRequest<'_>>(&DeleteRecordsResponse { topics, ..Default::default() })
+}
+
+fn delete(core: &mut Core, call: &Call<'_>, topic: &str, index: i32, before: i64) -> Result<i64, ErrorCode> {
+    if let Some(error) = core.faults.partition_error(call, topic, index) {
+        return Err(error);
+    }
+    let found = core.topics.get(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    let partition = core.topics.partition(topic, index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    if Coordinated::of_topic(topic).is_some() {
+        return Err(ErrorCode::InvalidTopicException);
+    }
+    if partition.leader != Some(call.node) {
+        return Err(ErrorCode::NotLeaderOrFollower);
+    }
+    if !found.config.cleanup_policy(&core.settings.kafka).delete {
+        return Err(ErrorCode::PolicyViolation);
+    }
+    core.delete_records(topic, index, before)
+}
+
+fn describe<'a>(partition_index: i32, outcome: Result<i64, ErrorCode>) -> DeleteRecordsPartitionResult<'a> {
+    let error_code = outcome.err().unwrap_or(ErrorCode::None).code();
+    DeleteRecordsPartitionResult {
+        partition_index,
+        low_watermark: outcome.unwrap_or(-1),
+        error_code,
+        ..Default::default()
+    }
+}
+
+pub(super) fn refuse<'a>(request: &DeleteRecordsRequest<'a>, error: ErrorCode) -> DeleteRecordsResponse<'a> {
+    let refused = |topic: &DeleteRecordsTopic<'a>| DeleteRecordsTopicResult {
+        name: topic.name,
+        partitions: topic.partitions.iter().map(|one| describe(one.partition_index, Err(error))).collect(),
+        ..Default::default()
+    };
+    DeleteRecordsResponse { topics: request.topics.iter().map(refused).collect(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &DeleteRecordsRequest<'a>) -> Mentions<'a> {
+    let partitions = request.topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|partition| (TopicKey::Name(topic.name), partition.partition_index))
+    });
+    Mentions { partitions: partitions.collect(), ..Default::default() }
+}

@@ -1,0 +1,65 @@
+//! DescribeProducers, version 0 (KIP-664): the producers that partitions remember.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::describe_producers::{
+    DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState, TopicRequest, TopicResponse,
+};
+
+use super::{Mentions, TopicKey};
+use crate::core::{Answer, Call, Core};
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeProducersRequest<'_>) -> Answer {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
+        for &index in &topic.partition_indexes {
+            partitions.push(describe(index, find(core, call, topic.name, index)));
+        }
+        topics.push(TopicResponse { name: topic.name, partitions, ..Default::default() });
+    }
+    call.answer::<DescribeProducersRequest<'_>>(&DescribeProducersResponse { topics, ..Default::default() })
+}
+
+fn find(core: &mut Core, call: &Call<'_>, topic: &str, index: i32) -> Result<Vec<ProducerState<'static>>, ErrorCode> {
+    if let Some(error) = core.faults.partition_error(call, topic, index) {
+        return Err(error);
+    }
+    let partition = core.topics.partition(topic, index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    if partition.leader != Some(call.node) {
+        return Err(ErrorCode::NotLeaderOrFollower);
+    }
+    let states = partition.log.producers().all().map(|(producer_id, producer)| ProducerState {
+        producer_id,
+        producer_epoch: producer.epoch.into(),
+        last_sequence: producer.last_sequence(),
+        last_timestamp: producer.last_timestamp_ms,
+        coordinator_epoch: producer.coordinator_epoch,
+        current_txn_start_offset: producer.transaction_start.unwrap_or(-1),
+        ..Default::default()
+    });
+    Ok(states.collect())
+}
+
+fn describe<'a>(partition_index: i32, found: Result<Vec<ProducerState<'a>>, ErrorCode>) -> PartitionResponse<'a> {
+    match found {
+        Ok(active_producers) => PartitionResponse { partition_index, active_producers, ..Default::default() },
+        Err(error) => PartitionResponse { partition_index, error_code: error.code(), ..Default::default() },
+    }
+}
+
+pub(super) fn refuse<'a>(request: &DescribeProducersRequest<'a>, error: ErrorCode) -> DescribeProducersResponse<'a> {
+    let refused = |topic: &TopicRequest<'a>| TopicResponse {
+        name: topic.name,
+        partitions: topic.partition_indexes.iter().map(|&index| describe(index, Err(error))).collect(),
+        ..Default::default()
+    };
+    DescribeProducersResponse { topics: request.topics.iter().map(refused).collect(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &DescribeProducersRequest<'a>) -> Mentions<'a> {
+    let partitions = request
+        .topics
+        .iter()
+        .flat_map(|topic| topic.partition_indexes.iter().map(|&index| (TopicKey::Name(topic.name), index)));
+    Mentions { partitions: partitions.collect(), ..Default::default() }
+}

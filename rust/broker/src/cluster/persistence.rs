@@ -1,0 +1,116 @@
+//! Topics to and from the data directory.
+//!
+//! Whoever changes a topic need not think of it: [`Topics`](super::Topics) notes which were touched, and what differs from the
+//! file is saved before the answer to the request that changed it goes out.
+
+use std::sync::Arc;
+
+use monedula_protocol::types::Uuid;
+
+use super::{Coordinated, NodeId, Partition, Topic, TopicConfig};
+use crate::BrokerError;
+use crate::core::{Core, Draw};
+use crate::log::{DataDir, Log, LogState, StoredPartition, StoredTopic};
+
+/// Between the seeds of two starts: any odd number that is not the generator's own step.
+const SEED_STEP: u64 = 0xd6e8_feb8_6659_fd93;
+
+fn stored(topic: &Topic) -> StoredTopic {
+    let ids = |nodes: &[NodeId]| nodes.iter().map(|node| node.0).collect();
+    let partition = |partition: &Partition| {
+        let LogState { start_offset, epochs } = partition.log.state();
+        StoredPartition {
+            leader: partition.leader.map(|leader| leader.0),
+            leader_epoch: partition.leader_epoch,
+            replicas: ids(&partition.replicas),
+            isr: ids(&partition.isr),
+            log_start_offset: start_offset,
+            epochs,
+        }
+    };
+    StoredTopic {
+        name: topic.name.to_string(),
+        config: topic.config.set_values().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        partitions: topic.partitions.iter().map(partition).collect(),
+    }
+}
+
+impl Core {
+    /// Opens the data directory, if there is one, and takes up its topics.
+    pub(crate) fn load_topics(&mut self) -> Result<(), BrokerError> {
+        let Some(path) = &self.settings.data_dir else { return Ok(()) };
+        let mut data_dir = DataDir::open(path)?;
+        for (id, topic) in data_dir.load()? {
+            let topic = self.restored(&data_dir, id, topic)?;
+            self.topics.insert(topic);
+        }
+        // Ids that were given out before must not be given out again.
+        self.draw = Draw::new(self.settings.seed.wrapping_add((data_dir.starts() - 1).wrapping_mul(SEED_STEP)));
+        self.data_dir = Some(data_dir);
+        // Coordinators know nothing yet but what they have stored.
+        for kind in [Coordinated::Groups, Coordinated::Transactions] {
+            let partitions = self.topics.get(kind.topic()).map_or(0, |topic| topic.partitions.len());
+            (0..partitions as i32).for_each(|index| self.leader_changed(kind.topic(), index));
+        }
+        Ok(())
+    }
+
+    fn restored(&self, data_dir: &DataDir, id: Uuid, stored: StoredTopic) -> Result<Topic, BrokerError> {
+        let values = stored.config.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let config = TopicConfig::new(values).map_err(|problem| BrokerError::Setting {
+            name: format!("a config of topic {} in the data directory", stored.name),
+            problem,
+        })?;
+        let mut partitions = Vec::with_capacity(stored.partitions.len());
+        for (index, partition) in stored.partitions.into_iter().enumerate() {
+            partitions.push(self.restored_partition(data_dir, id, index as i32, partition)?);
+        }
+        let internal = Coordinated::of_topic(&stored.name).is_some();
+        Ok(Topic { name: Arc::from(stored.name), id, internal, config, partitions })
+    }
+
+    /// A partition with those of its nodes that there still are. All of them are alive at the start.
+    fn restored_partition(
+        &self,
+        data_dir: &DataDir,
+        id: Uuid,
+        index: i32,
+        stored: StoredPartition,
+    ) -> Result<Partition, BrokerError> {
+        let alive = |nodes: &[i32]| -> Vec<NodeId> {
+            nodes.iter().map(|&node| NodeId(node)).filter(|&node| self.nodes.is_alive(node)).collect()
+        };
+        let mut replicas = alive(&stored.replicas);
+        if replicas.is_empty() {
+            replicas = self.place_replicas(index, 1, 1).pop().unwrap_or_default();
+        }
+        let mut isr = alive(&stored.isr);
+        if isr.is_empty() {
+            isr.clone_from(&replicas);
+        }
+        let was = stored.leader.map(NodeId);
+        let leader = was.filter(|leader| isr.contains(leader)).or_else(|| isr.first().copied());
+        let leader_epoch = stored.leader_epoch + i32::from(leader != was);
+        let state = LogState { start_offset: stored.log_start_offset, epochs: stored.epochs };
+        let mut log = Log::open(data_dir.log_directory(id, index), &state, data_dir.open_files())?;
+        log.begin_epoch(leader_epoch);
+        Ok(Partition { index, leader, leader_epoch, replicas, isr, log })
+    }
+
+    /// Saves what changed in topics since the last time.
+    pub(crate) fn save_topics(&mut self) -> Result<(), BrokerError> {
+        let touched = self.topics.take_touched();
+        let Some(data_dir) = &mut self.data_dir else { return Ok(()) };
+        for id in touched.removed {
+            data_dir.remove(id)?;
+        }
+        for name in touched.changed {
+            if let Some(topic) = self.topics.get(&name) {
+                let saved = data_dir.save(topic.id, stored(topic));
+                // Tried again with the next request.
+                saved.inspect_err(|_| self.topics.touch(&name))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! Logs on command.
+
+use serde_json::{Value, json};
+
+use crate::BrokerError;
+use crate::core::Core;
+use monedula_protocol::error_code::ErrorCode;
+
+fn refused(topic: &str, partition: i32) -> impl FnOnce(ErrorCode) -> BrokerError {
+    move |error| BrokerError::Command(format!("{topic}-{partition}: {error}: {}", error.message()))
+}
+
+impl Core {
+    pub(super) fn compact_on_command(&mut self, topic: &str, partition: Option<i32>) -> Result<Value, BrokerError> {
+        for partition in self.partitions_on_command(topic, partition)? {
+            self.compact(topic, partition).map_err(refused(topic, partition))?;
+        }
+        Ok(Value::Null)
+    }
+
+    pub(super) fn truncate_on_command(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+    ) -> Result<Value, BrokerError> {
+        self.truncate(topic, partition, offset).map_err(refused(topic, partition))?;
+        let epoch = self.topics.partition(topic, partition).map(|partition| partition.leader_epoch);
+        Ok(json!({ "leader_epoch": epoch }))
+    }
+
+    pub(super) fn delete_records_on_command(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        before: i64,
+    ) -> Result<Value, BrokerError> {
+        let start_offset = self.delete_records(topic, partition, before).map_err(refused(topic, partition))?;
+        Ok(json!({ "log_start_offset": start_offset }))
+    }
+
+    /// The partition that a command names, or all of the topic.
+    fn partitions_on_command(&self, topic: &str, partition: Option<i32>) -> Result<Vec<i32>, BrokerError> {
+        let Some(found) = self.topics.get(topic) else {
+            return Err(BrokerError::Command(format!("there is no topic {topic}")));
+        };
+        Ok(match partition {
+            Some(partition) => vec![partition],
+            None => found.partitions.iter().map(|partition| partition.index).collect(),
+        })
+    }
+}

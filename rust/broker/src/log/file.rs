@@ -1,0 +1,228 @@
+//! The file of a segment: its batches one after the other, as they go over the wire.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::UNIX_EPOCH;
+
+use bytes::Bytes;
+use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, Batches, LOG_OVERHEAD_BYTES};
+
+use super::Batch;
+use crate::BrokerError;
+
+/// Files that are kept open. Above that each use opens its file: partitions may be many, and file descriptors few.
+const MAX_OPEN_FILES: usize = 256;
+/// Batches below this are written with one call.
+const ONE_WRITE_BYTES: usize = 64 * 1024;
+/// What is read at once when a file is recovered.
+const RECOVERY_BUFFER_BYTES: usize = 1 << 20;
+
+/// How many files are open.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpenFiles(Arc<AtomicUsize>);
+
+/// A segment's file.
+#[derive(Debug)]
+pub(super) struct SegmentFile {
+    path: PathBuf,
+    kept: Option<File>,
+    open_files: OpenFiles,
+}
+
+/// A batch that was found in a file.
+#[derive(Debug)]
+pub(super) struct Recovered {
+    pub(super) batch: Batch,
+    pub(super) position: u64,
+}
+
+/// The name of the file whose first offset is this one.
+pub(super) fn name_of(base_offset: i64) -> String {
+    format!("{base_offset:020}.log")
+}
+
+/// The first offset that a file's name tells, `None` for a file that is no segment.
+pub(super) fn offset_of(name: &str) -> Option<i64> {
+    name.strip_suffix(".log").filter(|digits| digits.len() == 20)?.parse().ok().filter(|&offset| offset >= 0)
+}
+
+impl SegmentFile {
+    /// A new file. One of that name from an attempt that failed is emptied.
+    pub(super) fn create(directory: &Path, base_offset: i64, open_files: &OpenFiles) -> io::Result<Self> {
+        let path = directory.join(name_of(base_offset));
+        File::create(&path)?;
+        Ok(Self { path, kept: None, open_files: open_files.clone() })
+    }
+
+    pub(super) fn existing(path: PathBuf, open_files: &OpenFiles) -> Self {
+        Self { path, kept: None, open_files: open_files.clone() }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// When it was written to last; 0 if that cannot be told.
+    pub(super) fn modified_ms(&self) -> i64 {
+        let modified = fs::metadata(&self.path).and_then(|metadata| metadata.modified()).ok();
+        let since = modified.and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
+        since.map_or(0, |since| since.as_millis() as i64)
+    }
+
+    fn open(&self) -> io::Result<File> {
+        OpenOptions::new().read(true).append(true).open(&self.path)
+    }
+
+    fn with<T>(&mut self, work: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
+        if let Some(file) = &mut self.kept {
+            return work(file);
+        }
+        let mut file = self.open()?;
+        let result = work(&mut file)?;
+        if self.open_files.0.fetch_add(1, Ordering::Relaxed) < MAX_OPEN_FILES {
+            self.kept = Some(file);
+        } else {
+            self.open_files.0.fetch_sub(1, Ordering::Relaxed);
+        }
+        Ok(result)
+    }
+
+    /// Gives the file descriptor back: nothing more is written here.
+    pub(super) fn release(&mut self) {
+        if self.kept.take().is_some() {
+            self.open_files.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Appends a batch at the end, which is at `position`. A write that fails leaves the file as it was.
+    pub(super) fn append(&mut self, batch: &Batch, position: u64) -> io::Result<()> {
+        self.with(|file| {
+            let written = match batch.total_bytes() {
+                0..ONE_WRITE_BYTES => file.write_all(&batch.to_vec()),
+                _ => file.write_all(&batch.header.to_bytes()).and_then(|()| file.write_all(&batch.payload)),
+            };
+            written.inspect_err(|_| drop(file.set_len(position)))
+        })
+    }
+
+    /// The bytes of a range.
+    pub(super) fn read(&self, position: u64, length: usize) -> io::Result<Bytes> {
+        let read = |mut file: &File| {
+            let mut bytes = vec![0; length];
+            file.seek(SeekFrom::Start(position))?;
+            file.read_exact(&mut bytes)?;
+            Ok(bytes.into())
+        };
+        match &self.kept {
+            Some(file) => read(file),
+            None => read(&self.open()?),
+        }
+    }
+
+    pub(super) fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.with(|file| file.set_len(length))
+    }
+
+    pub(super) fn remove(mut self) -> io::Result<()> {
+        self.release();
+        fs::remove_file(&self.path)
+    }
+}
+
+impl Drop for SegmentFile {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// Reads a file that a process before this one wrote, and checks every batch. Where the process was killed within a write, the
+/// end is torn: if `may_be_torn`, that end is cut off. Anything else is damage, and told.
+pub(super) fn recover(path: &Path, base_offset: i64, may_be_torn: bool) -> Result<Vec<Recovered>, BrokerError> {
+    let failed = |error: io::Error| BrokerError::Storage { path: path.to_owned(), problem: error.to_string() };
+    let file = File::open(path).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    let mut input = BufReader::with_capacity(RECOVERY_BUFFER_BYTES, file);
+    let mut found = Vec::new();
+    let (mut position, mut next_offset) = (0, base_offset);
+    while position < length {
+        match read_batch(&mut input, length - position, next_offset).map_err(failed)? {
+            Ok(batch) => {
+                let start = position;
+                position += batch.total_bytes() as u64;
+                next_offset = batch.header.next_offset();
+                found.push(Recovered { batch, position: start });
+            }
+            Err(problem) => {
+                drop(input);
+                let bytes = fs::read(path).map_err(failed)?;
+                let rest = bytes.get(position as usize + 1..).unwrap_or_default();
+                if !may_be_torn || holds_batch(rest, next_offset) {
+                    let problem = format!(
+                        "the log is damaged at byte {position}, where offset {next_offset} should be: {problem}. \
+                         Restore the file from a copy, or delete it and all later ones of this partition to go on without them"
+                    );
+                    return Err(BrokerError::Storage { path: path.to_owned(), problem });
+                }
+                log::warn!(
+                    "{}: cut off {} bytes of a batch that was not written to its end",
+                    path.display(),
+                    length - position
+                );
+                let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
+                file.set_len(position).map_err(failed)?;
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The next batch, or what is wrong with it.
+fn read_batch(input: &mut impl Read, remaining: u64, next_offset: i64) -> io::Result<Result<Batch, String>> {
+    let mut prefix = [0; LOG_OVERHEAD_BYTES];
+    if remaining < BATCH_HEADER_BYTES as u64 {
+        return Ok(Err(format!("{remaining} bytes are no batch")));
+    }
+    input.read_exact(&mut prefix)?;
+    let [.., a, b, c, d] = prefix;
+    let length = i64::from(i32::from_be_bytes([a, b, c, d])) + LOG_OVERHEAD_BYTES as i64;
+    if length < BATCH_HEADER_BYTES as i64 || length as u64 > remaining {
+        return Ok(Err(format!("a batch of {length} bytes does not fit into the {remaining} that are left")));
+    }
+    let mut bytes = vec![0; length as usize];
+    bytes[..LOG_OVERHEAD_BYTES].copy_from_slice(&prefix);
+    input.read_exact(&mut bytes[LOG_OVERHEAD_BYTES..])?;
+    Ok(check(&bytes.into(), next_offset))
+}
+
+fn check(bytes: &Bytes, next_offset: i64) -> Result<Batch, String> {
+    let raw = Batches::new(bytes).next().transpose().map_err(|error| error.to_string())?;
+    let raw = raw.ok_or("no whole batch")?;
+    raw.verify_crc().map_err(|error| error.to_string())?;
+    if raw.header.base_offset < next_offset {
+        return Err(format!("the batch has offset {}", raw.header.base_offset));
+    }
+    Ok(Batch { header: raw.header, payload: bytes.slice_ref(raw.payload()) })
+}
+
+/// Whether a whole batch begins anywhere: then what is before it is no torn end.
+fn holds_batch(bytes: &[u8], next_offset: i64) -> bool {
+    const MAGIC_AT: usize = 16;
+    (0..bytes.len().saturating_sub(BATCH_HEADER_BYTES - 1)).any(|start| {
+        let rest = &bytes[start..];
+        // Cheap conditions first: this looks at every byte.
+        rest[MAGIC_AT] == 2
+            && rest[0] == 0
+            && Batches::new(rest).next().is_some_and(|batch| {
+                batch.is_ok_and(|batch| batch.header.base_offset >= next_offset && batch.verify_crc().is_ok())
+            })
+    })
+}
+
+/// A batch of which only the header is in memory.
+pub(super) fn header_only(header: BatchHeader) -> Batch {
+    Batch { header, payload: Bytes::new() }
+}
