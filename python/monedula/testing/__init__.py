@@ -3,6 +3,7 @@
     from monedula.testing import Broker
 
     with Broker(topics={"orders": 3}) as broker:
+        broker.append("orders", [("a key", "a value")])
         consumer = monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers})
 
 It starts in a few milliseconds, many can run at once, and any Kafka client can connect. With pytest, the fixtures
@@ -10,5 +11,7 @@ It starts in a few milliseconds, many can run at once, and any Kafka client can 
 """
 
 from monedula.testing.broker import Broker
+from monedula.testing.faults import Fault
+from monedula.testing.state import Connection, Group, GroupListing, LogLine, Member
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "Connection", "Fault", "Group", "GroupListing", "LogLine", "Member"]

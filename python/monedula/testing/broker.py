@@ -1,18 +1,25 @@
 """The embedded broker as a context manager."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from monedula._monedula import BrokerCore
+from monedula.testing.faults import Fault, FaultSetter
+from monedula.testing.records import Headers, RecordLike, Timestamps, records_of
+from monedula.testing.state import Connection, Group, GroupListing, LogLine, connection_of, group_of, listing_of
 
-_Topics = Mapping[str, int] | Sequence[str]
+Topics = Mapping[str, int] | Sequence[str]
+"""Topics to make: `{"orders": 3}` or `["orders:3"]`."""
 
 
-class Broker:
+class Broker(FaultSetter):
     """A Kafka-compatible broker on a thread of this process, listening on loopback.
+
+    It is a context manager; without `with`, call `stop`. It stops at exit in any case. In a forked child every call
+    raises `ForkError`: the broker is its parent's.
 
     Args:
         nodes: how many nodes to play; each has a port of its own.
@@ -25,6 +32,8 @@ class Broker:
         clock: `"system"`, or `"manual"` for a time that stands still until `advance` moves it.
         max_versions: the highest version to offer of an API, by its name, to play an older Kafka: `{"Fetch": 11}`. A
             negative one withdraws the API.
+        control_port: where commands are taken as JSON, for programs in other languages; 0 takes any free port, `None`
+            takes none. See `control_address`.
         host: where the nodes listen.
         coordinator_load_ms: how long a coordinator says that it is loading after it took over.
 
@@ -36,7 +45,7 @@ class Broker:
     def __init__(
         self,
         nodes: int = 1,
-        topics: _Topics = (),
+        topics: Topics = (),
         *,
         port: int = 0,
         data_dir: str | Path | None = None,
@@ -45,6 +54,7 @@ class Broker:
         seed: int = 0,
         clock: Literal["system", "manual"] = "system",
         max_versions: Mapping[str, int] | None = None,
+        control_port: int | None = None,
         host: str = "127.0.0.1",
         coordinator_load_ms: int = 0,
     ) -> None:
@@ -53,11 +63,12 @@ class Broker:
             "topics": _topic_specs(topics),
             "port": port,
             "data_dir": None if data_dir is None else str(data_dir),
-            "settings": {name: _setting(value) for name, value in (settings or {}).items()},
+            "settings": _texts(settings),
             "racks": list(racks),
             "seed": seed,
             "manual_clock": clock == "manual",
             "max_versions": dict(max_versions or {}),
+            "control_port": control_port,
             "host": host,
             "coordinator_load_ms": coordinator_load_ms,
         }
@@ -70,8 +81,20 @@ class Broker:
 
     @property
     def addresses(self) -> dict[int, str]:
-        """The address of each node, by its id."""
+        """The address of each node, by its id, which goes from 1 on."""
         return {node: f"{host}:{port}" for node, host, port in self._core.addresses}
+
+    @property
+    def control_address(self) -> str | None:
+        """Where commands are taken, if `control_port` was given: one line of JSON for each, and one for its answer."""
+        address = self._core.control_address
+        return None if address is None else f"{address[0]}:{address[1]}"
+
+    def stop(self) -> None:
+        """Close all connections and stop; in memory, everything is gone then. A second call does nothing."""
+        self._core.stop()
+
+    # Topics
 
     def create_topic(
         self,
@@ -91,14 +114,214 @@ class Broker:
 
         Returns:
             The topic's id.
+
+        Raises:
+            BrokerCommandError: it exists, or a name, number or setting cannot be.
         """
-        own = {name: _setting(value) for name, value in (config or {}).items()}
-        made = self._control("create_topic", topic=topic, partitions=partitions, replicas=replicas, config=own)
+        made = self._control(
+            "create_topic", topic=topic, partitions=partitions, replicas=replicas, config=_texts(config)
+        )
         return str(made["id"])
 
-    def stop(self) -> None:
-        """Close all connections and stop; in memory, everything is gone then."""
-        self._core.stop()
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic with all of its records.
+
+        Raises:
+            BrokerCommandError: there is no such topic.
+        """
+        self._control("delete_topic", topic=topic)
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Add partitions to a topic.
+
+        Args:
+            topic: the topic.
+            partitions: how many it is to have then.
+
+        Raises:
+            BrokerCommandError: there is no such topic, or it has as many already.
+        """
+        self._control("add_partitions", topic=topic, partitions=partitions)
+
+    # Records
+
+    def append(
+        self,
+        topic: str,
+        records: Iterable[RecordLike] | object,
+        *,
+        partition: int = 0,
+        timestamps: Timestamps = None,
+        headers: Headers = (),
+        compression: Literal["gzip", "snappy", "lz4", "zstd"] | None = None,
+    ) -> range:
+        """Append records to a partition, without a producer.
+
+        Args:
+            topic: the topic.
+            records: values, or `(key, value)` pairs, each `bytes`, `str` or `None`; or a table (anything with
+                `__arrow_c_stream__`) with a column `value` and, if it has them, `key`, `timestamp` and `headers`, as
+                `monedula.read` gives them.
+            partition: the partition.
+            timestamps: the records' times, one for each or one for all, as milliseconds since the Unix epoch or as
+                `datetime`; the broker's time if not given.
+            headers: headers that every record gets, as pairs or as a mapping.
+            compression: how batches are compressed.
+
+        Returns:
+            The offsets of the records.
+
+        Raises:
+            ArgumentError: a record is of another type.
+            BrokerCommandError: there is no such partition, or the broker refuses the records as it would a producer's.
+        """
+        rows = records_of(records, timestamps, headers)
+        first, after = self._core.append(topic, partition, rows, compression)
+        return range(first, after)
+
+    def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
+        """Delete the records of a partition before an offset, -1 for all of them: its log starts there then.
+
+        Raises:
+            BrokerCommandError: there is no such partition, or its log does not reach that far.
+        """
+        self._control("delete_records", topic=topic, partition=partition, before=before_offset)
+
+    def truncate(self, topic: str, partition: int, offset: int) -> None:
+        """Drop the records of a partition from an offset on, in a new leader epoch, as an unclean election does.
+
+        Raises:
+            BrokerCommandError: there is no such partition, or its log does not reach that far.
+        """
+        self._control("truncate", topic=topic, partition=partition, offset=offset)
+
+    def compact(self, topic: str, partition: int | None = None) -> None:
+        """Compact a partition, or all of a topic: only the latest record of each key stays, at its offset.
+
+        Raises:
+            BrokerCommandError: there is no such partition.
+        """
+        self._control("compact", topic=topic, partition=partition)
+
+    def run_retention(self) -> None:
+        """Drop at once what retention by time or bytes would drop at its next turn."""
+        self._control("run_retention")
+
+    # Nodes
+
+    def move_leader(self, topic: str, partition: int, node: int) -> int:
+        """Make a node the leader of a partition.
+
+        Returns:
+            The leader epoch that begins with it.
+
+        Raises:
+            BrokerCommandError: there is no such partition or node, or the node is stopped.
+        """
+        return int(self._control("move_leader", topic=topic, partition=partition, node=node)["leader_epoch"])
+
+    def move_coordinator(self, node: int, *, group: str | None = None, transactional_id: str | None = None) -> None:
+        """Make a node the coordinator of a group or of a transactional id.
+
+        Others of the same partition of the coordinator's topic move with it.
+
+        Raises:
+            BrokerCommandError: neither or both are given, or there is no such node, or it is stopped.
+        """
+        self._control("move_coordinator", group=group, transactional_id=transactional_id, node=node)
+
+    def stop_node(self, node: int) -> None:
+        """Stop a node: its port and connections are closed, and others lead and coordinate what it did.
+
+        Raises:
+            BrokerCommandError: there is no such node, or it is stopped already.
+        """
+        self._control("stop_node", node=node)
+
+    def start_node(self, node: int) -> None:
+        """Start a stopped node again, on its old port.
+
+        Raises:
+            BrokerCommandError: there is no such node, or it runs.
+            BrokerStartError: someone else has taken its port.
+        """
+        self._control("start_node", node=node)
+
+    def set_isr(self, topic: str, partition: int, isr: Sequence[int]) -> None:
+        """Say which replicas of a partition are in sync.
+
+        Raises:
+            BrokerCommandError: a node holds no replica, or the leader is not among them.
+        """
+        self._control("set_isr", topic=topic, partition=partition, isr=list(isr))
+
+    def set_rack(self, node: int, rack: str | None) -> None:
+        """Put a node into a rack, or in none.
+
+        Raises:
+            BrokerCommandError: there is no such node.
+        """
+        self._control("set_rack", node=node, rack=rack)
+
+    def advance(self, seconds: float) -> None:
+        """Move a manual clock, and do what falls due on the way at its own time.
+
+        Raises:
+            BrokerCommandError: the broker's clock is the system's.
+        """
+        self._control("advance", ms=round(seconds * 1000))
+
+    # What there is
+
+    def groups(self) -> list[GroupListing]:
+        """All groups, as Kafka's ListGroups shows them."""
+        return [listing_of(group) for group in self._control("groups")]
+
+    def group(self, group: str) -> Group:
+        """One group with its members, their assignments and the group's offsets.
+
+        A group that does not exist is shown as Kafka shows it: `Dead`, with nothing in it.
+
+        Raises:
+            BrokerCommandError: no node coordinates it, or its coordinator is loading.
+        """
+        return group_of(self._control("group", group=group))
+
+    def connections(self) -> list[Connection]:
+        """Who is connected, and what each waits for."""
+        return [connection_of(connection) for connection in self._control("connections")]
+
+    def log(self) -> list[LogLine]:
+        """The last lines of the broker's log, the oldest first.
+
+        Lines of level INFO and above are always there; those of DEBUG, one for each request and answer, if the logger
+        `monedula.broker` is set to that level, and with level 5 their bytes.
+        """
+        return [LogLine(*line) for line in self._core.log_lines()]
+
+    def faults(self) -> list[Fault]:
+        """The faults and observers that are set."""
+        return [Fault(self._control, fault["fault"], fault["what"]["effect"]) for fault in self._control("faults")]
+
+    def remove_faults(self) -> None:
+        """Remove all faults and observers, and let go what they hold."""
+        self._control("remove_faults")
+
+    def control(self, command: str, **arguments: object) -> Any:
+        """Carry out a command by its name, as the control port takes it.
+
+        Args:
+            command: such as `"move_leader"`.
+            arguments: such as `topic="orders", partition=0, node=2`.
+
+        Returns:
+            The answer, from JSON.
+
+        Raises:
+            ArgumentError: there is no such command, or it takes other arguments.
+            BrokerCommandError: it cannot be carried out.
+        """
+        return self._control(command, **arguments)
 
     def __enter__(self) -> Self:
         return self
@@ -116,11 +339,13 @@ class Broker:
         return json.loads(self._core.control(json.dumps({"command": command, **given})))
 
 
-def _topic_specs(topics: _Topics) -> list[str]:
+def _topic_specs(topics: Topics) -> list[str]:
     if isinstance(topics, Mapping):
         return [f"{name}:{partitions}" for name, partitions in topics.items()]
     return [topics] if isinstance(topics, str) else list(topics)
 
 
-def _setting(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _texts(settings: Mapping[str, object] | None) -> dict[str, str]:
+    """Settings as Kafka writes them."""
+    given = (settings or {}).items()
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given}

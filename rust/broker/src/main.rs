@@ -1,11 +1,16 @@
 //! The embedded broker as a program.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
-use monedula_broker::server::{Broker, Clock};
-use monedula_broker::settings::Settings;
+use monedula_broker::server::Broker;
+use monedula_broker::{BrokerError, Options};
+
+/// What a shell takes for a program that was called in a wrong way.
+const WRONG_ARGUMENTS: u8 = 2;
 
 /// A Kafka-compatible broker for trying things and for tests.
 #[derive(Parser, Debug)]
@@ -17,23 +22,97 @@ struct Arguments {
     /// How many nodes to play.
     #[arg(long, default_value_t = 1)]
     nodes: u16,
+    /// A topic to make, as name or name:partitions. May be given several times.
+    #[arg(long)]
+    topic: Vec<String>,
     /// Where topics, offsets and groups are kept; in memory only without it.
     #[arg(long)]
     data_dir: Option<PathBuf>,
+    /// Where to listen.
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    /// A broker setting of Kafka's, as key=value. May be given several times.
+    #[arg(long, value_parser = pair)]
+    setting: Vec<(String, String)>,
+    /// Where to take commands as JSON, on loopback; nowhere without it.
+    #[arg(long)]
+    control_port: Option<u16>,
+    /// Log every request and answer.
+    #[arg(long)]
+    verbose: bool,
+    /// Log their bytes too.
+    #[arg(long)]
+    trace: bool,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("a setting is written key=value")?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 fn main() -> ExitCode {
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
     let arguments = Arguments::parse();
-    let settings =
-        Settings { port: arguments.port, nodes: arguments.nodes, data_dir: arguments.data_dir, ..Settings::default() };
-    match Broker::start(settings, Clock::system()) {
-        Ok(_broker) => loop {
-            std::thread::park();
-        },
+    let level = match (arguments.trace, arguments.verbose) {
+        (true, _) => "trace",
+        (_, true) => "debug",
+        _ => "warn",
+    };
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(level)).init();
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("monedula-broker: {error}");
-            ExitCode::FAILURE
+            match error {
+                BrokerError::Setting { .. } | BrokerError::Command(_) => WRONG_ARGUMENTS.into(),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
+}
+
+fn run(arguments: Arguments) -> Result<(), BrokerError> {
+    let options = Options {
+        nodes: arguments.nodes,
+        host: arguments.host,
+        port: arguments.port,
+        data_dir: arguments.data_dir,
+        topics: arguments.topic,
+        settings: arguments.setting.into_iter().collect::<BTreeMap<_, _>>(),
+        control_port: arguments.control_port,
+        ..Options::default()
+    };
+    let ended = signals()?;
+    let mut broker = Broker::start(options.settings()?, options.clock())?;
+    let servers: Vec<String> = broker.addresses().iter().map(|(_, address)| address.to_string()).collect();
+    println!("bootstrap.servers={}", servers.join(","));
+    if let Some(address) = broker.control_address() {
+        println!("control.address={address}");
+    }
+    // An hour is as good as any: nothing is waited for but the signal.
+    while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(Duration::from_secs(3600)) {}
+    broker.stop();
+    Ok(())
+}
+
+/// Hears of Ctrl-C and SIGTERM, from before anything is opened on.
+fn signals() -> Result<std::sync::mpsc::Receiver<()>, BrokerError> {
+    let failed = |error: std::io::Error| BrokerError::Command(format!("signals cannot be listened to: {error}"));
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let (mut interrupt, mut terminate) = {
+        use tokio::signal::unix::{SignalKind, signal};
+        let _guard = runtime.enter();
+        (signal(SignalKind::interrupt()).map_err(failed)?, signal(SignalKind::terminate()).map_err(failed)?)
+    };
+    let listen = move || {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        });
+        let _ = sender.send(());
+    };
+    std::thread::Builder::new().name("monedula-signals".to_owned()).spawn(listen).map_err(failed)?;
+    Ok(receiver)
 }

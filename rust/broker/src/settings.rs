@@ -305,8 +305,18 @@ impl Text for String {
 }
 
 fn unknown(name: &str) -> BrokerError {
-    let problem = format!("this broker has no such setting; it has {}", KafkaSettings::NAMES.join(", "));
+    let near = KafkaSettings::NAMES.iter().max_by_key(|known| common_words(known, name)).copied().unwrap_or_default();
+    let problem = match common_words(near, name) {
+        0 => format!("this broker has no such setting; it has {}", KafkaSettings::NAMES.join(", ")),
+        _ => format!("this broker has no such setting; perhaps {near} is meant"),
+    };
     BrokerError::Setting { name: name.to_owned(), problem }
+}
+
+/// How many words of a setting's name another has too, in any order.
+fn common_words(one: &str, other: &str) -> usize {
+    let words: Vec<&str> = other.split(['.', '_', '-']).collect();
+    one.split('.').filter(|word| words.contains(word)).count()
 }
 
 #[cfg(test)]
@@ -329,6 +339,8 @@ mod tests {
         let error = settings.set("num.partitions", "many").unwrap_err().to_string();
         assert!(error.starts_with("num.partitions: \"many\" is not a number"), "{error}");
         let error = settings.set("num.partition", "1").unwrap_err().to_string();
-        assert!(error.contains("no such setting") && error.contains("num.partitions"), "{error}");
+        assert!(error.ends_with("perhaps num.partitions is meant"), "{error}");
+        let error = settings.set("x", "1").unwrap_err().to_string();
+        assert!(error.contains("no such setting; it has") && error.contains("num.partitions"), "{error}");
     }
 }

@@ -1,9 +1,9 @@
-//! Base64, as much of it as UUID text and test JSON need.
+//! Base64, as much of it as UUID text and JSON need.
 
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Unpadded text in the URL-safe alphabet.
-pub(crate) fn encode_url_safe(bytes: &[u8]) -> String {
+pub fn encode_url_safe(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let mut group = [0; 3];
@@ -28,7 +28,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 }
 
 /// Reads either alphabet, with or without padding; `None` for anything else.
-pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+pub fn decode(text: &str) -> Option<Vec<u8>> {
     let text = text.trim_end_matches('=').as_bytes();
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
     for group in text.chunks(4) {

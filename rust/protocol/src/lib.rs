@@ -12,7 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
-mod base64;
+pub mod base64;
 pub mod compression;
 pub mod error;
 pub mod error_code;

@@ -8,12 +8,14 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use monedula_broker::control::Command;
+use monedula_broker::control::{Command, Data, Record};
 use monedula_broker::server::Broker;
 use monedula_broker::{BrokerError, Options};
 use monedula_client::log::{Level, Log};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
+use serde_json::Value;
 
 use crate::error::{argument_error, exception};
 use crate::logging::{flush_part, follow_part};
@@ -21,6 +23,9 @@ use crate::runtime::{Own, SLICE, is_ending_elsewhere, park_for_ever};
 
 /// The child logger.
 const PART: &str = "broker";
+
+/// A record: key, value, headers, milliseconds.
+type PyRow = (Option<PyBackedBytes>, Option<PyBackedBytes>, Vec<(String, Option<PyBackedBytes>)>, Option<i64>);
 
 /// A line of a broker's log: seconds since the Unix epoch, level, text.
 type Line = (f64, u8, String);
@@ -36,6 +41,7 @@ struct Running {
     broker: Mutex<Option<Broker>>,
     /// Node, host, port.
     addresses: Vec<(i32, String, u16)>,
+    control_address: Option<(String, u16)>,
     lines: Arc<Mutex<VecDeque<Line>>>,
 }
 
@@ -59,7 +65,8 @@ impl BrokerCore {
             (node.0, address.ip().to_string(), address.port())
         };
         let addresses = broker.addresses().iter().map(address).collect();
-        let running = Arc::new(Running { broker: Mutex::new(Some(broker)), addresses, lines });
+        let control_address = broker.control_address().map(|address| (address.ip().to_string(), address.port()));
+        let running = Arc::new(Running { broker: Mutex::new(Some(broker)), addresses, control_address, lines });
         register(&running);
         Ok(Self { running: Own::new(running), log })
     }
@@ -70,16 +77,31 @@ impl BrokerCore {
         Ok(self.running.get()?.addresses.clone())
     }
 
+    /// Where commands are taken, if they are: host, port.
+    #[getter]
+    fn control_address(&self) -> PyResult<Option<(String, u16)>> {
+        Ok(self.running.get()?.control_address.clone())
+    }
+
     /// Carries out a command, JSON in and out.
     fn control(&self, py: Python<'_>, command: &str) -> PyResult<String> {
-        let running = self.running.get()?;
-        let command: Command =
-            serde_json::from_str(command).map_err(|error| argument_error(py, format!("no such command: {error}")))?;
-        let answering = py.detach(|| lock(&running.broker).as_ref().map(|broker| broker.command(command)));
-        let mut answering = answering.ok_or_else(|| to_py(py, &BrokerError::Stopped))?;
-        let answer = in_slices(py, |until| answering.wait_until(until));
-        flush_part(py, &self.log, PART);
-        Ok(answer?.to_string())
+        let command: Command = serde_json::from_str(command)
+            .map_err(|error| argument_error(py, format!("this is no command of the broker: {error}")))?;
+        Ok(self.carry_out(py, command)?.to_string())
+    }
+
+    /// Appends records; gives the first offset, and the one after the last.
+    fn append(
+        &self,
+        py: Python<'_>,
+        topic: String,
+        partition: i32,
+        records: Vec<PyRow>,
+        compression: Option<String>,
+    ) -> PyResult<(i64, i64)> {
+        let records = records.into_iter().map(record).collect();
+        let answer = self.carry_out(py, Command::Append { topic, partition, records, compression })?;
+        Ok((answer["first_offset"].as_i64().unwrap_or(-1), answer["next_offset"].as_i64().unwrap_or(-1)))
     }
 
     /// Passes what the broker logged to Python's `logging`, and gives the last lines of it.
@@ -95,6 +117,23 @@ impl BrokerCore {
         flush_part(py, &self.log, PART);
         Ok(())
     }
+}
+
+impl BrokerCore {
+    fn carry_out(&self, py: Python<'_>, command: Command) -> PyResult<Value> {
+        let running = self.running.get()?;
+        let answering = py.detach(|| lock(&running.broker).as_ref().map(|broker| broker.command(command)));
+        let mut answering = answering.ok_or_else(|| to_py(py, &BrokerError::Stopped))?;
+        let answer = in_slices(py, |until| answering.wait_until(until));
+        flush_part(py, &self.log, PART);
+        answer
+    }
+}
+
+fn record((key, value, headers, timestamp_ms): PyRow) -> Record {
+    let data = |bytes: Option<PyBackedBytes>| bytes.map(|bytes| Data(bytes.to_vec()));
+    let headers = headers.into_iter().map(|(name, value)| (name, data(value))).collect();
+    Record { key: data(key), value: data(value), headers, timestamp_ms }
 }
 
 impl Running {

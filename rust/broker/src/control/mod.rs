@@ -2,7 +2,9 @@
 
 mod cluster;
 mod faults;
+mod groups;
 mod logs;
+mod records;
 mod topics;
 
 use std::collections::BTreeMap;
@@ -14,6 +16,8 @@ use crate::BrokerError;
 use crate::cluster::NodeId;
 use crate::core::Core;
 use crate::faults::Fault;
+
+pub use records::{Data, Record};
 
 /// A command. Its JSON is `{"command": "move_leader", "topic": "orders", "partition": 0, "node": 2}`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,6 +34,30 @@ pub enum Command {
         /// Its own settings, by Kafka's names.
         #[serde(default)]
         config: BTreeMap<String, String>,
+    },
+    /// Deletes a topic.
+    DeleteTopic {
+        /// Its name.
+        topic: String,
+    },
+    /// Adds partitions to a topic.
+    AddPartitions {
+        /// Its name.
+        topic: String,
+        /// How many it is to have then.
+        partitions: i32,
+    },
+    /// Appends records to a partition, as a producer would. Answers the first offset and the one after the last.
+    Append {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        #[serde(default)]
+        partition: i32,
+        /// The records.
+        records: Vec<Record>,
+        /// `gzip`, `snappy`, `lz4` or `zstd`.
+        compression: Option<String>,
     },
     /// Makes a node the leader of a partition, in a new epoch. Coordinators are moved by moving the leaders of
     /// `__consumer_offsets` and `__transaction_state`.
@@ -143,6 +171,13 @@ pub enum Command {
     Faults,
     /// Answers who is connected.
     Connections,
+    /// Answers all groups.
+    Groups,
+    /// Answers one group with its members and offsets.
+    Group {
+        /// The group.
+        group: String,
+    },
 }
 
 impl Core {
@@ -162,6 +197,11 @@ impl Core {
         match command {
             Command::CreateTopic { topic, partitions, replicas, config } => {
                 self.create_topic_on_command(&topic, partitions, replicas, config)
+            }
+            Command::DeleteTopic { topic } => self.delete_topic_on_command(&topic),
+            Command::AddPartitions { topic, partitions } => self.add_partitions_on_command(&topic, partitions),
+            Command::Append { topic, partition, records, compression } => {
+                self.append_on_command(&topic, partition, &records, compression.as_deref())
             }
             Command::MoveLeader { topic, partition, node } => self.move_leader(&topic, partition, node),
             Command::MoveCoordinator { group, transactional_id, node } => {
@@ -191,6 +231,8 @@ impl Core {
             Command::RemoveFaults => Ok(self.remove_faults()),
             Command::Faults => Ok(self.describe_faults()),
             Command::Connections => Ok(self.describe_connections()),
+            Command::Groups => self.describe_groups(),
+            Command::Group { group } => self.describe_group(&group),
         }
     }
 }

@@ -51,4 +51,25 @@ impl Core {
         let id = self.create_topic(NewTopic { name: name.into(), config, replicas });
         Ok(json!({ "topic": name, "id": id.to_string(), "partitions": partitions }))
     }
+
+    pub(super) fn delete_topic_on_command(&mut self, name: &str) -> Result<Value, BrokerError> {
+        self.delete_topic(name).map(|_| Value::Null).ok_or_else(|| no_topic(name))
+    }
+
+    pub(super) fn add_partitions_on_command(&mut self, name: &str, partitions: i32) -> Result<Value, BrokerError> {
+        let topic = self.topics.get(name).ok_or_else(|| no_topic(name))?;
+        let first = topic.partitions.len() as i32;
+        let replicas = topic.partitions.first().map_or(1, |partition| partition.replicas.len() as i16);
+        if !(first + 1..=MAX_PARTITIONS).contains(&partitions) {
+            let problem = format!("topic {name} has {first} partitions already, and takes up to {MAX_PARTITIONS}");
+            return Err(BrokerError::Command(format!("{problem}; not {partitions}")));
+        }
+        let replicas = self.place_replicas(first, partitions - first, replicas);
+        self.add_partitions(name, replicas);
+        Ok(Value::Null)
+    }
+}
+
+fn no_topic(name: &str) -> BrokerError {
+    BrokerError::Command(format!("there is no topic {name}"))
 }

@@ -12,6 +12,11 @@ use crate::cluster::NodeId;
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ConnectionId(pub(crate) u64);
 
+impl ConnectionId {
+    /// Nobody's: who asks in the broker's own name.
+    pub(crate) const NONE: Self = Self(0);
+}
+
 /// What a connection is to do.
 #[derive(Debug)]
 pub struct Reply {

@@ -1,0 +1,17 @@
+"""The command `monedula`. Its commands need the extra `cli`; this module does not, to be able to say so."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        import typer  # noqa: F401 - whether it is there is the question
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != "typer":
+            raise
+        print('the command line needs typer: pip install "monedula[cli]"', file=sys.stderr)
+        raise SystemExit(1) from None
+    from monedula.cli.app import app
+
+    app()

@@ -1,0 +1,92 @@
+"""`monedula broker`: the embedded broker as a program."""
+
+import logging
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+
+from monedula.errors import BrokerStartError, ConfigError, KafkaError
+from monedula.testing import Broker
+
+_TRACE = 5
+_WRONG_ARGUMENTS = 2
+_FAILED = 1
+
+# Seconds between two looks at what the broker logged.
+_LOOK = 0.2
+
+
+def broker(
+    port: Annotated[int, typer.Option(help="Port of the first node; each further one has the next. 0: any.")] = 9092,
+    nodes: Annotated[int, typer.Option(help="How many nodes to play.")] = 1,
+    topic: Annotated[
+        list[str] | None, typer.Option(help="A topic to make, as name or name:partitions. Repeatable.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where topics, offsets and groups are kept; in memory only without it.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    setting: Annotated[
+        list[str] | None, typer.Option(help="A broker setting of Kafka's, as key=value. Repeatable.")
+    ] = None,
+    control_port: Annotated[
+        int | None, typer.Option(help="Where to take commands as JSON, on loopback; nowhere without it.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log every request and answer.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Log their bytes too.")] = False,
+) -> None:
+    """Run a Kafka-compatible broker, for trying things and for tests, until Ctrl-C or SIGTERM."""
+    _log_to_stderr(_TRACE if trace else logging.DEBUG if verbose else logging.WARNING)
+    stopped = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopped.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    try:
+        running = Broker(
+            nodes,
+            topic or (),
+            port=port,
+            data_dir=data_dir,
+            host=host,
+            settings=dict(_pair(text) for text in setting or ()),
+            control_port=control_port,
+        )
+    except ConfigError as error:
+        _give_up(str(error), _WRONG_ARGUMENTS)
+    except BrokerStartError as error:
+        _give_up(str(error), _FAILED)
+    except KafkaError as error:
+        _give_up(str(error), _WRONG_ARGUMENTS)
+    with running:
+        # What waits for this line reads it at once, also from a pipe.
+        print(f"bootstrap.servers={running.bootstrap_servers}", flush=True)
+        if running.control_address is not None:
+            print(f"control.address={running.control_address}", flush=True)
+        while not stopped.wait(_LOOK):
+            running.log()
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator:
+        _give_up(f"--setting {text}: a setting is written key=value", _WRONG_ARGUMENTS)
+    return key, value
+
+
+def _give_up(problem: str, code: int) -> NoReturn:
+    print(f"monedula broker: {problem}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+def _log_to_stderr(level: int) -> None:
+    logging.addLevelName(_TRACE, "TRACE")
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("monedula.broker").setLevel(level)

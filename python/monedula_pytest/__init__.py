@@ -1,0 +1,43 @@
+"""The pytest plugin: an embedded broker as a fixture.
+
+It is found through the entry point `pytest11`, so every pytest of the environment loads it: it stands outside of
+`monedula`, and imports nothing of it before a test asks for a broker.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    from monedula.testing import Broker
+
+
+class BrokerFactory(Protocol):
+    """Starts brokers that stop with the test."""
+
+    def __call__(self, nodes: int = 1, topics: Any = (), **options: Any) -> "Broker":
+        """Take what `monedula.testing.Broker` takes, and start one."""
+
+
+@pytest.fixture
+def monedula_broker_factory() -> "Iterator[BrokerFactory]":
+    """Starts embedded brokers: it takes what `monedula.testing.Broker` takes. All of them stop with the test."""
+    from monedula.testing import Broker
+
+    started: list[Broker] = []
+
+    def start(nodes: int = 1, topics: Any = (), **options: Any) -> "Broker":
+        broker = Broker(nodes, topics, **options)
+        started.append(broker)
+        return broker
+
+    yield start
+    for broker in reversed(started):
+        broker.stop()
+
+
+@pytest.fixture
+def monedula_broker(monedula_broker_factory: "BrokerFactory") -> "Broker":
+    """An embedded broker of one node, without topics, that stops with the test."""
+    return monedula_broker_factory()
