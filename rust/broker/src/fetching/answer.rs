@@ -193,3 +193,130 @@ impl Frame {
         self.pieces
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use monedula_protocol::frame::encode_response;
+    use monedula_protocol::messages::fetch::{
+        AbortedTransaction, EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch,
+        NodeEndpoint, PartitionData,
+    };
+    use monedula_protocol::types::Uuid;
+
+    use super::*;
+    use crate::cluster::NodeId;
+    use crate::core::ConnectionId;
+    use crate::log::Aborted;
+
+    /// Partitions that have something in every field, something in some, and nothing.
+    fn fetched(version: i16) -> Vec<Fetched> {
+        let wanted = |topic: &str, id, index| super::super::Wanted {
+            topic: Some(topic.into()),
+            topic_id: if version >= 13 { Uuid([id; 16]) } else { Uuid::ZERO },
+            index,
+            fetch_offset: 0,
+            max_bytes: 0,
+            current_leader_epoch: -1,
+            last_fetched_epoch: -1,
+            fault: None,
+        };
+        let plain = |topic, id, index| Fetched::failed(&wanted(topic, id, index), ErrorCode::None);
+        let header = [9; 61];
+        let records = |payload: usize| Chunk {
+            pieces: vec![Piece::Header(header, 61), Piece::Shared(vec![7; payload].into()), Piece::Header(header, 5)],
+            bytes: 61 + payload + 5,
+            next_offset: 0,
+        };
+        let flexible = version >= 12;
+        vec![
+            Fetched {
+                high_watermark: 1,
+                last_stable_offset: 2,
+                log_start_offset: 3,
+                diverging: flexible.then_some((4, 5)),
+                current_leader: flexible.then_some((6, 7)),
+                aborted: Some(vec![Aborted { producer_id: 8, first_offset: 9, last_offset: 10 }]),
+                preferred: (version >= 11).then_some(NodeId(3)),
+                chunk: records(COPY_BELOW_BYTES),
+                ..plain("one", 1, 0)
+            },
+            Fetched { error: ErrorCode::OffsetOutOfRange, ..plain("one", 1, 1) },
+            Fetched { aborted: Some(Vec::new()), chunk: records(100_000), ..plain("two", 2, 0) },
+            Fetched { chunk: records(10), diverging: flexible.then_some((1, 1)), ..plain("two", 2, 5) },
+        ]
+    }
+
+    fn by_codec(ticket: Ticket, session_id: i32, fetched: &[Fetched], endpoints: &[Node]) -> Vec<u8> {
+        let records: Vec<Vec<u8>> = fetched
+            .iter()
+            .map(|one| one.chunk.pieces.iter().flat_map(|piece| piece.as_slice()).copied().collect())
+            .collect();
+        let partition = |one: &Fetched, records| PartitionData {
+            partition_index: one.index,
+            error_code: one.error.code(),
+            high_watermark: one.high_watermark,
+            last_stable_offset: one.last_stable_offset,
+            log_start_offset: one.log_start_offset,
+            diverging_epoch: one.diverging.map_or_else(EpochEndOffset::default, |(epoch, end_offset)| EpochEndOffset {
+                epoch,
+                end_offset,
+                ..Default::default()
+            }),
+            current_leader: one.current_leader.map_or_else(LeaderIdAndEpoch::default, |(leader_id, leader_epoch)| {
+                LeaderIdAndEpoch { leader_id, leader_epoch, ..Default::default() }
+            }),
+            aborted_transactions: one.aborted.as_ref().map(|aborted| {
+                let aborted = aborted.iter().map(|one| AbortedTransaction {
+                    producer_id: one.producer_id,
+                    first_offset: one.first_offset,
+                    ..Default::default()
+                });
+                aborted.collect()
+            }),
+            preferred_read_replica: one.preferred.map_or(-1, |node| node.0),
+            records: Some(records),
+            ..Default::default()
+        };
+        let mut all = fetched.iter().zip(&records).map(|(one, records)| partition(one, records.as_slice()));
+        let topic = |index: usize, partitions| FetchableTopicResponse {
+            topic: fetched[index].topic.as_deref().unwrap(),
+            topic_id: fetched[index].topic_id,
+            partitions,
+            ..Default::default()
+        };
+        let responses = vec![topic(0, all.by_ref().take(2).collect()), topic(2, all.collect())];
+        let node_endpoints = endpoints.iter().map(|node| NodeEndpoint {
+            node_id: node.id.0,
+            host: &node.host,
+            port: node.port.into(),
+            rack: node.rack.as_deref(),
+            ..Default::default()
+        });
+        let node_endpoints = node_endpoints.collect();
+        let response = FetchResponse { session_id, responses, node_endpoints, ..Default::default() };
+        encode_response::<FetchRequest<'_>>(&response, ticket.version, ticket.correlation_id).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_what_the_codec_would_write() {
+        let node = |id, rack: Option<&str>| Node {
+            id: NodeId(id),
+            host: "localhost".into(),
+            port: 9092,
+            rack: rack.map(Into::into),
+            alive: true,
+        };
+        for version in 4..=18 {
+            let ticket = Ticket { connection: ConnectionId(1), version, correlation_id: 77 };
+            let endpoints = if version >= 16 { vec![node(1, None), node(2, Some("r"))] } else { Vec::new() };
+            let fetched = fetched(version);
+            let session_id = if version >= 7 { 5 } else { 0 };
+            for endpoints in [&endpoints[..], &[]] {
+                let pieces = encode(ticket, ErrorCode::None, session_id, &fetched, endpoints);
+                assert!(pieces.len() > 2, "large records are pieces of their own");
+                assert_eq!(pieces.concat(), by_codec(ticket, session_id, &fetched, endpoints), "version {version}");
+            }
+        }
+    }
+}

@@ -13,6 +13,8 @@ use crate::BrokerError;
 
 /// What a file's name ends with that is complete, and replaces others which may still be there.
 const MERGED: &str = ".merged";
+/// Says that offsets may be missing.
+const COMPACTED: &str = "compacted";
 /// The extension of one that is not complete.
 const UNFINISHED: &str = "unfinished";
 
@@ -43,6 +45,7 @@ impl Directory {
         end_offset: i64,
         batches: &[Batch],
     ) -> io::Result<Option<SegmentFile>> {
+        File::create(self.path.join(COMPACTED))?;
         let merged = self.path.join(format!("{base_offset:020}-{end_offset:020}{MERGED}"));
         let unfinished = merged.with_extension(UNFINISHED);
         let mut output = io::BufWriter::new(File::create(&unfinished)?);
@@ -94,15 +97,20 @@ impl Log {
             log.start_offset = state.start_offset.max(first);
         }
         let last = files.len().saturating_sub(1);
+        let gaps = path.join(COMPACTED).exists();
         for (index, (base_offset, file)) in files.into_iter().enumerate() {
             let end_offset = log.end_offset;
-            if base_offset < end_offset {
+            if base_offset < end_offset || (base_offset > end_offset && index > 0 && !gaps) {
                 let problem =
                     format!("it begins at offset {base_offset}, but the file before it goes up to {end_offset}");
                 return Err(BrokerError::Storage { path: file, problem });
             }
             log.end_offset = base_offset;
-            let segment = Segment::recover(file, base_offset, index == last, open_files, |batch| {
+            let segment = Segment::recover(file, base_offset, (index == last, gaps), open_files, |batch| {
+                // What is known of epochs was saved: they may begin where no batch does, or no batch any more.
+                if log.epochs.latest().is_none_or(|latest| batch.header.partition_leader_epoch > latest) {
+                    log.epochs.begin(batch.header.partition_leader_epoch, batch.header.base_offset);
+                }
                 log.learn(&batch.header, marker(batch));
                 log.end_offset = batch.header.next_offset();
             })?;

@@ -15,6 +15,10 @@ impl Epochs {
         &self.0
     }
 
+    pub(crate) fn latest(&self) -> Option<i32> {
+        self.0.last().map(|&(epoch, _)| epoch)
+    }
+
     /// An epoch begins at an offset. One that is known stays where it began; later starts at or behind this one are gone,
     /// because nothing was written under them.
     pub(crate) fn begin(&mut self, epoch: i32, start_offset: i64) {

@@ -139,8 +139,14 @@ impl Drop for SegmentFile {
 }
 
 /// Reads a file that a process before this one wrote, and checks every batch. Where the process was killed within a write, the
-/// end is torn: if `may_be_torn`, that end is cut off. Anything else is damage, and told.
-pub(super) fn recover(path: &Path, base_offset: i64, may_be_torn: bool) -> Result<Vec<Recovered>, BrokerError> {
+/// end is torn: if `may_be_torn`, that end is cut off. Anything else is damage, and told; so are missing offsets, unless
+/// compaction made `gaps`: no checksum covers offsets.
+pub(super) fn recover(
+    path: &Path,
+    base_offset: i64,
+    may_be_torn: bool,
+    gaps: bool,
+) -> Result<Vec<Recovered>, BrokerError> {
     let failed = |error: io::Error| BrokerError::Storage { path: path.to_owned(), problem: error.to_string() };
     let file = File::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
@@ -148,7 +154,7 @@ pub(super) fn recover(path: &Path, base_offset: i64, may_be_torn: bool) -> Resul
     let mut found = Vec::new();
     let (mut position, mut next_offset) = (0, base_offset);
     while position < length {
-        match read_batch(&mut input, length - position, next_offset).map_err(failed)? {
+        match read_batch(&mut input, length - position, next_offset, gaps).map_err(failed)? {
             Ok(batch) => {
                 let start = position;
                 position += batch.total_bytes() as u64;
@@ -181,7 +187,12 @@ pub(super) fn recover(path: &Path, base_offset: i64, may_be_torn: bool) -> Resul
 }
 
 /// The next batch, or what is wrong with it.
-fn read_batch(input: &mut impl Read, remaining: u64, next_offset: i64) -> io::Result<Result<Batch, String>> {
+fn read_batch(
+    input: &mut impl Read,
+    remaining: u64,
+    next_offset: i64,
+    gaps: bool,
+) -> io::Result<Result<Batch, String>> {
     let mut prefix = [0; LOG_OVERHEAD_BYTES];
     if remaining < BATCH_HEADER_BYTES as u64 {
         return Ok(Err(format!("{remaining} bytes are no batch")));
@@ -195,14 +206,15 @@ fn read_batch(input: &mut impl Read, remaining: u64, next_offset: i64) -> io::Re
     let mut bytes = vec![0; length as usize];
     bytes[..LOG_OVERHEAD_BYTES].copy_from_slice(&prefix);
     input.read_exact(&mut bytes[LOG_OVERHEAD_BYTES..])?;
-    Ok(check(&bytes.into(), next_offset))
+    Ok(check(&bytes.into(), next_offset, gaps))
 }
 
-fn check(bytes: &Bytes, next_offset: i64) -> Result<Batch, String> {
+fn check(bytes: &Bytes, next_offset: i64, gaps: bool) -> Result<Batch, String> {
     let raw = Batches::new(bytes).next().transpose().map_err(|error| error.to_string())?;
     let raw = raw.ok_or("no whole batch")?;
     raw.verify_crc().map_err(|error| error.to_string())?;
-    if raw.header.base_offset < next_offset {
+    let too_far = if gaps { i64::from(i32::MAX) } else { 0 };
+    if !(next_offset..=next_offset.saturating_add(too_far)).contains(&raw.header.base_offset) {
         return Err(format!("the batch has offset {}", raw.header.base_offset));
     }
     Ok(Batch { header: raw.header, payload: bytes.slice_ref(raw.payload()) })

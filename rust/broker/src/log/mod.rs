@@ -18,6 +18,9 @@ mod lookup;
 mod producers;
 mod retention;
 mod segment;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests;
 pub(crate) mod validate;
 
 use std::collections::VecDeque;
@@ -161,14 +164,14 @@ impl Log {
         let marker = marker(&batch);
         let appended = self.active().append(batch, rolling.now_ms);
         self.storage(appended)?;
+        self.epochs.begin(header.partition_leader_epoch, header.base_offset);
         self.learn(&header, marker);
         self.end_offset = header.next_offset();
         Ok(base_offset)
     }
 
-    /// What a batch tells of epochs, producers and transactions.
+    /// What a batch tells of producers and transactions.
     fn learn(&mut self, header: &BatchHeader, marker: Option<Marked>) {
-        self.epochs.begin(header.partition_leader_epoch, header.base_offset);
         if header.producer_id < 0 {
             return;
         }
@@ -191,7 +194,6 @@ impl Log {
     fn learn_again(&mut self) -> Result<(), ErrorCode> {
         self.producers = Producers::default();
         self.aborted.clear();
-        let epochs = std::mem::take(&mut self.epochs);
         let segments = std::mem::take(&mut self.segments);
         let mut failed = None;
         for segment in &segments {
@@ -205,7 +207,6 @@ impl Log {
             }
         }
         self.segments = segments;
-        self.epochs = epochs;
         failed.map_or(Ok(()), |error| self.storage(Err(error)))
     }
 
@@ -305,6 +306,10 @@ impl Log {
             self.storage(appended)?;
         }
         self.end_offset = end_offset;
+        // Where compaction took the last records, nothing but a segment's name says where the log ends.
+        if self.active().next_offset() != end_offset {
+            self.roll()?;
+        }
         self.high_watermark = self.high_watermark.min(end_offset);
         self.epochs.truncate_to(end_offset);
         self.learn_again()

@@ -58,12 +58,12 @@ impl Segment {
     pub(super) fn recover(
         path: PathBuf,
         base_offset: i64,
-        may_be_torn: bool,
+        (may_be_torn, gaps): (bool, bool),
         open_files: &OpenFiles,
         mut seen: impl FnMut(&Batch),
     ) -> Result<Self, BrokerError> {
         let mut segment = Self::new(base_offset);
-        for recovered in recover(&path, base_offset, may_be_torn)? {
+        for recovered in recover(&path, base_offset, may_be_torn, gaps)? {
             seen(&recovered.batch);
             debug_assert_eq!(recovered.position, segment.bytes);
             segment.push(header_only(recovered.batch.header));
@@ -84,6 +84,11 @@ impl Segment {
 
     pub(super) fn largest_timestamp_ms(&self) -> i64 {
         self.largest_timestamp_ms
+    }
+
+    /// The offset behind its last batch.
+    pub(super) fn next_offset(&self) -> i64 {
+        self.slots.back().map_or(self.base_offset, |slot| slot.batch.header.next_offset())
     }
 
     /// What retention counts from.

@@ -7,6 +7,7 @@ mod idempotence;
 mod logs;
 mod offsets;
 mod producing;
+mod restarts;
 mod sessions;
 #[path = "../support/mod.rs"]
 mod support;
