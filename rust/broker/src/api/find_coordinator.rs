@@ -11,6 +11,7 @@ use crate::core::{Answer, Call, Core};
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
+const SHARE: i8 = 2;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FindCoordinatorRequest<'_>) -> Answer {
     let found: Vec<Result<Node, ErrorCode>> =
@@ -20,12 +21,15 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FindCoordinator
         let answer = coordinator(request.key, &only);
         return call.answer::<FindCoordinatorRequest<'_>>(&FindCoordinatorResponse {
             error_code: answer.error_code,
-            error_message: Some(answer.error_message.unwrap_or("NONE")),
+            error_message: Some(only.as_ref().err().map_or("NONE", |error| words(*error))),
             node_id: answer.node_id,
             host: answer.host,
             port: answer.port,
             ..Default::default()
         });
+    }
+    if !(GROUP..=SHARE).contains(&request.key_type) {
+        return call.answer::<FindCoordinatorRequest<'_>>(&refuse(request, ErrorCode::InvalidRequest));
     }
     let coordinators =
         request.coordinator_keys.iter().zip(&found).map(|(key, found)| coordinator(key, found)).collect();
@@ -51,18 +55,31 @@ fn coordinator<'a>(key: &'a str, found: &'a Result<Node, ErrorCode>) -> Coordina
         Ok(node) => {
             Coordinator { key, node_id: node.id.0, host: &node.host, port: node.port.into(), ..Default::default() }
         }
-        Err(error) => refused(key, *error),
+        // Kafka leaves the words out here.
+        Err(error) => Coordinator { error_message: Some(""), ..refused(key, *error) },
+    }
+}
+
+/// Kafka's words for the errors that this API finds by itself.
+fn words(error: ErrorCode) -> &'static str {
+    match error {
+        ErrorCode::CoordinatorNotAvailable => "The coordinator is not available.",
+        ErrorCode::InvalidRequest => {
+            "This most likely occurs because of a request being malformed by the client library or the message was sent \
+             to an incompatible broker. See the broker logs for more details."
+        }
+        other => other.name(),
     }
 }
 
 fn refused(key: &str, error: ErrorCode) -> Coordinator<'_> {
-    let error_message = Some(error.name());
+    let error_message = Some(words(error));
     Coordinator { key, node_id: -1, host: "", port: -1, error_code: error.code(), error_message, ..Default::default() }
 }
 
 pub(super) fn refuse<'a>(request: &FindCoordinatorRequest<'a>, error: ErrorCode) -> FindCoordinatorResponse<'a> {
     let coordinators = request.coordinator_keys.iter().map(|key| refused(key, error)).collect();
-    let (error_code, error_message) = (error.code(), Some(error.name()));
+    let (error_code, error_message) = (error.code(), Some(words(error)));
     // The top level is for versions up to 3, and is left out of the later ones by those who encode it.
     if request.coordinator_keys.is_empty() {
         return FindCoordinatorResponse { error_code, error_message, node_id: -1, port: -1, ..Default::default() };

@@ -24,8 +24,16 @@ use crate::core::{Action, Answer, Call, ConnectionId, Core, Draw, Wire};
 use waiting::Armed;
 
 /// The APIs that ask [`Faults::partition_error`] for each of their partitions.
-const BY_PARTITION: &[ApiKey] =
-    &[ApiKey::Produce, ApiKey::Fetch, ApiKey::ListOffsets, ApiKey::OffsetForLeaderEpoch, ApiKey::DeleteRecords];
+const BY_PARTITION: &[ApiKey] = &[
+    ApiKey::Produce,
+    ApiKey::Fetch,
+    ApiKey::ListOffsets,
+    ApiKey::OffsetCommit,
+    ApiKey::OffsetFetch,
+    ApiKey::OffsetForLeaderEpoch,
+    ApiKey::DeleteRecords,
+    ApiKey::OffsetDelete,
+];
 
 /// What is to go wrong, and what is watched.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! A member of a group, reduced to what the coordinator sees: its requests, one by one.
 
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::describe_groups::{DescribeGroupsRequest, DescribedGroup};
 use monedula_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use monedula_protocol::messages::heartbeat::HeartbeatRequest;
 use monedula_protocol::messages::join_group::{JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse};
@@ -246,4 +247,61 @@ pub(crate) fn leak(text: &str) -> &'static str {
 
 pub(crate) fn leak_bytes(bytes: &[u8]) -> &'static [u8] {
     Box::leak(bytes.to_vec().into_boxed_slice())
+}
+
+impl Member {
+    /// The error of a join that is refused at once.
+    #[track_caller]
+    pub(crate) fn refused_join(&self, world: &mut World) -> ErrorCode {
+        let waiting = self.send_join(world);
+        ErrorCode::from_code(world.take(&waiting).expect("the join waits").error_code)
+    }
+
+    /// Sends heartbeats while the time goes on.
+    #[track_caller]
+    pub(crate) fn keep_alive(&self, world: &mut World, for_ms: i64) {
+        let step_ms = i64::from(self.session_ms) / 3;
+        let mut left_ms = for_ms;
+        while left_ms > 0 {
+            world.advance(step_ms.min(left_ms));
+            left_ms -= step_ms;
+            assert_eq!(self.heartbeat(world), ErrorCode::None);
+        }
+    }
+
+    /// Who leads: what a member is told that asks again before the leader has assigned.
+    #[track_caller]
+    pub(crate) fn generation_leader(&mut self, world: &mut World) -> String {
+        let waiting = self.join(world);
+        self.joined(world, &waiting).leader.to_owned()
+    }
+}
+
+/// Lets all join so that they are in one generation: whoever joins an empty group is alone in its first, and joins again.
+#[track_caller]
+pub(crate) fn join_all(world: &mut World, members: &mut [&mut Member]) -> Vec<JoinWaiting> {
+    let mut waiting: Vec<_> = members.iter_mut().map(|member| member.join(world)).collect();
+    for (member, waiting) in members.iter_mut().zip(&mut waiting) {
+        if !world.waits(waiting) && members_wait(world, member) {
+            member.joined(world, waiting);
+            *waiting = member.join(world);
+        }
+    }
+    waiting
+}
+
+fn members_wait(world: &mut World, member: &Member) -> bool {
+    state(world, member.group) == "PreparingRebalance"
+}
+
+/// What DescribeGroups says.
+pub(crate) fn describe(world: &mut World, group: &'static str) -> DescribedGroup<'static> {
+    let request = DescribeGroupsRequest { groups: vec![group], ..Default::default() };
+    let node = coordinator(world, group);
+    world.call(node, &request, 5).groups[0].clone()
+}
+
+/// The group's state.
+pub(crate) fn state(world: &mut World, group: &'static str) -> &'static str {
+    describe(world, group).group_state
 }
