@@ -326,8 +326,8 @@ impl Core {
         Ok(())
     }
 
-    /// The internal topic is there: its partitions' leaders coordinate.
-    fn coordinators_made(&mut self, kind: Coordinated) {
+    /// The internal topic is there, made anew or found in the data directory: its partitions' leaders coordinate.
+    pub(crate) fn coordinators_made(&mut self, kind: Coordinated) {
         let partitions = self.topics.get(kind.topic()).map_or(0, |topic| topic.partitions.len());
         for partition in 0..partitions {
             self.leader_changed(kind.topic(), partition as i32);

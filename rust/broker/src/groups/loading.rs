@@ -1,5 +1,6 @@
 //! Taking over a partition of `__consumer_offsets`: its groups are read back from its log, and from nothing else.
 
+use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::wire::Reader;
 
@@ -12,12 +13,7 @@ use crate::core::Core;
 impl Groups {
     /// A partition of `__consumer_offsets` has another leader, or the same in a new epoch.
     pub(crate) fn leader_changed(core: &mut Core, partition: i32) {
-        Self::reload(core, partition, ErrorCode::NotCoordinator);
-    }
-
-    /// Drops what is known of a partition's groups, answers whoever waits with `error`, and reads them back if someone leads.
-    pub(super) fn reload(core: &mut Core, partition: i32, error: ErrorCode) {
-        Self::drop_shard(core, partition, error);
+        Self::drop_shard(core, partition);
         let led =
             core.topics.partition(Coordinated::Groups.topic(), partition).is_some_and(|found| found.leader.is_some());
         if !led {
@@ -33,7 +29,8 @@ impl Groups {
         }
     }
 
-    fn drop_shard(core: &mut Core, partition: i32, error: ErrorCode) {
+    /// Forgets a partition's groups. Whoever waits is to look for the new coordinator.
+    fn drop_shard(core: &mut Core, partition: i32) {
         let Some(shard) = core.groups.shards.remove(&partition) else {
             return;
         };
@@ -46,7 +43,7 @@ impl Groups {
                 core.groups.due.remove(&(due_ms, partition, slot.id.clone()));
             }
             if let Some(group) = &mut slot.group {
-                group.abandon(error, &mut effects);
+                group.abandon(ErrorCode::NotCoordinator, &mut effects);
             }
         }
         core.send_group_answers(effects);
@@ -61,23 +58,40 @@ impl Groups {
             }
         }
         for id in core.groups.ids(partition) {
-            let loaded = core.change_group(partition, &id, |core, slot, effects| {
-                // An offset alone makes a group, too: who commits needs not be a member of one.
-                slot.group.get_or_insert_with(|| Group::Classic(ClassicGroup::new(id.clone())));
-                slot.loaded(core, effects);
+            // An error says itself what it is, and leaves the group as it was stored.
+            let _ = core.change_group(partition, &id, |core, slot, effects| {
+                slot.replayed(core, effects);
                 slot.drop_lost_topics(core, effects);
             });
-            if loaded.is_err() {
-                return;
-            }
         }
         core.schedule_sweep();
     }
 
+    /// What has become of a group could not be stored: it is forgotten, and the group read back alone. Whoever waits in it is
+    /// answered with the error.
+    pub(super) fn restore(core: &mut Core, partition: i32, mut slot: Box<Slot>, error: ErrorCode) {
+        let mut effects = Effects::default();
+        if let Some(group) = &mut slot.group {
+            group.abandon(error, &mut effects);
+        }
+        core.send_group_answers(effects);
+        *slot = Slot { due_ms: slot.due_ms, ..Slot::new(slot.id.clone()) };
+        for record in core.stored(Coordinated::Groups, partition) {
+            // What cannot be read was told when the partition was loaded.
+            if let Ok((layout, group_id)) = read_key(&record.key)
+                && *group_id == *slot.id
+            {
+                let _ = replay_into(&mut slot, layout, &record);
+            }
+        }
+        if !slot.is_vacant() {
+            slot.replayed(core, &mut Effects::default());
+        }
+        core.groups.put(partition, slot);
+    }
+
     fn replay(core: &mut Core, partition: i32, record: &StoredRecord) -> Result<(), String> {
-        let mut key = Reader::new(&record.key);
-        let layout = key.i16().map_err(|error| error.to_string())?;
-        let group_id = text(&mut key)?;
+        let (layout, group_id) = read_key(&record.key)?;
         let mut slot = core.groups.take(partition, &group_id);
         let replayed = replay_into(&mut slot, layout, record);
         core.groups.put(partition, slot);
@@ -86,7 +100,7 @@ impl Groups {
 }
 
 fn replay_into(slot: &mut Slot, layout: i16, record: &StoredRecord) -> Result<(), String> {
-    let text = |error: monedula_protocol::error::WireError| error.to_string();
+    let text = |error: WireError| error.to_string();
     match layout {
         OFFSET_KEY | OLD_OFFSET_KEY | PENDING_OFFSET_KEY => {
             let key = records::read_offset_key(&record.key, layout).map_err(text)?;
@@ -107,9 +121,23 @@ fn replay_into(slot: &mut Slot, layout: i16, record: &StoredRecord) -> Result<()
     Ok(())
 }
 
-/// The group's id, which is the first field of every key.
-fn text(key: &mut Reader<'_>) -> Result<String, String> {
-    let length = key.i16().map_err(|error| error.to_string())?;
-    let bytes = key.bytes(usize::try_from(length).unwrap_or(0)).map_err(|error| error.to_string())?;
-    String::from_utf8(bytes.to_vec()).map_err(|error| error.to_string())
+impl Slot {
+    /// All records of the group have been read.
+    fn replayed(&mut self, core: &mut Core, effects: &mut Effects) {
+        // An offset alone makes a group, too: who commits needs not be a member of one.
+        self.group.get_or_insert_with(|| Group::Classic(ClassicGroup::new(self.id.clone())));
+        self.loaded(core, effects);
+    }
+}
+
+/// The layout of a record, and the group's id, which is the first field of every key.
+fn read_key(key: &[u8]) -> Result<(i16, String), String> {
+    let mut reader = Reader::new(key);
+    let mut read = || -> Result<(i16, &[u8]), WireError> {
+        let layout = reader.i16()?;
+        let length = reader.i16()?;
+        Ok((layout, reader.bytes(usize::try_from(length).unwrap_or(0))?))
+    };
+    let (layout, group_id) = read().map_err(|error| error.to_string())?;
+    Ok((layout, String::from_utf8(group_id.to_vec()).map_err(|error| error.to_string())?))
 }

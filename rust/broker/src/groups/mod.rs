@@ -13,6 +13,8 @@ mod expiry;
 mod loading;
 mod offsets;
 mod records;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -300,7 +302,7 @@ impl Core {
     /// `change` may put a group where there is none, or take it away. It must not touch other groups.
     ///
     /// # Errors
-    /// What hindered storing. Nothing has happened then: the partition's groups are read back as they were stored.
+    /// What hindered storing. Nothing has happened then: the group is read back as it was stored.
     pub(crate) fn change_group<T>(
         &mut self,
         partition: i32,
@@ -314,16 +316,16 @@ impl Core {
             Some(error) => Err(error),
             None => self.store(Coordinated::Groups, partition, &effects.records),
         };
-        self.groups.put(partition, slot);
         match stored {
             Ok(()) => {
+                self.groups.put(partition, slot);
                 self.send_group_answers(effects);
                 Ok(outcome)
             }
             Err(error) => {
                 log::error!("group {group_id} could not be stored: {error}");
                 self.send_group_answers(effects.failed(error));
-                Groups::reload(self, partition, error);
+                Groups::restore(self, partition, slot, error);
                 Err(error)
             }
         }
