@@ -230,6 +230,10 @@ kafka_settings! {
     transaction_max_timeout_ms: i32 = 900_000, "transaction.max.timeout.ms";
     /// How often timed-out transactions are looked for.
     transaction_abort_timed_out_transaction_cleanup_interval_ms: i32 = 10_000, "transaction.abort.timed.out.transaction.cleanup.interval.ms";
+    /// How often silent transactional ids are looked for.
+    transaction_remove_expired_transaction_cleanup_interval_ms: i32 = 3_600_000, "transaction.remove.expired.transaction.cleanup.interval.ms";
+    /// Whether a write in a transaction is refused where its coordinator does not know of the partition (KIP-890).
+    transaction_partition_verification_enable: bool = true, "transaction.partition.verification.enable";
     /// How long a silent transactional id is remembered.
     transactional_id_expiration_ms: i32 = 604_800_000, "transactional.id.expiration.ms";
     /// `RackAwareReplicaSelector` (or Kafka's long name of it) lets consumers read from replicas in their rack; empty does not.

@@ -4,6 +4,8 @@
 //! faults and for what is refused as a whole. `mentions` names the groups and partitions of a request, by which faults and
 //! observers select.
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod api_versions;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
@@ -16,14 +18,18 @@ mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
 mod describe_producers;
+mod describe_transactions;
+mod end_txn;
 mod fetch;
 mod find_coordinator;
 mod heartbeat;
 mod incremental_alter_configs;
+mod init_producer_id;
 mod join_group;
 mod leave_group;
 mod list_groups;
 mod list_offsets;
+mod list_transactions;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
@@ -32,6 +38,7 @@ mod offset_for_leader_epoch;
 mod produce;
 mod resource;
 mod sync_group;
+mod txn_offset_commit;
 
 use std::sync::Arc;
 
@@ -153,6 +160,13 @@ apis! {
     CreatePartitions, create_partitions, monedula_protocol::messages::create_partitions::CreatePartitionsRequest<'_>;
     DescribeConfigs, describe_configs, monedula_protocol::messages::describe_configs::DescribeConfigsRequest<'_>;
     IncrementalAlterConfigs, incremental_alter_configs, monedula_protocol::messages::incremental_alter_configs::IncrementalAlterConfigsRequest<'_>;
+    InitProducerId, init_producer_id, monedula_protocol::messages::init_producer_id::InitProducerIdRequest<'_>;
+    AddPartitionsToTxn, add_partitions_to_txn, monedula_protocol::messages::add_partitions_to_txn::AddPartitionsToTxnRequest<'_>;
+    AddOffsetsToTxn, add_offsets_to_txn, monedula_protocol::messages::add_offsets_to_txn::AddOffsetsToTxnRequest<'_>;
+    TxnOffsetCommit, txn_offset_commit, monedula_protocol::messages::txn_offset_commit::TxnOffsetCommitRequest<'_>;
+    EndTxn, end_txn, monedula_protocol::messages::end_txn::EndTxnRequest<'_>;
+    DescribeTransactions, describe_transactions, monedula_protocol::messages::describe_transactions::DescribeTransactionsRequest<'_>;
+    ListTransactions, list_transactions, monedula_protocol::messages::list_transactions::ListTransactionsRequest<'_>;
     DescribeCluster, describe_cluster, monedula_protocol::messages::describe_cluster::DescribeClusterRequest<'_>;
     DescribeProducers, describe_producers, monedula_protocol::messages::describe_producers::DescribeProducersRequest<'_>;
     DeleteGroups, delete_groups, monedula_protocol::messages::delete_groups::DeleteGroupsRequest<'_>;
@@ -210,6 +224,14 @@ impl Core {
         let &(_, min, max) = IMPLEMENTED.iter().find(|(implemented, ..)| *implemented == key)?;
         let max = self.settings.max_versions.get(&key.code()).map_or(max, |&masked| masked.min(max));
         (min <= max).then_some((min, max))
+    }
+}
+
+/// What a client hears of PRODUCER_FENCED: those of versions that do not know it yet hear INVALID_PRODUCER_EPOCH (KIP-588).
+fn fenced_for(version: i16, known_from: i16, error: ErrorCode) -> ErrorCode {
+    match error {
+        ErrorCode::ProducerFenced if version < known_from => ErrorCode::InvalidProducerEpoch,
+        error => error,
     }
 }
 

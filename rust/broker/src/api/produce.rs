@@ -14,6 +14,7 @@ use crate::cluster::{Appended, Coordinated};
 use crate::core::{Answer, Call, Core};
 use crate::log::Batch;
 use crate::log::validate::{Refusal, single_batch};
+use crate::transactions::Membership;
 
 /// The client id that Kafka lets write to internal topics.
 const ADMIN_CLIENT_ID: &str = "__admin_client";
@@ -81,6 +82,11 @@ fn finish(_core: &Core, call: &Call<'_>, request: &ProduceRequest<'_>, response:
         None => Answer::Nothing,
     }
 }
+
+/// From here on clients know TRANSACTION_ABORTABLE.
+const KNOWS_ABORTABLE_FROM: i16 = 11;
+/// From here on a write adds its partition to the transaction.
+const ADDS_PARTITIONS_FROM: i16 = 12;
 
 fn has_transactional_records(request: &ProduceRequest<'_>) -> bool {
     let partitions = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
@@ -153,7 +159,49 @@ fn append(
     if partition.leader != Some(call.node) {
         return Err(ErrorCode::NotLeaderOrFollower.into());
     }
+    if batch.header.is_transactional() {
+        join_transaction(core, call, request, (topic, data.index), &batch)?;
+    }
     core.append_from_client(topic, data.index, batch, request.acks)
+}
+
+/// A batch may be written in a transaction that its partition belongs to (KIP-890). What the log shows to be so needs no asking.
+fn join_transaction(
+    core: &mut Core,
+    call: &Call<'_>,
+    request: &ProduceRequest<'_>,
+    (topic, index): (&str, i32),
+    batch: &Batch,
+) -> Result<(), Refusal> {
+    let producer = (batch.header.producer_id, batch.header.producer_epoch);
+    let known = core.topics.partition(topic, index).and_then(|found| found.log.producers().get(producer.0));
+    if known.is_some_and(|known| known.transaction_start.is_some() && known.epoch == producer.1) {
+        return Ok(());
+    }
+    let membership = match call.version {
+        ADDS_PARTITIONS_FROM.. => Membership::Added,
+        version => Membership::Checked { knows_abortable: version >= KNOWS_ABORTABLE_FROM },
+    };
+    let id = request.transactional_id.unwrap_or_default();
+    core.join_transaction(id, producer, (topic.into(), index), membership).map_err(|error| {
+        // What old clients would not try again by themselves.
+        let unverified = match error {
+            ErrorCode::ConcurrentTransactions => call.version < ADDS_PARTITIONS_FROM,
+            ErrorCode::CoordinatorLoadInProgress | ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator => {
+                true
+            }
+            _ => false,
+        };
+        let (error, message) = match error {
+            ErrorCode::InvalidTxnState => (error, Some("Partition was not added to the transaction".to_owned())),
+            _ if unverified => {
+                let start = "Unable to verify the partition has been added to the transaction. Underlying error";
+                (ErrorCode::NotEnoughReplicas, Some(format!("{start}: {}", error.name())))
+            }
+            _ => (error, None),
+        };
+        Refusal { message, ..error.into() }
+    })
 }
 
 fn describe<'a>(topic: &TopicProduceData<'a>, outcomes: &'a [Outcome]) -> TopicProduceResponse<'a> {

@@ -18,7 +18,8 @@ pub(crate) type Values = BTreeMap<String, String>;
 pub(crate) type Synonym = (&'static str, String, ConfigSource);
 
 /// Settings that may change while brokers run and are not a topic's default.
-const OTHER_DYNAMIC: &[(&str, Rule)] = &[("producer.id.expiration.ms", Rule::AtLeast(1))];
+const OTHER_DYNAMIC: &[(&str, Rule)] =
+    &[("producer.id.expiration.ms", Rule::AtLeast(1)), ("transaction.partition.verification.enable", Rule::Any)];
 
 /// Kafka has no default for these: it has them in coarser units as well. Ours is what the coarser ones say.
 const WITHOUT_DEFAULT: &[&str] = &["log.retention.ms", "log.roll.ms"];

@@ -12,7 +12,7 @@ mod store;
 mod topic_configs;
 mod topics;
 
-pub(crate) use appends::Appended;
+pub(crate) use appends::{Appended, Marker};
 pub(crate) use config_def::{ConfigDef, ConfigSource, ConfigType};
 pub(crate) use configs::{Configs, GROUP_CONFIGS, Synonym, Values, broker_def, is_dynamic, list_default, setting_name};
 pub(crate) use coordinators::{Coordinated, java_hash};

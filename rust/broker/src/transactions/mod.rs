@@ -1,18 +1,245 @@
 //! Transactions and producer ids.
+//!
+//! The transactional ids of one partition of `__transaction_state` are a [`Shard`], read back from the partition's log by the
+//! node that leads it. Each id is a pure machine ([`state`]); what it becomes is stored before it is told, and before markers
+//! are written. A transaction that is prepared when its coordinator dies is completed by the next one.
 
+mod coordinator;
+mod ending;
+mod producer_ids;
+mod records;
+mod state;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use monedula_protocol::error_code::ErrorCode;
+
+pub(crate) use coordinator::Membership;
+pub(crate) use state::{End, Producer, State, TopicPartition, Transaction};
+
+use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;
+use producer_ids::ProducerIds;
+
+/// How long a transaction waits whose markers could not be written.
+const MARKER_RETRY_MS: i64 = 100;
 
 /// All transactional ids, and the next producer id.
 #[derive(Debug, Default)]
-pub(crate) struct Transactions {}
+pub(crate) struct Transactions {
+    shards: BTreeMap<i32, Shard>,
+    /// When which transactional id of which partition has something to do.
+    due: BTreeSet<(i64, i32, Arc<str>)>,
+    /// When which partition will have been loaded.
+    loads: BTreeSet<(i64, i32)>,
+    producer_ids: ProducerIds,
+}
+
+/// The transactional ids of one partition of `__transaction_state`, with its leader.
+#[derive(Debug, Default)]
+struct Shard {
+    /// When it will have been loaded; `None` from then on.
+    loaded_at_ms: Option<i64>,
+    entries: BTreeMap<Arc<str>, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    transaction: Transaction,
+    /// Its entry in the queue.
+    due_ms: Option<i64>,
+}
 
 impl Transactions {
+    /// When [`Transactions::tick`] has something to do.
     pub(crate) fn next_due_ms(&self) -> Option<i64> {
-        None
+        let due = self.due.first().map(|(due_ms, ..)| *due_ms);
+        let load = self.loads.first().map(|(due_ms, _)| *due_ms);
+        [due, load].into_iter().flatten().min()
     }
 
-    pub(crate) fn tick(_core: &mut Core) {}
+    /// Does what is due.
+    pub(crate) fn tick(core: &mut Core) {
+        let now_ms = core.now_ms;
+        while let Some(&(due_ms, partition)) = core.transactions.loads.first().filter(|(due_ms, _)| *due_ms <= now_ms) {
+            core.transactions.loads.remove(&(due_ms, partition));
+            Self::load(core, partition);
+        }
+        while let Some((_, partition, id)) =
+            core.transactions.due.first().filter(|(due_ms, ..)| *due_ms <= now_ms).cloned()
+        {
+            core.transaction_is_due(partition, &id);
+        }
+    }
 
-    /// Another node leads a partition of `__transaction_state` now.
-    pub(crate) fn leader_changed(_core: &mut Core, _partition: i32) {}
+    /// Another node leads a partition of `__transaction_state` now, or the same in a new epoch, or nobody does.
+    pub(crate) fn leader_changed(core: &mut Core, partition: i32) {
+        if let Some(shard) = core.transactions.shards.remove(&partition) {
+            if let Some(loaded_at_ms) = shard.loaded_at_ms {
+                core.transactions.loads.remove(&(loaded_at_ms, partition));
+            }
+            for (id, entry) in shard.entries {
+                if let Some(due_ms) = entry.due_ms {
+                    core.transactions.due.remove(&(due_ms, partition, id));
+                }
+            }
+        }
+        let found = core.topics.partition(Coordinated::Transactions.topic(), partition);
+        if found.is_none_or(|found| found.leader.is_none()) {
+            return;
+        }
+        let load_ms = core.settings.coordinator_load_ms;
+        if load_ms > 0 {
+            let loaded_at_ms = core.now_ms.saturating_add(load_ms);
+            core.transactions.loads.insert((loaded_at_ms, partition));
+            let shard = Shard { loaded_at_ms: Some(loaded_at_ms), ..Shard::default() };
+            core.transactions.shards.insert(partition, shard);
+        } else {
+            Self::load(core, partition);
+        }
+    }
+
+    /// Reads a partition's transactional ids back, and completes what was prepared.
+    fn load(core: &mut Core, partition: i32) {
+        let mut loaded: BTreeMap<Arc<str>, Transaction> = BTreeMap::new();
+        for record in core.stored(Coordinated::Transactions, partition) {
+            match records::read(&record) {
+                Ok(records::Replayed::Transaction(id, Some(transaction))) => {
+                    loaded.insert(id.into(), *transaction);
+                }
+                Ok(records::Replayed::Transaction(id, None)) => drop(loaded.remove(id.as_str())),
+                Ok(records::Replayed::ProducerIds(_)) => {}
+                Err(problem) => log::error!("a record of __transaction_state-{partition} is skipped: {problem}"),
+            }
+        }
+        core.transactions.shards.insert(partition, Shard::default());
+        for (id, transaction) in loaded {
+            let prepared = transaction.is_prepared();
+            core.put_transaction(partition, &id, transaction);
+            if prepared {
+                core.write_markers(partition, &id);
+            }
+        }
+    }
+
+    fn get(&self, partition: i32, id: &str) -> Option<&Transaction> {
+        Some(&self.shards.get(&partition)?.entries.get(id)?.transaction)
+    }
+
+    fn remove(&mut self, partition: i32, id: &Arc<str>) {
+        let Some(shard) = self.shards.get_mut(&partition) else { return };
+        if let Some(due_ms) = shard.entries.remove(id).and_then(|entry| entry.due_ms) {
+            self.due.remove(&(due_ms, partition, Arc::clone(id)));
+        }
+    }
+}
+
+/// The next time at which a check every `interval_ms` looks at something that is due.
+fn at_check(due_ms: i64, interval_ms: i32) -> i64 {
+    let interval_ms = i64::from(interval_ms).max(1);
+    let late_ms = due_ms.rem_euclid(interval_ms);
+    if late_ms == 0 { due_ms } else { due_ms.saturating_add(interval_ms - late_ms) }
+}
+
+impl Core {
+    /// The partition of `__transaction_state` of a transactional id that the node asked coordinates.
+    ///
+    /// # Errors
+    /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+    pub(crate) fn transaction_partition(&mut self, node: NodeId, id: &str) -> Result<i32, ErrorCode> {
+        let kind = Coordinated::Transactions;
+        let partition = self.coordinator_partition(kind, id);
+        let leader = self.topics.partition(kind.topic(), partition).and_then(|found| found.leader);
+        if leader != Some(node) {
+            return Err(ErrorCode::NotCoordinator);
+        }
+        if !self.transactions.shards.contains_key(&partition) {
+            Transactions::leader_changed(self, partition);
+        }
+        match self.transactions.shards.get(&partition) {
+            Some(shard) if shard.loaded_at_ms.is_none() => Ok(partition),
+            Some(_) => Err(ErrorCode::CoordinatorLoadInProgress),
+            None => Err(ErrorCode::NotCoordinator),
+        }
+    }
+
+    /// Stores what a transactional id has become, and then makes it so.
+    fn set_transaction(&mut self, partition: i32, id: &Arc<str>, transaction: Transaction) -> Result<(), ErrorCode> {
+        let record = records::transaction(id, Some(&transaction)).map_err(|error| {
+            log::error!("transactional id {id} cannot be stored: {error}");
+            ErrorCode::UnknownServerError
+        })?;
+        self.store(Coordinated::Transactions, partition, &[record])?;
+        self.put_transaction(partition, id, transaction);
+        Ok(())
+    }
+
+    fn put_transaction(&mut self, partition: i32, id: &Arc<str>, transaction: Transaction) {
+        let due_ms = self.transaction_due_ms(&transaction);
+        let Some(shard) = self.transactions.shards.get_mut(&partition) else { return };
+        let before = shard.entries.insert(Arc::clone(id), Entry { transaction, due_ms });
+        if let Some(before_ms) = before.and_then(|before| before.due_ms) {
+            self.transactions.due.remove(&(before_ms, partition, Arc::clone(id)));
+        }
+        if let Some(due_ms) = due_ms {
+            self.transactions.due.insert((due_ms, partition, Arc::clone(id)));
+        }
+    }
+
+    fn transaction_due_ms(&self, transaction: &Transaction) -> Option<i64> {
+        let settings = &self.settings.kafka;
+        if transaction.is_prepared() {
+            return Some(self.now_ms.saturating_add(MARKER_RETRY_MS));
+        }
+        if let Some(due_ms) = transaction.times_out_at_ms() {
+            let interval_ms = settings.transaction_abort_timed_out_transaction_cleanup_interval_ms;
+            return Some(at_check(due_ms, interval_ms));
+        }
+        let due_ms = transaction.expires_at_ms(settings.transactional_id_expiration_ms.into())?;
+        Some(at_check(due_ms, settings.transaction_remove_expired_transaction_cleanup_interval_ms))
+    }
+
+    /// A transaction is too old, a transactional id was silent too long, or markers are to be written again.
+    fn transaction_is_due(&mut self, partition: i32, id: &Arc<str>) {
+        let now_ms = self.now_ms;
+        let Some(transaction) = self.transactions.get(partition, id).cloned() else { return };
+        if transaction.is_prepared() {
+            self.write_markers(partition, id);
+        } else if transaction.times_out_at_ms().is_some_and(|due_ms| due_ms <= now_ms) {
+            log::info!("the transaction of {id} is aborted: it was open for more than {} ms", transaction.timeout_ms);
+            if self.set_transaction(partition, id, transaction.fenced(now_ms)).is_ok() {
+                self.write_markers(partition, id);
+            }
+        } else {
+            self.expire_transaction(partition, id, &transaction);
+        }
+        // Whatever could not be stored is tried again later, and not at once.
+        self.transactions.postpone(partition, id, now_ms);
+    }
+
+    fn expire_transaction(&mut self, partition: i32, id: &Arc<str>, transaction: &Transaction) {
+        let expiration_ms = self.settings.kafka.transactional_id_expiration_ms.into();
+        if transaction.expires_at_ms(expiration_ms).is_none_or(|due_ms| due_ms > self.now_ms) {
+            return self.put_transaction(partition, id, transaction.clone());
+        }
+        let Ok(record) = records::transaction(id, None) else { return };
+        if self.store(Coordinated::Transactions, partition, &[record]).is_ok() {
+            log::info!("transactional id {id} is forgotten: it was silent for {expiration_ms} ms");
+            self.transactions.remove(partition, id);
+        }
+    }
+}
+
+impl Transactions {
+    /// Makes what is still due at this time due a while later.
+    fn postpone(&mut self, partition: i32, id: &Arc<str>, now_ms: i64) {
+        let Some(entry) = self.shards.get_mut(&partition).and_then(|shard| shard.entries.get_mut(id)) else { return };
+        if let Some(due_ms) = entry.due_ms.filter(|due_ms| *due_ms <= now_ms) {
+            let later_ms = now_ms.saturating_add(MARKER_RETRY_MS);
+            entry.due_ms = Some(later_ms);
+            self.due.remove(&(due_ms, partition, Arc::clone(id)));
+            self.due.insert((later_ms, partition, Arc::clone(id)));
+        }
+    }
 }

@@ -41,4 +41,5 @@ pub mod offset_fetch;
 pub mod offset_for_leader_epoch;
 pub mod produce;
 pub mod sync_group;
+pub mod transaction_records;
 pub mod txn_offset_commit;

@@ -1,0 +1,30 @@
+//! EndTxn, versions 0-5: commits or aborts. From version 5 on every end raises the epoch (KIP-890).
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::end_txn::{EndTxnRequest, EndTxnResponse};
+
+use super::{Mentions, fenced_for};
+use crate::core::{Answer, Call, Core};
+use crate::transactions::End;
+
+/// From here on clients know PRODUCER_FENCED (KIP-588).
+const PRODUCER_FENCED_FROM: i16 = 2;
+const RAISES_EPOCH_FROM: i16 = 5;
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &EndTxnRequest<'_>) -> Answer {
+    let producer = (request.producer_id, request.producer_epoch);
+    let end = End { commit: request.committed, raises_epoch: call.version >= RAISES_EPOCH_FROM };
+    let response = match core.end_transaction(call.node, request.transactional_id, producer, end) {
+        Ok((producer_id, producer_epoch)) => EndTxnResponse { producer_id, producer_epoch, ..Default::default() },
+        Err(error) => refuse(request, fenced_for(call.version, PRODUCER_FENCED_FROM, error)),
+    };
+    call.answer::<EndTxnRequest<'_>>(&response)
+}
+
+pub(super) fn refuse<'a>(_request: &EndTxnRequest<'a>, error: ErrorCode) -> EndTxnResponse<'a> {
+    EndTxnResponse { error_code: error.code(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &EndTxnRequest<'a>) -> Mentions<'a> {
+    Mentions { transactional_id: Some(request.transactional_id), ..Default::default() }
+}

@@ -1,0 +1,39 @@
+//! InitProducerId, versions 0-5: ids for idempotent producers, and ids and epochs for transactional ones.
+//!
+//! Not implemented: two-phase commit (KIP-939), which Kafka 4.3 has in the making.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+
+use super::{Mentions, fenced_for};
+use crate::core::{Answer, Call, Core};
+
+/// From here on clients know PRODUCER_FENCED (KIP-588).
+const PRODUCER_FENCED_FROM: i16 = 4;
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &InitProducerIdRequest<'_>) -> Answer {
+    let expected = match (request.producer_id, request.producer_epoch) {
+        (-1, -1) => None,
+        (-1, _) | (_, -1) => {
+            let response = refuse(request, ErrorCode::InvalidRequest);
+            return call.answer::<InitProducerIdRequest<'_>>(&response);
+        }
+        expected => Some(expected),
+    };
+    let outcome = core.init_producer_id(call.node, request.transactional_id, request.transaction_timeout_ms, expected);
+    let response = match outcome {
+        Ok((producer_id, producer_epoch)) => {
+            InitProducerIdResponse { producer_id, producer_epoch, ..Default::default() }
+        }
+        Err(error) => refuse(request, fenced_for(call.version, PRODUCER_FENCED_FROM, error)),
+    };
+    call.answer::<InitProducerIdRequest<'_>>(&response)
+}
+
+pub(super) fn refuse<'a>(_request: &InitProducerIdRequest<'a>, error: ErrorCode) -> InitProducerIdResponse<'a> {
+    InitProducerIdResponse { error_code: error.code(), producer_id: -1, producer_epoch: -1, ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &InitProducerIdRequest<'a>) -> Mentions<'a> {
+    Mentions { transactional_id: request.transactional_id, ..Default::default() }
+}

@@ -1,0 +1,137 @@
+//! TxnOffsetCommit, versions 0-5: offsets that count when the transaction commits. From version 5 on it adds the group's
+//! partition to the transaction itself (KIP-890).
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::txn_offset_commit::{
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
+};
+
+use super::{Mentions, TopicKey};
+use crate::cluster::Coordinated;
+use crate::core::{Answer, Call, Core};
+use crate::groups::{Commit, Identity, NewOffset};
+use crate::transactions::Membership;
+
+/// From here on clients know COORDINATOR_LOAD_IN_PROGRESS in this place (KAFKA-7296).
+const KNOWS_LOADING_FROM: i16 = 2;
+/// From here on clients know TRANSACTION_ABORTABLE.
+const KNOWS_ABORTABLE_FROM: i16 = 4;
+const ADDS_FROM: i16 = 5;
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommitRequest<'_>) -> Answer {
+    let mut errors = Vec::new();
+    let mut offsets = Vec::new();
+    for topic in &request.topics {
+        for partition in &topic.partitions {
+            let error = check(core, call, topic.name, partition.partition_index);
+            if error == ErrorCode::None {
+                offsets.push(NewOffset {
+                    topic: topic.name,
+                    partition: partition.partition_index,
+                    offset: partition.committed_offset,
+                    leader_epoch: partition.committed_leader_epoch,
+                    metadata: partition.committed_metadata,
+                });
+            }
+            errors.push(error);
+        }
+    }
+    let count = offsets.len();
+    let committed = match count {
+        0 => Vec::new(),
+        _ => commit(core, call, request, offsets).unwrap_or_else(|error| vec![error; count]),
+    };
+    let mut committed = committed.into_iter();
+    let mut outcomes = errors.into_iter().map(|error| match error {
+        ErrorCode::None => committed.next().unwrap_or(ErrorCode::UnknownServerError),
+        error => error,
+    });
+    let response = respond(request, || {
+        let error = outcomes.next().unwrap_or(ErrorCode::UnknownServerError);
+        match error {
+            ErrorCode::CoordinatorLoadInProgress if call.version < KNOWS_LOADING_FROM => {
+                ErrorCode::CoordinatorNotAvailable
+            }
+            error => error,
+        }
+    });
+    call.answer::<TxnOffsetCommitRequest<'_>>(&response)
+}
+
+fn check(core: &mut Core, call: &Call<'_>, topic: &str, partition: i32) -> ErrorCode {
+    if let Some(error) = core.faults.partition_error(call, topic, partition) {
+        return error;
+    }
+    match core.topics.partition(topic, partition) {
+        Some(_) => ErrorCode::None,
+        None => ErrorCode::UnknownTopicOrPartition,
+    }
+}
+
+fn commit(
+    core: &mut Core,
+    call: &Call<'_>,
+    request: &TxnOffsetCommitRequest<'_>,
+    offsets: Vec<NewOffset<'_>>,
+) -> Result<Vec<ErrorCode>, ErrorCode> {
+    if request.group_id.is_empty() {
+        return Err(ErrorCode::InvalidGroupId);
+    }
+    // Whoever is asked must coordinate the group before the transaction is touched.
+    core.check_coordinator(Coordinated::Groups, request.group_id, call.node)?;
+    let partition = core.coordinator_partition(Coordinated::Groups, request.group_id);
+    let membership = match call.version {
+        ADDS_FROM.. => Membership::Added,
+        version => Membership::Checked { knows_abortable: version >= KNOWS_ABORTABLE_FROM },
+    };
+    let producer = (request.producer_id, request.producer_epoch);
+    let target = (Coordinated::Groups.topic().into(), partition);
+    core.join_transaction(request.transactional_id, producer, target, membership)?;
+    let commit = Commit {
+        group_id: request.group_id,
+        who: Identity {
+            member_id: request.member_id,
+            instance_id: request.group_instance_id,
+            generation_id: request.generation_id,
+        },
+        version: call.version,
+        retention_ms: None,
+        producer_id: Some(request.producer_id),
+        offsets,
+    };
+    core.commit_offsets(call.node, &commit)
+}
+
+fn respond<'a>(
+    request: &TxnOffsetCommitRequest<'a>,
+    mut error: impl FnMut() -> ErrorCode,
+) -> TxnOffsetCommitResponse<'a> {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        let partitions = topic.partitions.iter().map(|partition| TxnOffsetCommitResponsePartition {
+            partition_index: partition.partition_index,
+            error_code: error().code(),
+            ..Default::default()
+        });
+        let partitions = partitions.collect();
+        topics.push(TxnOffsetCommitResponseTopic { name: topic.name, partitions, ..Default::default() });
+    }
+    TxnOffsetCommitResponse { topics, ..Default::default() }
+}
+
+pub(super) fn refuse<'a>(request: &TxnOffsetCommitRequest<'a>, error: ErrorCode) -> TxnOffsetCommitResponse<'a> {
+    respond(request, || error)
+}
+
+pub(super) fn mentions<'a>(request: &TxnOffsetCommitRequest<'a>) -> Mentions<'a> {
+    let partitions = request.topics.iter().flat_map(|topic| {
+        let key = TopicKey::Name(topic.name);
+        topic.partitions.iter().map(move |partition| (key, partition.partition_index))
+    });
+    Mentions {
+        transactional_id: Some(request.transactional_id),
+        groups: vec![request.group_id],
+        partitions: partitions.collect(),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,85 @@
+//! The end of a transaction: markers into its partitions, and then it is complete.
+
+use std::sync::Arc;
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::{State, TopicPartition, Transaction};
+use crate::cluster::{Coordinated, Marker};
+use crate::core::Core;
+
+/// What became of a marker.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Written {
+    /// It is there, or its partition is no more.
+    Done,
+    /// Nobody can take it now.
+    Later,
+    /// Someone newer has written there: this coordinator is not to go on.
+    Fenced,
+}
+
+impl Core {
+    /// Writes what is left to be written of a prepared transaction's markers, and completes it when that is all.
+    pub(super) fn write_markers(&mut self, partition: i32, id: &Arc<str>) {
+        let Some(transaction) = self.transactions.get(partition, id).filter(|found| found.is_prepared()).cloned()
+        else {
+            return;
+        };
+        let found = self.topics.partition(Coordinated::Transactions.topic(), partition);
+        let coordinator_epoch = found.map_or(0, |found| found.leader_epoch);
+        let mut left = transaction.clone();
+        for target in &transaction.partitions {
+            match self.write_marker(target, &transaction, coordinator_epoch) {
+                Written::Done => drop(left.partitions.remove(target)),
+                Written::Later => {}
+                Written::Fenced => {
+                    log::warn!("the end of the transaction of {id} is given up: someone newer wrote to {target:?}");
+                    break;
+                }
+            }
+        }
+        if left.partitions.is_empty() {
+            let completed = left.completed(self.now_ms);
+            if self.set_transaction(partition, id, completed).is_ok() {
+                return;
+            }
+        }
+        // In memory only: whoever takes over writes all of them again, which changes nothing.
+        self.put_transaction(partition, id, left);
+    }
+
+    fn write_marker(
+        &mut self,
+        (topic, index): &TopicPartition,
+        transaction: &Transaction,
+        coordinator_epoch: i32,
+    ) -> Written {
+        let commit = transaction.state == State::PrepareCommit;
+        let Some(found) = self.topics.get(topic) else { return Written::Done };
+        let min_insync_replicas = found.config.min_insync_replicas(&self.settings.kafka);
+        let Some(partition) = self.topics.partition(topic, *index) else { return Written::Done };
+        if partition.leader.is_none() || !partition.has_min_isr(min_insync_replicas) {
+            return Written::Later;
+        }
+        let outcome = if Coordinated::of_topic(topic) == Some(Coordinated::Groups) {
+            // The coordinator of groups notes the end in records of its own.
+            crate::groups::complete_transaction(self, transaction.producer_id, *index, commit)
+        } else {
+            let marker = Marker {
+                transaction_version: if transaction.raised_epoch { 2 } else { 0 },
+                producer_id: transaction.producer_id,
+                producer_epoch: transaction.epoch,
+                commit,
+                coordinator_epoch,
+            };
+            self.append_marker(topic, *index, marker).map(drop)
+        };
+        match outcome {
+            Ok(()) => Written::Done,
+            Err(ErrorCode::UnknownTopicOrPartition) => Written::Done,
+            Err(ErrorCode::InvalidProducerEpoch | ErrorCode::TransactionCoordinatorFenced) => Written::Fenced,
+            Err(_) => Written::Later,
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! One transactional id: a pure machine. It takes the time and what is asked, and gives back what it becomes.
+//!
+//! ```text
+//!  Empty ── partitions ──► Ongoing ── end ──► PrepareCommit ── markers written ──► CompleteCommit
+//!    ▲                      ▲    │       └──► PrepareAbort ─── markers written ──► CompleteAbort
+//!    │                      │    └─ too old, or another producer comes: as an abort, in a raised epoch
+//!    └── a producer comes ──┴── partitions ────────────────────────────────── from either Complete
+//! ```
+//!
+//! Each state is stored before it is told to anyone, so there is nothing between two states. A producer that speaks
+//! transactions of version 2 (KIP-890: EndTxn from version 5 on) gets a new epoch with every transaction, and may abort where
+//! there is nothing to abort.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use monedula_protocol::error_code::ErrorCode;
+
+/// The last epoch that is given to a producer; one more is left to fence it.
+const LAST_EPOCH: i16 = i16::MAX - 1;
+const NO_ID: i64 = -1;
+const NO_EPOCH: i16 = -1;
+
+/// A partition in a transaction.
+pub(crate) type TopicPartition = (Arc<str>, i32);
+
+/// A producer as it calls itself.
+pub(crate) type Producer = (i64, i16);
+
+/// Kafka's states, with their numbers. Dead and PrepareEpochFence are never stored, and never seen here.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Empty = 0,
+    Ongoing = 1,
+    PrepareCommit = 2,
+    PrepareAbort = 3,
+    CompleteCommit = 4,
+    CompleteAbort = 5,
+}
+
+impl State {
+    const ALL: [Self; 6] = [
+        Self::Empty,
+        Self::Ongoing,
+        Self::PrepareCommit,
+        Self::PrepareAbort,
+        Self::CompleteCommit,
+        Self::CompleteAbort,
+    ];
+
+    pub(crate) fn from_number(number: i8) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| *state as i8 == number)
+    }
+
+    /// Kafka's name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "Empty",
+            Self::Ongoing => "Ongoing",
+            Self::PrepareCommit => "PrepareCommit",
+            Self::PrepareAbort => "PrepareAbort",
+            Self::CompleteCommit => "CompleteCommit",
+            Self::CompleteAbort => "CompleteAbort",
+        }
+    }
+
+    /// Whether there is a state of this name, be it one that is never seen.
+    pub(crate) fn is_name(name: &str) -> bool {
+        Self::ALL.iter().any(|state| state.name() == name) || matches!(name, "Dead" | "PrepareEpochFence")
+    }
+}
+
+/// How a producer asks for an end.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct End {
+    pub(crate) commit: bool,
+    /// Whether the epoch is raised with it (KIP-890).
+    pub(crate) raises_epoch: bool,
+}
+
+/// What an end leads to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Ended {
+    /// It is a repetition: the producer has been told this before.
+    Already(Producer),
+    /// This is to be stored, and the markers written.
+    Prepared(Transaction),
+}
+
+/// A transactional id and its last transaction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Transaction {
+    pub(crate) producer_id: i64,
+    /// The one before that, by which a repeated request is known after the id changed.
+    pub(crate) previous_producer_id: i64,
+    /// What the id will be when the transaction has ended, where the epochs are used up.
+    pub(crate) next_producer_id: i64,
+    pub(crate) epoch: i16,
+    /// The one before that, by which a repeated request is known. Not stored, as in Kafka.
+    pub(crate) last_epoch: i16,
+    pub(crate) timeout_ms: i32,
+    pub(crate) state: State,
+    /// Those that take part; once it is prepared, those whose markers are still to be written.
+    pub(crate) partitions: BTreeSet<TopicPartition>,
+    /// When it began; -1 in Empty.
+    pub(crate) start_ms: i64,
+    pub(crate) updated_ms: i64,
+    /// Whether its end raised the epoch.
+    pub(crate) raised_epoch: bool,
+}
+
+impl Transaction {
+    /// A transactional id that has just been heard of.
+    pub(crate) fn new(producer_id: i64, timeout_ms: i32, now_ms: i64) -> Self {
+        Self {
+            producer_id,
+            previous_producer_id: NO_ID,
+            next_producer_id: NO_ID,
+            epoch: NO_EPOCH,
+            last_epoch: NO_EPOCH,
+            timeout_ms,
+            state: State::Empty,
+            partitions: BTreeSet::new(),
+            start_ms: -1,
+            updated_ms: now_ms,
+            raised_epoch: false,
+        }
+    }
+
+    pub(crate) fn producer(&self) -> Producer {
+        (self.producer_id, self.epoch)
+    }
+
+    pub(crate) fn is_prepared(&self) -> bool {
+        matches!(self.state, State::PrepareCommit | State::PrepareAbort)
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.epoch >= LAST_EPOCH
+    }
+
+    /// A producer begins, or goes on after an error with what it has (`expected`, KIP-360). What it becomes is Empty, or an
+    /// abort of what was going on, after which the producer asks again.
+    ///
+    /// # Errors
+    /// PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, UNKNOWN_SERVER_ERROR where Kafka trips over its own checks.
+    pub(crate) fn init(
+        &self,
+        expected: Option<Producer>,
+        timeout_ms: i32,
+        now_ms: i64,
+        new_id: impl FnOnce() -> i64,
+    ) -> Result<Self, ErrorCode> {
+        if expected.is_some_and(|expected| !self.may_be(expected)) {
+            return Err(ErrorCode::ProducerFenced);
+        }
+        match self.state {
+            State::PrepareCommit | State::PrepareAbort => Err(ErrorCode::ConcurrentTransactions),
+            State::Ongoing => Ok(self.fenced(now_ms)),
+            _ if self.is_exhausted() && expected.is_none_or(|(_, epoch)| epoch == self.epoch) => {
+                let last_epoch = if expected.is_some() { self.epoch } else { NO_EPOCH };
+                Ok(self.emptied((new_id(), 0), last_epoch, timeout_ms, now_ms))
+            }
+            _ if self.is_exhausted() => Err(ErrorCode::UnknownServerError),
+            _ => {
+                let (epoch, last_epoch) = self.next_epoch(expected.map(|(_, epoch)| epoch))?;
+                Ok(self.emptied((self.producer_id, epoch), last_epoch, timeout_ms, now_ms))
+            }
+        }
+    }
+
+    /// Whether a producer may be the one that this id belongs to; its epoch is looked at later.
+    fn may_be(&self, (producer_id, epoch): Producer) -> bool {
+        self.epoch == NO_EPOCH
+            || producer_id == self.producer_id
+            // A repetition, after the request that changed the id was answered in vain.
+            || (producer_id == self.previous_producer_id && epoch >= LAST_EPOCH)
+    }
+
+    fn next_epoch(&self, expected: Option<i16>) -> Result<(i16, i16), ErrorCode> {
+        match expected {
+            None => Ok((self.epoch + 1, NO_EPOCH)),
+            Some(expected) if self.epoch == NO_EPOCH || expected == self.epoch => Ok((self.epoch + 1, self.epoch)),
+            // A repetition.
+            Some(expected) if expected == self.last_epoch => Ok((self.epoch, self.last_epoch)),
+            Some(_) => Err(ErrorCode::ProducerFenced),
+        }
+    }
+
+    fn emptied(&self, (producer_id, epoch): Producer, last_epoch: i16, timeout_ms: i32, now_ms: i64) -> Self {
+        Self {
+            producer_id,
+            previous_producer_id: self.producer_id,
+            next_producer_id: NO_ID,
+            epoch,
+            last_epoch,
+            timeout_ms,
+            state: State::Empty,
+            partitions: BTreeSet::new(),
+            start_ms: -1,
+            updated_ms: now_ms,
+            raised_epoch: false,
+        }
+    }
+
+    /// An abort that its producer did not ask for, and that shuts it out. The last epoch of all is used for nothing else.
+    pub(crate) fn fenced(&self, now_ms: i64) -> Self {
+        self.prepared(End { commit: false, raises_epoch: true }, NO_ID, now_ms)
+    }
+
+    fn check_producer(&self, (producer_id, epoch): Producer) -> Result<(), ErrorCode> {
+        if producer_id != self.producer_id {
+            return Err(ErrorCode::InvalidProducerIdMapping);
+        }
+        if epoch != self.epoch {
+            return Err(ErrorCode::ProducerFenced);
+        }
+        if self.is_prepared() {
+            return Err(ErrorCode::ConcurrentTransactions);
+        }
+        Ok(())
+    }
+
+    /// Partitions are added; `None` where they are in the transaction already.
+    ///
+    /// # Errors
+    /// INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
+    pub(crate) fn add(
+        &self,
+        producer: Producer,
+        partitions: &BTreeSet<TopicPartition>,
+        now_ms: i64,
+    ) -> Result<Option<Self>, ErrorCode> {
+        self.check_producer(producer)?;
+        if self.state == State::Ongoing && partitions.is_subset(&self.partitions) {
+            return Ok(None);
+        }
+        let start_ms = if self.state == State::Ongoing { self.start_ms } else { now_ms };
+        let partitions = self.partitions.union(partitions).cloned().collect();
+        Ok(Some(Self { state: State::Ongoing, partitions, start_ms, updated_ms: now_ms, ..self.clone() }))
+    }
+
+    /// Whether a partition is in the transaction that a producer writes in.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::add`], and TRANSACTION_ABORTABLE if it is not.
+    pub(crate) fn verify(&self, producer: Producer, partition: &TopicPartition) -> Result<(), ErrorCode> {
+        self.check_producer(producer)?;
+        if self.partitions.contains(partition) { Ok(()) } else { Err(ErrorCode::TransactionAbortable) }
+    }
+
+    /// The producer commits or aborts.
+    ///
+    /// # Errors
+    /// INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE.
+    pub(crate) fn end(
+        &self,
+        producer: Producer,
+        end: End,
+        now_ms: i64,
+        new_id: impl FnOnce() -> i64,
+    ) -> Result<Ended, ErrorCode> {
+        let prepare = || {
+            let next_id = if end.raises_epoch && self.is_exhausted() { new_id() } else { NO_ID };
+            Ok(Ended::Prepared(self.prepared(end, next_id, now_ms)))
+        };
+        let repeats = self.check_end(producer, end)?;
+        match self.state {
+            State::Ongoing => prepare(),
+            State::PrepareCommit if end.commit => Err(ErrorCode::ConcurrentTransactions),
+            State::PrepareAbort if !end.commit => Err(ErrorCode::ConcurrentTransactions),
+            State::CompleteCommit if end.commit && repeats => Ok(Ended::Already(self.producer())),
+            State::CompleteAbort if !end.commit && repeats => Ok(Ended::Already(self.producer())),
+            // Version 2 cannot know whether the coordinator heard of its partitions: it aborts to be sure.
+            State::Empty | State::CompleteCommit | State::CompleteAbort
+                if end.raises_epoch && !end.commit && !repeats =>
+            {
+                prepare()
+            }
+            _ => Err(ErrorCode::InvalidTxnState),
+        }
+    }
+
+    /// Whether the end repeats one that was made.
+    fn check_end(&self, (producer_id, epoch): Producer, end: End) -> Result<bool, ErrorCode> {
+        if !end.raises_epoch {
+            if producer_id != self.producer_id {
+                return Err(ErrorCode::InvalidProducerIdMapping);
+            }
+            return if epoch == self.epoch { Ok(true) } else { Err(ErrorCode::ProducerFenced) };
+        }
+        let repeats_after_new_id = producer_id == self.previous_producer_id && epoch == LAST_EPOCH && self.epoch == 0;
+        let repeats = i32::from(self.epoch) == i32::from(epoch) + 1 || repeats_after_new_id;
+        if producer_id != self.producer_id && !repeats_after_new_id {
+            return Err(ErrorCode::InvalidProducerIdMapping);
+        }
+        let valid = match self.state {
+            State::Empty | State::Ongoing => epoch == self.epoch,
+            State::PrepareCommit | State::PrepareAbort => repeats,
+            State::CompleteCommit | State::CompleteAbort => repeats || epoch == self.epoch,
+        };
+        if valid { Ok(repeats) } else { Err(ErrorCode::ProducerFenced) }
+    }
+
+    fn prepared(&self, end: End, next_producer_id: i64, now_ms: i64) -> Self {
+        let (epoch, last_epoch) =
+            if end.raises_epoch { (self.epoch.saturating_add(1), self.epoch) } else { (self.epoch, self.last_epoch) };
+        // An abort of nothing begins when it ends.
+        let start_ms = if self.state == State::Ongoing { self.start_ms } else { now_ms };
+        Self {
+            state: if end.commit { State::PrepareCommit } else { State::PrepareAbort },
+            next_producer_id,
+            epoch,
+            last_epoch,
+            start_ms,
+            updated_ms: now_ms,
+            raised_epoch: end.raises_epoch,
+            ..self.clone()
+        }
+    }
+
+    /// All markers are written.
+    pub(crate) fn completed(&self, now_ms: i64) -> Self {
+        let (producer_id, epoch) = match self.next_producer_id {
+            NO_ID => self.producer(),
+            next => (next, 0),
+        };
+        Self {
+            state: if self.state == State::PrepareCommit { State::CompleteCommit } else { State::CompleteAbort },
+            producer_id,
+            previous_producer_id: self.producer_id,
+            next_producer_id: NO_ID,
+            epoch,
+            partitions: BTreeSet::new(),
+            updated_ms: now_ms,
+            ..self.clone()
+        }
+    }
+
+    /// When it is aborted for having been open too long.
+    pub(crate) fn times_out_at_ms(&self) -> Option<i64> {
+        (self.state == State::Ongoing).then(|| self.start_ms.saturating_add(i64::from(self.timeout_ms)) + 1)
+    }
+
+    /// When the id is forgotten for having been silent too long.
+    pub(crate) fn expires_at_ms(&self, expiration_ms: i64) -> Option<i64> {
+        let expires = matches!(self.state, State::Empty | State::CompleteCommit | State::CompleteAbort);
+        expires.then(|| self.updated_ms.saturating_add(expiration_ms))
+    }
+}
