@@ -19,7 +19,8 @@ use crate::faults::Fault;
 
 pub use records::{Data, Record};
 
-/// A command. Its JSON is `{"command": "move_leader", "topic": "orders", "partition": 0, "node": 2}`.
+/// A command. Its JSON is `{"command": "move_leader", "topic": "orders", "partition": 0, "node": 2}`. Those without arguments are
+/// structs all the same: only so are arguments that they do not take refused.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
@@ -112,7 +113,7 @@ pub enum Command {
         partition: Option<i32>,
     },
     /// Drops at once what the topics' retention does not keep, instead of at the next check.
-    RunRetention,
+    RunRetention {},
     /// Makes a log end at an offset, and begins a new leader epoch: what an unclean election does.
     Truncate {
         /// The topic.
@@ -166,13 +167,13 @@ pub enum Command {
         fault: u64,
     },
     /// Removes all faults.
-    RemoveFaults,
+    RemoveFaults {},
     /// Answers all faults that are set.
-    Faults,
+    Faults {},
     /// Answers who is connected.
-    Connections,
+    Connections {},
     /// Answers all groups.
-    Groups,
+    Groups {},
     /// Answers one group with its members and offsets.
     Group {
         /// The group.
@@ -208,7 +209,7 @@ impl Core {
                 self.move_coordinator(group.as_deref(), transactional_id.as_deref(), node)
             }
             Command::Compact { topic, partition } => self.compact_on_command(&topic, partition),
-            Command::RunRetention => {
+            Command::RunRetention {} => {
                 self.run_retention();
                 Ok(Value::Null)
             }
@@ -228,10 +229,10 @@ impl Core {
             Command::FaultHits { fault } => self.describe_hits(fault),
             Command::ReleaseFault { fault } => self.release_fault(fault).map(|()| Value::Null),
             Command::RemoveFault { fault } => self.remove_fault_on_command(fault),
-            Command::RemoveFaults => Ok(self.remove_faults()),
-            Command::Faults => Ok(self.describe_faults()),
-            Command::Connections => Ok(self.describe_connections()),
-            Command::Groups => self.describe_groups(),
+            Command::RemoveFaults {} => Ok(self.remove_faults()),
+            Command::Faults {} => Ok(self.describe_faults()),
+            Command::Connections {} => Ok(self.describe_connections()),
+            Command::Groups {} => self.describe_groups(),
             Command::Group { group } => self.describe_group(&group),
         }
     }
