@@ -143,8 +143,13 @@ class Driver:
         self._reader.join(STOP_SECONDS)
         return ended
 
+    def kill(self) -> None:
+        """End the program at once."""
+        self._process.kill()
+        self.close()
+
     def close(self) -> None:
-        """End the program."""
+        """End the program: one that reads commands ends when there are no more."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:

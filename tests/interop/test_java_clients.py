@@ -54,7 +54,7 @@ def run(server: Server) -> Iterator[Run]:
 
     yield start
     for driver in started:
-        driver.close()
+        driver.kill()
 
 
 def consumed(consumers: list[Driver]) -> Counter[str]:
