@@ -1,18 +1,33 @@
-"""`server`: what a scenario runs on, by `--on`; `restartable`: one with data on disk; `unique`: names of its own."""
+"""`server`: what a scenario runs on, by `--on`; `restartable`: one with data on disk; `unique`: names of its own.
+
+`kafkajs_on`, `franz` and `helper` are clients in other languages; those in Python are made by their scenarios.
+"""
 
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from tests.conftest import give_up
+from tests.interop import installed
+from tests.interop.process import Driver
 from tests.interop.servers import Embedded, RealKafka, Server
-from tests.kafka import KafkaUnavailable
+from tests.kafka import KafkaHelper, KafkaUnavailable
 
 Unique = Callable[[str], str]
+
+
+class KafkaJS(Protocol):
+    """Starts KafkaJS on a server, in a process of its own."""
+
+    def __call__(self, server: Server, **environment: str) -> Driver: ...
+
 
 _NUMBERS = count(1)
 
@@ -64,3 +79,52 @@ def unique(request: pytest.FixtureRequest) -> Unique:
     """Makes names for topics, groups and transactional ids."""
     stem = re.sub(r"[^A-Za-z0-9-]+", "-", request.node.originalname).strip("-")[:60]
     return lambda what: f"{stem}-{what}-{os.getpid()}-{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def kafkajs_on() -> Iterator[KafkaJS]:
+    """KafkaJS, driven by `kafkajs/client.js`."""
+    try:
+        modules = installed.kafkajs_modules()
+    except KafkaUnavailable as error:
+        give_up(error)
+    with ExitStack() as stack:
+
+        def start(server: Server, **environment: str) -> Driver:
+            command = ["node", str(installed.KAFKAJS / "client.js"), server.bootstrap]
+            return stack.enter_context(Driver(command, {"NODE_PATH": str(modules), **environment}))
+
+        yield start
+
+
+@pytest.fixture
+def franz(server: Server) -> Iterator[Driver]:
+    """franz-go, driven by the Go program in `franz/`."""
+    try:
+        program = installed.franz_program()
+    except KafkaUnavailable as error:
+        give_up(error)
+    with Driver([str(program), server.bootstrap]) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="session")
+def helper_on() -> Iterator[Callable[[str], KafkaHelper]]:
+    """Java's admin client and producers, kept for each server."""
+    with ExitStack() as stack:
+
+        @cache
+        def start(bootstrap: str) -> KafkaHelper:
+            try:
+                helper = KafkaHelper(bootstrap)
+            except KafkaUnavailable as error:
+                give_up(error)
+            stack.callback(helper.close)
+            return helper
+
+        yield start
+
+
+@pytest.fixture
+def helper(helper_on: Callable[[str], KafkaHelper], server: Server) -> KafkaHelper:
+    return helper_on(server.bootstrap)

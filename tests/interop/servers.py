@@ -71,12 +71,18 @@ class RealKafka(Server):
 
 
 class Embedded(Server):
-    """The embedded broker, in this process."""
+    """The embedded broker, in this process.
+
+    Args:
+        data_dir: where its data are kept.
+        nodes: how many nodes it plays.
+    """
 
     kind: Kind = "embedded"
 
-    def __init__(self, data_dir: Path | None = None) -> None:
+    def __init__(self, data_dir: Path | None = None, nodes: int = 1) -> None:
         self._data_dir = data_dir
+        self._nodes = nodes
         self._port = 0
         self.start()
 
@@ -85,8 +91,8 @@ class Embedded(Server):
         return self.broker.bootstrap_servers
 
     def start(self) -> None:
-        self.broker = Broker(port=self._port, data_dir=self._data_dir, settings=SETTINGS)
-        self._port = int(self.bootstrap.rpartition(":")[2])
+        self.broker = Broker(self._nodes, port=self._port, data_dir=self._data_dir, settings=SETTINGS)
+        self._port = int(self.broker.addresses[1].rpartition(":")[2])
 
     def stop(self) -> None:
         self.broker.stop()

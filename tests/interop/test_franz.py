@@ -1,51 +1,13 @@
 """franz-go, through a small Go program in `franz/`."""
 
-import os
-import shutil
-import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.conftest import give_up
 from tests.interop.conftest import Unique
 from tests.interop.process import Driver, Event, Refused, eventually
-from tests.interop.servers import Server
-from tests.kafka import KafkaUnavailable
-from tests.kafka.jars import cache_directory
-from tests.kafka.kept import digest, kept
-
-FOLDER = Path(__file__).with_name("franz")
-
-
-def build(folder: Path) -> None:
-    go = shutil.which("go")
-    if go is None:
-        raise KafkaUnavailable("no `go` in PATH: install Go 1.26 or newer")
-    # Modules are pinned by go.sum and checked against it, wherever Go keeps them.
-    environment = {**os.environ, "GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "0"}
-    command = [go, "build", "-trimpath", "-o", str(folder / "franz"), "."]
-    ran = subprocess.run(command, cwd=FOLDER, env=environment, capture_output=True, text=True, timeout=600)
-    if ran.returncode != 0:
-        raise KafkaUnavailable(f"franz-go's program could not be built:\n{(ran.stdout + ran.stderr)[-2000:]}")
-
-
-@pytest.fixture(scope="session")
-def program() -> Path:
-    sources = [*sorted(FOLDER.glob("*.go")), FOLDER / "go.mod", FOLDER / "go.sum"]
-    try:
-        return kept(cache_directory() / f"franz-{digest(*sources)}", build) / "franz"
-    except KafkaUnavailable as error:
-        give_up(error)
-
-
-@pytest.fixture
-def franz(program: Path, server: Server) -> Iterator[Driver]:
-    with Driver([str(program), server.bootstrap]) as driver:
-        yield driver
 
 
 def records(events: list[Event], *members: str) -> list[Event]:

@@ -8,38 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import give_up
 from tests.interop import java
 from tests.interop.conftest import Unique
 from tests.interop.process import Driver, eventually
 from tests.interop.servers import Server
-from tests.kafka import KafkaHelper, KafkaUnavailable
+from tests.kafka import KafkaHelper
 
 COPY = Path(__file__).with_name("java") / "Copy.java"
 PROTOCOLS = ["classic", "consumer"]
 
 Run = Callable[..., Driver]
-
-
-@pytest.fixture(scope="session")
-def helper_of() -> Iterator[Callable[[Server], KafkaHelper]]:
-    """Java's admin client and producers on a server."""
-    helpers: dict[str, KafkaHelper] = {}
-
-    def helper(server: Server) -> KafkaHelper:
-        try:
-            return helpers.setdefault(server.kind, helpers.get(server.kind) or KafkaHelper(server.bootstrap))
-        except KafkaUnavailable as error:
-            give_up(error)
-
-    yield helper
-    for made in helpers.values():
-        made.close()
-
-
-@pytest.fixture
-def helper(helper_of: Callable[[Server], KafkaHelper], server: Server) -> KafkaHelper:
-    return helper_of(server)
 
 
 @pytest.fixture

@@ -1,70 +1,16 @@
 """KafkaJS: what seed 004 tells of it, from a topic that is not there to a broker that comes back."""
 
-import shutil
-import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from tests.conftest import give_up
-from tests.interop.conftest import Unique
-from tests.interop.process import Driver, Event, Refused
+from tests.interop.conftest import KafkaJS, Unique
+from tests.interop.process import Event, Refused
 from tests.interop.servers import Server
-from tests.kafka import KafkaUnavailable
-from tests.kafka.jars import cache_directory
-from tests.kafka.kept import digest, kept
 
-FOLDER = Path(__file__).with_name("kafkajs")
 GROUP = {"sessionTimeout": 6000, "heartbeatInterval": 200, "rebalanceTimeout": 10000, "maxWaitTimeInMs": 200}
-
-
-class Client(Protocol):
-    """Starts KafkaJS in a process of its own."""
-
-    def __call__(self, server: Server, **environment: str) -> Driver: ...
-
-
-def install(folder: Path) -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise KafkaUnavailable("no `npm` in PATH: install Node.js 18 or newer")
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(FOLDER / name, folder)
-    ran = subprocess.run(
-        [npm, "ci", "--ignore-scripts", "--no-fund", "--no-audit"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    if ran.returncode != 0:
-        raise KafkaUnavailable(f"npm could not fetch KafkaJS:\n{(ran.stdout + ran.stderr)[-2000:]}")
-
-
-@pytest.fixture(scope="session")
-def modules() -> Path:
-    try:
-        made = digest(FOLDER / "package.json", FOLDER / "package-lock.json")
-        return kept(cache_directory() / f"kafkajs-{made}", install) / "node_modules"
-    except KafkaUnavailable as error:
-        give_up(error)
-
-
-@pytest.fixture
-def client(modules: Path) -> Iterator[Client]:
-    drivers = []
-
-    def start(server: Server, **environment: str) -> Driver:
-        command = ["node", str(FOLDER / "client.js"), server.bootstrap]
-        drivers.append(Driver(command, {"NODE_PATH": str(modules), **environment}))
-        return drivers[-1]
-
-    yield start
-    for driver in drivers:
-        driver.close()
 
 
 def records(events: list[Event], *consumers: str) -> list[Event]:
@@ -109,10 +55,10 @@ def numbered(count: int, partitions: int = 1, **fields: Any) -> list[dict[str, A
 @pytest.mark.seed("S108")
 @pytest.mark.parametrize(("acks", "compression"), [(-1, "None"), (1, "None"), (0, "None"), (-1, "GZIP")])
 def test_a_topic_that_metadata_creates_is_produced_to_and_consumed(
-    server: Server, client: Client, unique: Unique, acks: int, compression: str
+    server: Server, kafkajs_on: KafkaJS, unique: Unique, acks: int, compression: str
 ) -> None:
     topic, group = unique("topic"), unique("group")
-    kafkajs = client(server)
+    kafkajs = kafkajs_on(server)
     sent = numbered(100, headers={"source": "interop"})
     answer = kafkajs.call("produce", topic=topic, messages=sent, acks=acks, compression=compression)
     if acks != 0:
@@ -124,16 +70,16 @@ def test_a_topic_that_metadata_creates_is_produced_to_and_consumed(
     ]
 
 
-def test_a_topic_that_is_not_created_is_an_error_for_the_producer(server: Server, client: Client) -> None:
+def test_a_topic_that_is_not_created_is_an_error_for_the_producer(server: Server, kafkajs_on: KafkaJS) -> None:
     with pytest.raises(Refused) as refused:
-        client(server).call("produce", topic="not a name", messages=[{"value": "v"}])
+        kafkajs_on(server).call("produce", topic="not a name", messages=[{"value": "v"}])
     assert "invalid topic" in str(refused.value)
 
 
 @pytest.mark.seed("S096")
-def test_a_consumer_asks_in_the_order_that_the_protocol_has(server: Server, client: Client, unique: Unique) -> None:
+def test_a_consumer_asks_in_the_order_of_the_protocol(server: Server, kafkajs_on: KafkaJS, unique: Unique) -> None:
     topic = unique("topic")
-    kafkajs = client(server)
+    kafkajs = kafkajs_on(server)
     kafkajs.call("produce", topic=topic, messages=numbered(3))
     kafkajs.call("consume", name="c", topics=[topic], settings={"groupId": unique("group"), **GROUP})
     kafkajs.wait("a heartbeat", lambda events: [event for event in events if event["event"] == "HEARTBEAT"])
@@ -145,9 +91,9 @@ def test_a_consumer_asks_in_the_order_that_the_protocol_has(server: Server, clie
     assert "Heartbeat" in asked
 
 
-def test_a_consumer_goes_on_where_its_group_committed(server: Server, client: Client, unique: Unique) -> None:
+def test_a_consumer_goes_on_where_its_group_committed(server: Server, kafkajs_on: KafkaJS, unique: Unique) -> None:
     topic, group = unique("topic"), unique("group")
-    kafkajs = client(server)
+    kafkajs = kafkajs_on(server)
     kafkajs.call("produce", topic=topic, messages=numbered(20))
     settings = {"groupId": group, **GROUP}
     kafkajs.call("consume", name="first", topics=[topic], settings=settings, run={"autoCommit": False})
@@ -166,10 +112,10 @@ def test_a_consumer_goes_on_where_its_group_committed(server: Server, client: Cl
 
 
 def test_three_consumers_share_partitions_and_each_record_comes_once(
-    server: Server, client: Client, unique: Unique
+    server: Server, kafkajs_on: KafkaJS, unique: Unique
 ) -> None:
     topic, group = unique("topic"), unique("group")
-    kafkajs = client(server)
+    kafkajs = kafkajs_on(server)
     kafkajs.call("admin", method="createTopics", argument={"topics": [{"topic": topic, "numPartitions": 6}]})
     settings = {"groupId": group, **GROUP}
     for members, name in enumerate(["a", "b", "c"], start=1):
@@ -190,9 +136,9 @@ def test_three_consumers_share_partitions_and_each_record_comes_once(
     assert Counter(values(kafkajs.events)) == Counter([m["value"] for m in sent] + ["again"] * 60)
 
 
-def test_clients_go_on_after_the_broker_came_back(restartable: Server, client: Client, unique: Unique) -> None:
+def test_clients_go_on_after_the_broker_came_back(restartable: Server, kafkajs_on: KafkaJS, unique: Unique) -> None:
     topic, group = unique("topic"), unique("group")
-    kafkajs = client(restartable)
+    kafkajs = kafkajs_on(restartable)
     settings = {"groupId": group, **GROUP, "sessionTimeout": 30000}
     kafkajs.call("produce", topic=topic, messages=numbered(10))
     kafkajs.call("consume", name="c", topics=[topic], settings=settings, run={"autoCommitThreshold": 1})
@@ -206,9 +152,9 @@ def test_clients_go_on_after_the_broker_came_back(restartable: Server, client: C
     assert [r["offset"] for r in records(kafkajs.events)] == list(range(11))
 
 
-def test_the_admin_client(server: Server, client: Client, unique: Unique) -> None:
+def test_the_admin_kafkajs_on(server: Server, kafkajs_on: KafkaJS, unique: Unique) -> None:
     topic, group = unique("topic"), unique("group")
-    kafkajs = client(server)
+    kafkajs = kafkajs_on(server)
 
     def admin(method: str, argument: Any = None) -> Any:
         return kafkajs.call("admin", method=method, argument=argument)
@@ -240,7 +186,7 @@ def test_the_admin_client(server: Server, client: Client, unique: Unique) -> Non
     assert described["members"][0]["clientId"] == "interop"
     assert {"groupId": group, "protocolType": "consumer"} in admin("listGroups")["groups"]
     with pytest.raises(Refused, match="KafkaJSDeleteGroupsError"):
-        client(server, KAFKAJS_RETRIES="1").call("admin", method="deleteGroups", argument=[group])
+        kafkajs_on(server, KAFKAJS_RETRIES="1").call("admin", method="deleteGroups", argument=[group])
     kafkajs.call("stop", name="c")
 
     def committed() -> dict[int, str]:
@@ -260,9 +206,9 @@ def test_the_admin_client(server: Server, client: Client, unique: Unique) -> Non
 
 
 @pytest.mark.parametrize("how", ["commit", "abort"])
-def test_a_transaction(server: Server, client: Client, unique: Unique, how: str) -> None:
+def test_a_transaction(server: Server, kafkajs_on: KafkaJS, unique: Unique, how: str) -> None:
     topic, group = unique("topic"), unique("group")
-    kafkajs = client(server)
+    kafkajs = kafkajs_on(server)
     settings = {"transactionalId": unique("id"), "idempotent": True, "maxInFlightRequests": 1}
     kafkajs.call("produce", name="t", topic=topic, messages=numbered(5), settings=settings, transaction=True)
     offsets = {"consumerGroupId": group, "topics": [{"topic": topic, "partitions": [{"partition": 0, "offset": "3"}]}]}

@@ -1,6 +1,7 @@
 """The embedded broker in the place of a real Kafka: what tests do to a `KafkaCluster`, done to it."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -8,6 +9,7 @@ from typing import Self
 from monedula.testing import Broker
 
 from tests.kafka.cluster import HOST, KafkaCluster, Node
+from tests.kafka.tools import KafkaHelper, Topic
 
 SETTINGS: dict[str, object] = {
     "auto.create.topics.enable": False,
@@ -17,6 +19,19 @@ SETTINGS: dict[str, object] = {
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
 """Those of `KafkaCluster` that the embedded broker has."""
+
+
+class EmbeddedHelper(KafkaHelper):
+    """Moves leaders by command, where a real Kafka reassigns replicas."""
+
+    def __init__(self, bootstrap: str, broker: Broker) -> None:
+        super().__init__(bootstrap)
+        self._broker = broker
+
+    def move_leader(self, topic: str, partition: int, leader: int) -> Topic:
+        """Make this node the leader. The leader epoch rises."""
+        self._broker.move_leader(topic, partition, leader)
+        return self.describe_topic(topic)
 
 
 class EmbeddedCluster(KafkaCluster):
@@ -44,15 +59,20 @@ class EmbeddedCluster(KafkaCluster):
     ) -> None:
         self.close()
 
+    @cached_property
+    def helper(self) -> KafkaHelper:
+        """Java's Admin client and producers."""
+        return EmbeddedHelper(self.bootstrap, self.broker)
+
     def start(self, node_id: int, timeout_seconds: float = 60.0) -> None:  # noqa: ARG002 - it takes no time
         """Start a stopped node."""
-        self.broker._control("start_node", node=node_id)
+        self.broker.start_node(node_id)
         self._alive.add(node_id)
 
     def kill(self, node_id: int) -> None:
         """End a node at once."""
         self._alive.remove(node_id)
-        self.broker._control("stop_node", node=node_id)
+        self.broker.stop_node(node_id)
 
     def stop(self, node_id: int, timeout_seconds: float = 60.0) -> None:  # noqa: ARG002 - it takes no time
         """End a node; one that is embedded has no other way."""

@@ -1,0 +1,70 @@
+"""What scenarios in other languages need, fetched once from its registry and kept beside Kafka's jars."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from tests.kafka import KafkaUnavailable
+from tests.kafka.jars import cache_directory
+from tests.kafka.kept import digest, kept
+
+KAFKAJS = Path(__file__).with_name("kafkajs")
+FRANZ = Path(__file__).with_name("franz")
+
+INSTALL_SECONDS = 600
+
+
+@cache
+def kafkajs_modules() -> Path:
+    """`node_modules` with KafkaJS as `package-lock.json` pins it.
+
+    Raises:
+        KafkaUnavailable: no Node.js, or npm could not fetch it.
+    """
+    sources = (KAFKAJS / "package.json", KAFKAJS / "package-lock.json")
+
+    def install(folder: Path) -> None:
+        for source in sources:
+            shutil.copy(source, folder)
+        arguments = ["ci", "--ignore-scripts", "--no-fund", "--no-audit"]
+        _run("npm", arguments, folder, needs="Node.js 18 or newer, with npm")
+
+    return kept(cache_directory() / f"kafkajs-{digest(*sources)}", install) / "node_modules"
+
+
+@cache
+def franz_program() -> Path:
+    """The Go program over franz-go as `go.sum` pins it.
+
+    Raises:
+        KafkaUnavailable: no Go, or the program could not be built.
+    """
+    sources = (*sorted(FRANZ.glob("*.go")), FRANZ / "go.mod", FRANZ / "go.sum")
+
+    def build(folder: Path) -> None:
+        environment = {"GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "0"}
+        arguments = ["build", "-trimpath", "-o", str(folder / "franz"), "."]
+        _run("go", arguments, FRANZ, environment, needs="Go 1.26 or newer")
+
+    return kept(cache_directory() / f"franz-{digest(*sources)}", build) / "franz"
+
+
+def _run(
+    program: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None, *, needs: str
+) -> None:
+    found = shutil.which(program)
+    if found is None:
+        raise KafkaUnavailable(f"no `{program}` in PATH: install {needs}")
+    command = [found, *arguments]
+    surroundings = {**os.environ, **(environment or {})}
+    try:
+        ran = subprocess.run(
+            command, cwd=folder, env=surroundings, capture_output=True, text=True, timeout=INSTALL_SECONDS
+        )
+    except subprocess.TimeoutExpired as error:
+        raise KafkaUnavailable(f"{' '.join(command)} took more than {INSTALL_SECONDS} s") from error
+    if ran.returncode != 0:
+        raise KafkaUnavailable(f"{' '.join(command)} failed:\n{(ran.stdout + ran.stderr)[-2000:]}")
