@@ -180,7 +180,7 @@ fn the_latest_commit_that_counts_wins_whatever_ends_when() {
                     model.commit(Some(producer_id), partition, offset);
                 }
                 5 | 6 => {
-                    let committed = draw.next() % 3 > 0;
+                    let committed = !draw.next().is_multiple_of(3);
                     complete_transaction(&mut core, producer_id, index, committed).unwrap();
                     model.end(producer_id, committed);
                 }

@@ -3,6 +3,8 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::leave_group::{LeaveGroupRequest, MemberIdentity};
 
+use serde_json::json;
+
 use crate::member::{Member, REBALANCE_MS, SESSION_MS, describe, finish, join_all, settle, state, subscription};
 use crate::support::World;
 
@@ -32,6 +34,21 @@ fn a_static_member_that_is_back_takes_its_place_without_a_rebalance() {
     assert_eq!(b.refused_join(&mut world), ErrorCode::FencedInstanceId);
     let sync = b.send_sync(&mut world, &[]);
     assert_eq!(ErrorCode::from_code(world.take(&sync).unwrap().error_code), ErrorCode::FencedInstanceId);
+}
+
+#[test]
+fn who_took_a_place_keeps_it_after_a_failover() {
+    let mut world = World::with(2, &[]);
+    let (a, b) = pair(&mut world);
+    let mut back = Member { id: String::new(), ..b.clone() };
+    let join = back.join(&mut world);
+    back.joined(&mut world, &join);
+    let node = 3 - a.node;
+    world.control(json!({ "command": "move_coordinator", "group": "g", "node": node }));
+    for member in [&a, &back] {
+        assert_eq!(Member { node, ..member.clone() }.heartbeat(&mut world), ErrorCode::None);
+    }
+    assert_eq!(Member { node, ..b }.heartbeat(&mut world), ErrorCode::FencedInstanceId);
 }
 
 #[test]
