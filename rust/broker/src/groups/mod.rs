@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
-pub(crate) use classic::{ClassicGroup, Identity, Join, JoinRules, Leaver, Member, Protocol, Sync};
+pub(crate) use classic::{ClassicGroup, Identity, Join, JoinRules, Leaver, Protocol, Sync};
 pub(crate) use commits::{Commit, NewOffset, complete_transaction};
 pub(crate) use consumer::ConsumerGroup;
 pub(crate) use effects::{Effects, GroupAnswer, JoinAnswer, JoinedMember, SyncAnswer};

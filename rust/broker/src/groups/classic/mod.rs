@@ -149,10 +149,6 @@ impl ClassicGroup {
         self.protocol_name.as_deref().filter(|_| self.state == ClassicState::Stable)
     }
 
-    pub(crate) fn leader(&self) -> Option<&Arc<str>> {
-        self.leader.as_ref()
-    }
-
     /// By id.
     pub(crate) fn members(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &Member)> {
         self.members.iter()
