@@ -162,8 +162,6 @@ kafka_settings! {
     log_cleaner_delete_retention_ms: i64 = 86_400_000, "log.cleaner.delete.retention.ms";
     /// How long a record stays before compaction may drop it.
     log_cleaner_min_compaction_lag_ms: i64 = 0, "log.cleaner.min.compaction.lag.ms";
-    /// How long a record may stay without being looked at by compaction.
-    log_cleaner_max_compaction_lag_ms: i64 = i64::MAX, "log.cleaner.max.compaction.lag.ms";
     /// After which time a segment is closed even if it is not full.
     log_roll_ms: i64 = 604_800_000, "log.roll.ms";
     /// How long records are kept; -1 for ever.

@@ -1,11 +1,16 @@
 //! ApiVersions, versions 0-4: exactly what is implemented.
 //!
+//! As in Kafka, Produce is listed from version 0 on although it is spoken from 3 on: librdkafka takes a broker without version 0
+//! for one that knows no compression (KIP-896). Features are told as far as they are true here: those that clients act upon.
+//!
 //! A version from the future is answered in version 0 with UNSUPPORTED_VERSION and the versions of this API alone (KIP-511).
 
 use monedula_protocol::api::ApiKey;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::encode_response;
-use monedula_protocol::messages::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
+use monedula_protocol::messages::api_versions::{
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
+};
 
 use super::{IMPLEMENTED, Mentions};
 use crate::core::{Answer, Call, Core};
@@ -14,9 +19,57 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequ
     if call.version >= 3 && !(is_name(request.client_software_name) && is_name(request.client_software_version)) {
         return call.answer::<ApiVersionsRequest<'_>>(&refuse(request, ErrorCode::InvalidRequest));
     }
-    let offered = |&(key, ..): &(ApiKey, i16, i16)| core.offered(key).map(|(min, max)| api(key, min, max));
-    let api_keys = IMPLEMENTED.iter().filter_map(offered).collect();
-    call.answer::<ApiVersionsRequest<'_>>(&ApiVersionsResponse { api_keys, ..Default::default() })
+    let offered = |&(key, ..): &(ApiKey, i16, i16)| {
+        let (min, max) = core.offered(key)?;
+        Some(api(key, if key == ApiKey::Produce { 0 } else { min }, max))
+    };
+    let features = features(core);
+    // Up to version 3 a feature's lowest version cannot be 0, so those are left out.
+    let told = features.iter().filter(|feature| call.version >= 4 || feature.min > 0);
+    call.answer::<ApiVersionsRequest<'_>>(&ApiVersionsResponse {
+        api_keys: IMPLEMENTED.iter().filter_map(offered).collect(),
+        supported_features: told
+            .map(|&Feature { name, min: min_version, max: max_version }| SupportedFeatureKey {
+                name,
+                min_version,
+                max_version,
+                ..Default::default()
+            })
+            .collect(),
+        finalized_features_epoch: FEATURES_EPOCH,
+        finalized_features: features
+            .iter()
+            .map(|&Feature { name, max, .. }| FinalizedFeatureKey {
+                name,
+                max_version_level: max,
+                min_version_level: max,
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    })
+}
+
+/// Features never change here.
+const FEATURES_EPOCH: i64 = 1;
+
+/// A feature with the versions that are supported; the highest is finalized.
+struct Feature {
+    name: &'static str,
+    min: i16,
+    max: i16,
+}
+
+/// What Kafka 4.3.1 has finalized. What the settings take from an API they take from its feature.
+fn features(core: &Core) -> Vec<Feature> {
+    let mut features = vec![Feature { name: "metadata.version", min: 7, max: 30 }];
+    if core.offered(ApiKey::ConsumerGroupHeartbeat).is_some() {
+        features.push(Feature { name: "group.version", min: 0, max: 1 });
+    }
+    // Every transaction in an epoch of its own (KIP-890) takes the fifth version of its end.
+    let raises_epoch = core.offered(ApiKey::EndTxn).is_some_and(|(_, max)| max >= 5);
+    features.push(Feature { name: "transaction.version", min: 0, max: if raises_epoch { 2 } else { 1 } });
+    features
 }
 
 pub(super) fn refuse<'a>(_request: &ApiVersionsRequest<'_>, error: ErrorCode) -> ApiVersionsResponse<'a> {

@@ -24,6 +24,13 @@ pub(super) struct Described {
     source: ConfigSource,
     read_only: bool,
     synonyms: Vec<Synonym>,
+    documentation: Option<String>,
+}
+
+/// What a config means, and whether that holds here.
+fn documentation(def: &ConfigDef) -> Option<String> {
+    let remark = if def.effect { "" } else { " This broker keeps it, and it changes nothing." };
+    Some(format!("{}{remark}", def.documentation))
 }
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigsRequest<'_>) -> Answer {
@@ -64,9 +71,16 @@ fn topic(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
     check_topic_name(name).map_err(|message| ApiError::new(ErrorCode::InvalidTopicException, message))?;
     let unknown = ApiError { code: ErrorCode::UnknownTopicOrPartition, message: None };
     let topic = core.topics.get(name).ok_or(unknown)?;
-    let described = core.describe_topic_config(&topic.config).into_iter().map(|(def, value, source, synonyms)| {
-        Described { name: def.name.to_owned(), def: Some(*def), value: Some(value), source, read_only: false, synonyms }
-    });
+    let described =
+        core.describe_topic_config(&topic.config).into_iter().map(|(def, value, source, synonyms)| Described {
+            name: def.name.to_owned(),
+            def: Some(*def),
+            value: Some(value),
+            source,
+            read_only: false,
+            synonyms,
+            documentation: documentation(def),
+        });
     Ok(described.collect())
 }
 
@@ -103,7 +117,15 @@ fn setting(core: &Core, node: Option<NodeId>, name: &'static str) -> Option<Desc
     let first = synonyms.first();
     let (value, source) = (first.map(|(_, value, _)| value.clone()), first.map(|(.., source)| *source));
     let source = source.unwrap_or(ConfigSource::Default);
-    Some(Described { name: name.to_owned(), def: Some(def), value, source, read_only: !is_dynamic(name), synonyms })
+    Some(Described {
+        name: name.to_owned(),
+        def: Some(def),
+        value,
+        source,
+        read_only: !is_dynamic(name),
+        synonyms,
+        documentation: documentation(&def),
+    })
 }
 
 /// What was set while the broker runs, be it known or not.
@@ -113,7 +135,15 @@ fn dynamic(core: &Core, node: Option<NodeId>, name: &str, _value: &str) -> Descr
     }
     let of_node = node.and_then(|node| core.configs.of_broker(Some(node))).is_some_and(|set| set.contains_key(name));
     let source = if of_node { ConfigSource::DynamicBroker } else { ConfigSource::DynamicDefaultBroker };
-    Described { name: name.to_owned(), def: None, value: None, source, read_only: true, synonyms: Vec::new() }
+    Described {
+        name: name.to_owned(),
+        def: None,
+        value: None,
+        source,
+        read_only: true,
+        synonyms: Vec::new(),
+        documentation: None,
+    }
 }
 
 fn group(core: &Core, group: &str) -> Result<Vec<Described>, ApiError> {
@@ -129,7 +159,15 @@ fn group(core: &Core, group: &str) -> Result<Vec<Described>, ApiError> {
             Some((_, value, source)) => (value.clone(), *source),
             None => (def.default.to_owned(), ConfigSource::Default),
         };
-        Described { name: def.name.to_owned(), def: Some(*def), value: Some(value), source, read_only: false, synonyms }
+        Described {
+            name: def.name.to_owned(),
+            def: Some(*def),
+            value: Some(value),
+            source,
+            read_only: false,
+            synonyms,
+            documentation: documentation(def),
+        }
     });
     Ok(described.collect())
 }
@@ -141,7 +179,6 @@ fn result<'a>(request: &DescribeConfigsRequest<'_>, config: &'a Described) -> De
         source: *source as i8,
         ..Default::default()
     };
-    let documentation = config.def.map(|def| def.documentation).filter(|_| request.include_documentation);
     DescribeConfigsResourceResult {
         name: &config.name,
         value: config.value.as_deref(),
@@ -150,7 +187,7 @@ fn result<'a>(request: &DescribeConfigsRequest<'_>, config: &'a Described) -> De
         is_sensitive: config.def.is_none(),
         synonyms: config.synonyms.iter().filter(|_| request.include_synonyms).map(synonym).collect(),
         config_type: config.def.map_or(0, |def| def.kind as i8),
-        documentation,
+        documentation: config.documentation.as_deref().filter(|_| request.include_documentation),
         ..Default::default()
     }
 }

@@ -168,6 +168,7 @@ fn group(core: &mut Core, wanted: &AlterConfigsResource<'_>, validate_only: bool
         *value = def.normalize(value).map_err(refused)?;
         let settings = &core.settings.kafka;
         let (min, max, what) = match def.name {
+            "consumer.assignment.interval.ms" => continue,
             "consumer.session.timeout.ms" => (
                 settings.group_consumer_min_session_timeout_ms,
                 settings.group_consumer_max_session_timeout_ms,

@@ -1,6 +1,8 @@
 //! Metadata, versions 0-13: brokers, topics, partitions; creates topics where the request asks for it and the broker allows it.
 //!
-//! Not implemented: authorized operations (nothing is authorized here; they are answered as not asked for).
+//! A topic that is created so is told at once; Kafka says UNKNOWN_TOPIC_OR_PARTITION until it is there.
+
+use std::collections::BTreeSet;
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::metadata::{
@@ -8,23 +10,33 @@ use monedula_protocol::messages::metadata::{
     MetadataResponseTopic,
 };
 
-use super::{Mentions, TopicKey};
-use crate::cluster::{Coordinated, NewTopic, Partition, Topic, TopicConfig, check_topic_name};
+use super::{CLUSTER_OPERATIONS, Mentions, TOPIC_OPERATIONS, TopicKey};
+use crate::cluster::{Coordinated, NewTopic, NodeId, Partition, Topic, TopicConfig, check_topic_name};
 use crate::core::{Answer, Call, Core};
 
+/// From here on topics are looked up by id.
+const TOPIC_IDS_FROM: i16 = 12;
+
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest<'_>) -> Answer {
-    // In version 0 the empty array asks for all topics.
-    let wanted = request.topics.as_ref().filter(|topics| call.version > 0 || !topics.is_empty());
+    if let Some(error) = malformed(call, request) {
+        return call.answer::<MetadataRequest<'_>>(&refuse(request, error));
+    }
+    let wanted = wanted(call, request);
     let create = call.version < 4 || request.allow_auto_topic_creation;
-    for topic in wanted.into_iter().flatten() {
+    for topic in wanted.iter().flatten() {
         if create && topic.topic_id.is_zero() {
             auto_create(core, topic.name.unwrap_or_default());
         }
     }
-    let topics = match wanted {
+    let mut topics: Vec<MetadataResponseTopic<'_>> = match &wanted {
         Some(wanted) => wanted.iter().map(|topic| one(core, call, topic)).collect(),
-        None => core.topics.all().map(|topic| known(core, topic)).collect(),
+        None => core.topics.all().map(|topic| known(core, call, topic)).collect(),
     };
+    if request.include_topic_authorized_operations {
+        for topic in topics.iter_mut().filter(|topic| topic.name.is_some()) {
+            topic.topic_authorized_operations = TOPIC_OPERATIONS;
+        }
+    }
     let brokers = core.nodes.alive().map(|node| MetadataResponseBroker {
         node_id: node.id.0,
         host: &node.host,
@@ -32,13 +44,38 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest
         rack: node.rack.as_deref(),
         ..Default::default()
     });
+    let cluster_operations = if request.include_cluster_authorized_operations { CLUSTER_OPERATIONS } else { i32::MIN };
     call.answer::<MetadataRequest<'_>>(&MetadataResponse {
         brokers: brokers.collect(),
         cluster_id: Some(&core.settings.cluster_id),
         controller_id: core.nodes.controller().map_or(-1, |node| node.0),
         topics,
+        cluster_authorized_operations: cluster_operations,
         ..Default::default()
     })
+}
+
+/// What is wrong with the request as a whole.
+fn malformed(call: &Call<'_>, request: &MetadataRequest<'_>) -> Option<ErrorCode> {
+    let mut topics = request.topics.iter().flatten();
+    if call.version < TOPIC_IDS_FROM {
+        let wrong = |topic: &MetadataRequestTopic<'_>| topic.name.is_none() || !topic.topic_id.is_zero();
+        return topics.any(wrong).then_some(ErrorCode::InvalidRequest);
+    }
+    // Kafka trips over those that are asked for by nothing.
+    let by_id = request.topics.iter().flatten().any(|topic| !topic.topic_id.is_zero());
+    let nameless = !by_id && topics.any(|topic| topic.name.is_none());
+    nameless.then_some(ErrorCode::UnknownServerError)
+}
+
+/// The topics that are asked for, each once; `None` for all. Where any goes by its id, those that go by name are left out.
+fn wanted<'a>(call: &Call<'_>, request: &MetadataRequest<'a>) -> Option<Vec<MetadataRequestTopic<'a>>> {
+    // In version 0 the empty array asks for all topics.
+    let topics = request.topics.as_ref().filter(|topics| call.version > 0 || !topics.is_empty())?;
+    let by_id = topics.iter().any(|topic| !topic.topic_id.is_zero());
+    let mut seen = BTreeSet::new();
+    let wanted = topics.iter().filter(|topic| !by_id || !topic.topic_id.is_zero());
+    Some(wanted.filter(|topic| seen.insert((topic.topic_id.0, topic.name))).cloned().collect())
 }
 
 fn auto_create(core: &mut Core, name: &str) {
@@ -60,17 +97,18 @@ fn auto_create(core: &mut Core, name: &str) {
 fn one<'a>(core: &'a Core, call: &Call<'_>, wanted: &MetadataRequestTopic<'a>) -> MetadataResponseTopic<'a> {
     let refused = |error: ErrorCode| MetadataResponseTopic {
         error_code: error.code(),
-        name: wanted.name,
+        // What has an id has no name that the client could be told.
+        name: wanted.name.filter(|_| wanted.topic_id.is_zero()),
         topic_id: wanted.topic_id,
         ..Default::default()
     };
     if !wanted.topic_id.is_zero() {
         let found = core.topics.name_of(wanted.topic_id).and_then(|name| core.topics.get(&name));
-        return found.map_or_else(|| refused(ErrorCode::UnknownTopicId), |topic| known(core, topic));
+        return found.map_or_else(|| refused(ErrorCode::UnknownTopicId), |topic| known(core, call, topic));
     }
     let name = wanted.name.unwrap_or_default();
     match core.topics.get(name) {
-        Some(topic) => known(core, topic),
+        Some(topic) => known(core, call, topic),
         None if check_topic_name(name).is_err() => refused(ErrorCode::InvalidTopicException),
         None => {
             let mut answer = refused(ErrorCode::UnknownTopicOrPartition);
@@ -82,19 +120,27 @@ fn one<'a>(core: &'a Core, call: &Call<'_>, wanted: &MetadataRequestTopic<'a>) -
     }
 }
 
-fn known<'a>(core: &Core, topic: &'a Topic) -> MetadataResponseTopic<'a> {
+fn known<'a>(core: &Core, call: &Call<'_>, topic: &'a Topic) -> MetadataResponseTopic<'a> {
     MetadataResponseTopic {
         name: Some(&topic.name),
         topic_id: topic.id,
         is_internal: topic.internal,
-        partitions: topic.partitions.iter().map(|partition| describe(core, partition)).collect(),
+        partitions: topic.partitions.iter().map(|partition| describe(core, call, partition)).collect(),
         ..Default::default()
     }
 }
 
-fn describe<'a>(core: &Core, partition: &Partition) -> MetadataResponsePartition<'a> {
-    let ids = |nodes: &[crate::cluster::NodeId]| nodes.iter().map(|node| node.0).collect();
-    let error = if partition.leader.is_none() { ErrorCode::LeaderNotAvailable } else { ErrorCode::None };
+fn describe<'a>(core: &Core, call: &Call<'_>, partition: &Partition) -> MetadataResponsePartition<'a> {
+    // The oldest clients connect to every replica that they hear of.
+    let told = |node: &&NodeId| call.version > 0 || core.nodes.is_alive(**node);
+    let ids = |nodes: &[NodeId]| nodes.iter().filter(told).map(|node| node.0).collect::<Vec<_>>();
+    let error = if partition.leader.is_none() {
+        ErrorCode::LeaderNotAvailable
+    } else if ids(&partition.replicas).len() < partition.replicas.len() {
+        ErrorCode::ReplicaNotAvailable
+    } else {
+        ErrorCode::None
+    };
     MetadataResponsePartition {
         error_code: error.code(),
         partition_index: partition.index,

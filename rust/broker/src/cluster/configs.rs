@@ -43,6 +43,12 @@ macro_rules! group_config {
 /// Kafka's configs of groups; those of share and Streams groups, which are not here, are left out.
 pub(crate) const GROUP_CONFIGS: &[ConfigDef] = &[
     group_config!(
+        "consumer.assignment.interval.ms",
+        "1000",
+        "group.consumer.assignment.interval.ms",
+        "How long an assignment of the group stands at least before the next is made."
+    ),
+    group_config!(
         "consumer.heartbeat.interval.ms",
         "5000",
         "group.consumer.heartbeat.interval.ms",
@@ -166,22 +172,6 @@ impl Core {
                 log::error!("a value that was checked is refused: {error}");
             }
         }
-    }
-
-    /// The session timeout of a consumer group (KIP-848).
-    pub(crate) fn consumer_session_timeout_ms(&self, group: &str) -> i32 {
-        self.group_number(group, "consumer.session.timeout.ms")
-            .unwrap_or(self.settings.kafka.group_consumer_session_timeout_ms)
-    }
-
-    /// The heartbeat interval of a consumer group (KIP-848).
-    pub(crate) fn consumer_heartbeat_interval_ms(&self, group: &str) -> i32 {
-        self.group_number(group, "consumer.heartbeat.interval.ms")
-            .unwrap_or(self.settings.kafka.group_consumer_heartbeat_interval_ms)
-    }
-
-    fn group_number(&self, group: &str, name: &str) -> Option<i32> {
-        self.configs.of_group(group)?.get(name)?.parse().ok()
     }
 }
 

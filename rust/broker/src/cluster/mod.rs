@@ -19,6 +19,7 @@ pub(crate) use coordinators::{Coordinated, java_hash};
 pub use nodes::NodeId;
 pub(crate) use nodes::{Node, Nodes};
 pub(crate) use partition::Partition;
+pub(crate) use replicas::Election;
 pub(crate) use store::StoredRecord;
 pub(crate) use topic_configs::TopicConfig;
 pub(crate) use topics::{MAX_PARTITIONS_PER_REQUEST, NewTopic, Topic, Topics, check_topic_name};

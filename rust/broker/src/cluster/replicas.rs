@@ -5,6 +5,15 @@ use monedula_protocol::error_code::ErrorCode;
 use crate::cluster::{NodeId, Partition};
 use crate::core::Core;
 
+/// What a client may ask for (KIP-460).
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Election {
+    /// Of the first replica.
+    Preferred,
+    /// Of any living one, where nobody leads.
+    Unclean,
+}
+
 impl Core {
     /// A node has stopped: it leaves the replicas in sync, unless it is the last of them, and others lead what it led.
     pub(crate) fn node_stopped(&mut self, node: NodeId) {
@@ -69,6 +78,43 @@ impl Core {
             partition.isr.push(node);
         }
         Ok(())
+    }
+
+    /// Holds an election that a client asks for.
+    ///
+    /// # Errors
+    /// UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE.
+    pub(crate) fn elect_leader(&mut self, topic: &str, index: i32, election: Election) -> Result<(), ErrorCode> {
+        let partition = self.topics.partition(topic, index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let needed = match election {
+            Election::Preferred => partition.leader != partition.replicas.first().copied(),
+            Election::Unclean => partition.leader.is_none(),
+        };
+        if !needed {
+            return Err(ErrorCode::ElectionNotNeeded);
+        }
+        let is_alive = |replica: &&NodeId| self.nodes.is_alive(**replica);
+        let alive: Vec<NodeId> = partition.replicas.iter().filter(is_alive).copied().collect();
+        let in_sync = alive.iter().find(|replica| partition.isr.contains(replica)).copied();
+        match election {
+            Election::Preferred => {
+                // The preferred one, or for want of any leader the next.
+                let preferred = partition.replicas.first().copied();
+                let leader = in_sync.filter(|leader| partition.leader.is_none() || Some(*leader) == preferred);
+                let leader = leader.ok_or(ErrorCode::PreferredLeaderNotAvailable)?;
+                self.set_leader(topic, index, Some(leader))
+            }
+            Election::Unclean => {
+                let leader = in_sync.or(alive.first().copied()).ok_or(ErrorCode::EligibleLeadersNotAvailable)?;
+                if in_sync.is_none()
+                    && let Some(partition) = self.topics.partition_mut(topic, index)
+                {
+                    log::warn!("node {leader} leads {topic}-{index} without having been in sync");
+                    partition.isr = vec![leader];
+                }
+                self.set_leader(topic, index, Some(leader))
+            }
+        }
     }
 
     /// Makes the first living replica in sync the leader; one that is not in sync only where that is allowed.

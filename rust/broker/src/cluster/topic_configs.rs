@@ -60,7 +60,7 @@ pub(crate) const TOPIC_CONFIGS: &[ConfigDef] = defs! {
         "Bytes that stay local where there is tiered storage.";
     "local.retention.ms", Long, Rule::AtLeast(-2), "-2", Some("log.local.retention.ms"), false,
         "How long segments stay local where there is tiered storage.";
-    "max.compaction.lag.ms", Long, Rule::AtLeast(1), "9223372036854775807", Some("log.cleaner.max.compaction.lag.ms"), true,
+    "max.compaction.lag.ms", Long, Rule::AtLeast(1), "9223372036854775807", Some("log.cleaner.max.compaction.lag.ms"), false,
         "How long a record may stay without being looked at by compaction.";
     "max.message.bytes", Int, Rule::AtLeast(0), "1048588", Some("message.max.bytes"), true,
         "The largest record batch that is taken.";
@@ -149,8 +149,6 @@ typed! {
     compression_type: String, "compression.type", compression_type;
     /// How long compaction keeps a tombstone.
     delete_retention_ms: i64, "delete.retention.ms", log_cleaner_delete_retention_ms;
-    /// How long a record may stay without being looked at by compaction.
-    max_compaction_lag_ms: i64, "max.compaction.lag.ms", log_cleaner_max_compaction_lag_ms;
     /// The largest record batch that is taken.
     max_message_bytes: i32, "max.message.bytes", message_max_bytes;
     /// How far a record's time may lie after the broker's.

@@ -289,28 +289,6 @@ impl Core {
         self.create_topic(NewTopic { name: kind.topic().into(), config, replicas });
     }
 
-    /// The partition that `node` is asked for as its leader.
-    ///
-    /// # Errors
-    /// UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, and the two of a wrong leader epoch (KIP-320).
-    pub(crate) fn led_partition(
-        &mut self,
-        node: NodeId,
-        topic: &str,
-        partition: i32,
-        current_leader_epoch: i32,
-    ) -> Result<&mut Partition, ErrorCode> {
-        let found = self.topics.partition_mut(topic, partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        if !found.replicas.contains(&node) {
-            return Err(ErrorCode::NotLeaderOrFollower);
-        }
-        found.check_epoch(current_leader_epoch)?;
-        if found.leader != Some(node) {
-            return Err(ErrorCode::NotLeaderOrFollower);
-        }
-        Ok(found)
-    }
-
     /// To be called after topics or partitions came or went: consumer groups look whether their subscriptions changed.
     pub(crate) fn metadata_changed(&mut self) {
         self.topics_changed();

@@ -5,6 +5,7 @@ mod coordinator;
 mod ends;
 mod offsets;
 mod producer;
+mod property;
 mod recovery;
 #[path = "../support/mod.rs"]
 mod support;

@@ -59,9 +59,13 @@ impl Cluster {
     }
 
     pub(crate) fn of(settings: Settings) -> Self {
+        let replicas = settings.nodes.min(3);
+        Self::with_replicas(settings, replicas)
+    }
+
+    pub(crate) fn with_replicas(settings: Settings, replicas: u16) -> Self {
         let nodes = settings.nodes;
         let mut cluster = Self { world: World::new(settings), nodes: nodes.into(), down: BTreeSet::new() };
-        let replicas = nodes.min(3);
         cluster.control(json!({"command": "create_topic", "topic": TOPIC, "partitions": 3, "replicas": replicas}));
         cluster.coordinator(1, "t").unwrap();
         cluster.coordinator(0, "g").unwrap();

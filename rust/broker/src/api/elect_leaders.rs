@@ -1,0 +1,133 @@
+//! ElectLeaders, versions 0-2: preferred leaders, and from version 1 unclean ones.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::elect_leaders::{
+    ElectLeadersRequest, ElectLeadersResponse, PartitionResult, ReplicaElectionResult, TopicPartitions,
+};
+
+use super::{ApiError, Mentions, TopicKey};
+use crate::cluster::Election;
+use crate::core::{Answer, Call, Core};
+
+const PREFERRED: i8 = 0;
+const UNCLEAN: i8 = 1;
+
+/// A topic, and what became of its partitions.
+type Outcome = (String, Vec<(i32, Result<(), ApiError>)>);
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ElectLeadersRequest<'_>) -> Answer {
+    let election = match request.election_type {
+        PREFERRED => Election::Preferred,
+        UNCLEAN => Election::Unclean,
+        kind => return unknown_kind(call, request, kind),
+    };
+    let outcomes = match &request.topic_partitions {
+        Some(wanted) => wanted.iter().map(|topic| elect_in(core, call, topic, election)).collect(),
+        None => elect_all(core, election),
+    };
+    let results = outcomes.iter().map(|(topic, partitions)| ReplicaElectionResult {
+        topic,
+        partition_result: partitions.iter().map(|(index, outcome)| result(*index, outcome.as_ref().err())).collect(),
+        ..Default::default()
+    });
+    let response = ElectLeadersResponse { replica_election_results: results.collect(), ..Default::default() };
+    call.answer::<ElectLeadersRequest<'_>>(&response)
+}
+
+fn elect_in(core: &mut Core, call: &Call<'_>, topic: &TopicPartitions<'_>, election: Election) -> Outcome {
+    let name = topic.topic;
+    let mut partitions = Vec::with_capacity(topic.partitions.len());
+    for &index in &topic.partitions {
+        let outcome = match core.faults.partition_error(call, name, index) {
+            Some(error) => Err(ApiError { code: error, message: None }),
+            None => elect(core, name, index, election),
+        };
+        partitions.push((index, outcome));
+    }
+    (name.to_owned(), partitions)
+}
+
+/// Of all partitions those are told that changed or could not.
+fn elect_all(core: &mut Core, election: Election) -> Vec<Outcome> {
+    let topics: Vec<_> = core.topics.all().map(|topic| (topic.name.clone(), topic.partitions.len())).collect();
+    let mut outcomes = Vec::with_capacity(topics.len());
+    for (name, count) in topics {
+        let mut partitions = Vec::new();
+        for index in 0..count as i32 {
+            let outcome = elect(core, &name, index, election);
+            if !matches!(&outcome, Err(error) if error.code == ErrorCode::ElectionNotNeeded) {
+                partitions.push((index, outcome));
+            }
+        }
+        outcomes.push((name.to_string(), partitions));
+    }
+    outcomes
+}
+
+fn elect(core: &mut Core, topic: &str, index: i32, election: Election) -> Result<(), ApiError> {
+    let unknown = |message: String| Err(ApiError::new(ErrorCode::UnknownTopicOrPartition, message));
+    if core.topics.get(topic).is_none() {
+        return unknown(format!("No such topic as {topic}"));
+    }
+    if core.topics.partition(topic, index).is_none() {
+        return unknown(format!("No such partition as {topic}-{index}"));
+    }
+    core.elect_leader(topic, index, election).map_err(|code| {
+        let message = match code {
+            ErrorCode::ElectionNotNeeded => "Leader election not needed for topic partition.",
+            ErrorCode::PreferredLeaderNotAvailable => "The preferred leader was not available.",
+            ErrorCode::EligibleLeadersNotAvailable => "Eligible topic partition leaders are not available.",
+            code => code.message(),
+        };
+        ApiError::new(code, message)
+    })
+}
+
+fn result(partition_id: i32, error: Option<&ApiError>) -> PartitionResult<'_> {
+    PartitionResult {
+        partition_id,
+        error_code: error.map_or(0, |error| error.code.code()),
+        error_message: error.and_then(|error| error.message.as_deref()),
+        ..Default::default()
+    }
+}
+
+fn unknown_kind(call: &Call<'_>, request: &ElectLeadersRequest<'_>, kind: i8) -> Answer {
+    let error = ApiError::new(ErrorCode::InvalidRequest, format!("Unknown election type {kind}"));
+    call.answer::<ElectLeadersRequest<'_>>(&refused(request, &error))
+}
+
+fn refused<'a>(request: &ElectLeadersRequest<'a>, error: &'a ApiError) -> ElectLeadersResponse<'a> {
+    let topics = request.topic_partitions.iter().flatten().map(|topic| ReplicaElectionResult {
+        topic: topic.topic,
+        partition_result: topic.partitions.iter().map(|index| result(*index, Some(error))).collect(),
+        ..Default::default()
+    });
+    ElectLeadersResponse {
+        error_code: error.code.code(),
+        replica_election_results: topics.collect(),
+        ..Default::default()
+    }
+}
+
+pub(super) fn refuse<'a>(request: &ElectLeadersRequest<'a>, error: ErrorCode) -> ElectLeadersResponse<'a> {
+    let topics = request.topic_partitions.iter().flatten().map(|topic| {
+        let failed = |&partition_id: &i32| PartitionResult {
+            partition_id,
+            error_code: error.code(),
+            error_message: Some(error.message()),
+            ..Default::default()
+        };
+        let partition_result = topic.partitions.iter().map(failed).collect();
+        ReplicaElectionResult { topic: topic.topic, partition_result, ..Default::default() }
+    });
+    let replica_election_results = topics.collect();
+    ElectLeadersResponse { error_code: error.code(), replica_election_results, ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &ElectLeadersRequest<'a>) -> Mentions<'a> {
+    let topics = request.topic_partitions.iter().flatten();
+    let partitions =
+        topics.flat_map(|topic| topic.partitions.iter().map(|index| (TopicKey::Name(topic.topic), *index)));
+    Mentions { partitions: partitions.collect(), ..Default::default() }
+}
