@@ -48,10 +48,8 @@ impl Core {
         self.draw = Draw::new(self.settings.seed.wrapping_add((data_dir.starts() - 1).wrapping_mul(SEED_STEP)));
         self.data_dir = Some(data_dir);
         // Coordinators know nothing yet but what they have stored.
-        for kind in [Coordinated::Groups, Coordinated::Transactions] {
-            let partitions = self.topics.get(kind.topic()).map_or(0, |topic| topic.partitions.len());
-            (0..partitions as i32).for_each(|index| self.leader_changed(kind.topic(), index));
-        }
+        self.coordinators_made(Coordinated::Groups);
+        self.coordinators_made(Coordinated::Transactions);
         Ok(())
     }
 

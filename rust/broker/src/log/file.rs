@@ -111,10 +111,14 @@ impl SegmentFile {
     /// The bytes of a range.
     pub(super) fn read(&self, position: u64, length: usize) -> io::Result<Bytes> {
         let read = |mut file: &File| {
-            let mut bytes = vec![0; length];
+            // Not `read_exact`: it wants room that was written to before, which takes as long as the reading itself.
+            let mut bytes = Vec::with_capacity(length);
             file.seek(SeekFrom::Start(position))?;
-            file.read_exact(&mut bytes)?;
-            Ok(bytes.into())
+            file.take(length as u64).read_to_end(&mut bytes)?;
+            match bytes.len() == length {
+                true => Ok(bytes.into()),
+                false => Err(io::ErrorKind::UnexpectedEof.into()),
+            }
         };
         match &self.kept {
             Some(file) => read(file),
