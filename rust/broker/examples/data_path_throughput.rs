@@ -77,7 +77,11 @@ fn create(stream: &mut TcpStream) {
 fn batch(codec: Compression) -> Vec<u8> {
     let mut encoder = BatchEncoder::new().compression(codec, None);
     for index in 0..RECORDS_PER_BATCH {
-        let value = format!("{{\"id\": {index:08}, \"name\": \"jackdaw {}\", \"amount\": {:.3}, \"flag\": true, \"text\": \"black and grey\"}}", index * 7919, index as f64 / 3.0);
+        let value = format!(
+            "{{\"id\": {index:08}, \"name\": \"jackdaw {}\", \"amount\": {:.3}, \"flag\": true, \"text\": \"black and grey\"}}",
+            index * 7919,
+            index as f64 / 3.0
+        );
         encoder.append(NewRecord { timestamp_ms: now_ms(), key: None, value: Some(value.as_bytes()), headers: &[] });
     }
     let mut bytes = Vec::new();
@@ -123,7 +127,8 @@ fn fetch(stream: &mut TcpStream) -> f64 {
         };
         let partitions = offsets.iter().enumerate().map(partition).collect();
         let topics = vec![FetchTopic { topic: TOPIC, partitions, ..Default::default() }];
-        let request = FetchRequest { max_bytes: 16 << 20, max_wait_ms: 500, min_bytes: 1, topics, ..Default::default() };
+        let request =
+            FetchRequest { max_bytes: 16 << 20, max_wait_ms: 500, min_bytes: 1, topics, ..Default::default() };
         stream.write_all(&encode_request(&request, 12, 3, None).unwrap()).unwrap();
         receive(stream, &mut buffer);
         let answer = decode_response::<FetchRequest<'_>>(&buffer, 12).unwrap();
