@@ -8,17 +8,20 @@ use monedula_protocol::error_code::ErrorCode;
 use super::{Fetch, Wanted};
 use crate::core::{Action, Answer, ConnectionId, Core};
 
+/// A topic and a partition.
+type Place = (Arc<str>, i32);
+
 /// The fetches that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
     fetches: BTreeMap<u64, Waiting>,
     next_id: u64,
     /// Which wait for a partition, and as which of those that they want.
-    by_partition: HashMap<(Arc<str>, i32), BTreeSet<(u64, usize)>>,
+    by_partition: HashMap<Place, BTreeSet<(u64, usize)>>,
     due: BTreeSet<(i64, u64)>,
     by_connection: HashMap<ConnectionId, u64>,
     /// Partitions to which something happened since the last look.
-    changed: BTreeSet<(Arc<str>, i32)>,
+    changed: BTreeSet<Place>,
     all_changed: bool,
 }
 

@@ -96,10 +96,9 @@ impl Core {
     /// Compacts a partition of an internal topic that has grown much since the last time.
     pub(crate) fn compact_if_grown(&mut self, topic: &str, index: i32) {
         let partition = self.topics.partition(topic, index);
-        if partition.is_some_and(|partition| partition.log.wants_compaction(COMPACT_ABOVE_BYTES)) {
-            if let Err(error) = self.compact(topic, index) {
-                ::log::error!("{topic}-{index} cannot be compacted: {error}");
-            }
+        let grown = partition.is_some_and(|partition| partition.log.wants_compaction(COMPACT_ABOVE_BYTES));
+        if grown && let Err(error) = self.compact(topic, index) {
+            ::log::error!("{topic}-{index} cannot be compacted: {error}");
         }
     }
 

@@ -90,11 +90,6 @@ impl Producers {
         self.by_id.iter().map(|(&id, producer)| (id, producer))
     }
 
-    /// Whether a producer has a transaction open here.
-    pub(crate) fn has_open_transaction(&self, producer_id: i64) -> bool {
-        self.get(producer_id).is_some_and(|producer| producer.transaction_start.is_some())
-    }
-
     /// Where the first open transaction begins.
     pub(crate) fn first_open_offset(&self) -> Option<i64> {
         self.open.keys().next().copied()

@@ -182,10 +182,10 @@ impl Segment {
                 break;
             }
         }
-        if let (Some(file), Some(slot)) = (&self.file, self.slots.get(first)) {
-            if chunk.bytes > 0 {
-                chunk.pieces.push(Piece::Shared(file.read(slot.position, chunk.bytes)?));
-            }
+        if chunk.bytes > 0
+            && let (Some(file), Some(slot)) = (&self.file, self.slots.get(first))
+        {
+            chunk.pieces.push(Piece::Shared(file.read(slot.position, chunk.bytes)?));
         }
         Ok(chunk)
     }
