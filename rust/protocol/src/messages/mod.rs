@@ -9,6 +9,7 @@ pub mod api_versions;
 pub mod consumer_group_describe;
 pub mod consumer_group_heartbeat;
 pub mod consumer_group_records;
+pub mod consumer_protocol;
 pub mod create_partitions;
 pub mod create_topics;
 pub mod delete_groups;
