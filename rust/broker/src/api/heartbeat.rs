@@ -28,7 +28,10 @@ fn beat(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Res
     };
     core.change_group(partition, request.group_id, |core, slot, _| match &mut slot.group {
         Some(Group::Classic(group)) => group.heartbeat(core.now_ms, who),
-        Some(Group::Consumer(_)) | None => Err(ErrorCode::UnknownMemberId),
+        Some(Group::Consumer(group)) => {
+            core.with_consumer_context(&slot.id, |context| group.classic_heartbeat(context, who))
+        }
+        None => Err(ErrorCode::UnknownMemberId),
     })?
 }
 

@@ -63,7 +63,19 @@ fn protocols(request: &JoinGroupRequest<'_>) -> Box<[Protocol]> {
 }
 
 fn join_slot(core: &Core, slot: &mut Slot, join: Join<'_>, effects: &mut Effects) {
+    if let Some(Group::Consumer(group)) = &slot.group {
+        if !group.is_empty() {
+            let id = slot.id.clone();
+            return core.with_consumer_context(&id, |context| slot.join_consumer_group(context, &join, effects));
+        }
+        if !join.member_id.is_empty() {
+            return effects.join(join.ticket, JoinAnswer::refused(ErrorCode::UnknownMemberId, join.member_id.into()));
+        }
+        // An empty group changes its kind without more ado.
+        slot.drop_group(effects);
+    }
     let is_new = slot.group.is_none();
+    let stored = effects.records.len();
     if is_new && !join.member_id.is_empty() {
         return effects.join(join.ticket, JoinAnswer::refused(ErrorCode::UnknownMemberId, join.member_id.into()));
     }
@@ -74,7 +86,7 @@ fn join_slot(core: &Core, slot: &mut Slot, join: Join<'_>, effects: &mut Effects
             effects.join(join.ticket, JoinAnswer::refused(ErrorCode::InconsistentGroupProtocol, join.member_id.into()))
         }
     }
-    if is_new && effects.records.is_empty() {
+    if is_new && effects.records.len() == stored {
         // So that the group is known after a failover, even before its first generation.
         effects.store(ClassicGroup::new(slot.id.clone()).record());
     }

@@ -53,7 +53,10 @@ fn leave(
     let partition = core.group_partition(call.node, group_id)?;
     core.change_group(partition, group_id, |core, slot, effects| match &mut slot.group {
         Some(Group::Classic(group)) => group.leave(core.now_ms, leavers, effects),
-        Some(Group::Consumer(_)) | None => vec![Err(ErrorCode::UnknownMemberId); leavers.len()],
+        Some(Group::Consumer(_)) => {
+            core.with_consumer_context(group_id, |context| slot.leave_consumer_group(context, leavers, effects))
+        }
+        None => vec![Err(ErrorCode::UnknownMemberId); leavers.len()],
     })
 }
 

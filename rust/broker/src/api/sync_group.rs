@@ -35,7 +35,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SyncGroupReques
 fn sync_slot(core: &Core, slot: &mut Slot, sync: &Sync<'_>, effects: &mut Effects) {
     match &mut slot.group {
         Some(Group::Classic(group)) => group.sync(core.now_ms, sync, effects),
-        Some(Group::Consumer(_)) | None => effects.sync(sync.ticket, SyncAnswer::refused(ErrorCode::UnknownMemberId)),
+        Some(Group::Consumer(_)) => {
+            let id = slot.id.clone();
+            core.with_consumer_context(&id, |context| slot.sync_consumer_group(context, sync, effects));
+        }
+        None => effects.sync(sync.ticket, SyncAnswer::refused(ErrorCode::UnknownMemberId)),
     }
 }
 

@@ -189,6 +189,13 @@ impl Slot {
         }
     }
 
+    /// Removes the group, and leaves its offsets.
+    pub(crate) fn drop_group(&mut self, effects: &mut Effects) {
+        if let Some(group) = self.group.take() {
+            group.store_gone(&self.id, effects);
+        }
+    }
+
     fn is_vacant(&self) -> bool {
         self.group.is_none() && self.offsets.is_empty()
     }

@@ -155,12 +155,16 @@ pub(crate) fn member<'a>(group: &'a DescribedGroup<'static>, id: &str) -> &'a De
     group.members.iter().find(|member| member.member_id == id).unwrap_or_else(|| panic!("{id} is not there: {group:?}"))
 }
 
-/// Has all clients send heartbeats until nothing moves any more.
+/// Has all clients send heartbeats until nothing moves any more. What a pattern matches is looked at after an answer, so one quiet
+/// round does not do.
 pub(crate) fn settle(world: &mut World, clients: &mut [&mut Client]) {
+    let mut quiet = 0;
     for _ in 0..32 {
         let before: Vec<_> = clients.iter().map(|client| (client.epoch, client.owned.clone())).collect();
         clients.iter_mut().for_each(|client| client.beat(world));
-        if clients.iter().map(|client| (client.epoch, client.owned.clone())).eq(before) {
+        let same = clients.iter().map(|client| (client.epoch, client.owned.clone())).eq(before);
+        quiet = if same { quiet + 1 } else { 0 };
+        if quiet == 2 {
             return;
         }
     }

@@ -3,5 +3,8 @@
 
 mod client;
 mod epochs;
+mod migration;
+mod statics;
+mod subscriptions;
 #[path = "../support/mod.rs"]
 mod support;

@@ -3,6 +3,7 @@
 //! A pure machine, after Kafka's: what it is told in [`join`], [`sync`] and [`members`] moves it between the four states, and
 //! [`rebalance`] has the steps from one to the next.
 
+mod converted;
 mod join;
 mod member;
 mod members;
@@ -20,6 +21,7 @@ use monedula_protocol::error_code::ErrorCode;
 use super::{Effects, JoinAnswer, SyncAnswer};
 use crate::core::Ticket;
 
+pub(crate) use converted::ConvertedMember;
 pub(crate) use join::{Join, JoinRules};
 pub(crate) use member::{Member, Protocol};
 pub(crate) use members::{Identity, Leaver};

@@ -11,7 +11,7 @@ use crate::cluster::java_hash;
 use crate::groups::JoinedMember;
 
 /// The protocol type of consumers, whose metadata the coordinator can read.
-const CONSUMER: &str = "consumer";
+pub(super) const CONSUMER: &str = "consumer";
 
 impl ClassicGroup {
     /// Whether a member with these protocols can join: the type is the group's, and one of them is supported by all.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::cluster::StoredRecord;
 use crate::core::Core;
-use crate::groups::{Effects, Group, Groups, Slot};
+use crate::groups::{ClassicGroup, Effects, Group, Groups, Join, JoinAnswer, Leaver, Slot, Sync, SyncAnswer};
 
 impl Core {
     /// Lets `work` see what a group works with.
@@ -73,10 +73,19 @@ impl Slot {
         let joins = request.member_epoch == JOIN_EPOCH;
         let (answer, changes) = match &mut self.group {
             Some(Group::Consumer(group)) => group.heartbeat(context, request)?,
-            None if joins => {
+            Some(Group::Classic(classic)) if joins && !classic.is_empty() => {
+                let (mut group, mut changes) = ConsumerGroup::from_classic(context, &self.id, classic)?;
+                let (answer, more) = group.heartbeat(context, request)?;
+                changes.extend(more);
+                // Whoever waits for the rebalance that is under way is to join for the new one.
+                classic.abandon(ErrorCode::RebalanceInProgress, effects);
+                self.begin_consumer_group(group, effects);
+                (answer, changes)
+            }
+            None | Some(Group::Classic(_)) if joins => {
                 let mut group = ConsumerGroup::new(Arc::clone(&self.id));
                 let done = group.heartbeat(context, request)?;
-                self.group = Some(Group::Consumer(group));
+                self.begin_consumer_group(group, effects);
                 done
             }
             None => return Err(self.not_found("Consumer group", "not found")),
@@ -84,6 +93,12 @@ impl Slot {
         };
         self.record(&changes, effects);
         Ok(answer)
+    }
+
+    /// Puts a consumer group in the place of what is there.
+    fn begin_consumer_group(&mut self, group: ConsumerGroup, effects: &mut Effects) {
+        self.drop_group(effects);
+        self.group = Some(Group::Consumer(group));
     }
 
     fn leave(
@@ -108,12 +123,72 @@ impl Slot {
         Ok(HeartbeatAnswer::left(member_id, request.member_epoch))
     }
 
-    /// Removes members.
-    pub(super) fn fence(&mut self, context: &Context<'_>, gone: BTreeSet<Arc<str>>, effects: &mut Effects) {
-        if let Some(Group::Consumer(group)) = &mut self.group {
-            let changes = group.fence(context, &gone);
-            self.record(&changes, effects);
+    /// Removes members. Where only members of the classic protocol are left, the group becomes a classic one.
+    fn fence(&mut self, context: &Context<'_>, gone: BTreeSet<Arc<str>>, effects: &mut Effects) {
+        let Some(Group::Consumer(group)) = &mut self.group else { return };
+        if gone.is_empty() {
+            return;
         }
+        if group.downgrades_without(context, &gone) {
+            let classic = group.to_classic(context, &gone, None);
+            return self.begin_classic_group(context, classic, Some("members of the new protocol are gone"), effects);
+        }
+        let changes = group.fence(context, &gone);
+        self.record(&changes, effects);
+    }
+
+    /// Puts a classic group in the place of what is there, and has its members join again for a reason.
+    fn begin_classic_group(
+        &mut self,
+        context: &Context<'_>,
+        mut classic: ClassicGroup,
+        rebalance: Option<&str>,
+        effects: &mut Effects,
+    ) {
+        self.drop_group(effects);
+        effects.store(classic.record());
+        if let Some(reason) = rebalance {
+            classic.rebalance(context.now_ms, reason, effects);
+        }
+        self.group = Some(Group::Classic(classic));
+    }
+
+    /// JoinGroup, where the group is a consumer group with members.
+    pub(crate) fn join_consumer_group(&mut self, context: &Context<'_>, join: &Join<'_>, effects: &mut Effects) {
+        let Some(Group::Consumer(group)) = &mut self.group else { return };
+        let joined = match group.join(context, join) {
+            Ok(joined) => joined,
+            Err(refusal) => {
+                log::info!("{} may not join group {}: {}", join.client_id, self.id, refusal.message);
+                return effects.join(join.ticket, JoinAnswer::refused(refusal.error, join.member_id.into()));
+            }
+        };
+        if let Some(downgrade) = &joined.downgrade {
+            let classic = group.to_classic(context, &BTreeSet::new(), Some(downgrade));
+            let reason = downgrade.rebalance.then_some("the assignment is out of date");
+            self.begin_classic_group(context, classic, reason, effects);
+        }
+        self.record(&joined.changes, effects);
+        effects.join(join.ticket, joined.answer);
+    }
+
+    /// SyncGroup in a consumer group.
+    pub(crate) fn sync_consumer_group(&mut self, context: &Context<'_>, sync: &Sync<'_>, effects: &mut Effects) {
+        let Some(Group::Consumer(group)) = &mut self.group else { return };
+        effects.sync(sync.ticket, group.sync(context, sync).unwrap_or_else(SyncAnswer::refused));
+    }
+
+    /// LeaveGroup in a consumer group. What became of each, in order.
+    pub(crate) fn leave_consumer_group(
+        &mut self,
+        context: &Context<'_>,
+        leavers: &[Leaver<'_>],
+        effects: &mut Effects,
+    ) -> Vec<Result<(), ErrorCode>> {
+        let Some(Group::Consumer(group)) = &mut self.group else { return Vec::new() };
+        let found: Vec<_> = leavers.iter().map(|leaver| group.leaver(leaver)).collect();
+        self.fence(context, found.iter().flatten().cloned().collect(), effects);
+        found.into_iter().map(|found| found.map(|_| ())).collect()
     }
 
     /// Does what is due.

@@ -9,18 +9,23 @@
 //! when a group is read back.
 //!
 //! `reconcile.rs` has the steps of a member, `subscriptions.rs` what the group subscribes to, `assignors/` the targets,
-//! `classic.rs` the members that still use the classic protocol, and `conversion.rs` the way between the two kinds of group.
+//! `classic_members.rs` the members that still use the classic protocol, and `conversion.rs` the way between the two kinds of group.
 
 mod assignors;
 mod calls;
 mod change;
+mod classic_members;
 mod commits;
+mod conversion;
 mod describe;
 mod heartbeat;
 mod image;
 mod leave;
 mod member;
+#[cfg(test)]
+mod model;
 mod partitions;
+mod planted;
 mod reconcile;
 mod records;
 mod settings;
@@ -37,7 +42,7 @@ use monedula_protocol::types::Uuid;
 
 pub(crate) use assignors::Assignor;
 pub(crate) use change::{Change, ResolvedRegex};
-pub(crate) use describe::GroupState;
+pub(crate) use classic_members::{Downgrade, Joined};
 pub(crate) use heartbeat::{Heartbeat, HeartbeatAnswer};
 pub(crate) use image::{ClusterImage, Image};
 pub(crate) use member::{ClassicMember, JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState};

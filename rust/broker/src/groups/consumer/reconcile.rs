@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use monedula_protocol::types::Uuid;
 
+use super::planted::{Bug, planted};
 use super::{ConsumerGroup, Held, Member, MemberState, Partitions};
 
 /// What decides a member's next step.
@@ -71,12 +72,17 @@ impl ConsumerGroup {
 
     /// Whether nobody else holds a partition. What the member itself was to give back comes back to it at once.
     fn is_free(&self, member: &Member, topic: Uuid, partition: i32) -> bool {
-        !self.holders.contains_key(&(topic, partition)) || member.pending_revocation.contains(topic, partition)
+        planted(Bug::GiveBeforeReported)
+            || !self.holders.contains_key(&(topic, partition))
+            || member.pending_revocation.contains(topic, partition)
     }
 }
 
 impl Step<'_> {
     fn still_owns(&self, revoked: &Held) -> bool {
+        if planted(Bug::SilenceIsAck) && self.owned.is_none() {
+            return false;
+        }
         self.owned.is_none_or(|owned| owned.iter().any(|(topic, partition)| revoked.contains(topic, partition)))
     }
 }

@@ -13,6 +13,7 @@ use monedula_protocol::messages::consumer_group_records::{
 };
 use monedula_protocol::wire::{Reader, Writer};
 
+use super::planted::{Bug, planted};
 use super::{Change, ClassicMember, Held, Member, MemberState, Partitions, ResolvedRegex};
 use crate::cluster::StoredRecord;
 
@@ -97,7 +98,10 @@ fn read_member_record(key_version: i16, id: Arc<str>, value: Option<Reader<'_>>)
                 previous_epoch: value.previous_member_epoch,
                 state: MemberState::from_code(value.state).unwrap_or_default(),
                 assigned: held(&value.assigned_partitions, value.member_epoch),
-                pending_revocation: held(&value.partitions_pending_revocation, value.member_epoch),
+                pending_revocation: match planted(Bug::ForgetRevocation) {
+                    true => Held::default(),
+                    false => held(&value.partitions_pending_revocation, value.member_epoch),
+                },
                 ..Member::new(id)
             })
         }

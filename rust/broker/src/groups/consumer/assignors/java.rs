@@ -3,10 +3,7 @@
 //! Kafka's assignors take members in that order, so it decides which of several equal members gets the odd partition. Targets
 //! that are to be equal to Kafka's need the same order.
 
-/// Java's `String.hashCode`.
-fn hash_code(text: &str) -> i32 {
-    text.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
-}
+use crate::cluster::java_hash;
 
 /// Sorts as a `HashMap` that was made with its default capacity and then filled would be walked. Keys that share a bucket stay
 /// in the order in which they come.
@@ -17,7 +14,7 @@ pub(crate) fn in_hash_order<T>(items: &mut [T], key: impl Fn(&T) -> &str) {
         capacity *= 2;
     }
     items.sort_by_key(|item| {
-        let hash = hash_code(key(item)) as u32;
+        let hash = java_hash(key(item)).cast_unsigned();
         (hash ^ (hash >> 16)) & (capacity - 1)
     });
 }

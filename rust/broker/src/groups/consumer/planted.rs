@@ -1,0 +1,32 @@
+//! Bugs that tests plant, to see that the model check finds them. Outside of tests there are none.
+
+/// What a coordinator could do wrong.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Bug {
+    /// A partition is given before its last owner has said that it has given it back.
+    GiveBeforeReported,
+    /// A heartbeat that does not tell what is owned is taken for one that owns nothing.
+    SilenceIsAck,
+    /// Any epoch is accepted.
+    AcceptStaleEpoch,
+    /// What is being given back is not read back after a failover.
+    ForgetRevocation,
+    /// The group's epoch stays when a member is gone.
+    SkipBump,
+}
+
+#[cfg(test)]
+thread_local! {
+    pub(super) static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+#[cfg(test)]
+pub(super) fn planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+#[cfg(not(test))]
+#[inline]
+pub(super) fn planted(_bug: Bug) -> bool {
+    false
+}
