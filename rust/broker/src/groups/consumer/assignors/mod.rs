@@ -71,3 +71,6 @@ pub(crate) struct MemberSpec {
     /// Its target until now.
     pub(crate) target: Partitions,
 }
+
+#[cfg(test)]
+mod tests;
