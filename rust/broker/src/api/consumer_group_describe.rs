@@ -80,7 +80,7 @@ fn names(core: &Core) -> BTreeMap<Uuid, Arc<str>> {
 }
 
 fn describe<'a>(core: &Core, group: &'a ConsumerGroup, names: &'a BTreeMap<Uuid, Arc<str>>) -> DescribedGroup<'a> {
-    let default = || ConsumerSettings::new(&core.settings.kafka, |_| None).default_assignor().name();
+    let default = || ConsumerSettings::new(&core.settings.kafka).default_assignor().name();
     DescribedGroup {
         group_state: group.state().name(),
         group_epoch: group.epoch(),

@@ -72,7 +72,7 @@ fn check(core: &Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'
         return invalid("MemberEpoch is invalid.");
     }
     let Some(name) = request.server_assignor else { return Ok(()) };
-    let offered = ConsumerSettings::new(&core.settings.kafka, |_| None).assignors;
+    let offered = ConsumerSettings::new(&core.settings.kafka).assignors;
     if offered.iter().any(|assignor| assignor.name() == name) {
         return Ok(());
     }

@@ -3,6 +3,9 @@
 use monedula_protocol::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
 use monedula_protocol::messages::create_partitions::{CreatePartitionsRequest, CreatePartitionsTopic};
 use monedula_protocol::messages::delete_topics::{DeleteTopicState, DeleteTopicsRequest};
+use monedula_protocol::messages::incremental_alter_configs::{
+    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
+};
 use serde_json::json;
 
 use crate::client::{Client, GROUP, Owned, create, describe, member, settle, topic_id};
@@ -106,7 +109,6 @@ fn a_pattern_that_is_none_is_told() {
     }
 }
 
-// seed: S147
 #[test]
 fn the_strategy_that_members_name_assigns() {
     let mut world = World::default();
@@ -145,7 +147,8 @@ fn requests_that_say_too_little_are_refused() {
     let good = Client::new("one", &["orders"]);
     let full = good.full();
     type Request = ConsumerGroupHeartbeatRequest<'static>;
-    let bad: [(fn(&mut Request), &str); 9] = [
+    type Spoiled = (fn(&mut Request), &'static str);
+    let bad: [Spoiled; 9] = [
         (|request| request.group_id = " ", "GroupId can't be empty."),
         (|request| request.member_id = "", "MemberId can't be empty."),
         (|request| request.instance_id = Some(""), "InstanceId can't be empty."),
@@ -194,8 +197,18 @@ fn a_full_group_takes_nobody() {
 fn the_intervals_are_those_that_are_set_for_the_group() {
     let mut world = World::with(1, &[("group.consumer.heartbeat.interval.ms", "700")]);
     create(&mut world, "orders", 1);
-    let one = Client::new("one", &["orders"]);
+    let mut one = Client::new("one", &["orders"]);
     assert_eq!(one.ask(&mut world, &one.full()).heartbeat_interval_ms, 700);
+    // The group's own settings win, and hold from the next heartbeat on.
+    one.join(&mut world);
+    let set = |name, value| AlterableConfig { name, config_operation: 0, value: Some(value), ..Default::default() };
+    let configs = vec![set("consumer.heartbeat.interval.ms", "6000"), set("consumer.session.timeout.ms", "50000")];
+    let resource = AlterConfigsResource { resource_type: 32, resource_name: GROUP, configs, ..Default::default() };
+    let request = IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
+    assert_eq!(world.call(1, &request, 1).responses[0].error_code, 0);
+    assert_eq!(one.ask(&mut world, &one.short()).heartbeat_interval_ms, 6000);
+    world.advance(49_999);
+    assert_eq!(one.ask(&mut world, &one.short()).error_code, 0);
 }
 
 #[test]

@@ -18,8 +18,11 @@ use crate::groups::{ClassicGroup, Effects, Group, Groups, Join, JoinAnswer, Leav
 impl Core {
     /// Lets `work` see what a group works with.
     pub(crate) fn with_consumer_context<T>(&self, group_id: &str, work: impl FnOnce(&Context<'_>) -> T) -> T {
-        let own = self.configs.of_group(group_id);
-        let settings = ConsumerSettings::new(&self.settings.kafka, |name| own?.get(name)?.parse().ok());
+        let settings = ConsumerSettings {
+            session_timeout_ms: self.consumer_session_timeout_ms(group_id),
+            heartbeat_interval_ms: self.consumer_heartbeat_interval_ms(group_id),
+            ..ConsumerSettings::new(&self.settings.kafka)
+        };
         let image = ClusterImage { topics: &self.topics, nodes: &self.nodes };
         work(&Context { now_ms: self.now_ms, image: &image, settings: &settings })
     }

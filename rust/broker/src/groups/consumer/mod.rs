@@ -42,7 +42,7 @@ use monedula_protocol::types::Uuid;
 
 pub(crate) use assignors::Assignor;
 pub(crate) use change::{Change, ResolvedRegex};
-pub(crate) use classic_members::{Downgrade, Joined};
+pub(crate) use classic_members::Downgrade;
 pub(crate) use heartbeat::{Heartbeat, HeartbeatAnswer};
 pub(crate) use image::{ClusterImage, Image};
 pub(crate) use member::{ClassicMember, JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState};
@@ -120,10 +120,6 @@ impl ConsumerGroup {
 
     pub(crate) fn members(&self) -> impl Iterator<Item = &Member> {
         self.members.values()
-    }
-
-    pub(crate) fn member(&self, id: &str) -> Option<&Member> {
-        self.members.get(id)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -31,15 +31,6 @@ impl Partitions {
         self.0.get(&topic).is_some_and(|partitions| partitions.contains(&partition))
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// How many there are, over all topics.
-    pub(crate) fn count(&self) -> usize {
-        self.0.values().map(BTreeSet::len).sum()
-    }
-
     /// One by one, by topic id.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Uuid, i32)> {
         self.0.iter().flat_map(|(&topic, partitions)| partitions.iter().map(move |&partition| (topic, partition)))

@@ -49,19 +49,17 @@ impl MigrationPolicy {
 }
 
 impl ConsumerSettings {
-    /// From the broker's settings, with those of the group in their place.
-    pub(crate) fn new(kafka: &KafkaSettings, own: impl Fn(&str) -> Option<i32>) -> Self {
+    /// Those of the broker.
+    pub(crate) fn new(kafka: &KafkaSettings) -> Self {
         let mut assignors: Vec<Assignor> =
             kafka.group_consumer_assignors.split(',').filter_map(|name| Assignor::by_name(name.trim())).collect();
         if assignors.is_empty() {
             assignors.extend(Assignor::ALL);
         }
         Self {
-            session_timeout_ms: own("consumer.session.timeout.ms").unwrap_or(kafka.group_consumer_session_timeout_ms),
-            heartbeat_interval_ms: own("consumer.heartbeat.interval.ms")
-                .unwrap_or(kafka.group_consumer_heartbeat_interval_ms),
-            assignment_interval_ms: own("consumer.assignment.interval.ms")
-                .unwrap_or(kafka.group_consumer_assignment_interval_ms),
+            session_timeout_ms: kafka.group_consumer_session_timeout_ms,
+            heartbeat_interval_ms: kafka.group_consumer_heartbeat_interval_ms,
+            assignment_interval_ms: kafka.group_consumer_assignment_interval_ms,
             max_size: kafka.group_consumer_max_size,
             assignors,
             migration: MigrationPolicy::by_name(&kafka.group_consumer_migration_policy).unwrap_or_default(),
