@@ -9,10 +9,13 @@ export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 CARGO_TEST := cargo test --release --locked --workspace --exclude monedula-python
 DEVELOP := maturin develop --release --locked
 
-.PHONY: demo test interop spark-versions extension lint wheel build-wheel sdist bench clean
+.PHONY: demo demo-kafka test interop spark-versions extension lint wheel build-wheel sdist bench clean
 
-demo: extension  ## a real Kafka, a topic, and monedula reading it
+demo: extension  ## the embedded broker, a topic, and monedula reading it
 	python -m benches.demo
+
+demo-kafka: extension  ## the same on a real Kafka; the first time, Maven fetches its jars
+	python -m benches.demo --kafka
 
 test: extension  ## all tests, Rust's and Python's
 	$(CARGO_TEST)

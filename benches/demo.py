@@ -1,13 +1,18 @@
-"""`make demo`: a real Kafka on this machine, a topic with generated events, and what monedula makes of it."""
+"""`make demo`: a broker, a topic with generated events, and what monedula makes of it.
+
+The broker is the embedded one; `make demo-kafka` has a real Kafka instead.
+"""
 
 import argparse
 import json
 import sys
 import time
+from typing import Literal
 
 import monedula
 import polars
 import pyarrow
+from monedula.testing import Broker
 
 from benches import data
 from tests.kafka import KafkaCluster, KafkaUnavailable
@@ -15,6 +20,7 @@ from tests.kafka import KafkaCluster, KafkaUnavailable
 TOPIC = "events"
 BATCHES_SHOWN = 4
 ROWS_SHOWN = 5
+CHUNK = 50_000
 TIMEOUT_SECONDS = 60.0
 
 
@@ -23,19 +29,44 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000, help="in the topic (default %(default)s)")
     parser.add_argument("--codec", default="zstd", choices=("none", "gzip", "snappy", "lz4", "zstd"))
+    parser.add_argument("--kafka", action="store_true", help="on a real Kafka instead of the embedded broker")
     options = parser.parse_args()
+    if options.kafka:
+        return on_kafka(options.records, options.codec)
+    started = time.perf_counter()
+    with Broker(topics={TOPIC: data.PARTITIONS}) as broker:
+        print(f"an embedded broker, up after {(time.perf_counter() - started) * 1000:.1f} ms")
+        generate(broker, options.records, None if options.codec == "none" else options.codec)
+        return show(broker.bootstrap_servers, options.records, options.codec)
+
+
+def on_kafka(records: int, codec: str) -> int:
+    """The same on a real Kafka."""
     print("starting Apache Kafka (the first time, Maven fetches its jars) ...", flush=True)
     try:
         with KafkaCluster(config=data.BROKER_SETTINGS, fast_start=False) as kafka:
-            data.fill(
-                kafka, TOPIC, options.records, options.codec, data.PARTITIONS, data.BATCH_SIZE_BYTES, data.LINGER_MS
-            )
-            print(f"topic {TOPIC!r} on {kafka.bootstrap}: {data.PARTITIONS} partitions, {options.codec}\n")
-            first = show_batches(kafka.bootstrap)
-            show_frame(first)
-            return show_table(kafka.bootstrap, options.records)
+            data.fill(kafka, TOPIC, records, codec, data.PARTITIONS, data.BATCH_SIZE_BYTES, data.LINGER_MS)
+            return show(kafka.bootstrap, records, codec)
     except KafkaUnavailable as error:
         raise SystemExit(str(error)) from error
+
+
+def generate(broker: Broker, records: int, codec: Literal["gzip", "snappy", "lz4", "zstd"] | None) -> None:
+    """Fill the topic, a chunk of events to a partition at a time."""
+    for number, first in enumerate(range(0, records, CHUNK)):
+        events = [
+            (f"{event % 100_000:08}", f'{{"id":{event},"user":"user-{event % 1_000}","amount":{event % 9_973 / 100}}}')
+            for event in range(first, min(first + CHUNK, records))
+        ]
+        broker.append(TOPIC, events, partition=number % data.PARTITIONS, compression=codec)
+
+
+def show(bootstrap: str, records: int, codec: str) -> int:
+    """Read the topic in three ways."""
+    print(f"topic {TOPIC!r} on {bootstrap}: {data.PARTITIONS} partitions, {codec}\n")
+    first = show_batches(bootstrap)
+    show_frame(first)
+    return show_table(bootstrap, records)
 
 
 def show_batches(bootstrap: str) -> monedula.Batch:

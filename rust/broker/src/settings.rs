@@ -307,18 +307,27 @@ impl Text for String {
 }
 
 fn unknown(name: &str) -> BrokerError {
-    let near = KafkaSettings::NAMES.iter().max_by_key(|known| common_words(known, name)).copied().unwrap_or_default();
-    let problem = match common_words(near, name) {
-        0 => format!("this broker has no such setting; it has {}", KafkaSettings::NAMES.join(", ")),
-        _ => format!("this broker has no such setting; perhaps {near} is meant"),
+    let near = KafkaSettings::NAMES.iter().map(|known| (likeness(known, name), *known)).max();
+    let problem = match near {
+        Some((50.., near)) => format!("this broker has no such setting; perhaps {near} is meant"),
+        _ => format!("this broker has no such setting; it has {}", KafkaSettings::NAMES.join(", ")),
     };
     BrokerError::Setting { name: name.to_owned(), problem }
 }
 
-/// How many words of a setting's name another has too, in any order.
-fn common_words(one: &str, other: &str) -> usize {
-    let words: Vec<&str> = other.split(['.', '_', '-']).collect();
-    one.split('.').filter(|word| words.contains(word)).count()
+/// How much two names are alike, in percent: the share of pairs of characters that both have.
+fn likeness(one: &str, other: &str) -> usize {
+    let pairs = |text: &str| text.as_bytes().array_windows().copied().collect::<Vec<[u8; 2]>>();
+    let (ones, mut others) = (pairs(one), pairs(other));
+    let all = ones.len() + others.len();
+    let mut common = 0;
+    for pair in ones {
+        if let Some(at) = others.iter().position(|other| *other == pair) {
+            others.swap_remove(at);
+            common += 1;
+        }
+    }
+    200 * common / all.max(1)
 }
 
 #[cfg(test)]

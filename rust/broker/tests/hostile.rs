@@ -1,0 +1,163 @@
+//! Frames that no client should send, to a broker with topics and groups: an answer or a closed connection, never a panic, and
+//! never memory that they do not pay for.
+//!
+//! The properties are fuzz targets as well:
+//!
+//! ```sh
+//! cargo bolero test -p monedula-broker --rustc-bootstrap --profile release --sanitizer NONE --test hostile mutated_requests
+//! ```
+//!
+//! In a plain `cargo test` they run their corpus in `__fuzz__`, and random bytes.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use monedula_protocol::api::{ApiKey, supported};
+use monedula_protocol::base64;
+use serde_json::{Value, json};
+use support::World;
+
+/// What a frame may cost, all allocations added up: the internal topics with their partitions, made on first use, and batches
+/// that are decompressed.
+const COST_PER_FRAME: usize = 32 << 20;
+const COST_PER_BYTE: usize = 4096;
+
+thread_local! {
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Adds up what the current thread allocates.
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count(new_size);
+        unsafe { System.realloc(pointer, layout, new_size) }
+    }
+}
+
+fn count(bytes: usize) {
+    // A thread that ends may allocate when its locals are gone.
+    let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + bytes));
+}
+
+/// A world with topics, and with few partitions for coordinators, so that groups and transactions meet.
+fn world() -> World {
+    let mut world =
+        World::with(2, &[("offsets.topic.num.partitions", "2"), ("transaction.state.log.num.partitions", "2")]);
+    for topic in ["orders", "t"] {
+        world.control(json!({"command": "create_topic", "topic": topic, "partitions": 3}));
+    }
+    world
+}
+
+fn feed(world: &mut World, frame: Vec<u8>) {
+    let (length, connection) = (frame.len(), world.connect(1));
+    let before = ALLOCATED.get();
+    world.send_frame(connection, Bytes::from(frame));
+    let allocated = ALLOCATED.get() - before;
+    assert!(allocated <= COST_PER_FRAME + COST_PER_BYTE * length, "{allocated} bytes for a frame of {length}");
+}
+
+/// Every golden request as a frame without its length.
+fn golden() -> &'static [Vec<u8>] {
+    static GOLDEN: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    GOLDEN.get_or_init(|| supported().iter().flat_map(|(key, ..)| of(*key)).collect())
+}
+
+fn of(key: ApiKey) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let text = std::fs::read_to_string(folder.join(format!("{key}Request.jsonl"))).unwrap();
+    let frame = |line: &str| {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let body = base64::decode(case["bytes"].as_str()?)?;
+        let version = case["version"].as_i64().unwrap() as i16;
+        let mut frame = [key.code().to_be_bytes(), version.to_be_bytes()].concat();
+        frame.extend([0, 0, 0, 9, 0, 1, b'c']);
+        frame.extend((version >= key.flexible_from()).then_some(0));
+        frame.extend(body);
+        Some(frame)
+    };
+    text.lines().filter_map(frame).collect()
+}
+
+fn edit(frame: &mut Vec<u8>, edits: &[u8]) {
+    for &[operation, high, low, value] in edits.as_chunks().0 {
+        let at = usize::from(u16::from_be_bytes([high, low])) % (frame.len() + 1);
+        match operation % 5 {
+            0 if at < frame.len() => frame[at] = value,
+            1 if at < frame.len() => frame[at] ^= 1 << (value % 8),
+            2 => frame.insert(at, value),
+            3 => drop(frame.drain(at..frame.len().min(at + usize::from(value)))),
+            _ => frame.extend_from_within(at..),
+        }
+        frame.truncate(1 << 14);
+    }
+}
+
+#[test]
+fn arbitrary_frames() {
+    let mut fed = world();
+    let world = std::panic::AssertUnwindSafe(std::cell::RefCell::new(&mut fed));
+    bolero::check!().with_iterations(20_000).for_each(|input: &[u8]| feed(&mut world.borrow_mut(), input.to_vec()));
+}
+
+/// Each ten bytes are a golden request (two bytes) with two edits; all of them meet the same cluster, and time passes.
+#[test]
+fn mutated_requests() {
+    bolero::check!().with_iterations(3_000).for_each(|input: &[u8]| {
+        let mut world = world();
+        for &[high, low, ref edits @ ..] in
+            &input.as_chunks::<10>().0[..input.len().div_ceil(10).saturating_sub(1).min(16)]
+        {
+            let choice = usize::from(u16::from_be_bytes([high, low])) % golden().len();
+            let mut frame = golden()[choice].clone();
+            edit(&mut frame, edits);
+            feed(&mut world, frame);
+        }
+        world.advance(120_000);
+    });
+}
+
+/// Every golden request as it is, one after the other, and then with extreme numbers at every place.
+#[test]
+fn extreme_numbers_everywhere() {
+    const EXTREMES: &[&[u8]] =
+        &[&[0x7f, 0xff, 0xff, 0xff], &[0x80, 0, 0, 0], &[0xff, 0xff, 0xff, 0xff, 0x0f], &[0x7f, 0xff], &[0]];
+    let mut whole = world();
+    for frame in golden() {
+        feed(&mut whole, frame.clone());
+    }
+    whole.advance(3_600_000);
+    for frame in golden() {
+        let mut world = world();
+        for at in 4..frame.len() {
+            for extreme in EXTREMES {
+                let mut hostile = frame.clone();
+                let end = hostile.len().min(at + extreme.len());
+                hostile[at..end].copy_from_slice(&extreme[..end - at]);
+                feed(&mut world, hostile);
+            }
+        }
+        world.advance(60_000);
+    }
+}
