@@ -10,16 +10,16 @@ use super::{Event, Running};
 use crate::offsets::{Answer, EARLIEST, LATEST, Question};
 
 impl Running {
-    pub(super) fn resolve(&self, lookups: Vec<(TopicPartition, u64, Start)>) {
+    pub(super) fn resolve(&self, lookups: BTreeMap<TopicPartition, (u64, Start)>) {
         if lookups.is_empty() {
             return;
         }
         let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
         tokio::spawn(async move {
             let spans: BTreeMap<TopicPartition, u64> =
-                lookups.iter().map(|(partition, span, _)| (partition.clone(), *span)).collect();
-            let by_time = lookups.iter().any(|(_, _, start)| matches!(start, Start::Timestamp(_)));
-            let questions = lookups.into_iter().map(|(partition, _, start)| {
+                lookups.iter().map(|(partition, (span, _))| (partition.clone(), *span)).collect();
+            let by_time = lookups.values().any(|(_, start)| matches!(start, Start::Timestamp(_)));
+            let questions = lookups.into_iter().map(|(partition, (_, start))| {
                 let what = match start {
                     Start::Earliest => EARLIEST,
                     Start::Timestamp(timestamp_ms) => timestamp_ms,
@@ -37,14 +37,13 @@ impl Running {
     }
 
     /// Both ends of logs that do not hold a position.
-    pub(super) fn resolve_ranges(&self, ranges: Vec<(TopicPartition, u64)>) {
+    pub(super) fn resolve_ranges(&self, ranges: BTreeMap<TopicPartition, u64>) {
         if ranges.is_empty() {
             return;
         }
         let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
         tokio::spawn(async move {
-            let ask =
-                |what| ranges.iter().map(|(partition, _)| Question { partition: partition.clone(), what }).collect();
+            let ask = |what| ranges.keys().map(|partition| Question { partition: partition.clone(), what }).collect();
             let starts: BTreeMap<TopicPartition, Answer> = offsets.list_once(ask(EARLIEST)).await.into_iter().collect();
             let ends: BTreeMap<TopicPartition, Answer> = offsets.list_once(ask(LATEST)).await.into_iter().collect();
             let answers = ranges.into_iter().map(|(partition, span)| {
@@ -62,17 +61,17 @@ impl Running {
         });
     }
 
-    pub(super) fn validate(&self, validations: Vec<(TopicPartition, u64, i32)>) {
+    pub(super) fn validate(&self, validations: BTreeMap<TopicPartition, (u64, i32)>) {
         if validations.is_empty() {
             return;
         }
         let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
         tokio::spawn(async move {
             let spans: BTreeMap<TopicPartition, u64> =
-                validations.iter().map(|(partition, span, _)| (partition.clone(), *span)).collect();
+                validations.iter().map(|(partition, (span, _))| (partition.clone(), *span)).collect();
             let questions = validations
                 .into_iter()
-                .map(|(partition, _, epoch)| Question { partition, what: i64::from(epoch) })
+                .map(|(partition, (_, epoch))| Question { partition, what: i64::from(epoch) })
                 .collect();
             let answers = offsets.epoch_ends_once(questions).await.into_iter().filter_map(|(partition, answer)| {
                 let span = *spans.get(&partition)?;

@@ -315,15 +315,21 @@ impl Running {
 
     /// Does what the machine says, until it says nothing more.
     fn act(&mut self) {
-        let mut lookups = Vec::new();
-        let mut ranges = Vec::new();
-        let mut validations = Vec::new();
+        // By partition: of two in a row, such as an assignment and a seek right after it, only the later is asked. Brokers
+        // answer INVALID_REQUEST for a partition that stands twice in a ListOffsets.
+        let mut lookups = BTreeMap::new();
+        let mut ranges = BTreeMap::new();
+        let mut validations = BTreeMap::new();
         while let Some(output) = self.machine.poll() {
             match output {
-                Output::Resolve { partition, span, start } => lookups.push((partition, span, start)),
-                Output::ResolveRange { partition, span } => ranges.push((partition, span)),
+                Output::Resolve { partition, span, start } => {
+                    lookups.insert(partition, (span, start));
+                }
+                Output::ResolveRange { partition, span } => {
+                    ranges.insert(partition, span);
+                }
                 Output::Validate { partition, span, offset_epoch, .. } => {
-                    validations.push((partition, span, offset_epoch));
+                    validations.insert(partition, (span, offset_epoch));
                 }
                 Output::RefreshMetadata => self.driver.metadata.want(),
                 // The view's watcher brings it back as a change of the cluster.
