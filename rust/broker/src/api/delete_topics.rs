@@ -26,10 +26,14 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteTopicsReq
     let mut outcomes: Vec<Outcome> = Vec::new();
     for (index, &topic) in wanted.iter().enumerate() {
         let twice = wanted.iter().filter(|other| **other == topic).count() > 1;
-        if twice && wanted[..index].contains(&topic) {
+        if twice && wanted[..index].contains(&topic) || named_as_well(core, &wanted, topic) {
             continue;
         }
-        outcomes.push(delete(core, topic, twice));
+        let supplied = topic.0.and_then(|name| core.topics.get(name)).map(|found| found.id);
+        match supplied.filter(|&id| wanted.contains(&(None, id))) {
+            Some(id) => outcomes.push(Outcome { id, ..supplied_twice(topic.0) }),
+            None => outcomes.push(delete(core, topic, twice)),
+        }
     }
     let responses = outcomes.iter().map(|outcome| DeletableTopicResult {
         name: outcome.name.as_deref(),
@@ -45,6 +49,18 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteTopicsReq
 fn wanted<'a>(request: &DeleteTopicsRequest<'a>) -> Vec<Wanted<'a>> {
     let by_name = request.topic_names.iter().map(|name| (Some(*name), Uuid::ZERO));
     by_name.chain(request.topics.iter().map(|topic| (topic.name, topic.topic_id))).collect()
+}
+
+/// Whether a topic that is asked for by its id is asked for by its name too, which is refused under the name.
+fn named_as_well(core: &Core, wanted: &[Wanted<'_>], (name, id): Wanted<'_>) -> bool {
+    let found = core.topics.name_of(id).filter(|_| name.is_none());
+    found.is_some_and(|found| wanted.contains(&(Some(&*found), Uuid::ZERO)))
+}
+
+fn supplied_twice(name: Option<&str>) -> Outcome {
+    let message = "The provided topic name maps to an ID that was already supplied.";
+    let error = ApiError::new(ErrorCode::InvalidRequest, message);
+    Outcome { name: name.map(str::to_owned), id: Uuid::ZERO, error: Some(error) }
 }
 
 fn delete(core: &mut Core, (name, id): Wanted<'_>, twice: bool) -> Outcome {

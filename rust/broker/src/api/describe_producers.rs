@@ -6,14 +6,19 @@ use monedula_protocol::messages::describe_producers::{
 };
 
 use super::{Mentions, TopicKey};
+use crate::cluster::check_topic_name;
 use crate::core::{Answer, Call, Core};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeProducersRequest<'_>) -> Answer {
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
+        // Kafka has words for topics that it does not know, and none for partitions.
+        let unknown = core.topics.get(topic.name).is_none();
         let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
         for &index in &topic.partition_indexes {
-            partitions.push(describe(index, find(core, call, topic.name, index)));
+            let found = find(core, call, topic.name, index);
+            let error_message = found.as_ref().err().filter(|_| unknown).map(|error| error.name());
+            partitions.push(PartitionResponse { error_message, ..describe(index, found) });
         }
         topics.push(TopicResponse { name: topic.name, partitions, ..Default::default() });
     }
@@ -24,8 +29,12 @@ fn find(core: &mut Core, call: &Call<'_>, topic: &str, index: i32) -> Result<Vec
     if let Some(error) = core.faults.partition_error(call, topic, index) {
         return Err(error);
     }
+    if check_topic_name(topic).is_err() {
+        return Err(ErrorCode::InvalidTopicException);
+    }
     let partition = core.topics.partition(topic, index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    if partition.leader != Some(call.node) {
+    // A follower knows them as well.
+    if !partition.replicas.contains(&call.node) {
         return Err(ErrorCode::NotLeaderOrFollower);
     }
     let states = partition.log.producers().all().map(|(producer_id, producer)| ProducerState {

@@ -3,6 +3,8 @@
 //! Not implemented: throttling; the fields of followers (versions 15, 17, 18) are read and have no effect, since replicas share
 //! one log.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
@@ -17,6 +19,9 @@ use crate::core::{Answer, Call, Core};
 use crate::fetching::{Fetch, Isolation, Sessions, Wanted};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_>) -> Answer {
+    if !(0..=1).contains(&request.isolation_level) {
+        return call.answer::<FetchRequest<'_>>(&refuse(request, ErrorCode::UnknownServerError));
+    }
     let topic_ids = call.version >= 13;
     let replica = match call.version {
         15.. => request.replica_state.replica_id,
@@ -66,19 +71,30 @@ fn resolve(core: &Core, name: &str, id: Uuid, topic_ids: bool) -> (Option<Arc<st
 }
 
 fn wanted(core: &Core, request: &FetchRequest<'_>, topic_ids: bool) -> Vec<Wanted> {
-    let mut all = Vec::new();
+    let mut all: Vec<Wanted> = Vec::new();
+    // Of a partition that is asked for twice, the later request counts, in the place of the first.
+    let mut places = HashMap::new();
     for FetchTopic { topic, topic_id, partitions, .. } in &request.topics {
         let (topic, topic_id) = resolve(core, topic, *topic_id, topic_ids);
-        all.extend(partitions.iter().map(|partition| Wanted {
-            topic: topic.clone(),
-            topic_id,
-            index: partition.partition,
-            fetch_offset: partition.fetch_offset,
-            max_bytes: partition.partition_max_bytes,
-            current_leader_epoch: partition.current_leader_epoch,
-            last_fetched_epoch: partition.last_fetched_epoch,
-            fault: None,
-        }));
+        for partition in partitions {
+            let wanted = Wanted {
+                topic: topic.clone(),
+                topic_id,
+                index: partition.partition,
+                fetch_offset: partition.fetch_offset,
+                max_bytes: partition.partition_max_bytes,
+                current_leader_epoch: partition.current_leader_epoch,
+                last_fetched_epoch: partition.last_fetched_epoch,
+                fault: None,
+            };
+            match places.entry((topic.clone(), topic_id, partition.partition)) {
+                Entry::Occupied(place) => all[*place.get()] = wanted,
+                Entry::Vacant(place) => {
+                    place.insert(all.len());
+                    all.push(wanted);
+                }
+            }
+        }
     }
     all
 }

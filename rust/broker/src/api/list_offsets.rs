@@ -30,8 +30,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListOffsetsRequ
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
+        let mut refused = HashSet::new();
         for partition in &topic.partitions {
             let found = match twice.contains(&(topic.name, partition.partition_index)) {
+                // It is told once that it was asked for twice.
+                true if !refused.insert(partition.partition_index) => continue,
                 true => Err(ErrorCode::InvalidRequest),
                 false => find(core, call, request, topic.name, partition),
             };

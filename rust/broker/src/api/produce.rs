@@ -2,12 +2,15 @@
 //!
 //! It never creates a topic. Not implemented: throttling; waiting for replicas, which have everything at once.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::produce::{
     BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData, PartitionProduceResponse,
     ProduceRequest, ProduceResponse, TopicProduceData, TopicProduceResponse,
 };
+use monedula_protocol::records::{Batches, RecordsError};
 
 use super::{Mentions, TopicKey};
 use crate::cluster::{Appended, Coordinated};
@@ -40,7 +43,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
             13.. => core.topics.name_of(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
             _ => core.topics.get(topic.name).map(|found| found.name.clone()).ok_or(ErrorCode::UnknownTopicOrPartition),
         };
-        let partitions = topic.partition_data.iter();
+        // Of a partition that is there twice, the later batch counts.
+        let places = topic.partition_data.iter().enumerate();
+        let last: HashMap<i32, usize> = places.clone().map(|(place, data)| (data.index, place)).collect();
+        let partitions = places.filter(|(place, data)| last.get(&data.index) == Some(place)).map(|(_, data)| data);
         let partitions = partitions.map(|data| match &name {
             Ok(name) => produce(core, call, request, name, data),
             Err(error) => {
@@ -91,7 +97,7 @@ const ADDS_PARTITIONS_FROM: i16 = 12;
 fn has_transactional_records(request: &ProduceRequest<'_>) -> bool {
     let partitions = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
     partitions.filter_map(|data| data.records).any(|records| {
-        let batch = monedula_protocol::records::Batches::new(records).next();
+        let batch = Batches::new(records).next();
         batch.and_then(Result::ok).is_some_and(|batch| batch.header.is_transactional())
     })
 }
@@ -104,9 +110,10 @@ fn produce(
     data: &PartitionProduceData<'_>,
 ) -> Outcome {
     let fault = core.faults.partition_error(call, topic, data.index);
+    let mut in_transaction = true;
     let result = match fault {
         Some(error) => Err(error.into()),
-        None => append(core, call, request, topic, data),
+        None => append(core, call, request, topic, data, &mut in_transaction),
     };
     let error = result.as_ref().map_or_else(|refusal| refusal.error, |_| ErrorCode::None);
     // Kafka looks at the log before it refuses for some reasons, and does not for others.
@@ -121,7 +128,7 @@ fn produce(
             | ErrorCode::InvalidRequiredAcks
             | ErrorCode::InvalidTopicException
     );
-    let looked = looked && (result.is_ok() || !refused_early(call, data));
+    let looked = looked && in_transaction && (result.is_ok() || !refused_early(call, data));
     let partition = core.topics.partition(topic, data.index);
     let log_start_offset = partition.filter(|_| looked).map_or(-1, |partition| partition.log.start_offset());
     let leader = match error {
@@ -131,12 +138,13 @@ fn produce(
     Outcome { index: data.index, result, log_start_offset, leader }
 }
 
-/// Whether the bytes are refused before any log is looked at.
+/// Whether the bytes are refused before any log is looked at: for how many batches there are, not for what a header says.
 fn refused_early(call: &Call<'_>, data: &PartitionProduceData<'_>) -> bool {
-    batch_of(call, data).is_err()
+    let first = data.records.and_then(|records| Batches::new(records).next());
+    !matches!(first, Some(Err(RecordsError::Header { .. }))) && batch_of(call, data).is_err()
 }
 
-fn batch_of(call: &Call<'_>, data: &PartitionProduceData<'_>) -> Result<Batch, ErrorCode> {
+fn batch_of(call: &Call<'_>, data: &PartitionProduceData<'_>) -> Result<Batch, Refusal> {
     let bytes: Bytes = call.frame.slice_ref(data.records.ok_or(ErrorCode::InvalidRecord)?);
     single_batch(&bytes, call.version)
 }
@@ -147,6 +155,7 @@ fn append(
     request: &ProduceRequest<'_>,
     topic: &str,
     data: &PartitionProduceData<'_>,
+    in_transaction: &mut bool,
 ) -> Result<Appended, Refusal> {
     let partition = core.topics.partition(topic, data.index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     let batch = batch_of(call, data)?;
@@ -160,7 +169,9 @@ fn append(
         return Err(ErrorCode::NotLeaderOrFollower.into());
     }
     if batch.header.is_transactional() {
-        join_transaction(core, call, request, (topic, data.index), &batch)?;
+        let joined = join_transaction(core, call, request, (topic, data.index), &batch);
+        *in_transaction = joined.is_ok();
+        joined?;
     }
     core.append_from_client(topic, data.index, batch, request.acks)
 }

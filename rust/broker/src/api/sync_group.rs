@@ -9,6 +9,10 @@ use crate::groups::{Effects, Group, Identity, Slot, Sync, SyncAnswer};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SyncGroupRequest<'_>) -> Answer {
     let refused = |error| call.answer::<SyncGroupRequest<'_>>(&refuse(request, error));
+    // KIP-559: from version 5 on a member says what it takes the group for.
+    if call.version >= 5 && (request.protocol_type.is_none() || request.protocol_name.is_none()) {
+        return refused(ErrorCode::InconsistentGroupProtocol);
+    }
     if request.group_id.is_empty() {
         return refused(ErrorCode::InvalidGroupId);
     }

@@ -143,7 +143,7 @@ impl Core {
         let mut bytes = Vec::new();
         let encoded = encoder.encode(compressor, &mut bytes);
         encoded.map_err(|error| BrokerError::Command(format!("{topic}-{partition}: {error}")))?;
-        let batch = single_batch(&bytes.into(), i16::MAX).map_err(|error| refused(error.into()))?;
+        let batch = single_batch(&bytes.into(), i16::MAX).map_err(refused)?;
         self.append_from_client(topic, partition, batch, 1).map(|appended| appended.base_offset).map_err(refused)
     }
 }

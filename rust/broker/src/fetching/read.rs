@@ -72,6 +72,10 @@ impl Core {
             true => log.read(wanted.fetch_offset, end_offset, max_bytes, whole_first)?,
             false => Chunk::default(),
         };
+        // Of what a client cannot use it is sent nothing, unless it is the one batch by which it goes on.
+        if !whole_first && fetched.chunk.is_less_than_a_batch() {
+            fetched.chunk = Chunk { next_offset: wanted.fetch_offset, ..Chunk::default() };
+        }
         if fetch.isolation == Isolation::Committed {
             let aborted = match fetched.chunk.bytes {
                 0 => Vec::new(),
@@ -141,7 +145,9 @@ impl Core {
             }
             _ => None,
         };
-        Fetched { current_leader: hint, ..Fetched::failed(wanted, error) }
+        // Kafka refuses what is in no metadata before it looks for transactions, and then answers an empty list in place of null.
+        let unknown = matches!(error, ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId);
+        Fetched { current_leader: hint, aborted: unknown.then(Vec::new), ..Fetched::failed(wanted, error) }
     }
 
     /// The leader of a partition and its epoch, for a client that asked another node (KIP-951).

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader};
+use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, LOG_OVERHEAD_BYTES};
 
 use super::Batch;
 use super::file::{OpenFiles, SegmentFile, header_only, recover};
@@ -215,6 +215,15 @@ pub(crate) struct Chunk {
     pub(crate) bytes: usize,
     /// The offset behind the last batch.
     pub(crate) next_offset: i64,
+}
+
+impl Chunk {
+    /// Whether there is less than one whole batch.
+    pub(crate) fn is_less_than_a_batch(&self) -> bool {
+        let first = self.pieces.first().map_or(&[][..], Piece::as_slice);
+        let length = first.get(8..LOG_OVERHEAD_BYTES).and_then(|length| length.try_into().ok()).map(i32::from_be_bytes);
+        length.is_none_or(|length| self.bytes < LOG_OVERHEAD_BYTES + length.max(0) as usize)
+    }
 }
 
 /// A part of what was read.

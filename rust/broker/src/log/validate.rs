@@ -64,10 +64,10 @@ impl std::fmt::Debug for Validator {
 ///
 /// # Errors
 /// INVALID_RECORD, CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE.
-pub(crate) fn single_batch(bytes: &Bytes, produce_version: i16) -> Result<Batch, ErrorCode> {
+pub(crate) fn single_batch(bytes: &Bytes, produce_version: i16) -> Result<Batch, Refusal> {
     let mut batches = Batches::new(bytes);
     let batch = match batches.next() {
-        None => return Err(ErrorCode::InvalidRecord),
+        None => return Err(ErrorCode::InvalidRecord.into()),
         Some(Err(error)) => return Err(unreadable(bytes, &error)),
         Some(Ok(batch)) => batch,
     };
@@ -76,17 +76,17 @@ pub(crate) fn single_batch(bytes: &Bytes, produce_version: i16) -> Result<Batch,
         Some(Err(error @ (RecordsError::BatchLength { .. } | RecordsError::UnsupportedMagic { .. }))) => {
             return Err(unreadable(&bytes[batches.position()..], &error));
         }
-        Some(_) => return Err(ErrorCode::InvalidRecord),
+        Some(_) => return Err(ErrorCode::InvalidRecord.into()),
     }
     if produce_version < 7 && batch.header.compression() == Compression::Zstd {
-        return Err(ErrorCode::UnsupportedCompressionType);
+        return Err(ErrorCode::UnsupportedCompressionType.into());
     }
     Ok(Batch { header: batch.header, payload: bytes.slice_ref(batch.payload()) })
 }
 
 /// The error of a batch whose header cannot be.
-fn unreadable(bytes: &[u8], error: &RecordsError) -> ErrorCode {
-    match error {
+fn unreadable(bytes: &[u8], error: &RecordsError) -> Refusal {
+    let code = match error {
         RecordsError::UnsupportedMagic { magic: 0 | 1, .. } => ErrorCode::InvalidRecord,
         RecordsError::Header { field: "base offset", .. } => ErrorCode::InvalidRecord,
         // Whether the bytes are damaged is asked before whether they make sense.
@@ -95,6 +95,12 @@ fn unreadable(bytes: &[u8], error: &RecordsError) -> ErrorCode {
             _ => ErrorCode::InvalidRecord,
         },
         _ => ErrorCode::CorruptMessage,
+    };
+    match error {
+        RecordsError::UnsupportedMagic { magic, .. } if code == ErrorCode::CorruptMessage => {
+            Refusal { message: Some(format!("Invalid magic found in record: {magic}")), ..code.into() }
+        }
+        _ => code.into(),
     }
 }
 
