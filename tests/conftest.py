@@ -66,11 +66,16 @@ _TOPIC_NUMBERS = count(1)
 
 
 def give_up(error: KafkaUnavailable) -> NoReturn:
+    """Skip what needs a real Kafka."""
+    skip_loudly("TESTS AGAINST A REAL KAFKA ARE SKIPPED", f"no real Kafka: {error}")
+
+
+def skip_loudly(what: str, reason: str) -> NoReturn:
     """Skip loudly; fail where the tests are the gate, because there a skipped layer is a failed one."""
     if os.environ.get("CI", "").lower() in ("1", "true"):
-        pytest.fail(f"no real Kafka: {error}")
-    warnings.warn(f"TESTS AGAINST A REAL KAFKA ARE SKIPPED: {error}", stacklevel=1)
-    pytest.skip(f"no real Kafka: {error}")
+        pytest.fail(reason)
+    warnings.warn(f"{what}: {reason}", stacklevel=2)
+    pytest.skip(reason)
 
 
 def _kind(request: pytest.FixtureRequest) -> type[KafkaCluster]:

@@ -1,0 +1,55 @@
+"""`python -m tests.differential [--embedded] NAME...`: what a broker answers to scenarios, without comparing.
+
+A name may be a part of a scenario's name, or a pattern with `*`.
+"""
+
+import argparse
+import json
+from contextlib import ExitStack
+
+from tests.differential import clusters
+from tests.differential.clusters import Cluster, Embedded, RealKafka
+from tests.differential.compare import matches
+from tests.differential.conftest import warm_up
+from tests.differential.normal import Normaliser
+from tests.differential.registry import SCENARIOS
+from tests.differential.test_differential import run
+from tests.differential.wire import Wire, build
+from tests.kafka import KafkaCluster
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
+    parser.add_argument("names", nargs="+", metavar="NAME")
+    parser.add_argument("--embedded", action="store_true", help="ask the embedded broker, not Kafka")
+    arguments = parser.parse_args()
+    chosen = [s for n, s in SCENARIOS.items() if any(matches(f"*{name}*", n) for name in arguments.names)]
+    started: dict[int, Cluster] = {}
+    with ExitStack() as stack:
+        wire = stack.enter_context(Wire(build()))
+
+        def cluster(nodes: int) -> Cluster:
+            if nodes not in started:
+                if arguments.embedded:
+                    started[nodes] = Embedded(wire, nodes, clusters.SETTINGS)
+                else:
+                    config = {**clusters.SETTINGS, **clusters.KAFKA_SETTINGS}
+                    kafka = stack.enter_context(KafkaCluster(nodes, config=config, heap="512m"))
+                    started[nodes] = RealKafka(wire, kafka)
+                warm_up(started[nodes])
+            return started[nodes]
+
+        for scenario in chosen:
+            script, trouble = run(scenario, cluster(scenario.nodes))
+            print(f"== {scenario.name}")
+            normaliser = Normaliser()
+            for number, step in enumerate(script.steps, 1):
+                answer = json.dumps(normaliser.normal(step.answer))
+                print(f"{number:3} {step.label or '-'} | {step.api} v{step.version} | {answer}", flush=True)
+            if trouble is not None:
+                print(f"!!! {type(trouble).__name__}: {trouble}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""The differences that are meant: each with its reason, and each of them must occur."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.differential.compare import MISSING, Difference, matches
+
+ANY = object()
+TEXT = object()
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Differences of one kind. `*` in a text stands for anything.
+
+    Args:
+        scenario: of which scenarios.
+        api: in answers of which APIs.
+        path: in which fields.
+        reason: why Kafka's answer is not given.
+        label: in which steps.
+        kafka: Kafka's value, if only with that; `TEXT` for whatever text.
+        ours: ours, likewise.
+    """
+
+    scenario: str
+    api: str
+    path: str
+    reason: str
+    label: str = "*"
+    kafka: Any = ANY
+    ours: Any = ANY
+
+    def covers(self, difference: Difference) -> bool:
+        """Whether a difference is of this kind."""
+        return (
+            matches(self.scenario, difference.scenario)
+            and matches(self.api, difference.api)
+            and matches(self.path, difference.path)
+            and matches(self.label, difference.label)
+            and _is(self.kafka, difference.kafka)
+            and _is(self.ours, difference.ours)
+        )
+
+
+def _is(allowed: Any, value: Any) -> bool:
+    if allowed is TEXT:
+        return isinstance(value, str) and value not in ("", MISSING)
+    return bool(allowed is ANY or allowed == value)
+
+
+IN_WORDS = "messages for people are in our words; that there is one, and its code, are compared"
+STUMBLES = "Kafka fails with an exception that it did not expect, and says so; ours says what is wrong with the batch"
+AT_ONCE = "a topic that Metadata creates is there at once; Kafka tells of it when it is asked again"
+SEGMENTS = "segments are small by default, because they are in memory and retention drops whole ones"
+FEATURES = "what is not played has no feature either"
+# APIs that Kafka lists and the embedded broker does not play, by their keys, and why.
+NOT_PLAYED = {
+    "nobody has to say who they are, and everybody may do everything": (17, 29, 30, 31, 36, 38, 39, 40, 41, 50, 51),
+    "nobody is throttled": (48, 49),
+    "replicas share one log, so there is nothing to move between disks or nodes": (34, 35, 45, 46),
+    "there is no quorum of controllers behind it, and no features change": (55, 57, 64, 80, 81),
+    "only brokers send these, and all nodes are one": (27, 83, 84, 85, 86, 87),
+    "AlterConfigs gave way to IncrementalAlterConfigs": (33,),
+    "clients' metrics are not gathered": (74,),
+    "share groups (KIP-932) and streams groups (KIP-1071) are not played": (76, 77, 78, 79, 88, 89, 90, 91, 92),
+}
+
+ALLOWED: tuple[Allowed, ...] = (
+    Allowed("*", "*", "*rrorMessage", IN_WORDS, kafka=TEXT, ours=TEXT),
+    *(
+        Allowed("ApiVersions-ranges-*", "ApiVersions", f"apiKeys[{key}]", reason, ours=MISSING)
+        for reason, keys in NOT_PLAYED.items()
+        for key in keys
+    ),
+    *(
+        Allowed("ApiVersions-ranges-*", "ApiVersions", f"*Features[{name}]", FEATURES, ours=MISSING)
+        for name in ("eligible.leader.replicas.version", "kraft.version", "share.version", "streams.version")
+    ),
+    Allowed(
+        "DescribeConfigs-of_a_topic-*", "DescribeConfigs", "*[segment.bytes].synonyms[*].value", SEGMENTS, "synonyms"
+    ),
+    Allowed("Metadata-creates_topics-*", "Metadata", "topics[*].errorCode", AT_ONCE, "creates", 3, 0),
+    Allowed("Metadata-creates_topics-*", "Metadata", "topics[*].partitions[0]", AT_ONCE, "creates", MISSING),
+    Allowed("Metadata-creates_topics-*", "Metadata", "topics[*].topicId", AT_ONCE, "creates"),
+    Allowed("Produce-refuses-*", "Produce", "*.errorCode", STUMBLES, "gzip that is none", -1, 2),
+    Allowed("Produce-refuses-*", "Produce", "*.errorCode", STUMBLES, "an unknown codec", -1, 76),
+    Allowed("Produce-refuses-*", "Produce", "*.logStartOffset", STUMBLES, "gzip that is none", 0, -1),
+    Allowed("Produce-refuses-*", "Produce", "*.logStartOffset", STUMBLES, "an unknown codec", -1, 0),
+)

@@ -1,0 +1,100 @@
+"""The two that are compared, and what can be asked of both."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from tests.differential.wire import Connection, Wire
+from tests.kafka import KafkaCluster
+
+# What both are told, beside what `KafkaCluster` says itself.
+SETTINGS: Mapping[str, str] = {
+    "auto.create.topics.enable": "true",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "group.max.size": "4",
+    "group.consumer.max.size": "4",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.session.timeout.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "50",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    # Kafka's own default; the embedded broker's is smaller, because its segments are in memory.
+    "log.segment.bytes": "1073741824",
+}
+# What only Kafka needs to be told.
+KAFKA_SETTINGS: Mapping[str, str] = {
+    # Records of scenarios are as old as 1970, and not to be taken by retention while it runs.
+    "log.initial.task.delay.ms": "86400000",
+    # Assignments are made while the heartbeat that needs them is served, not after it.
+    "group.consumer.assignor.offload.enable": "false",
+}
+
+
+class Cluster(Protocol):
+    """A cluster of either kind."""
+
+    name: str
+
+    def connect(self, node: int) -> Connection:
+        """Connect to a node."""
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        """Make a node the leader of a partition, in a new epoch."""
+
+    def stop(self, node: int) -> None:
+        """Stop a node in order."""
+
+    def start(self, node: int) -> None:
+        """Start it again."""
+
+
+class RealKafka:
+    """Apache Kafka."""
+
+    name = "kafka"
+
+    def __init__(self, wire: Wire, cluster: KafkaCluster) -> None:
+        self.wire = wire
+        self.cluster = cluster
+
+    def connect(self, node: int) -> Connection:
+        return self.wire.connect(self.cluster.nodes[node].address)
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        self.cluster.helper.move_leader(topic, partition, node)
+        self.cluster.wait_leader(topic, partition, node)
+
+    def stop(self, node: int) -> None:
+        self.cluster.stop(node)
+
+    def start(self, node: int) -> None:
+        self.cluster.start(node)
+
+
+class Embedded:
+    """Ours."""
+
+    name = "embedded"
+
+    def __init__(self, wire: Wire, nodes: int, settings: Mapping[str, str]) -> None:
+        self.wire = wire
+        started = wire.command("start", nodes=nodes, settings=dict(settings))
+        self.number: int = started["broker"]
+        self.addresses: dict[str, str] = started["addresses"]
+
+    def connect(self, node: int) -> Connection:
+        return self.wire.connect(self.addresses[str(node)])
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        self._control("move_leader", topic=topic, partition=partition, node=node)
+
+    def stop(self, node: int) -> None:
+        self._control("stop_node", node=node)
+
+    def start(self, node: int) -> None:
+        self._control("start_node", node=node)
+
+    def _control(self, command: str, **fields: Any) -> Any:
+        return self.wire.command("control", broker=self.number, command={"command": command, **fields})

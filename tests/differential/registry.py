@@ -1,0 +1,39 @@
+"""Every scenario, by its API and name."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tests.differential.script import Script
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One run on both brokers."""
+
+    name: str
+    run: Callable[[Script], None]
+    nodes: int
+    seeds: tuple[str, ...]
+
+
+SCENARIOS: dict[str, Scenario] = {}
+
+
+def scenario(
+    api: str, versions: Iterable[int] | None = None, *, nodes: int = 1, seeds: tuple[str, ...] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a scenario, or with `versions` one for each, which it then takes as its second argument."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        stem = f"{api}-{function.__name__}"
+        if versions is None:
+            SCENARIOS[stem] = Scenario(stem, function, nodes, seeds)
+        for version in versions or ():
+            SCENARIOS[f"{stem}-v{version}"] = Scenario(f"{stem}-v{version}", _bound(function, version), nodes, seeds)
+        return function
+
+    return register
+
+
+def _bound(function: Callable[..., None], version: int) -> Callable[[Script], None]:
+    return lambda script: function(script, version)

@@ -1,0 +1,33 @@
+"""The scenarios, by room."""
+
+from tests.differential.scenarios import (
+    admin,
+    classic,
+    committed,
+    configs,
+    consumer,
+    fetch,
+    groups,
+    log_offsets,
+    metadata,
+    nodes,
+    produce,
+    transactions,
+    versions,
+)
+
+ALL = (
+    admin,
+    classic,
+    committed,
+    configs,
+    consumer,
+    fetch,
+    groups,
+    log_offsets,
+    metadata,
+    nodes,
+    produce,
+    transactions,
+    versions,
+)

@@ -1,0 +1,126 @@
+"""DescribeConfigs and IncrementalAlterConfigs."""
+
+from typing import Any
+
+from tests.differential.registry import scenario
+from tests.differential.script import Answer, Script
+
+TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+DESCRIBE = range(1, 5)
+# Settings that both know and that tests, clients and tools look at.
+TOPIC_CONFIGS = (
+    "cleanup.policy",
+    "compression.type",
+    "delete.retention.ms",
+    "max.message.bytes",
+    "message.timestamp.type",
+    "min.insync.replicas",
+    "retention.bytes",
+    "retention.ms",
+    "segment.bytes",
+    "unclean.leader.election.enable",
+)
+
+
+def resource(kind: int, name: str, keys: list[str] | None = None) -> dict[str, Any]:
+    return {"resourceType": kind, "resourceName": name, "configurationKeys": keys}
+
+
+@scenario("DescribeConfigs", DESCRIBE)
+def of_a_topic(script: Script, version: int) -> None:
+    member = script.member()
+    topic = script.topic(retention_ms="1000", cleanup_policy="compact")
+    asked = {"resources": [resource(TOPIC, topic, list(TOPIC_CONFIGS))]}
+    member.call("DescribeConfigs", version, asked)
+    member.call("DescribeConfigs", version, {**asked, "includeSynonyms": True}, label="synonyms")
+    one = {"resources": [resource(TOPIC, topic, ["retention.ms", "no.such.config"])]}
+    member.call("DescribeConfigs", version, one, label="one and a stray")
+    empty = {"resources": [resource(TOPIC, topic, [])]}
+    member.call("DescribeConfigs", version, empty, label="an empty list")
+    every = {"resources": [resource(TOPIC, topic)]}
+    member.call("DescribeConfigs", version, every, label="all")
+
+
+@scenario("DescribeConfigs", DESCRIBE)
+def of_others(script: Script, version: int) -> None:
+    member = script.member()
+
+    def names_only(answer: Answer) -> Any:
+        return [{k: v for k, v in result.items() if k != "configs"} for result in answer.get("results", [answer])]
+
+    for label, asked in (
+        ("unknown topic", resource(TOPIC, script.name("missing"))),
+        ("invalid topic", resource(TOPIC, "a b")),
+        ("empty topic", resource(TOPIC, "")),
+        ("broker", resource(BROKER, "1")),
+        ("unknown broker", resource(BROKER, "9")),
+        ("a broker that is no number", resource(BROKER, "x")),
+        ("default broker", resource(BROKER, "")),
+        ("logger", resource(LOGGER, "1")),
+        ("group", resource(GROUP, script.name("group"))),
+        ("no such type", resource(77, "x")),
+    ):
+        member.call("DescribeConfigs", version, {"resources": [asked]}, label=label, keep=names_only)
+    keys = ["group.max.size", "message.max.bytes", "num.partitions", "offsets.topic.num.partitions"]
+    member.call("DescribeConfigs", version, {"resources": [resource(BROKER, "1", keys)]}, label="of a broker")
+    keys = ["consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"]
+    member.call("DescribeConfigs", version, {"resources": [resource(GROUP, "g", keys)]}, label="of a group")
+    member.call("DescribeConfigs", version, {"resources": []}, label="none")
+
+
+@scenario("IncrementalAlterConfigs", (0, 1))
+def alter(script: Script, version: int) -> None:
+    member = script.member()
+    topic = script.topic(retention_ms="1000")
+
+    def change(
+        label: str, *ops: tuple[str, int, str | None], kind: int = TOPIC, name: str = topic, **more: Any
+    ) -> None:
+        changes = [{"name": key, "configOperation": op, "value": value} for key, op, value in ops]
+        body = {"resources": [{"resourceType": kind, "resourceName": name, "configs": changes}], **more}
+        member.call("IncrementalAlterConfigs", version, body, label=label)
+
+    def look(label: str) -> None:
+        """Configs reach the broker behind the controller's answer, so what is known to be last is waited for."""
+        asked = {"resources": [resource(TOPIC, topic, ["retention.ms", "cleanup.policy", "max.message.bytes"])]}
+        member.call("DescribeConfigs", 4, asked, label=label)
+
+    def settled(key: str, value: str) -> None:
+        asked = {"resources": [resource(TOPIC, topic, [key])]}
+
+        def there() -> bool | None:
+            found = script.admin.ask("DescribeConfigs", 4, asked)["results"][0]["configs"]
+            return (bool(found) and found[0]["value"] == value) or None
+
+        script.until(there, f"{key} to be {value}")
+
+    change("set", ("retention.ms", SET, "2000"))
+    settled("retention.ms", "2000")
+    look("set")
+    change("validate only", ("retention.ms", SET, "3000"), validateOnly=True)
+    look("not set")
+    change("append", ("cleanup.policy", APPEND, "compact"))
+    settled("cleanup.policy", "delete,compact")
+    change("subtract", ("cleanup.policy", SUBTRACT, "delete"))
+    settled("cleanup.policy", "compact")
+    look("compact")
+    change("delete", ("retention.ms", DELETE, None), ("cleanup.policy", DELETE, None))
+    settled("retention.ms", "604800000")
+    look("deleted")
+    change("delete what is not set", ("retention.ms", DELETE, None))
+    change("append to what is no list", ("retention.ms", APPEND, "1"))
+    change("bad value", ("retention.ms", SET, "x"))
+    change("null", ("retention.ms", SET, None))
+    change("unknown", ("no.such.config", SET, "1"))
+    change("no such operation", ("retention.ms", 9, "1"))
+    change("twice", ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
+    change("nothing")
+    change("unknown topic", ("retention.ms", SET, "1"), name=script.name("missing"))
+    change("unknown broker", ("message.max.bytes", SET, "2000000"), kind=BROKER, name="9")
+    change("a broker that is no number", ("message.max.bytes", SET, "2000000"), kind=BROKER, name="x")
+    change("no such type", ("a", SET, "1"), kind=77, name="x")
+    change("bad group config", ("consumer.session.timeout.ms", SET, "x"), kind=GROUP, name=script.name("group"))
+    change("unknown group config", ("retention.ms", SET, "1"), kind=GROUP, name=script.name("group"))
+    change("group config", ("consumer.session.timeout.ms", SET, "46000"), kind=GROUP, name=script.name("group"))
+    change("empty group", ("consumer.session.timeout.ms", SET, "46000"), kind=GROUP, name="")

@@ -1,0 +1,654 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups of the new protocol (KIP-848)."""
+
+import base64
+import struct
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+from tests.differential.registry import scenario
+from tests.differential.scenarios.classic import SHORT_MS, Classic, stable
+from tests.differential.scenarios.committed import asking, committing
+from tests.differential.script import SETTLING, Answer, Member, Script
+
+HEARTBEAT = (0, 1)
+TIMEOUT_MS = 30_000
+GROUP_PARTITIONS = 4
+UNKNOWN_ID = "u-BKqQ0ARxOYmLxGzsIqPw"
+GROUP_CONFIG = 32
+
+
+class Consumer:
+    """A client that is a member of a consumer group, or wants to be.
+
+    Its id is made of its name, so that assignors, which sort by ids, have the same order on both brokers.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        group: str,
+        name: str,
+        *topics: str,
+        version: int = 1,
+        instance: str | None = None,
+        rack: str | None = None,
+    ) -> None:
+        self.script = script
+        self.group = group
+        self.name = name
+        self.topics = topics
+        self.version = version
+        self.instance = instance
+        self.rack = rack
+        self.connection: Member = script.member(name)
+        self.id = f"member-{name}" if version else ""
+        self.epoch = 0
+        self.assigned: list[dict[str, Any]] = []
+
+    def full(self, **more: Any) -> dict[str, Any]:
+        """A request that says everything."""
+        return {
+            "groupId": self.group,
+            "memberId": self.id,
+            "memberEpoch": self.epoch,
+            "instanceId": self.instance,
+            "rackId": self.rack,
+            "rebalanceTimeoutMs": TIMEOUT_MS,
+            "subscribedTopicNames": list(self.topics),
+            "topicPartitions": self.assigned,
+            **more,
+        }
+
+    def call(self, label: str, body: dict[str, Any], *, record: bool = True) -> Answer:
+        send = self.connection.call if record else self.connection.ask
+        answer = send("ConsumerGroupHeartbeat", self.version, body, label=f"{self.name} {label}", retry_on=SETTLING[3:])
+        if answer.get("errorCode") == 0:
+            self.id, self.epoch = answer["memberId"], answer["memberEpoch"]
+            if answer.get("assignment") is not None:
+                self.assigned = answer["assignment"]["topicPartitions"]
+        return answer
+
+    def join(self, **more: Any) -> Answer:
+        self.epoch, self.assigned = 0, []
+        return self.call("joins", self.full(**more))
+
+    def beat(self, label: str = "beats", **more: Any) -> Answer:
+        """Say nothing but that one lives."""
+        return self.call(label, {"groupId": self.group, "memberId": self.id, "memberEpoch": self.epoch, **more})
+
+    def reconcile(self, label: str = "owns what it was told to") -> Answer:
+        return self.beat(label, topicPartitions=self.assigned)
+
+    def leave(self, epoch: int = -1) -> Answer:
+        body = {"groupId": self.group, "memberId": self.id, "memberEpoch": epoch, "instanceId": self.instance}
+        connection = self.connection
+        return connection.call("ConsumerGroupHeartbeat", self.version, body, label=f"{self.name} leaves with {epoch}")
+
+
+def described(script: Script, group: str, label: str = "described", version: int = 1) -> None:
+    script.admin.call("ConsumerGroupDescribe", version, {"groupIds": [group]}, label=label)
+
+
+def partition_of(group: str) -> int:
+    """The partition of `__consumer_offsets`: Java's hash of the name without its sign."""
+    value = 0
+    for letter in group.encode("utf-16-be")[1::2]:
+        value = (value * 31 + letter) & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >> 31 else value
+    return abs(signed) % GROUP_PARTITIONS
+
+
+def prepared(script: Script, partitions: int = 4, stem: str = "topic", group: str = "group") -> tuple[str, str]:
+    """A group's name, and a topic that its coordinator knows of: it hears of topics a moment after brokers do."""
+    topic = script.topic(stem, partitions)
+    name = script.name(group)
+    tries = (f"{name}.probe-{stem}-{number}" for number in count())
+    probe = Consumer(
+        script, next(probe for probe in tries if partition_of(probe) == partition_of(name)), "probe", topic
+    )
+
+    def known() -> bool | None:
+        probe.epoch, probe.assigned = 0, []
+        probe.call("probes", probe.full(), record=False)
+        probe.connection.ask(
+            "ConsumerGroupHeartbeat", 1, {"groupId": probe.group, "memberId": probe.id, "memberEpoch": -1}
+        )
+        return sum(len(assigned["partitions"]) for assigned in probe.assigned) == partitions or None
+
+    script.until(known, f"the coordinator of {name} to know {topic}")
+    script.admin.ask("DeleteGroups", 2, {"groupsNames": [probe.group]})
+    return name, topic
+
+
+def settled(*members: Consumer) -> None:
+    """Have the members do as they are told until nobody is told anything new; none of it is compared."""
+
+    def quiet() -> bool | None:
+        before = [(member.epoch, member.assigned) for member in members]
+        for member in members:
+            body = {"groupId": member.group, "memberId": member.id, "memberEpoch": member.epoch}
+            member.call("settles", {**body, "topicPartitions": member.assigned}, record=False)
+        after = [(member.epoch, member.assigned) for member in members]
+        return (before == after and len({epoch for epoch, _ in after}) == 1) or None
+
+    members[0].script.until(quiet, f"{members[0].group} to settle")
+
+
+@scenario("ConsumerGroupHeartbeat", HEARTBEAT)
+def alone(script: Script, version: int) -> None:
+    group, topic = prepared(script)
+    member = Consumer(script, group, "a", topic, version=version)
+    member.join()
+    described(script, group, "joined")
+    member.reconcile()
+    member.beat()
+    member.call("says everything", member.full())
+    described(script, group, "stable")
+    member.leave()
+    member.beat("beats after it left")
+    described(script, group, "empty")
+    member.id = member.id if version else ""
+    member.join()
+
+
+@scenario("ConsumerGroupHeartbeat")
+def second_joins(script: Script) -> None:
+    """A partition is the second's only after the first has said that it gave it up."""
+    group, topic = prepared(script)
+    a, b = Consumer(script, group, "a", topic), Consumer(script, group, "b", topic)
+    a.join()
+    a.reconcile()
+    b.join()
+    b.beat("waits")
+    described(script, group, "b waits")
+    a.beat("is told to give up")
+    described(script, group, "a gives up")
+    b.beat("still waits")
+    a.beat("has not given up")
+    a.reconcile("gave up")
+    b.beat("gets the rest")
+    b.reconcile()
+    a.beat()
+    described(script, group, "stable")
+
+
+@scenario("ConsumerGroupHeartbeat")
+def three_members(script: Script) -> None:
+    group, topic = prepared(script, partitions=7)
+    members = [Consumer(script, group, name, topic) for name in ("a", "b", "c")]
+    for number, member in enumerate(members):
+        member.join()
+        settled(*members[: number + 1])
+        described(script, group, f"{number + 1} members")
+    members[0].leave()
+    settled(*members[1:])
+    described(script, group, "one left")
+    members[1].leave()
+    settled(members[2])
+    described(script, group, "two left")
+
+
+@scenario("ConsumerGroupHeartbeat")
+def range_assignor(script: Script) -> None:
+    group, one = prepared(script, partitions=3, stem="one")
+    _, two = prepared(script, partitions=2, stem="two")
+    members = [Consumer(script, group, name, one, two) for name in ("a", "b", "c")]
+    for number, member in enumerate(members):
+        member.join(serverAssignor="range")
+        settled(*members[: number + 1])
+    described(script, group, "range")
+    members[0].beat("votes for another", serverAssignor="uniform")
+    members[1].beat("votes for another", serverAssignor="uniform")
+    settled(*members)
+    described(script, group, "voted")
+
+
+@scenario("ConsumerGroupHeartbeat")
+def different_subscriptions(script: Script) -> None:
+    group, one = prepared(script, partitions=4, stem="one")
+    _, two = prepared(script, partitions=4, stem="two")
+    a, b, c = (
+        Consumer(script, group, "a", one),
+        Consumer(script, group, "b", one, two),
+        Consumer(script, group, "c", two),
+    )
+    for members in ((a,), (a, b), (a, b, c)):
+        members[-1].join()
+        settled(*members)
+        described(script, group, f"{len(members)} members")
+    a.topics = (one, two)
+    a.beat("subscribes to both", subscribedTopicNames=[one, two])
+    settled(a, b, c)
+    described(script, group, "both")
+    a.beat("subscribes to nothing that is there", subscribedTopicNames=[script.name("missing")])
+    settled(a, b, c)
+    described(script, group, "nothing")
+
+
+@scenario("ConsumerGroupHeartbeat")
+def topics_grow_and_come(script: Script) -> None:
+    group, topic = prepared(script, partitions=2)
+    later = script.name("later")
+    a = Consumer(script, group, "a", topic, later)
+    a.join()
+    a.reconcile()
+    script.admin.ask(
+        "CreatePartitions", 3, {"topics": [{"name": topic, "count": 3, "assignments": None}], "timeoutMs": 20_000}
+    )
+
+    def partitions(wanted: int) -> None:
+        def seen() -> bool | None:
+            body = {"groupId": group, "memberId": a.id, "memberEpoch": a.epoch, "topicPartitions": a.assigned}
+            a.call("looks", body, record=False)
+            return sum(len(assigned["partitions"]) for assigned in a.assigned) == wanted or None
+
+        script.until(seen, f"{wanted} partitions")
+
+    partitions(3)
+    a.call("has three", a.full())
+    described(script, group, "grown")
+    script.topic("later", partitions=2)
+    partitions(5)
+    a.call("has five", a.full())
+    described(script, group, "another topic")
+    script.admin.ask("DeleteTopics", 6, {"topics": [{"name": topic}], "timeoutMs": 20_000})
+    partitions(2)
+    a.call("has two", a.full())
+
+
+@scenario("ConsumerGroupHeartbeat", HEARTBEAT)
+def refused(script: Script, version: int) -> None:
+    group, topic = prepared(script)
+    member = Consumer(script, group, "a", topic, version=version)
+
+    def call(label: str, **more: Any) -> None:
+        body = {key: value for key, value in {**member.full(), **more}.items() if value != "left out"}
+        member.connection.call("ConsumerGroupHeartbeat", version, body, label=label, retry_on=())
+
+    call("no group", groupId="")
+    call("a blank group", groupId="  ")
+    call("no rebalance timeout", rebalanceTimeoutMs=-1)
+    call("no rebalance time", rebalanceTimeoutMs=0)
+    call("no partitions", topicPartitions=None)
+    call("partitions when it joins", topicPartitions=[{"topicId": UNKNOWN_ID, "partitions": [0]}])
+    call("no subscription", subscribedTopicNames=None)
+    call("an empty subscription", subscribedTopicNames=[])
+    call("an empty instance", instanceId="")
+    call("an empty rack", rackId="")
+    call("an empty assignor", serverAssignor="")
+    call("an unknown assignor", serverAssignor="nonsense")
+    call("no such epoch", memberEpoch=-3)
+    call("to leave without an id", memberEpoch=-1, memberId="")
+    call("to leave for a while without an instance", memberEpoch=-2)
+    call("to leave", memberEpoch=-1, memberId="nobody")
+    call("an unknown member", memberEpoch=5, memberId="nobody")
+    call("an unknown group", memberEpoch=5, memberId="nobody", groupId=script.name("missing"))
+    if version:
+        call("no id", memberId="")
+        call("an id that is too long", memberId="m" * 300)
+        call("a pattern and names", subscribedTopicRegex="a.*")
+        call("an empty pattern", subscribedTopicRegex="", subscribedTopicNames=None)
+        call("a bad pattern", subscribedTopicRegex="(", subscribedTopicNames=None)
+    described(script, group, "not made")
+
+
+@scenario("ConsumerGroupHeartbeat")
+def fenced(script: Script) -> None:
+    group, topic = prepared(script)
+    a, b = Consumer(script, group, "a", topic), Consumer(script, group, "b", topic)
+    a.join()
+    a.reconcile()
+    b.join()
+    first = a.epoch
+    settled(a, b)
+    a.beat("an epoch to come", memberEpoch=a.epoch + 5)
+    a.beat("the epoch before, owning nothing", memberEpoch=first, topicPartitions=[])
+    a.beat("the epoch before", memberEpoch=first)
+    a.beat("long ago", memberEpoch=first - 1 or 1, topicPartitions=a.assigned)
+    a.beat("owns what is another's", topicPartitions=b.assigned)
+    a.beat("goes on")
+    a.beat("unknown", memberId="nobody")
+    described(script, group)
+
+
+@scenario("ConsumerGroupHeartbeat")
+def joins_again(script: Script) -> None:
+    """A member that comes with epoch 0 has lost its answers, and is told everything."""
+    group, topic = prepared(script)
+    a = Consumer(script, group, "a", topic)
+    a.join()
+    a.join()
+    a.reconcile()
+    a.join()
+    described(script, group)
+
+
+@scenario("ConsumerGroupHeartbeat")
+def static_member(script: Script) -> None:
+    group, topic = prepared(script)
+    a, b = Consumer(script, group, "a", topic, instance="i1"), Consumer(script, group, "b", topic, instance="i2")
+    a.join()
+    a.reconcile()
+    b.join()
+    settled(a, b)
+    described(script, group)
+    twin = Consumer(script, group, "twin", topic, instance="i1")
+    twin.join()
+    a.leave(-2)
+    described(script, group, "a is away")
+    b.beat("is not disturbed")
+    twin.join()
+    twin.reconcile()
+    described(script, group, "the twin took over")
+    a.beat("the old one")
+    b.beat("is not disturbed either")
+    body = {"groupId": group, "memberId": a.id, "memberEpoch": 3, "instanceId": "i1"}
+    a.call("the old one with its instance", body)
+    a.call("with an unknown instance", {**body, "instanceId": "i9"})
+    twin.leave(-1)
+    settled(b)
+    described(script, group, "the twin left")
+
+
+@scenario("ConsumerGroupHeartbeat")
+def static_member_subscribes_to_another(script: Script) -> None:
+    group, one = prepared(script, stem="one")
+    _, two = prepared(script, stem="two")
+    a = Consumer(script, group, "a", one, instance="i1")
+    a.join()
+    a.reconcile()
+    a.leave(-2)
+    again = Consumer(script, group, "again", two, instance="i1")
+    again.join()
+    again.reconcile()
+    described(script, group)
+
+
+@scenario("ConsumerGroupHeartbeat")
+def by_pattern(script: Script) -> None:
+    group, _ = prepared(script, partitions=2, stem="pattern-one")
+    prepared(script, partitions=1, stem="other")
+    a = Consumer(script, group, "a")
+    pattern = f"{script.scenario}\\.pattern-.*"
+    body = {"subscribedTopicNames": None, "subscribedTopicRegex": pattern}
+    a.epoch = 0
+    a.call("joins", a.full(**body), record=False)
+
+    def partitions(wanted: int) -> None:
+        def seen() -> bool | None:
+            told = {"groupId": group, "memberId": a.id, "memberEpoch": a.epoch, "topicPartitions": a.assigned}
+            a.call("looks", told, record=False)
+            return sum(len(assigned["partitions"]) for assigned in a.assigned) == wanted or None
+
+        script.until(seen, f"{wanted} partitions")
+
+    partitions(2)
+    script.record("pattern", a.assigned)
+    a.beat("subscribes to a bad pattern", subscribedTopicRegex="(")
+    a.beat("subscribes to names too", subscribedTopicNames=[script.name("other")])
+    partitions(3)
+    script.record("pattern", {"topicPartitions": a.assigned})
+    a.beat("subscribes to no pattern", subscribedTopicRegex="")
+    partitions(1)
+    script.record("pattern", {"topicPartitions": a.assigned})
+
+
+@scenario("ConsumerGroupHeartbeat")
+def too_many(script: Script) -> None:
+    group, topic = prepared(script)
+    members = [Consumer(script, group, name, topic) for name in "abcd"]
+    for member in members:
+        member.join()
+    Consumer(script, group, "e", topic).join()
+    members[0].leave()
+    Consumer(script, group, "f", topic).join()
+
+
+@scenario("ConsumerGroupHeartbeat")
+def session_expires(script: Script) -> None:
+    group, topic = prepared(script)
+    change = {"name": "consumer.session.timeout.ms", "configOperation": 0, "value": str(SHORT_MS)}
+    beat = {"name": "consumer.heartbeat.interval.ms", "configOperation": 0, "value": "100"}
+    resource = {"resourceType": GROUP_CONFIG, "resourceName": group, "configs": [change, beat]}
+    script.admin.call("IncrementalAlterConfigs", 1, {"resources": [resource]})
+    a, b = Consumer(script, group, "a", topic), Consumer(script, group, "b", topic)
+
+    def shorter() -> bool | None:
+        a.epoch, a.assigned = 0, []
+        a.call("joins", a.full(), record=False)
+        answer = a.connection.ask(
+            "ConsumerGroupHeartbeat", 1, {"groupId": group, "memberId": a.id, "memberEpoch": a.epoch}
+        )
+        a.connection.ask("ConsumerGroupHeartbeat", 1, {"groupId": group, "memberId": a.id, "memberEpoch": -1})
+        return answer["heartbeatIntervalMs"] == 100 or None
+
+    script.until(shorter, "the group's own interval")
+    a.join()
+    b.call("joins", b.full(), record=False)
+
+    def alone_again() -> bool | None:
+        a.call(
+            "beats",
+            {"groupId": group, "memberId": a.id, "memberEpoch": a.epoch, "topicPartitions": a.assigned},
+            record=False,
+        )
+        answer = script.admin.ask("ConsumerGroupDescribe", 1, {"groupIds": [group]})
+        return len(answer["groups"][0]["members"]) == 1 or None
+
+    script.until(alone_again, "the silent member to be dropped")
+    b.beat("was dropped")
+
+
+@scenario("ConsumerGroupDescribe", (0, 1))
+def describe(script: Script, version: int) -> None:
+    group, topic = prepared(script)
+    a = Consumer(script, group, "a", topic)
+    a.join()
+    a.reconcile()
+    classic = stable(script, "c", group=script.name("classic"))[0]
+    member = script.member()
+    asked = [group, classic.group, script.name("missing")]
+    member.call("ConsumerGroupDescribe", version, {"groupIds": asked}, label="three")
+    body = {"groupIds": [group], "includeAuthorizedOperations": True}
+    member.call("ConsumerGroupDescribe", version, body, label="operations")
+    member.call("ConsumerGroupDescribe", version, {"groupIds": [""]}, label="empty")
+    member.call("ConsumerGroupDescribe", version, {"groupIds": []}, label="none")
+    member.call("ConsumerGroupDescribe", version, {"groupIds": [group, group]}, label="twice")
+    member.call("DescribeGroups", 6, {"groups": [group]}, label="as a classic one")
+    member.call("DescribeGroups", 5, {"groups": [group]}, label="as a classic one, before version 6")
+
+
+@scenario("ListGroups", (0, 4, 5))
+def list_both_types(script: Script, version: int) -> None:
+    group, topic = prepared(script)
+    a = Consumer(script, group, "a", topic)
+    a.join()
+    empty = Consumer(script, script.name("empty"), "b", topic)
+    empty.join()
+    empty.leave()
+    classic = stable(script, "c", group=script.name("classic"))[0]
+    mine = (group, empty.group, classic.group)
+
+    def keep(answer: Answer) -> Any:
+        return {**answer, "groups": [found for found in answer["groups"] if found["groupId"] in mine]}
+
+    def call(label: str, **more: Any) -> None:
+        script.member().call("ListGroups", version, more, label=label, keep=keep)
+
+    call("all")
+    if version >= 4:
+        for states in (["Stable"], ["Empty"], ["Reconciling"], ["assigning"]):
+            call(f"in {states}", statesFilter=states)
+    if version >= 5:
+        call("consumer", typesFilter=["Consumer"])
+        call("classic", typesFilter=["classic"])
+
+
+@scenario("OffsetCommit", (8, 9, 10))
+def commit_in_a_consumer_group(script: Script, version: int) -> None:
+    group, topic = prepared(script)
+    topic_id = script.topic_id(topic)
+    a = Consumer(script, group, "a", topic)
+    a.join()
+    a.reconcile()
+
+    def commit(label: str, member: str, epoch: int, **more: Any) -> None:
+        who = {"memberId": member, "generationIdOrMemberEpoch": epoch, **more}
+        body = committing(group, topic, topic_id, version, (0, 5), **who)
+        a.connection.call("OffsetCommit", version, body, label=label, retry_on=())
+
+    commit("good", a.id, a.epoch)
+    commit("an epoch to come", a.id, a.epoch + 1)
+    commit("an epoch before", a.id, a.epoch - 1)
+    commit("unknown", "nobody", a.epoch)
+    commit("nobody", "", -1)
+    commit("no epoch", a.id, -1)
+    commit("unknown instance", a.id, a.epoch, groupInstanceId="i")
+    if version >= 9:
+        for label, member, epoch in (
+            ("itself", a.id, a.epoch),
+            ("another epoch", a.id, a.epoch + 1),
+            ("unknown", "nobody", a.epoch),
+            ("nobody", None, -1),
+        ):
+            body = asking(group, topic, topic_id, version, 0, memberId=member, memberEpoch=epoch)
+            a.connection.call("OffsetFetch", version, body, label=f"fetch: {label}", retry_on=())
+    asked = {"groupId": group, "topics": [{"name": topic, "partitions": [{"partitionIndex": 0}]}]}
+    a.connection.call("OffsetDelete", 0, asked, label="delete what is subscribed to")
+    a.connection.call("DeleteGroups", 2, {"groupsNames": [group]}, label="delete the group")
+    a.leave()
+    commit("to an empty group", "", -1)
+    a.connection.call("OffsetDelete", 0, asked, label="delete of an empty group")
+    a.connection.call("DeleteGroups", 2, {"groupsNames": [group]}, label="delete the empty group")
+    described(script, group, "gone")
+
+
+@scenario("ConsumerGroupHeartbeat")
+def classic_requests_to_a_consumer_group(script: Script) -> None:
+    group, topic = prepared(script)
+    a = Consumer(script, group, "a", topic)
+    a.join()
+    a.reconcile()
+    stranger = Classic(script, group, "c")
+    stranger.id, stranger.generation = a.id, a.epoch
+    stranger.heartbeat("a heartbeat")
+    stranger.sync()
+    stranger.leave()
+    a.beat("is undisturbed")
+
+
+@scenario("ConsumerGroupHeartbeat")
+def joins_an_empty_classic_group(script: Script) -> None:
+    group, topic = prepared(script)
+    classic = Classic(script, group, "c")
+    classic.join()
+    classic.sync([(classic, "all")])
+    script.admin.ask(
+        "OffsetCommit", 9, committing(group, topic, "", 9, (0, 5), memberId=classic.id, generationIdOrMemberEpoch=1)
+    )
+    classic.leave()
+    a = Consumer(script, group, "a", topic)
+    a.join()
+    described(script, group)
+    asked = {"groups": [{"groupId": group, "topics": None}]}
+    script.admin.call("OffsetFetch", 8, asked, label="its offsets are still there")
+    a.leave()
+    again = Classic(script, group, "d")
+    again.join()
+    script.admin.call("DescribeGroups", 6, {"groups": [group]}, label="classic again")
+
+
+@scenario("ConsumerGroupHeartbeat")
+def upgrade_is_refused(script: Script) -> None:
+    """Who has a protocol that is no consumer's cannot be upgraded in place."""
+    group, topic = prepared(script)
+    other = Classic(script, group, "c")
+    other.join(protocolType="connect")
+    a = Consumer(script, group, "a", topic)
+    a.join()
+    script.admin.call("DescribeGroups", 6, {"groups": [group]})
+
+
+def subscribed(version: int, *topics: str, owned: Sequence[tuple[str, Sequence[int]]] = ()) -> str:
+    """A classic consumer's subscription, from version 1 on with what it owns."""
+    data = struct.pack(">hi", version, len(topics)) + b"".join(map(_text, topics)) + struct.pack(">i", -1)
+    if version >= 1:
+        data += struct.pack(">i", len(owned)) + b"".join(map(_partitions, owned))
+    if version >= 2:
+        data += struct.pack(">i", -1)
+    if version >= 3:
+        data += struct.pack(">h", -1)
+    return base64.b64encode(data).decode()
+
+
+def assigned(*partitions: tuple[str, Sequence[int]]) -> str:
+    """What a leader assigns to a classic consumer."""
+    data = struct.pack(">hi", 0, len(partitions)) + b"".join(map(_partitions, partitions)) + struct.pack(">i", -1)
+    return base64.b64encode(data).decode()
+
+
+def _text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def _partitions(topic_partitions: tuple[str, Sequence[int]]) -> bytes:
+    topic, partitions = topic_partitions
+    return _text(topic) + struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
+
+
+def classic_consumer(script: Script, group: str, topic: str, partitions: Sequence[int]) -> Classic:
+    """A classic group of one consumer that has these partitions."""
+    member = Classic(script, group, "c")
+    member.metadata = subscribed(1, topic)
+    member.join()
+    body = member.syncing()
+    body["assignments"] = [{"memberId": member.id, "assignment": assigned((topic, partitions))}]
+    member.connection.call("SyncGroup", 5, body, label="c syncs")
+    return member
+
+
+@scenario("ConsumerGroupHeartbeat")
+def upgrade(script: Script) -> None:
+    """A member of the new protocol joins a classic group of consumers, which is one of the new kind from then on."""
+    group, topic = prepared(script)
+    classic = classic_consumer(script, group, topic, range(4))
+    a = Consumer(script, group, "a", topic)
+    a.join()
+    script.admin.call("ListGroups", 5, {"typesFilter": ["consumer"]}, label="its type", keep=only(group))
+    classic.heartbeat("is to join again")
+    classic.metadata = subscribed(1, topic, owned=[(topic, range(4))])
+    classic.join()
+    classic.connection.call("SyncGroup", 5, classic.syncing(), label="c syncs")
+    classic.heartbeat("may have to give up")
+    a.beat("waits")
+    classic.metadata = subscribed(1, topic, owned=[(topic, range(2))])
+    classic.join()
+    classic.connection.call("SyncGroup", 5, classic.syncing(), label="c syncs with less")
+    a.beat("gets the rest")
+    a.reconcile()
+    classic.heartbeat()
+    script.admin.call("DescribeGroups", 6, {"groups": [group]}, label="as a classic one")
+    classic.leave()
+    a.beat("is to have all")
+    a.reconcile()
+
+
+@scenario("ConsumerGroupHeartbeat")
+def downgrade(script: Script) -> None:
+    """When the last member of the new protocol leaves, the classic ones have a classic group again."""
+    group, topic = prepared(script)
+    classic = classic_consumer(script, group, topic, range(4))
+    a = Consumer(script, group, "a", topic)
+    a.join()
+    a.leave()
+    script.admin.call("ListGroups", 5, {}, label="its type", keep=only(group))
+    script.admin.call("DescribeGroups", 6, {"groups": [group]})
+    classic.heartbeat("is to join again")
+    classic.join()
+    script.admin.call("DescribeGroups", 6, {"groups": [group]}, label="joined")
+
+
+def only(group: str) -> Callable[[Answer], Any]:
+    """What ListGroups says of one group."""
+    return lambda answer: [found for found in answer.get("groups", [answer]) if found.get("groupId") == group]

@@ -1,0 +1,70 @@
+"""Every scenario on Apache Kafka and on the embedded broker: the same answers, but for what `allowed.py` explains."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.differential.allowed import ALLOWED, Allowed
+from tests.differential.clusters import Cluster
+from tests.differential.compare import differences, matches
+from tests.differential.registry import SCENARIOS, Scenario
+from tests.differential.scenarios import ALL
+from tests.differential.script import Script
+
+SHOWN = 20
+ran: set[str] = set()
+occurred: set[Allowed] = set()
+
+
+def parameters() -> list[object]:
+    assert ALL, "scenarios register themselves when they are imported"
+    return [
+        pytest.param(scenario, id=scenario.name, marks=[pytest.mark.seed(*scenario.seeds)] if scenario.seeds else [])
+        for scenario in SCENARIOS.values()
+    ]
+
+
+@pytest.mark.parametrize("scenario", parameters())
+def test_the_answers_agree(scenario: Scenario, pairs: Callable[[int], tuple[Cluster, Cluster]]) -> None:
+    kafka, embedded = pairs(scenario.nodes)
+    theirs, trouble = run(scenario, kafka)
+    if trouble is not None:
+        raise AssertionError(f"{scenario.name} on Kafka, step {len(theirs.steps) + 1}") from trouble
+    ours, trouble = run(scenario, embedded)
+    found = differences(scenario.name, theirs.steps, ours.steps)
+    unexplained = []
+    for difference in found:
+        explained = [allowed for allowed in ALLOWED if allowed.covers(difference)]
+        occurred.update(explained)
+        if not explained:
+            unexplained.append(difference)
+    ran.add(scenario.name)
+    lines = "\n  ".join(str(difference) for difference in unexplained[:SHOWN])
+    told = f"{scenario.name}: {len(unexplained)} differences:\n  {lines}"
+    if trouble is not None:
+        raise AssertionError(f"{told}\n{scenario.name} on the embedded broker: {trouble!r}") from trouble
+    assert not unexplained, told
+
+
+def run(scenario: Scenario, cluster: Cluster) -> tuple[Script, Exception | None]:
+    script = Script(cluster, scenario.name)
+    try:
+        scenario.run(script)
+    except Exception as error:  # it is reported together with the differences before it
+        return script, error
+    finally:
+        script.close()
+    return script, None
+
+
+def test_every_allowed_difference_occurs() -> None:
+    """One that no longer does was mended, and has no place in the table."""
+    judged = [
+        allowed for allowed in ALLOWED if all(name in ran for name in SCENARIOS if matches(allowed.scenario, name))
+    ]
+    assert [allowed for allowed in judged if allowed not in occurred] == []
+
+
+def test_every_allowed_difference_has_a_scenario() -> None:
+    stray = [allowed for allowed in ALLOWED if not any(matches(allowed.scenario, name) for name in SCENARIOS)]
+    assert stray == []
