@@ -36,9 +36,10 @@ pub(crate) fn java_hash(text: &str) -> i32 {
     text.encode_utf16().fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
 }
 
-/// Its hash without the sign, modulo the number of partitions.
+/// Its hash without the sign, modulo the number of partitions. Kafka takes the absolute value here, and clears the bit of the sign
+/// where it chooses partitions for records.
 pub(crate) fn partition_of_key(key: &str, partitions: i32) -> i32 {
-    (java_hash(key) & i32::MAX) % partitions.max(1)
+    java_hash(key).checked_abs().unwrap_or(0) % partitions.max(1)
 }
 
 impl Core {
@@ -79,9 +80,9 @@ mod tests {
 
     #[test]
     fn keys_are_hashed_as_java_does() {
-        // What a JVM says of String.hashCode(), without its sign and modulo 50.
+        // What a JVM says of String.hashCode(): its absolute value, modulo 50.
         for (key, partition) in
-            [("monedula", 39), ("a group", 16), ("\u{1f426}", 25), ("polygenelubricants", 0), ("", 0)]
+            [("monedula", 9), ("a group", 16), ("my-group", 12), ("\u{1f426}", 25), ("polygenelubricants", 0), ("", 0)]
         {
             assert_eq!(partition_of_key(key, 50), partition, "{key}");
         }
