@@ -195,7 +195,7 @@ mod tests {
         let record = |bytes| Record { value: Some(Data(vec![0; bytes])), ..Record::default() };
         let records = [record(BATCH_BYTES * 2), record(10), record(BATCH_BYTES - 100), record(10), record(90)];
         let sizes: Vec<usize> = batches(&records).map(<[Record]>::len).collect();
-        assert_eq!(sizes, [1, 2, 2]);
+        assert_eq!(sizes, [1, 3, 1]);
         assert_eq!(batches(&[]).count(), 0);
     }
 }
