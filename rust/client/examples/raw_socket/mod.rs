@@ -1,0 +1,56 @@
+//! What the floors share: one plain socket that sends a request and reads an answer, and this process's CPU time.
+
+use std::error::Error;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use monedula_protocol::api::Request;
+use monedula_protocol::frame;
+use monedula_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
+
+const METADATA_VERSION: i16 = 9;
+
+/// One connection to a broker.
+pub(crate) struct Broker {
+    pub(crate) socket: TcpStream,
+    /// The last answer, without its length.
+    pub(crate) frame: Vec<u8>,
+}
+
+impl Broker {
+    pub(crate) fn connect(address: &str) -> Result<Self, Box<dyn Error>> {
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        Ok(Self { socket, frame: Vec::new() })
+    }
+
+    /// The partitions of a topic.
+    pub(crate) fn partitions(&mut self, topic: &str) -> Result<Vec<i32>, Box<dyn Error>> {
+        let topics = vec![MetadataRequestTopic { name: Some(topic), ..Default::default() }];
+        self.send(&MetadataRequest { topics: Some(topics), ..Default::default() }, METADATA_VERSION)?;
+        self.receive()?;
+        let response = frame::decode_response::<MetadataRequest<'_>>(&self.frame, METADATA_VERSION)?;
+        let topic = response.topics.first().ok_or("no such topic")?;
+        Ok(topic.partitions.iter().map(|partition| partition.partition_index).collect())
+    }
+
+    pub(crate) fn send<'a>(&mut self, request: &impl Request<'a>, version: i16) -> Result<(), Box<dyn Error>> {
+        Ok(self.socket.write_all(&frame::encode_request(request, version, 0, None)?)?)
+    }
+
+    pub(crate) fn receive(&mut self) -> Result<(), Box<dyn Error>> {
+        let mut prefix = [0; 4];
+        self.socket.read_exact(&mut prefix)?;
+        self.frame.resize(frame::frame_length(prefix, 1 << 30)?, 0);
+        Ok(self.socket.read_exact(&mut self.frame)?)
+    }
+}
+
+/// User and system time of this process so far, from `/proc`, in clock ticks of 1/100 s.
+pub(crate) fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+    let ticks =
+        |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).ok_or("no /proc/self/stat");
+    Ok((ticks(11)? + ticks(12)?) / 100.0)
+}
