@@ -50,7 +50,7 @@ def test_seek_to_latest_skips_to_the_end(kafka: KafkaCluster, name: str, consume
 def test_seeks_in_a_row_are_one_lookup(name: str, consumer: ConsumerFactory) -> None:
     reader = consumer()
     reader.assign([(name, 0)])
-    assert values(reader.take(1)) == [b"0/0"]
+    assert reader.poll(timeout=20), "its leader is known"
     # Brokers answer INVALID_REQUEST for a partition that stands twice in a ListOffsets.
     for _ in range(300):
         reader.seek((name, 0), "latest")
