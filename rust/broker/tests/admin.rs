@@ -1,4 +1,5 @@
 //! Topics, partitions and configs, created, changed, described and deleted: codes and words are those of Apache Kafka 4.3.1.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
 
@@ -69,7 +70,12 @@ fn describe(world: &mut World, kind: i8, name: &'static str, keys: &[&'static st
 }
 
 /// Value, source, and the synonyms' names and sources.
-fn described(result: &DescribeConfigsResult<'_>) -> Vec<(String, i8, Vec<(String, i8)>)> {
+type Described = (String, i8, Vec<(String, i8)>);
+
+/// A config to change, how, and to what.
+type Change<'a> = (&'a str, i8, Option<&'a str>);
+
+fn described(result: &DescribeConfigsResult<'_>) -> Vec<Described> {
     let config = |config: &monedula_protocol::messages::describe_configs::DescribeConfigsResourceResult<'_>| {
         let synonyms = config.synonyms.iter().map(|synonym| (synonym.name.to_owned(), synonym.source)).collect();
         (config.value.unwrap_or("null").to_owned(), config.config_source, synonyms)
@@ -349,7 +355,7 @@ fn a_topics_configs_change_one_by_one() {
     assert_eq!(value(&mut world, "cleanup.policy"), "compact");
     assert_eq!(alter_or_validate(&mut world, TOPIC, "a", &[("retention.ms", 0, Some("5"))], true), (0, None));
     assert_eq!(value(&mut world, "retention.ms"), "604800000");
-    let refusals: [(&str, &[(&str, i8, Option<&str>)], ErrorCode, &str); 9] = [
+    let refusals: [(&str, &[Change<'_>], ErrorCode, &str); 9] = [
         (
             "a",
             &[("retention.ms", 2, Some("5"))],
@@ -406,61 +412,49 @@ fn brokers_settings_change_while_they_run_if_they_may() {
     assert_eq!(names(&describe(&mut world, BROKER, "", &[])), ["log.retention.bytes", "min.insync.replicas"]);
     assert_eq!(alter(&mut world, BROKER, "1", &[("log.retention.ms", 1, None)]), (0, None));
     assert_eq!(described(&describe(&mut world, BROKER, "1", &["log.retention.ms"]))[0].0, "null");
-    let refusals: [(&str, &str, i8, Option<&str>, ErrorCode, &str); 8] = [
+    let refusals: [(&str, Change<'_>, ErrorCode, &str); 8] = [
         (
             "1",
-            "num.partitions",
-            0,
-            Some("7"),
+            ("num.partitions", 0, Some("7")),
             InvalidRequest,
             "Cannot update these configs dynamically: [num.partitions]",
         ),
         (
             "",
-            "num.partitions",
-            0,
-            Some("7"),
+            ("num.partitions", 0, Some("7")),
             InvalidRequest,
             "Cannot update these configs dynamically: [num.partitions]",
         ),
         (
             "1",
-            "log.retention.ms",
-            0,
-            Some("x"),
+            ("log.retention.ms", 0, Some("x")),
             InvalidRequest,
             "Invalid value x for configuration log.retention.ms: Not a number of type LONG",
         ),
         (
             "1",
-            "message.max.bytes",
-            0,
-            Some("-1"),
+            ("message.max.bytes", 0, Some("-1")),
             InvalidRequest,
             "Invalid value -1 for configuration message.max.bytes: Value must be at least 0",
         ),
-        ("2", "log.retention.ms", 0, Some("1"), InvalidRequest, "Unexpected broker id, expected 1, but received 2"),
-        ("x", "log.retention.ms", 0, Some("1"), InvalidRequest, "Node id must be an integer, but it is: x"),
+        ("2", ("log.retention.ms", 0, Some("1")), InvalidRequest, "Unexpected broker id, expected 1, but received 2"),
+        ("x", ("log.retention.ms", 0, Some("1")), InvalidRequest, "Node id must be an integer, but it is: x"),
         (
             "",
-            "min.insync.replicas",
-            1,
-            None,
+            ("min.insync.replicas", 1, None),
             InvalidConfig,
             "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
         ),
         (
             "1",
-            "min.insync.replicas",
-            0,
-            Some("1"),
+            ("min.insync.replicas", 0, Some("1")),
             InvalidConfig,
             "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
         ),
     ];
-    for (node, name, operation, value, error, words) in refusals {
-        let outcome = alter(&mut world, BROKER, node, &[(name, operation, value)]);
-        assert_eq!(outcome, (error.code(), Some(words.to_owned())), "{node} {name}");
+    for (node, change, error, words) in refusals {
+        let outcome = alter(&mut world, BROKER, node, &[change]);
+        assert_eq!(outcome, (error.code(), Some(words.to_owned())), "{node} {change:?}");
     }
     let other = describe(&mut world, BROKER, "2", &[]);
     let words = "Unexpected broker id, expected 1 or empty string, but received 2";

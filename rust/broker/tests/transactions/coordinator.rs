@@ -156,7 +156,7 @@ fn partitions_are_added_all_or_none() {
 
 #[test]
 fn brokers_verify_and_add_partitions() {
-    use ErrorCode::*;
+    use ErrorCode::{InvalidProducerIdMapping, ProducerFenced, TransactionAbortable};
     let mut world = world();
     let producer = init(&mut world, "t").unwrap();
     assert_eq!(as_broker(&mut world, "t", producer, 0, true), TransactionAbortable);

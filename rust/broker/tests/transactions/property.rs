@@ -54,7 +54,7 @@ impl Run {
         settings.kafka.set("offsets.topic.num.partitions", "2").unwrap();
         // One replica each: a node that is down takes its partition with it, and markers have to wait.
         let world = Cluster::with_replicas(settings, 1);
-        let speaks = |index: usize| if index % 2 == 0 { Speaks::Two } else { Speaks::One };
+        let speaks = |index: usize| if index.is_multiple_of(2) { Speaks::Two } else { Speaks::One };
         let client = |(index, id): (usize, &&'static str)| Client {
             id,
             speaks: speaks(index),
@@ -199,11 +199,11 @@ impl Run {
             }
         }
         self.world.advance(1000);
-        for index in 0..IDS.len() {
+        for (index, id) in IDS.iter().enumerate() {
             for _ in 0..3 {
                 self.begin(index);
             }
-            assert!(self.clients[index].producer.is_some(), "{} cannot begin", IDS[index]);
+            assert!(self.clients[index].producer.is_some(), "{id} cannot begin");
         }
     }
 
