@@ -26,8 +26,8 @@ fn describe_all<'a>(
     core: &'a Core,
     request: &DescribeTopicPartitionsRequest<'a>,
 ) -> Result<DescribeTopicPartitionsResponse<'a>, ErrorCode> {
-    // Kafka trips over such names.
-    if request.topics.iter().any(|topic| check_topic_name(topic.name).is_err()) {
+    // Kafka trips over the empty name.
+    if request.topics.iter().any(|topic| topic.name.is_empty()) {
         return Err(ErrorCode::UnknownServerError);
     }
     let from = request.cursor.as_ref().map_or("", |cursor| cursor.topic_name);
@@ -73,8 +73,12 @@ fn describe<'a>(
     limit: usize,
 ) -> (DescribeTopicPartitionsResponseTopic<'a>, usize, usize) {
     let Some(topic) = core.topics.get(name) else {
+        let error = match check_topic_name(name) {
+            Ok(()) => ErrorCode::UnknownTopicOrPartition,
+            Err(_) => ErrorCode::InvalidTopicException,
+        };
         let unknown = DescribeTopicPartitionsResponseTopic {
-            error_code: ErrorCode::UnknownTopicOrPartition.code(),
+            error_code: error.code(),
             name: Some(name),
             is_internal: Coordinated::of_topic(name).is_some(),
             topic_authorized_operations: TOPIC_OPERATIONS,

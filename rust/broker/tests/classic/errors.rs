@@ -123,7 +123,9 @@ fn sessions_out_of_bounds_and_empty_ids_are_refused() {
     let invalid = ErrorCode::InvalidGroupId.code();
     let join = world.send(1, &JoinGroupRequest::default(), 9);
     assert_eq!(world.take(&join).unwrap().error_code, invalid);
-    let sync = world.send(1, &SyncGroupRequest::default(), 5);
+    let named = (Some("consumer"), Some("range"));
+    let request = SyncGroupRequest { protocol_type: named.0, protocol_name: named.1, ..Default::default() };
+    let sync = world.send(1, &request, 5);
     assert_eq!(world.take(&sync).unwrap().error_code, invalid);
     assert_eq!(world.call(1, &HeartbeatRequest::default(), 4).error_code, invalid);
     assert_eq!(world.call(1, &LeaveGroupRequest::default(), 5).error_code, invalid);
@@ -147,6 +149,8 @@ fn every_version_joins_syncs_beats_and_leaves() {
             group_id: "g",
             generation_id: 1,
             member_id: crate::member::leak(&member.id),
+            protocol_type: Some("consumer"),
+            protocol_name: Some("range"),
             ..Default::default()
         };
         let sync = world.send(1, &request, version.min(5));
@@ -175,9 +179,12 @@ fn whoever_names_another_protocol_is_refused() {
     let mut world = World::default();
     let mut member = Member::new(&mut world, "g");
     settle(&mut world, &mut [&mut member]);
-    for (protocol_type, protocol_name) in
-        [(Some("connect"), None), (None, Some("sticky")), (Some("consumer"), Some("x"))]
-    {
+    for (protocol_type, protocol_name) in [
+        (Some("connect"), Some("range")),
+        (Some("consumer"), Some("x")),
+        (Some("consumer"), None),
+        (None, Some("range")),
+    ] {
         let request = SyncGroupRequest {
             group_id: "g",
             generation_id: 1,

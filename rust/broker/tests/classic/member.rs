@@ -117,7 +117,8 @@ impl Member {
             assignments: assignments.collect(),
             ..Default::default()
         };
-        world.send(self.node, &request, 5)
+        // From version 5 on the protocol has to be named; before, members take what was chosen.
+        world.send(self.node, &request, 4)
     }
 
     /// Takes the answer of a sync that has to be there, and to be good.

@@ -67,7 +67,9 @@ fn the_first_batch_comes_whole_and_the_rest_within_the_limits() {
     assert_eq!(size(&mut world, 0, 1 << 20), [whole, 0]);
     // A limit cuts the last batch.
     assert_eq!(size(&mut world, 1 << 20, whole as i32 + 10), [whole + 10, whole + 10]);
-    assert_eq!(size(&mut world, all as i32 + 5, 1 << 20), [all, 5]);
+    assert_eq!(size(&mut world, (all + whole) as i32 + 5, 1 << 20), [all, whole + 5]);
+    // Less than one batch is no use to a client.
+    assert_eq!(size(&mut world, all as i32 + 5, 1 << 20), [all, 0]);
 }
 
 // seed: S102
