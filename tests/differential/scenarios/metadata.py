@@ -110,6 +110,9 @@ def pages(script: Script) -> None:
     member.call(
         "DescribeTopicPartitions", 0, {**body, "cursor": cursor}, label="a cursor at a topic that is not asked for"
     )
-    member.call("DescribeTopicPartitions", 0, {"topics": [{"name": "a b"}]}, label="invalid")
+    for name in ("a b", "", ".", "ä", "x" * 250):
+        member.call("DescribeTopicPartitions", 0, {"topics": [{"name": name}]}, label=f"invalid {name[:5]!r}")
+    mixed = {"topics": [{"name": "a b"}, {"name": one}]}
+    member.call("DescribeTopicPartitions", 0, mixed, label="one invalid")
     member.call("DescribeTopicPartitions", 0, {"topics": [{"name": "__consumer_offsets"}]}, label="internal")
     member.call("DescribeTopicPartitions", 0, {**body, "responsePartitionLimit": 0}, label="none at a time")
