@@ -683,5 +683,6 @@ fn topics_are_described_a_page_at_a_time() {
         let refused = one("b", ErrorCode::InvalidRequest, &[]);
         assert_eq!(page(&mut world, &["b"], 9, Some(cursor)), (vec![refused], None));
     }
-    assert_eq!(page(&mut world, &["b c"], 9, None).0, [one("b c", ErrorCode::UnknownServerError, &[])]);
+    assert_eq!(page(&mut world, &["b c"], 9, None).0, [one("b c", ErrorCode::InvalidTopicException, &[])]);
+    assert_eq!(page(&mut world, &[""], 9, None).0, [one("", ErrorCode::UnknownServerError, &[])]);
 }
