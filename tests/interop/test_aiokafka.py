@@ -156,7 +156,9 @@ async def test_the_admin_client(server: Server, start: Open, unique: Unique) -> 
     created = await admin.create_topics([NewTopic(topic, 2, 1)])
     assert [error[1] for error in created.topic_errors] == [36], "TOPIC_ALREADY_EXISTS"
     await admin.create_partitions({topic: NewPartitions(3)})
-    described = await admin.describe_topics([topic])
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while len((described := await admin.describe_topics([topic]))[0]["partitions"]) < 3:
+            await asyncio.sleep(0.05)
     assert sorted(part["partition"] for part in described[0]["partitions"]) == [0, 1, 2]
     cluster = await admin.describe_cluster()
     assert [f"{node['host']}:{node['port']}" for node in cluster["brokers"]] == [server.bootstrap]
@@ -179,4 +181,6 @@ async def test_the_admin_client(server: Server, start: Open, unique: Unique) -> 
     assert {p.partition: o.offset for p, o in offsets.items()} == {0: 3, 1: 3, 2: 3}
     await consumer.stop()
     await admin.delete_topics([topic])
-    assert topic not in await admin.list_topics()
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while topic in await admin.list_topics():
+            await asyncio.sleep(0.05)

@@ -150,7 +150,7 @@ def test_the_admin_client(franz: Driver, unique: Unique) -> None:
     with pytest.raises(Refused, match="TOPIC_ALREADY_EXISTS"):
         kadm("create_topic", partitions=2)
     kadm("set_partitions", partitions=3)
-    assert kadm("partitions") == [0, 1, 2]
+    eventually("three partitions", lambda: kadm("partitions") == [0, 1, 2])
     assert kadm("brokers") == [1]
     assert kadm("config")["retention.ms"] == "60000"
     kadm("alter_config", config={"retention.ms": None, "cleanup.policy": "compact"})
@@ -180,7 +180,7 @@ def test_the_admin_client(franz: Driver, unique: Unique) -> None:
     kadm("delete_group")
     assert group not in kadm("groups")
     kadm("delete_topic")
-    assert topic not in kadm("topics")
+    eventually("no such topic", lambda: topic not in kadm("topics"))
 
 
 def test_a_consumer_group_is_described(franz: Driver, unique: Unique) -> None:

@@ -13,6 +13,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.errors import ProducerFencedError, TopicAlreadyExistsError
 
 from tests.interop.conftest import Unique
+from tests.interop.process import eventually
 from tests.interop.servers import Server
 
 DEADLINE_SECONDS = 60.0
@@ -155,6 +156,7 @@ def test_topics_and_settings_through_the_admin_client(server: Server, start: Ope
     with pytest.raises(TopicAlreadyExistsError):
         admin.create_topics([NewTopic(topic, 2, 1)])
     admin.create_partitions({topic: 3})
+    eventually("three partitions", lambda: len(admin.describe_topics([topic])[0]["partitions"]) == 3)
     assert sorted(p["partition_index"] for p in admin.describe_topics([topic])[0]["partitions"]) == [0, 1, 2]
     page = admin.describe_topic_partitions([topic], response_partition_limit=2)
     assert [p["partition_index"] for p in page["topics"][0]["partitions"]] == [0, 1]
@@ -171,7 +173,7 @@ def test_topics_and_settings_through_the_admin_client(server: Server, start: Ope
     admin.reset_configs([ConfigResource(ConfigResourceType.TOPIC, topic, ["retention.ms"])])
     assert (changed().get("retention.ms"), changed()["cleanup.policy"]) == (None, "compact")
     admin.delete_topics([topic])
-    assert topic not in admin.list_topics()
+    eventually("no such topic", lambda: topic not in admin.list_topics())
 
 
 def test_groups_and_records_through_the_admin_client(start: Open, unique: Unique) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.interop.conftest import KafkaJS, Unique
-from tests.interop.process import Event, Refused
+from tests.interop.process import Event, Refused, eventually
 from tests.interop.servers import Server
 
 GROUP = {"sessionTimeout": 6000, "heartbeatInterval": 200, "rebalanceTimeout": 10000, "maxWaitTimeInMs": 200}
@@ -164,8 +164,12 @@ def test_the_admin_client(server: Server, kafkajs_on: KafkaJS, unique: Unique) -
     assert admin("createTopics", {"topics": [new]}) is False, "it is there already"
     assert topic in admin("listTopics")
     admin("createPartitions", {"topicPartitions": [{"topic": topic, "count": 3}]})
-    metadata = admin("fetchTopicMetadata", {"topics": [topic]})["topics"]
-    assert sorted(part["partitionId"] for part in metadata[0]["partitions"]) == [0, 1, 2]
+
+    def partitions() -> list[int]:
+        metadata = admin("fetchTopicMetadata", {"topics": [topic]})["topics"]
+        return sorted(part["partitionId"] for part in metadata[0]["partitions"])
+
+    eventually("three partitions", lambda: partitions() == [0, 1, 2])
     cluster = admin("describeCluster")
     assert [f"{broker['host']}:{broker['port']}" for broker in cluster["brokers"]] == [server.bootstrap]
     configs = admin("describeConfigs", {"resources": [{"type": 2, "name": topic, "configNames": ["retention.ms"]}]})
@@ -200,7 +204,7 @@ def test_the_admin_client(server: Server, kafkajs_on: KafkaJS, unique: Unique) -
     admin("deleteGroups", [group])
     assert group not in [g["groupId"] for g in admin("listGroups")["groups"]]
     admin("deleteTopics", {"topics": [topic]})
-    assert topic not in admin("listTopics")
+    eventually("no such topic", lambda: topic not in admin("listTopics"))
 
 
 @pytest.mark.parametrize("how", ["commit", "abort"])
