@@ -11,7 +11,10 @@ pub(crate) mod consumer;
 mod effects;
 mod expiry;
 mod loading;
+#[cfg(test)]
+mod model;
 mod offsets;
+mod planted;
 mod records;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,8 @@ mod converted;
 mod join;
 mod member;
 mod members;
+#[cfg(test)]
+mod model;
 mod protocols;
 mod rebalance;
 mod stored;
@@ -59,7 +61,7 @@ impl fmt::Display for ClassicState {
 }
 
 /// A group whose members assign among themselves.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ClassicGroup {
     id: Arc<str>,
     state: ClassicState,

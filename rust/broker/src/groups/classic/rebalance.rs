@@ -6,6 +6,7 @@ use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{ClassicGroup, ClassicState, JoinRules, Timer};
+use crate::groups::planted::{Bug, planted};
 use crate::groups::{Effects, SyncAnswer};
 
 impl ClassicGroup {
@@ -87,7 +88,7 @@ impl ClassicGroup {
         let late: Vec<_> = self.members.iter().filter(|(_, member)| member.joining.is_none()).collect();
         let late: Vec<_> =
             late.into_iter().filter(|(_, member)| member.instance_id.is_none()).map(|(id, _)| Arc::clone(id)).collect();
-        for id in late {
+        for id in late.into_iter().filter(|_| !planted(Bug::KeepLate)) {
             log::info!("group {}: member {id} has not joined in time", self.id);
             self.remove(&id, effects);
         }
@@ -99,7 +100,7 @@ impl ClassicGroup {
             let timeout_ms = i64::from(self.rebalance_timeout_ms()).max(1);
             return self.schedule(Timer::Join, now_ms.saturating_add(timeout_ms));
         }
-        self.generation_id = self.generation_id.wrapping_add(1);
+        self.generation_id = self.generation_id.wrapping_add(i32::from(!planted(Bug::KeepGeneration)));
         self.protocol_name = self.select_protocol();
         self.read_subscriptions();
         self.unsynced.clear();

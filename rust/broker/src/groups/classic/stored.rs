@@ -8,6 +8,7 @@ use monedula_protocol::messages::group_records::{GroupMetadataValue, MemberMetad
 
 use super::{ClassicGroup, ClassicState, Member, Protocol};
 use crate::cluster::StoredRecord;
+use crate::groups::planted::{Bug, planted};
 use crate::groups::records;
 
 impl ClassicGroup {
@@ -46,7 +47,7 @@ impl ClassicGroup {
         group.protocol_name = value.protocol.map(Into::into);
         group.leader = value.leader.map(Into::into);
         group.state_since_ms = Some(value.current_state_timestamp).filter(|&at_ms| at_ms >= 0);
-        for stored in &value.members {
+        for stored in value.members.iter().skip(usize::from(planted(Bug::ForgetMember))) {
             let rebalance_timeout_ms =
                 if stored.rebalance_timeout < 0 { stored.session_timeout } else { stored.rebalance_timeout };
             // Only what was said for the chosen protocol is kept.

@@ -8,6 +8,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::{ClassicGroup, ClassicState, Identity, Timer};
 use crate::core::Ticket;
+use crate::groups::planted::{Bug, planted};
 use crate::groups::{Effects, SyncAnswer};
 
 /// A request to sync.
@@ -38,6 +39,8 @@ impl ClassicGroup {
                 self.synced(member_id);
                 if self.is_leader(member_id) {
                     self.assign(now_ms, &sync.assignments, effects);
+                } else if planted(Bug::AnswerSyncEarly) {
+                    effects.sync(sync.ticket, self.assignment_of(member_id));
                 }
             }
             ClassicState::Stable => {

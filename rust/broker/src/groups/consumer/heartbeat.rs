@@ -1,11 +1,11 @@
 //! ConsumerGroupHeartbeat: joining, staying, and telling what one owns.
 
+use crate::groups::planted::{Bug, planted};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::planted::{Bug, planted};
 use super::reconcile::Step;
 use super::subscriptions::RegexUpdate;
 use super::{

@@ -1,9 +1,9 @@
 //! Leaving, by word and by silence.
 
+use crate::groups::planted::{Bug, planted};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::planted::{Bug, planted};
 use super::{
     Change, ConsumerGroup, Context, HeartbeatAnswer, Held, LEAVE_STATIC_EPOCH, Member, MemberState, Refusal, Timer,
 };

@@ -25,7 +25,6 @@ mod member;
 #[cfg(test)]
 mod model;
 mod partitions;
-mod planted;
 mod reconcile;
 mod records;
 mod settings;

@@ -1,10 +1,10 @@
 //! The steps of one member towards its target.
 
+use crate::groups::planted::{Bug, planted};
 use std::collections::BTreeSet;
 
 use monedula_protocol::types::Uuid;
 
-use super::planted::{Bug, planted};
 use super::{ConsumerGroup, Held, Member, MemberState, Partitions};
 
 /// What decides a member's next step.

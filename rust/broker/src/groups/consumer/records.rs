@@ -1,5 +1,6 @@
 //! Changes as records of `__consumer_offsets`, laid out as Kafka's are.
 
+use crate::groups::planted::{Bug, planted};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,7 +14,6 @@ use monedula_protocol::messages::consumer_group_records::{
 };
 use monedula_protocol::wire::{Reader, Writer};
 
-use super::planted::{Bug, planted};
 use super::{Change, ClassicMember, Held, Member, MemberState, Partitions, ResolvedRegex};
 use crate::cluster::StoredRecord;
 

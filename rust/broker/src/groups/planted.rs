@@ -3,6 +3,14 @@
 /// What a coordinator could do wrong.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Bug {
+    /// Of a classic group: a sync is answered before the leader has assigned.
+    AnswerSyncEarly,
+    /// Of a classic group: a new generation has the old one's number.
+    KeepGeneration,
+    /// Of a classic group: who has not joined in time stays.
+    KeepLate,
+    /// Of a classic group: its first member is not read back after a failover.
+    ForgetMember,
     /// A partition is given before its last owner has said that it has given it back.
     GiveBeforeReported,
     /// A heartbeat that does not tell what is owned is taken for one that owns nothing.

@@ -1,0 +1,90 @@
+//! What becomes of a group when nothing goes wrong any more.
+
+use super::*;
+
+/// Turns of every process after which a group without faults has settled.
+const ROUNDS: usize = 60;
+
+impl World {
+    /// All members are there.
+    pub(super) fn settled(layout: Layout) -> Self {
+        let mut world = Self::new(layout);
+        world.processes.iter_mut().for_each(|process| process.running = true);
+        for _ in 0..ROUNDS {
+            if !world.take_turns().unwrap() && !world.has_settled() {
+                world.let_time_pass().unwrap();
+            }
+        }
+        assert!(world.has_settled(), "{world:?}");
+        world
+    }
+
+    /// Every living member gets to the same generation, and every partition to one of them.
+    pub(super) fn converges(&self, settling: &mut HashSet<Vec<u8>>) -> Result<(), String> {
+        let mut world = self.clone();
+        world.layout.late = false;
+        world.processes.iter_mut().for_each(|process| process.late = None);
+        let mut passed = Vec::new();
+        for _ in 0..ROUNDS {
+            let key = world.key();
+            if world.has_settled() || settling.contains(&key) {
+                settling.extend(passed);
+                return Ok(());
+            }
+            passed.push(key);
+            if !world.take_turns()? && !world.let_time_pass()? {
+                break;
+            }
+        }
+        Err(format!("the group does not settle: {:?} {:?}", world.group, world.processes))
+    }
+
+    /// Each process does what comes next. Whether there was anything.
+    fn take_turns(&mut self) -> Result<bool, String> {
+        let mut moved = false;
+        for index in 0..self.processes.len() {
+            let process = &self.processes[index];
+            let action = match process.waits {
+                _ if !process.running => continue,
+                _ if process.inbox.is_some() => Action::Receive(index),
+                Waits::ForJoin | Waits::ForSync => continue,
+                Waits::No if process.is_stable() => Action::Heartbeat(index),
+                Waits::No if process.can_sync() => Action::Sync(index, 0, Way::Arrives),
+                Waits::No => Action::Join(index, Way::Arrives),
+            };
+            self.step(&action)?;
+            moved |= !self.processes[index].is_stable() || !matches!(action, Action::Heartbeat(_));
+        }
+        Ok(moved)
+    }
+
+    /// What is due next goes off: the sessions of the dead, then what waits for the living. Whether there was anything.
+    fn let_time_pass(&mut self) -> Result<bool, String> {
+        let dead = self.group.due_ms.keys().find(|timer| matches!(timer, Timer::Session(id) if !self.is_alive(id)));
+        let barrier = || self.group.due_ms.keys().find(|timer| !matches!(timer, Timer::Session(_)));
+        let Some(timer) = dead.or_else(barrier).cloned() else { return Ok(false) };
+        self.step(&Action::Fire(timer))?;
+        Ok(true)
+    }
+
+    /// Whether a process goes by the id, or will when it is answered.
+    fn is_alive(&self, id: &Arc<str>) -> bool {
+        let awaited = |ticket: &Ticket| ticket.correlation_id == AWAITED;
+        let waits = |member: &Member| member.joining.iter().chain(&member.syncing).any(awaited);
+        self.processes.iter().any(|process| process.running && process.id == *id)
+            || self.group.members.get(id).is_some_and(waits)
+    }
+
+    fn has_settled(&self) -> bool {
+        let running = || self.processes.iter().filter(|process| process.running);
+        let ids: BTreeSet<_> = running().map(|process| &process.id).collect();
+        let state = if ids.is_empty() { ClassicState::Empty } else { ClassicState::Stable };
+        let is_in = |process: &Process| process.is_stable() && process.generation == self.group.generation_id;
+        let owned = running().fold(0, |owned, process| owned | process.owned);
+        self.group.state == state
+            && self.group.pending.is_empty()
+            && ids.iter().copied().eq(self.group.members.keys())
+            && running().all(is_in)
+            && (ids.is_empty() || owned == self.all_partitions())
+    }
+}

@@ -1,0 +1,211 @@
+//! A member as its process knows itself, and what it does.
+
+use super::*;
+use crate::groups::{Leaver, SyncAnswer};
+
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Waits {
+    #[default]
+    No,
+    ForJoin,
+    ForSync,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Request {
+    Join { id: Arc<str> },
+    Sync { id: Arc<str>, generation: i32, assignments: Vec<(Arc<str>, u8)> },
+}
+
+/// An answer on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Received {
+    pub(super) error: ErrorCode,
+    id: Arc<str>,
+    generation: i32,
+    view: Vec<Arc<str>>,
+    pub(super) owned: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Process {
+    pub(super) running: bool,
+    pub(super) waits: Waits,
+    pub(super) id: Arc<str>,
+    /// -1 where it is to join.
+    pub(super) generation: i32,
+    /// Whom it is to assign to, if it leads.
+    pub(super) view: Vec<Arc<str>>,
+    /// Whether it has its assignment.
+    has_synced: bool,
+    pub(super) owned: u8,
+    pub(super) inbox: Option<Received>,
+    /// A request that has not arrived yet.
+    pub(super) late: Option<Request>,
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Self {
+            running: false,
+            waits: Waits::No,
+            id: "".into(),
+            generation: -1,
+            view: Vec::new(),
+            has_synced: false,
+            owned: 0,
+            inbox: None,
+            late: None,
+        }
+    }
+}
+
+impl Received {
+    pub(super) fn of_join(answer: &JoinAnswer) -> Self {
+        let leads = answer.leader == answer.member_id && !answer.skip_assignment;
+        let view = answer.members.iter().filter(|_| leads).map(|member| Arc::clone(&member.member_id)).collect();
+        let (error, generation) = (answer.error, answer.generation_id);
+        Self { error, id: Arc::clone(&answer.member_id), generation, view, owned: 0 }
+    }
+
+    pub(super) fn of_sync(answer: &SyncAnswer) -> Self {
+        let owned = answer.assignment.first().copied().unwrap_or(0);
+        Self { error: answer.error, id: "".into(), generation: -1, view: Vec::new(), owned }
+    }
+}
+
+impl Process {
+    pub(super) fn is_stable(&self) -> bool {
+        self.running && self.has_synced
+    }
+
+    pub(super) fn can_sync(&self) -> bool {
+        self.running && self.waits == Waits::No && self.generation >= 0 && !self.has_synced
+    }
+
+    /// The ids that it knows of.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
+        let inbox = self.inbox.iter().flat_map(|received| received.view.iter().chain([&received.id]));
+        let (late, assigned): (_, &[_]) = match &self.late {
+            Some(Request::Join { id }) => (Some(id), &[]),
+            Some(Request::Sync { id, assignments, .. }) => (Some(id), assignments),
+            None => (None, &[]),
+        };
+        let known = [&self.id].into_iter().chain(&self.view).chain(late);
+        known.chain(inbox).chain(assigned.iter().map(|(id, _)| id))
+    }
+
+    pub(super) fn relative(&self, relative: &impl Fn(i32) -> i32) -> Self {
+        let mut process = self.clone();
+        // Not to be confused with having none.
+        let shown = |generation: i32| if generation < 0 { -2 } else { relative(generation) };
+        process.generation = shown(self.generation);
+        if let Some(received) = &mut process.inbox {
+            received.generation = shown(received.generation);
+        }
+        if let Some(Request::Sync { generation, .. }) = &mut process.late {
+            *generation = shown(*generation);
+        }
+        process
+    }
+
+    /// It is to join, with what it knows of itself. As before each join, it gives up what it owns.
+    fn begin_again(&mut self, id: Arc<str>) {
+        let late = self.late.take();
+        *self = Self { running: true, id, late, ..Self::default() };
+    }
+
+    pub(super) fn give_up(&mut self) {
+        // A sync can be sent again.
+        self.waits = Waits::No;
+    }
+
+    pub(super) fn receive(&mut self) -> Result<(), String> {
+        let Some(received) = self.inbox.take() else { return Ok(()) };
+        let waited = std::mem::take(&mut self.waits);
+        match (received.error, waited) {
+            (ErrorCode::None, Waits::ForJoin) => {
+                (self.id, self.generation, self.view) = (received.id, received.generation, received.view);
+            }
+            (ErrorCode::None, _) => (self.has_synced, self.owned) = (true, received.owned),
+            (ErrorCode::MemberIdRequired, _) => self.begin_again(received.id),
+            // It tries again at the new coordinator.
+            (ErrorCode::NotCoordinator, _) => {}
+            (error, _) => self.refused(error)?,
+        }
+        Ok(())
+    }
+
+    fn refused(&mut self, error: ErrorCode) -> Result<(), String> {
+        match error {
+            ErrorCode::UnknownMemberId => self.begin_again("".into()),
+            ErrorCode::IllegalGeneration | ErrorCode::RebalanceInProgress => self.begin_again(Arc::clone(&self.id)),
+            // Another has taken its place: it ends.
+            ErrorCode::FencedInstanceId => *self = Self { late: self.late.take(), ..Self::default() },
+            error => return Err(format!("nobody should be answered {error:?}")),
+        }
+        Ok(())
+    }
+}
+
+impl World {
+    pub(super) fn send_join(&mut self, index: usize, way: Way) -> Result<(), String> {
+        let process = &mut self.processes[index];
+        process.begin_again(Arc::clone(&process.id));
+        let request = Request::Join { id: Arc::clone(&process.id) };
+        self.send(index, request, way, Waits::ForJoin)
+    }
+
+    pub(super) fn send_sync(&mut self, index: usize, variant: usize, way: Way) -> Result<(), String> {
+        let process = &self.processes[index];
+        let mut assignments: Vec<_> = process.view.iter().map(|id| (Arc::clone(id), 0_u8)).collect();
+        let count = assignments.len();
+        for partition in (0..self.layout.partitions).filter(|_| count > 0) {
+            assignments[(partition + variant) % count].1 |= 1 << partition;
+        }
+        let request = Request::Sync { id: Arc::clone(&process.id), generation: process.generation, assignments };
+        self.send(index, request, way, Waits::ForSync)
+    }
+
+    fn send(&mut self, index: usize, request: Request, way: Way, waits: Waits) -> Result<(), String> {
+        if way != Way::Late {
+            self.processes[index].waits = waits;
+            self.work(index, &request, AWAITED)?;
+        }
+        if way != Way::Arrives {
+            self.processes[index].late = Some(request);
+        }
+        Ok(())
+    }
+
+    pub(super) fn heartbeat(&mut self, index: usize) -> Result<(), String> {
+        let process = &self.processes[index];
+        let (id, generation_id) = (Arc::clone(&process.id), process.generation);
+        let who = Identity { member_id: &id, instance_id: self.instance(index), generation_id };
+        match self.group.heartbeat(0, who) {
+            Ok(()) => Ok(()),
+            Err(error) => self.processes[index].refused(error),
+        }
+    }
+
+    pub(super) fn leave(&mut self, index: usize) -> Result<(), String> {
+        let id = Arc::clone(&self.processes[index].id);
+        // What it waits for goes with it.
+        self.stop(index);
+        if id.is_empty() {
+            return Ok(());
+        }
+        let leaver = Leaver { member_id: &id, instance_id: self.instance(index), reason: "" };
+        let mut effects = Effects::default();
+        // It does not look at the answer.
+        let _ = self.group.leave(0, &[leaver], &mut effects);
+        self.carry_out(effects)
+    }
+
+    /// The process ends, and with it all that it knew. What it sent may still arrive.
+    pub(super) fn stop(&mut self, index: usize) {
+        self.disown(index);
+        let late = self.processes[index].late.take();
+        self.processes[index] = Process { late, ..Process::default() };
+    }
+}
