@@ -2,9 +2,14 @@
 
 mod support;
 
+use std::path::Path;
+
 use bytes::Bytes;
 use monedula_protocol::messages::api_versions::ApiVersionsRequest;
 use monedula_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
+use monedula_protocol::messages::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
+use monedula_protocol::wire::json::Json;
+use serde_json::Value;
 use support::{Outcome, World};
 
 #[test]
@@ -46,8 +51,63 @@ fn an_unknown_version_is_told_to_api_versions_and_closes_with_the_rest() {
     assert_eq!(world.call_on(connection, &ApiVersionsRequest::default(), 0).error_code, 0);
 }
 
+/// The lines of a file that Apache Kafka's own classes wrote.
+fn golden(file: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(file).with_extension("jsonl");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Kafka's own request with nothing in it, as a frame without its length.
+fn minimal(name: &str, key: i64, version: i64, flexible_from: i64) -> Option<Bytes> {
+    let lines = golden(&format!("{name}Request"));
+    let line = lines.iter().find(|line| line["version"] == version && line["case"] == "minimal")?;
+    let mut frame = [(key as i16).to_be_bytes(), (version as i16).to_be_bytes()].concat();
+    frame.extend([0, 0, 0, 9, 0xff, 0xff]);
+    if version >= flexible_from {
+        frame.push(0);
+    }
+    frame.extend(<&[u8]>::from_json(&line["bytes"], 0).unwrap());
+    Some(frame.into())
+}
+
+// seed: S091
 #[test]
-fn a_topic_is_created_by_metadata_if_it_may() {
+fn what_is_listed_is_answered_and_what_is_not_closes() {
+    let listed = World::default().call(1, &ApiVersionsRequest::default(), 0).api_keys;
+    let mut tried = 0;
+    for api in golden("api_versions") {
+        let (key, name) = (api["code"].as_i64().unwrap(), api["name"].as_str().unwrap());
+        let flexible_from = api["flexible_from"].as_i64().unwrap_or(i64::MAX);
+        let range = listed.iter().find(|listed| i64::from(listed.api_key) == key);
+        for version in 0..=api["max"].as_i64().unwrap() + 1 {
+            let listed =
+                range.is_some_and(|api| (i64::from(api.min_version)..=i64::from(api.max_version)).contains(&version));
+            let known = minimal(name, key, version, flexible_from);
+            let frame = known.clone().unwrap_or_else(|| {
+                let head = [(key as i16).to_be_bytes(), (version as i16).to_be_bytes()].concat();
+                [head.as_slice(), &[0, 0, 0, 9, 0xff, 0xff, 0]].concat().into()
+            });
+            let mut world = World::default();
+            let connection = world.connect(1);
+            world.send_frame(connection, frame);
+            let closed = matches!(world.outcome(connection), Some(Outcome::Closed(_)));
+            // Produce lists versions that nobody speaks any more, for librdkafka's sake; a version from the future is
+            // answered to ApiVersions.
+            if (name == "Produce" && version < 3) || (name == "ApiVersions" && version == 5) {
+                continue;
+            }
+            assert_eq!(closed, !listed, "{name} version {version}");
+            assert!(known.is_some() || !listed, "{name} version {version} is listed, but Kafka has none");
+            tried += 1;
+        }
+    }
+    assert!(tried > 200, "{tried}");
+}
+
+// seed: S092
+#[test]
+fn a_topic_is_created_by_metadata_if_it_may_and_never_by_produce() {
     let topic = MetadataRequestTopic { name: Some("orders"), ..Default::default() };
     let topics = Some(vec![topic]);
     let mut request = MetadataRequest { topics, allow_auto_topic_creation: false, ..Default::default() };
@@ -55,4 +115,11 @@ fn a_topic_is_created_by_metadata_if_it_may() {
     assert_eq!(world.call(1, &request, 9).topics[0].error_code, 3);
     request.allow_auto_topic_creation = true;
     assert_eq!(world.call(1, &request, 9).topics[0].partitions.len(), 3);
+    let partition_data = vec![PartitionProduceData { records: Some(&[]), ..Default::default() }];
+    let topic_data = vec![TopicProduceData { name: "invoices", partition_data, ..Default::default() }];
+    let produce = ProduceRequest { acks: 1, topic_data, ..Default::default() };
+    for _ in 0..2 {
+        let answer = world.call(1, &produce, 9);
+        assert_eq!(answer.responses[0].partition_responses[0].error_code, 3);
+    }
 }
