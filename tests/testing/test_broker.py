@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import monedula
@@ -112,14 +113,15 @@ def test_topics_change() -> None:
         broker.add_partitions("orders", 3)
         broker.append("orders", ["a"], partition=2)
         broker.delete_topic("orders")
-        for command, problem in [
+        commands: list[tuple[Callable[[], object], str]] = [
             (lambda: broker.delete_topic("orders"), "no topic orders"),
             (lambda: broker.add_partitions("orders", 4), "no topic orders"),
             (lambda: broker.create_topic("a b"), "ASCII alphanumerics"),
             (lambda: broker.create_topic("orders", 0), "0 partitions"),
             (lambda: broker.create_topic("orders", 1, replicas=3), "3 replicas, but 2 nodes"),
             (lambda: broker.create_topic("orders", 1, config={"retention.ms": "x"}), "retention.ms"),
-        ]:
+        ]
+        for command, problem in commands:
             with pytest.raises(BrokerCommandError, match=problem):
                 command()
 
@@ -139,12 +141,13 @@ def test_nodes_stop_start_lead_and_have_racks() -> None:
         broker.set_rack(2, "c")
         broker.move_coordinator(2, group="g")
         assert broker.group("g").coordinator == 2
-        for command, problem in [
+        commands: list[tuple[Callable[[], object], str]] = [
             (lambda: broker.stop_node(3), "no node 3; there are 1, 2"),
             (lambda: broker.start_node(1), "runs already"),
             (lambda: broker.set_isr("orders", 0, [2]), "leader is always in sync"),
             (lambda: broker.move_coordinator(1), "either a group or a transactional id"),
-        ]:
+        ]
+        for command, problem in commands:
             with pytest.raises(BrokerCommandError, match=problem):
                 command()
 
@@ -234,7 +237,7 @@ def test_interrupts_end_a_wait() -> None:
 def test_others_run_while_one_waits() -> None:
     with Broker() as broker:
         observer = broker.observe(api="Metadata")
-        ticks = []
+        ticks: list[None] = []
 
         def tick() -> None:
             while not done.is_set():

@@ -83,7 +83,8 @@ fn what_is_listed_is_answered_and_what_is_not_closes() {
         for version in 0..=api["max"].as_i64().unwrap() + 1 {
             let listed =
                 range.is_some_and(|api| (i64::from(api.min_version)..=i64::from(api.max_version)).contains(&version));
-            let known = minimal(name, key, version, flexible_from);
+            // Messages of APIs that are not spoken at all have no golden file.
+            let known = range.and_then(|_| minimal(name, key, version, flexible_from));
             let frame = known.clone().unwrap_or_else(|| {
                 let head = [(key as i16).to_be_bytes(), (version as i16).to_be_bytes()].concat();
                 [head.as_slice(), &[0, 0, 0, 9, 0xff, 0xff, 0]].concat().into()
