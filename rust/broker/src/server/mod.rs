@@ -44,7 +44,7 @@ pub struct Broker {
 
 #[derive(Debug)]
 enum Request {
-    Command(Command, Sender<Result<Value, BrokerError>>),
+    Command(Box<Command>, Sender<Result<Value, BrokerError>>),
     Connect(NodeId, DuplexStream),
     Stop,
 }
@@ -100,7 +100,7 @@ impl Broker {
     pub fn command(&self, command: Command) -> Answering {
         let (sender, receiver) = channel();
         // If the thread is gone, so is the sender, and whoever waits is told.
-        let _ = self.requests.send(Request::Command(command, sender));
+        let _ = self.requests.send(Request::Command(Box::new(command), sender));
         Answering(receiver)
     }
 
@@ -191,7 +191,9 @@ async fn serve(shared: &Shared, mut requests: mpsc::UnboundedReceiver<Request>) 
             Request::Command(command, answer) => {
                 let shared = shared.clone();
                 // One that waits keeps no other from being carried out.
-                tokio::task::spawn_local(async move { drop(answer.send(commands::carry_out(&shared, command).await)) });
+                tokio::task::spawn_local(
+                    async move { drop(answer.send(commands::carry_out(&shared, *command).await)) },
+                );
             }
             Request::Connect(node, stream) => {
                 let serving = connection::serve(shared.clone(), node, stream, "memory".to_owned());
