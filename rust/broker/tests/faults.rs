@@ -1,5 +1,7 @@
 //! Faults, as far as the core decides them: in virtual time.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod support;
 
 use monedula_broker::core::Wire;

@@ -1,5 +1,7 @@
 //! What the log says of requests and answers.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod support;
 
 use std::cell::RefCell;

@@ -1,5 +1,7 @@
 //! What holds for every request, whatever it asks.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod support;
 
 use std::path::Path;
