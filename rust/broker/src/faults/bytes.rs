@@ -1,7 +1,10 @@
 //! What faults do to the bytes of an answer.
 
 use bytes::{Bytes, BytesMut};
-use monedula_protocol::api::ApiKey;
+use monedula_protocol::api::{ApiKey, Request};
+use monedula_protocol::frame::{decode_response, encode_response};
+use monedula_protocol::messages::api_versions::ApiVersionsRequest;
+use monedula_protocol::messages::produce::ProduceRequest;
 
 use super::Effect;
 use crate::core::{Action, Answer, Current, Wire};
@@ -53,10 +56,21 @@ fn corrupt(pieces: &[Bytes], offset: Option<usize>, bytes: usize) -> Vec<Bytes> 
     vec![frame.freeze()]
 }
 
-/// Writes the throttle time into an answer, where the version has one in a place that is known without decoding.
+/// Writes the throttle time into an answer, where the version has one.
 fn throttled(pieces: &[Bytes], ms: i32, current: Current) -> Vec<Bytes> {
     let mut frame = BytesMut::from(pieces.concat().as_slice());
-    if let Some(at) = throttle_place(current, frame.len())
+    // Behind arrays, and tagged fields stand behind it: what is before it has to be understood.
+    let rewritten = match current.key {
+        ApiKey::Produce => rewritten::<ProduceRequest<'_>>(&frame, current, |response| response.throttle_time_ms = ms),
+        ApiKey::ApiVersions if current.version >= 1 => {
+            rewritten::<ApiVersionsRequest<'_>>(&frame, current, |response| response.throttle_time_ms = ms)
+        }
+        _ => None,
+    };
+    if let Some(rewritten) = rewritten {
+        return vec![rewritten.into()];
+    }
+    if let Some(at) = throttle_place(current)
         && let Some(place) = frame.get_mut(at..at + 4)
     {
         place.copy_from_slice(&ms.to_be_bytes());
@@ -64,16 +78,25 @@ fn throttled(pieces: &[Bytes], ms: i32, current: Current) -> Vec<Bytes> {
     vec![frame.freeze()]
 }
 
+/// An answer with something else in it; `None` if it is not of this form, as one to an unknown version is not.
+fn rewritten<'q, R: Request<'q>>(
+    frame: &[u8],
+    current: Current,
+    change: impl for<'r> FnOnce(&mut R::Response<'r>),
+) -> Option<Vec<u8>> {
+    let mut response = decode_response::<R>(frame.get(LENGTH_BYTES..)?, current.version).ok()?;
+    change(&mut response);
+    encode_response::<R>(&response, current.version, current.correlation_id).ok()
+}
+
 /// Where the throttle time stands. It is the first field of most answers from their second or third kind on.
-fn throttle_place(current: Current, length: usize) -> Option<usize> {
+fn throttle_place(current: Current) -> Option<usize> {
     use ApiKey as Key;
     let Current { key, version, flexible, .. } = current;
-    let header = if flexible && key != Key::ApiVersions { 5 } else { 4 };
+    let header = if flexible { 5 } else { 4 };
     let first = LENGTH_BYTES + header;
     let since = match key {
-        // Behind everything else but the tagged fields, which are none unless a leader moved or features are told.
-        Key::Produce => return (version >= 1).then(|| length - 4 - usize::from(flexible)),
-        Key::ApiVersions => return (1..=2).contains(&version).then(|| length - 4),
+        Key::Produce | Key::ApiVersions => return None,
         // Behind the error.
         Key::OffsetDelete => return Some(first + 2),
         Key::JoinGroup | Key::ListOffsets | Key::CreateTopics | Key::OffsetForLeaderEpoch => 2,
@@ -93,7 +116,37 @@ fn throttle_place(current: Current, length: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use monedula_protocol::messages::api_versions::{ApiVersion, ApiVersionsResponse, FinalizedFeatureKey};
+    use monedula_protocol::messages::produce::{NodeEndpoint, ProduceResponse};
+
     use super::*;
+
+    fn slowed<'q, R: Request<'q>>(key: ApiKey, version: i16, response: &R::Response<'_>) -> Bytes {
+        let flexible = version >= R::FLEXIBLE_FROM;
+        let current = Current { key, version, correlation_id: 7, flexible };
+        let frame = encode_response::<R>(response, version, 7).unwrap();
+        throttled(&[frame.into()], 250, current).concat().into()
+    }
+
+    #[test]
+    fn the_throttle_time_is_told_also_before_tagged_fields() {
+        for version in [3, 8, 9, 13] {
+            let mut node_endpoints = vec![NodeEndpoint { node_id: 2, host: "there", port: 9, ..Default::default() }];
+            node_endpoints.retain(|_| version >= 10);
+            let response = ProduceResponse { node_endpoints, ..Default::default() };
+            let frame = slowed::<ProduceRequest<'_>>(ApiKey::Produce, version, &response);
+            let told = decode_response::<ProduceRequest<'_>>(&frame[4..], version);
+            assert_eq!(told, Ok(ProduceResponse { throttle_time_ms: 250, ..response }), "version {version}");
+        }
+        let response = ApiVersionsResponse {
+            api_keys: vec![ApiVersion::default()],
+            finalized_features: vec![FinalizedFeatureKey { name: "group.version", ..Default::default() }],
+            ..Default::default()
+        };
+        let frame = slowed::<ApiVersionsRequest<'_>>(ApiKey::ApiVersions, 4, &response);
+        let told = decode_response::<ApiVersionsRequest<'_>>(&frame[4..], 4);
+        assert_eq!(told, Ok(ApiVersionsResponse { throttle_time_ms: 250, ..response }));
+    }
 
     #[test]
     fn corruption_keeps_the_length() {
