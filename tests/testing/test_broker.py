@@ -164,6 +164,7 @@ def test_what_is_wrong_at_the_start_is_told() -> None:
         ({"max_versions": {"Fetsh": 1}}, "no API Fetsh"),
         ({"nodes": 0}, "at least one node"),
         ({"port": 70_000}, "70000"),
+        ({"clock": "sundial"}, "sundial"),
     ]:
         with pytest.raises(ConfigError, match=problem):
             Broker(**options)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from monedula._monedula import BrokerCore
+from monedula.errors import ConfigError
 from monedula.testing.faults import Fault, FaultSetter
 from monedula.testing.records import Headers, RecordLike, Timestamps, records_of
 from monedula.testing.state import Connection, Group, GroupListing, LogLine, connection_of, group_of, listing_of
@@ -58,6 +59,8 @@ class Broker(FaultSetter):
         host: str = "127.0.0.1",
         coordinator_load_ms: int = 0,
     ) -> None:
+        if clock not in ("system", "manual"):
+            raise ConfigError(f'clock: {clock!r} is none; there are "system" and "manual"')
         options = {
             "nodes": nodes,
             "topics": _topic_specs(topics),
