@@ -94,8 +94,8 @@ _CREATE = """
 import sys
 from confluent_kafka.admin import AdminClient, NewTopic
 address, topic, partitions = sys.argv[1:]
-created = AdminClient({"bootstrap.servers": address}).create_topics([NewTopic(topic, int(partitions), 1)])
-created[topic].result(30)
+client = AdminClient({"bootstrap.servers": address})
+client.create_topics([NewTopic(topic, int(partitions), 1)])[topic].result(30)
 """
 
 

@@ -5,10 +5,12 @@ Members join with JoinGroup 3 and SyncGroup 1: versions that need no second join
 
 import socket
 import struct
+import time
 
 from benches.broker import servers
 
-JOIN_GROUP, SYNC_GROUP = (11, 3), (14, 1)
+FIND_COORDINATOR, JOIN_GROUP, SYNC_GROUP = (10, 1), (11, 3), (14, 1)
+READY_SECONDS, POLL_SECONDS = 60.0, 0.2
 SESSION_TIMEOUT_MS = 600_000
 # What Java's range assignor sends for one topic: version, topics, no user data.
 METADATA = struct.pack(">hih", 0, 1, 6) + b"events" + struct.pack(">i", -1)
@@ -22,12 +24,30 @@ def bytes_per_member(server: servers.Server, members: int) -> float:
         SystemExit: the server refused a member.
     """
     with _connect(server.address) as connection:
+        _wait_for_coordinators(connection)
         for number in range(members // 10):
             _fill(connection, f"warm-{number:05}")  # what the server allocates once is not a member's
         before = servers.resident_bytes(server.pid)
         for number in range(members):
             _fill(connection, f"group-{number:05}")
         return (servers.resident_bytes(server.pid) - before) / members
+
+
+def _wait_for_coordinators(connection: socket.socket) -> None:
+    """Kafka makes the topic of the groups when it is first asked, and loads its partitions one by one."""
+    deadline = time.monotonic() + READY_SECONDS
+    for number in range(100):
+        group = f"ready-{number}"
+        while True:
+            _send(connection, FIND_COORDINATOR, _bytes16(group.encode()) + b"\0")
+            (found,) = struct.unpack_from(">h", _receive(connection), 8)
+            _send(connection, JOIN_GROUP, _join(group, b""))
+            (joined,) = struct.unpack_from(">h", _receive(connection), 8)
+            if found == joined == 0:
+                break
+            if time.monotonic() > deadline:
+                raise SystemExit(f"no coordinator: FindCoordinator answers {found}, JoinGroup {joined}")
+            time.sleep(POLL_SECONDS)
 
 
 def _fill(connection: socket.socket, group: str) -> None:
