@@ -11,6 +11,9 @@ from tests.differential.registry import SCENARIOS, Scenario
 from tests.differential.scenarios import ALL
 from tests.differential.script import Script
 
+# The first test builds the program and starts a Kafka or two.
+pytestmark = pytest.mark.timeout(900)
+
 SHOWN = 20
 ran: set[str] = set()
 occurred: set[Allowed] = set()
