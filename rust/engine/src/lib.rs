@@ -5,6 +5,7 @@
 //! draining the machine's outputs; nothing here blocks.
 #![forbid(unsafe_code)]
 
+pub mod assign;
 pub mod backoff;
 pub mod cluster;
 pub mod fetch;

@@ -67,6 +67,17 @@ impl<'a> ConsumerProtocolSubscription<'a> {
         let version = version(&mut reader)?;
         Self::decode(&mut reader, version)
     }
+
+    /// Writes it behind its version.
+    ///
+    /// # Errors
+    /// What cannot be encoded.
+    pub fn write(&self, version: i16) -> Result<Vec<u8>, WireError> {
+        let mut writer = Writer::new();
+        writer.i16(version);
+        self.encode(&mut writer, version)?;
+        Ok(writer.into_bytes())
+    }
 }
 
 impl<'a> ConsumerProtocolAssignment<'a> {

@@ -1,0 +1,177 @@
+//! What members tell each other through the coordinator, as bytes; and the leader's whole step from bytes to bytes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use monedula_protocol::error::WireError;
+use monedula_protocol::messages::consumer_protocol::{
+    ConsumerProtocolAssignment, ConsumerProtocolSubscription, LAST_VERSION, TopicPartition as WirePartitions,
+};
+
+use super::{AssignError, Assignor, LastAssignment, MemberAssignment, Protocol, Subscription, Topics};
+use crate::TopicPartition;
+
+/// A member's subscription as it goes into JoinGroup. `owned` is told under the cooperative protocol only: an eager member
+/// has given up everything by then.
+///
+/// # Errors
+/// What cannot be encoded, such as user data beyond 2 GiB.
+pub fn subscription_bytes(
+    assignor: &dyn Assignor,
+    topics: &BTreeSet<Arc<str>>,
+    owned: &BTreeSet<TopicPartition>,
+    last: &LastAssignment,
+    rack: Option<&str>,
+) -> Result<Vec<u8>, WireError> {
+    let user_data = assignor.user_data(topics, last);
+    ConsumerProtocolSubscription {
+        topics: topics.iter().map(|topic| &**topic).collect(),
+        user_data: user_data.as_deref(),
+        owned_partitions: by_topic(owned),
+        generation_id: last.generation,
+        rack_id: rack,
+        ..Default::default()
+    }
+    .write(LAST_VERSION)
+}
+
+/// What a member has told the leader.
+///
+/// # Errors
+/// Bytes that are no subscription.
+pub fn read_subscription(
+    member_id: &str,
+    instance_id: Option<&str>,
+    bytes: &[u8],
+) -> Result<Subscription, AssignError> {
+    let read = ConsumerProtocolSubscription::read(bytes)
+        .map_err(|error| AssignError::Subscription { member_id: member_id.into(), reason: error.to_string() })?;
+    let topics: BTreeSet<Arc<str>> = read.topics.iter().map(|&topic| topic.into()).collect();
+    Ok(Subscription {
+        member_id: member_id.into(),
+        instance_id: instance_id.map(str::to_owned),
+        topics: topics.into_iter().collect(),
+        owned: flat(&read.owned_partitions),
+        generation: read.generation_id,
+        rack: read.rack_id.map(str::to_owned),
+        user_data: read.user_data.map(<[u8]>::to_vec),
+    })
+}
+
+/// One member's assignment as it goes into SyncGroup.
+///
+/// # Errors
+/// What cannot be encoded.
+pub fn assignment_bytes(assignment: &MemberAssignment) -> Result<Vec<u8>, WireError> {
+    let partitions = assignment.partitions.iter().cloned().collect();
+    ConsumerProtocolAssignment {
+        assigned_partitions: by_topic(&partitions),
+        user_data: assignment.user_data.as_deref(),
+        ..Default::default()
+    }
+    .write(LAST_VERSION)
+}
+
+/// What a member gets. No bytes at all is an empty assignment: the coordinator gives that to whom the leader forgot.
+///
+/// # Errors
+/// Bytes that are no assignment.
+pub fn read_assignment(bytes: &[u8]) -> Result<MemberAssignment, WireError> {
+    if bytes.is_empty() {
+        return Ok(MemberAssignment::default());
+    }
+    let read = ConsumerProtocolAssignment::read(bytes)?;
+    Ok(MemberAssignment { partitions: flat(&read.assigned_partitions), user_data: read.user_data.map(<[u8]>::to_vec) })
+}
+
+/// The leader's step: from what the members told to what each is told. `members` are member id, instance id and metadata.
+///
+/// # Errors
+/// A subscription that cannot be read, an assignor that fails, and an assignment that cannot be: a partition given twice, or
+/// to a member that is not in the group; under the cooperative protocol, one that its owner has not given up yet.
+pub fn perform(
+    assignor: &dyn Assignor,
+    topics: &Topics,
+    members: &[(String, Option<String>, Vec<u8>)],
+) -> Result<Vec<(String, Vec<u8>)>, AssignError> {
+    let read = members.iter().map(|(id, instance, bytes)| read_subscription(id, instance.as_deref(), bytes));
+    let subscriptions = read.collect::<Result<Vec<_>, _>>()?;
+    let assignment = assignor.assign(topics, &subscriptions)?;
+    check(assignor, &subscriptions, &assignment)?;
+    let nothing = MemberAssignment::default();
+    let bytes = subscriptions.iter().map(|member| {
+        let assigned = assignment.get(&member.member_id).unwrap_or(&nothing);
+        let bytes = assignment_bytes(assigned)
+            .map_err(|error| AssignError::Failed { assignor: assignor.name().into(), reason: error.to_string() })?;
+        Ok((member.member_id.clone(), bytes))
+    });
+    bytes.collect()
+}
+
+fn check(
+    assignor: &dyn Assignor,
+    members: &[Subscription],
+    assignment: &BTreeMap<String, MemberAssignment>,
+) -> Result<(), AssignError> {
+    let invalid = |what: String| Err(AssignError::Invalid { assignor: assignor.name().into(), what });
+    let mut owners: BTreeMap<&TopicPartition, &str> = BTreeMap::new();
+    for (member, assigned) in assignment {
+        if !members.iter().any(|known| known.member_id == *member) {
+            return invalid(format!("assigned partitions to {member}, which is no member of the group"));
+        }
+        for partition in &assigned.partitions {
+            if let Some(other) = owners.insert(partition, member) {
+                return invalid(format!("assigned {partition} to both {other} and {member}"));
+            }
+        }
+    }
+    if assignor.protocol() == Protocol::Eager {
+        return Ok(());
+    }
+    // A partition may move only after its owner has given it up; those of an older generation own nothing any more.
+    let newest = members.iter().map(|member| member.generation).max().unwrap_or(-1);
+    for member in members.iter().filter(|member| member.generation == newest) {
+        for partition in &member.owned {
+            if owners.get(partition).is_some_and(|owner| *owner != member.member_id) {
+                return invalid(format!("moved {partition} away from {} before it was given up", member.member_id));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every topic that one of these members subscribes to: what the leader has to know of the cluster.
+///
+/// # Errors
+/// A subscription that cannot be read.
+pub fn subscribed_topics(members: &[(String, Option<String>, Vec<u8>)]) -> Result<BTreeSet<Arc<str>>, AssignError> {
+    let mut topics = BTreeSet::new();
+    for (id, instance, bytes) in members {
+        topics.extend(read_subscription(id, instance.as_deref(), bytes)?.topics);
+    }
+    Ok(topics)
+}
+
+fn by_topic(partitions: &BTreeSet<TopicPartition>) -> Vec<WirePartitions<'_>> {
+    let mut topics: Vec<WirePartitions<'_>> = Vec::new();
+    for partition in partitions {
+        match topics.last_mut().filter(|last| last.topic == &*partition.topic) {
+            Some(last) => last.partitions.push(partition.partition),
+            None => topics.push(WirePartitions {
+                topic: &partition.topic,
+                partitions: vec![partition.partition],
+                ..Default::default()
+            }),
+        }
+    }
+    topics
+}
+
+fn flat(topics: &[WirePartitions<'_>]) -> Vec<TopicPartition> {
+    let mut partitions = Vec::new();
+    for topic in topics {
+        let name: Arc<str> = topic.topic.into();
+        partitions.extend(topic.partitions.iter().map(|&index| TopicPartition::new(name.clone(), index)));
+    }
+    partitions
+}
