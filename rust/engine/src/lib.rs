@@ -9,6 +9,8 @@ pub mod assign;
 pub mod backoff;
 pub mod cluster;
 pub mod fetch;
+pub mod group;
+pub mod ledger;
 mod topic_partition;
 
 use std::time::Duration;

@@ -1,0 +1,118 @@
+//! What can go wrong with a membership, by what the user can do about it.
+
+use std::time::Duration;
+
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::assign::AssignError;
+
+/// An error of the membership as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GroupError {
+    /// The user may not use the group.
+    #[error(
+        "using the consumer group {group} is not allowed (GROUP_AUTHORIZATION_FAILED); ask for the READ permission on it"
+    )]
+    Denied {
+        /// The group.
+        group: String,
+    },
+    /// Another process has the same static id.
+    #[error(
+        "group.instance.id={instance} of the group {group} was taken over by another consumer (FENCED_INSTANCE_ID): each \
+         running consumer of a group needs an id of its own"
+    )]
+    FencedInstance {
+        /// The group.
+        group: String,
+        /// The id.
+        instance: String,
+    },
+    /// No assignor is common to all members.
+    #[error(
+        "the members of the group {group} have no assignor in common (INCONSISTENT_GROUP_PROTOCOL): this one offers \
+         {assignors}. Give all members one in common in partition.assignment.strategy, or use another group.id"
+    )]
+    InconsistentProtocol {
+        /// The group.
+        group: String,
+        /// What this member offers.
+        assignors: String,
+    },
+    /// The broker does not allow the session timeout.
+    #[error(
+        "session.timeout.ms={} is outside of what the broker allows (INVALID_SESSION_TIMEOUT): see \
+         group.min.session.timeout.ms and group.max.session.timeout.ms of the broker", session_timeout.as_millis()
+    )]
+    InvalidSessionTimeout {
+        /// The setting.
+        session_timeout: Duration,
+    },
+    /// The user did not poll for so long that the member had to leave.
+    #[error(
+        "no poll for more than max.poll.interval.ms={}: the member left the group {group}, and others read its partitions. \
+         The next poll joins again. Take smaller batches, call keep_alive() meanwhile, or raise max.poll.interval.ms",
+        after.as_millis()
+    )]
+    MaxPollExceeded {
+        /// The group.
+        group: String,
+        /// The setting.
+        after: Duration,
+    },
+    /// There is no assignment.
+    #[error("group {group}: {error}")]
+    Assign {
+        /// The group.
+        group: String,
+        /// Why.
+        error: AssignError,
+    },
+    /// An answer that no repetition mends.
+    #[error("group {group}: {api} was answered {} ({})", code.name(), code.message())]
+    Broker {
+        /// The group.
+        group: String,
+        /// Name of the API.
+        api: &'static str,
+        /// The answer.
+        code: ErrorCode,
+    },
+    /// A call that cannot be made at all, such as one that the broker has no version of.
+    #[error("group {group}: {reason}")]
+    Call {
+        /// The group.
+        group: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Why an offset was not committed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// The partition is not owned any more, or never was. Nothing was sent.
+    #[error("it is not assigned to this consumer any more, so its offset was not committed: another member may own it")]
+    NotOwned,
+    /// The member is out of the group; it joins again. Another may own the partition already.
+    #[error("the member is not in the group any more ({}): its partitions may have other owners", code.name())]
+    MemberGone {
+        /// What the coordinator said.
+        code: ErrorCode,
+    },
+    /// The broker refused this partition's offset.
+    #[error("the broker answered {} ({})", code.name(), code.message())]
+    Refused {
+        /// Its answer.
+        code: ErrorCode,
+    },
+    /// No answer that counts came in time.
+    #[error("it was not committed in time; the last attempt: {last}")]
+    TimedOut {
+        /// What the last attempt failed of.
+        last: String,
+    },
+    /// The consumer left the group, or was closed, before.
+    #[error("the consumer left the group before it was committed")]
+    Closed,
+}

@@ -1,0 +1,351 @@
+//! What goes into the machine and what comes out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Answer, Call, CallError, CommitError, CommitOffset, Committed, GroupError, State};
+use crate::assign::{AssignError, Protocol};
+use crate::{Now, TopicPartition};
+
+/// Names a call; never used twice, so that answers which nobody waits for any more are known.
+pub type CallId = u64;
+
+/// Names something that the driver or the user is asked for, and what comes back for it.
+pub type Ticket = u64;
+
+/// Who is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Any broker: the n-th of those that are known, in some order, so that each attempt asks another (seed S115).
+    Any {
+        /// Which attempt it is.
+        attempt: u32,
+    },
+    /// The coordinator.
+    Coordinator {
+        /// Its node id.
+        node_id: i32,
+    },
+}
+
+/// Which partitions a snapshot is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All that are owned.
+    All,
+    /// These.
+    Only(BTreeSet<TopicPartition>),
+}
+
+/// What is told to the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CallbackKind {
+    /// Partitions were gained; nothing of them is handed out before the callback ends (seed S025).
+    Assigned,
+    /// Partitions are to be given up; offsets may still be committed in the callback.
+    Revoked,
+    /// Partitions were lost already; nothing of them can be committed any more.
+    Lost,
+}
+
+/// What happened, what is answered, what is wanted.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Nothing but time has passed.
+    Tick,
+    /// The topics that the user subscribes to, as names that exist or not; again after a change, also of what a pattern matches.
+    Subscribe {
+        /// The topics.
+        topics: BTreeSet<Arc<str>>,
+    },
+    /// Metadata of topics: how many partitions each has. Those that do not exist are left out.
+    Topics {
+        /// Partition counts by topic.
+        counts: BTreeMap<Arc<str>, usize>,
+    },
+    /// An answer to a [`Output::Call`], or that there will be none. Exactly one comes for each call.
+    Answer {
+        /// The call.
+        id: CallId,
+        /// What came.
+        outcome: Result<Answer, CallError>,
+    },
+    /// For [`Output::Assign`]: what each member is to be told.
+    Assigned {
+        /// Its ticket.
+        ticket: Ticket,
+        /// Assignments by member id, and the partition counts of the topics that they were computed from.
+        outcome: Result<(Vec<(String, Vec<u8>)>, BTreeMap<Arc<str>, usize>), AssignError>,
+    },
+    /// For [`Output::Settle`] and [`Output::Snapshot`]: what the user has finished and is not committed yet.
+    Settled {
+        /// Its ticket.
+        ticket: Ticket,
+        /// Offsets to commit.
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
+    },
+    /// For [`Output::Callback`]: it was run, or there is none, or it raised an error that the user has seen.
+    CalledBack {
+        /// Its ticket.
+        ticket: Ticket,
+    },
+    /// The user wants offsets committed; [`Output::Committed`] answers.
+    Commit {
+        /// For the answer.
+        ticket: Ticket,
+        /// What.
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
+        /// When it fails in any case.
+        deadline: Now,
+    },
+    /// When the user last polled: now, while a poll waits. To be told before every other input.
+    Polled {
+        /// When.
+        at: Now,
+    },
+    /// The user wants a rebalance, now or later (seed S045).
+    Rejoin {
+        /// When.
+        at: Now,
+        /// Why.
+        reason: String,
+    },
+    /// The user subscribes to nothing any more. What is owned is given up in order, and the group left.
+    Unsubscribe,
+    /// As [`Self::Unsubscribe`], for good; ends with [`Output::Closed`], at the deadline in any case.
+    Close {
+        /// When it ends in any case.
+        deadline: Now,
+        /// Whether to leave the group if the member is not static.
+        leave: bool,
+    },
+}
+
+/// What the driver has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send this, and bring the answer as [`Input::Answer`].
+    Call {
+        /// For the answer.
+        id: CallId,
+        /// To whom.
+        target: Target,
+        /// What.
+        call: Call,
+    },
+    /// The member leads: compute the assignment, after metadata of all the members' topics was asked for, and bring it as
+    /// [`Input::Assigned`].
+    Assign {
+        /// For the answer.
+        ticket: Ticket,
+        /// Name of the assignor.
+        assignor: String,
+        /// Id, static id and metadata of each member.
+        members: Vec<(String, Option<String>, Vec<u8>)>,
+    },
+    /// These are owned from now on: [`Output::Start`] says where each starts, and a callback follows at once. Nothing of them
+    /// is handed out before both.
+    Gained {
+        /// The partitions.
+        partitions: BTreeSet<TopicPartition>,
+    },
+    /// Where gained partitions start.
+    Start {
+        /// With what is committed; `None`: nothing, so the policy decides, or the smallest offset if `is_new`.
+        partitions: Vec<(TopicPartition, Committed, bool)>,
+    },
+    /// The committed offset of a partition cannot be had; tell the user and leave the partition where it is.
+    StartFailed {
+        /// The partition.
+        partition: TopicPartition,
+        /// Why.
+        code: monedula_protocol::error_code::ErrorCode,
+    },
+    /// Hand nothing of these out any more. As soon as the user has finished what was handed out of them (which a user does by
+    /// the next call, and which is so at once if nothing is out and no callback is registered), bring what is to be committed as
+    /// [`Input::Settled`].
+    Settle {
+        /// For the answer.
+        ticket: Ticket,
+        /// The partitions.
+        partitions: BTreeSet<TopicPartition>,
+    },
+    /// Bring what the user has finished and is not committed yet as [`Input::Settled`], at once.
+    Snapshot {
+        /// For the answer.
+        ticket: Ticket,
+        /// Of which partitions.
+        scope: Scope,
+    },
+    /// Run the user's callback in the user's thread, in the order of these outputs, and say so with [`Input::CalledBack`].
+    Callback {
+        /// For the answer.
+        ticket: Ticket,
+        /// Which.
+        kind: CallbackKind,
+        /// The partitions: those that change, not all (seed S042).
+        partitions: BTreeSet<TopicPartition>,
+    },
+    /// These are not owned any more: drop what was fetched of them. What the user still holds of them is never committed.
+    Dropped {
+        /// The partitions.
+        partitions: BTreeSet<TopicPartition>,
+    },
+    /// The answer to [`Input::Commit`]; also for commits of the machine's own, whose ticket is `None`.
+    Committed {
+        /// The commit's ticket.
+        ticket: Option<Ticket>,
+        /// What became of each partition, with what was committed.
+        outcomes: BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>,
+    },
+    /// Until when records may be handed out; `None` where nothing is leased. Held against the clock whenever records are
+    /// handed out, not only when this comes.
+    Lease {
+        /// Until when.
+        until: Option<Now>,
+    },
+    /// An error for the user: on every call if it is fatal, else once.
+    Raise {
+        /// The error.
+        error: GroupError,
+        /// Whether the membership is over.
+        fatal: bool,
+    },
+    /// Ask for metadata of the subscribed topics.
+    RefreshMetadata,
+    /// For the log, metrics and hooks.
+    Event(GroupEvent),
+    /// [`Input::Close`] is done.
+    Closed,
+}
+
+/// What happened, for the log, metrics and hooks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupEvent {
+    /// The state changed.
+    StateChanged {
+        /// From.
+        from: State,
+        /// To.
+        to: State,
+    },
+    /// The coordinator is known.
+    CoordinatorFound {
+        /// Its node id.
+        node_id: i32,
+    },
+    /// It is not known any more.
+    CoordinatorLost {
+        /// Why.
+        reason: String,
+    },
+    /// A rebalance began for this member.
+    RebalanceStarted {
+        /// Why.
+        reason: String,
+    },
+    /// JoinGroup was answered.
+    Joined {
+        /// The generation.
+        generation: i32,
+        /// Whether the member leads.
+        leader: bool,
+        /// The assignor.
+        protocol: String,
+        /// How long the join took.
+        took: Duration,
+    },
+    /// SyncGroup was answered: the rebalance is over for this member.
+    Synced {
+        /// The generation.
+        generation: i32,
+        /// How long the sync took.
+        took: Duration,
+        /// How long the rebalance took, from its notice on.
+        rebalance: Duration,
+        /// How many partitions are owned now, those to be revoked left out.
+        owned: usize,
+        /// How many were gained.
+        gained: usize,
+        /// How many are to be revoked.
+        revoked: usize,
+    },
+    /// A heartbeat was acknowledged.
+    Heartbeat {
+        /// How long it took.
+        took: Duration,
+    },
+    /// A commit was answered.
+    Commit {
+        /// How long it took, with its repetitions.
+        took: Duration,
+        /// How many partitions were committed.
+        partitions: usize,
+        /// How many were not.
+        failed: usize,
+    },
+    /// An error that is retried and not shown.
+    Retried {
+        /// Name of the API.
+        api: &'static str,
+        /// What it was.
+        reason: String,
+    },
+    /// Partitions are to be given up: a user in the middle of a long batch may hurry.
+    RebalanceWanted {
+        /// The partitions.
+        partitions: BTreeSet<TopicPartition>,
+    },
+    /// Partitions were lost.
+    Lost {
+        /// The partitions.
+        partitions: BTreeSet<TopicPartition>,
+        /// Why.
+        reason: String,
+    },
+    /// The lease ran out: nothing is handed out.
+    LeaseExpired,
+    /// It was renewed after that.
+    LeaseRenewed,
+    /// The group was left.
+    Left {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// How the membership is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The state.
+    pub state: State,
+    /// The coordinator's node id.
+    pub coordinator: Option<i32>,
+    /// The member's id, empty before it has one.
+    pub member_id: String,
+    /// The generation, -1 outside of the group.
+    pub generation: i32,
+    /// Whether it leads.
+    pub leader: bool,
+    /// The assignor chosen.
+    pub assignor: Option<String>,
+    /// How partitions are given up.
+    pub protocol: Protocol,
+    /// Topics subscribed to.
+    pub topics: BTreeSet<Arc<str>>,
+    /// Partitions owned.
+    pub owned: BTreeSet<TopicPartition>,
+    /// When the last acknowledged heartbeat was sent.
+    pub last_heartbeat: Option<Now>,
+    /// Until when records may be handed out.
+    pub lease_until: Option<Now>,
+    /// When the last rebalance ended.
+    pub last_rebalance: Option<Now>,
+    /// Why it took place.
+    pub last_rebalance_reason: Option<String>,
+    /// The error that ended the membership.
+    pub fatal: Option<GroupError>,
+    /// Commits that wait or are under way.
+    pub pending_commits: usize,
+}

@@ -1,0 +1,19 @@
+//! Membership of a consumer group under the classic protocol.
+//!
+//! [`Member`] is the machine: it is given the time and an [`Input`], and leaves [`Output`]s to be drained with
+//! [`Member::poll`] after every call. [`Member::wake_at`] says when it has to be called without anything having happened.
+//! It takes every decision of the protocol; the driver sends what it is told to, hands records out or keeps them back, and
+//! runs the user's callbacks. What the user finished is known to the [`crate::ledger`].
+
+mod calls;
+mod config;
+mod error;
+mod io;
+mod state;
+mod timers;
+
+pub use calls::{Answer, Call, CallError, CommitOffset, Committed, Lane, PartitionCodes};
+pub use config::{GroupConfig, TimingProblem};
+pub use error::{CommitError, GroupError};
+pub use io::{CallId, CallbackKind, GroupEvent, Input, Output, Scope, Status, Target, Ticket};
+pub use state::State;

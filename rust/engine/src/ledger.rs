@@ -1,0 +1,191 @@
+//! What the user was handed, what the user finished, and what is committed of it.
+//!
+//! The commit frontier of a partition is what the user *finished*, never what was fetched or handed out: a batch is finished
+//! when whoever holds it asks for the next one, or commits it. Several threads may hold batches of one partition: the
+//! frontier stands still before the first batch that is not finished.
+//!
+//! Every entry carries the span of the partition's assignment or seek (see [`crate::fetch`]): what a user finishes of an older
+//! span counts for nothing, so a seek is never overwritten (seed S083) and a lost partition never committed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::TopicPartition;
+use crate::group::CommitOffset;
+
+/// Names a batch that was handed out.
+pub type BatchId = u64;
+
+/// Names who holds batches: a thread or a task of the user's.
+pub type Holder = u64;
+
+/// A place in a log: the offset of the next record, and the leader epoch of the one before it (-1 unknown).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Offset of the next record.
+    pub offset: i64,
+    /// Leader epoch of the record before it, -1 unknown.
+    pub leader_epoch: i32,
+}
+
+#[derive(Debug)]
+struct Entry {
+    span: u64,
+    /// Batches handed out and not finished, or finished behind one that is not; in the order of the log.
+    out: VecDeque<Out>,
+    /// The frontier, once reading has started somewhere.
+    finished: Option<Place>,
+    /// Whether the frontier moved since it was last brought to be committed.
+    dirty: bool,
+}
+
+#[derive(Debug)]
+struct Out {
+    batch: BatchId,
+    next: Place,
+    done: bool,
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub struct Ledger {
+    entries: BTreeMap<TopicPartition, Entry>,
+    /// Unfinished batches with their holder and partitions.
+    batches: BTreeMap<BatchId, (Holder, Vec<(TopicPartition, u64)>)>,
+}
+
+impl Ledger {
+    /// A partition is owned, or sought, from now on, as `span`. What was out of it counts for nothing any more. `at` is where
+    /// the user wants it, if that is known.
+    pub fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<Place>) {
+        // A seek is a decision about what is finished: it is committed as such. A new partition has nothing to commit yet.
+        let sought = self.entries.contains_key(partition);
+        let entry = Entry { span, out: VecDeque::new(), finished: at, dirty: sought && at.is_some() };
+        self.entries.insert(partition.clone(), entry);
+    }
+
+    /// Reading starts here. `committed`: because this is what is committed; else it is worth a commit, so that a partition that
+    /// brought no record yet goes on from here with its next owner, whatever the policy says by then.
+    pub fn start(&mut self, partition: &TopicPartition, span: u64, at: Place, committed: bool) {
+        if let Some(entry) = self.current(partition, span)
+            && entry.finished.is_none()
+        {
+            entry.finished = Some(at);
+            entry.dirty = !committed;
+        }
+    }
+
+    /// The log lost the position, and reading goes on here: all before it is finished as far as anyone can finish it, once
+    /// what is out is.
+    pub fn moved(&mut self, partition: &TopicPartition, span: u64, to: Place) {
+        let Some(entry) = self.current(partition, span) else { return };
+        match entry.out.back_mut() {
+            Some(last) => last.next = to,
+            None => (entry.finished, entry.dirty) = (Some(to), true),
+        }
+    }
+
+    /// A batch went out to `holder`, with the place after its last record of each partition.
+    pub fn hand_out(&mut self, batch: BatchId, holder: Holder, places: &[(TopicPartition, u64, Place)]) {
+        let mut parts = Vec::new();
+        for (partition, span, next) in places {
+            if let Some(entry) = self.current(partition, *span) {
+                entry.out.push_back(Out { batch, next: *next, done: false });
+                parts.push((partition.clone(), *span));
+            }
+        }
+        if !parts.is_empty() {
+            self.batches.insert(batch, (holder, parts));
+        }
+    }
+
+    /// `holder` asks for the next batch: it has finished what it holds.
+    pub fn finish_held(&mut self, holder: Holder) {
+        let held: Vec<BatchId> =
+            self.batches.iter().filter(|(_, (by, _))| *by == holder).map(|(batch, _)| *batch).collect();
+        for batch in held {
+            self.finish(batch);
+        }
+    }
+
+    /// A batch is finished.
+    pub fn finish(&mut self, batch: BatchId) {
+        let Some((_, parts)) = self.batches.remove(&batch) else { return };
+        for (partition, span) in parts {
+            if let Some(entry) = self.current(&partition, span) {
+                entry.out.iter_mut().filter(|out| out.batch == batch).for_each(|out| out.done = true);
+                entry.advance();
+            }
+        }
+    }
+
+    /// Rows of a batch up to `next` are finished, those behind it not: for records that are handed out one by one, and for a
+    /// user who commits in the middle of a batch.
+    pub fn finish_up_to(&mut self, batch: BatchId, partition: &TopicPartition, next: Place) {
+        let Some(entry) = self.entries.get_mut(partition) else { return };
+        if entry.out.front().is_some_and(|out| out.batch == batch && next.offset <= out.next.offset)
+            && entry.finished.is_none_or(|finished| finished.offset < next.offset)
+        {
+            (entry.finished, entry.dirty) = (Some(next), true);
+        }
+    }
+
+    /// The partition is not owned any more.
+    pub fn release(&mut self, partition: &TopicPartition) {
+        self.entries.remove(partition);
+    }
+
+    /// Whether nothing of these is out unfinished.
+    pub fn is_quiet<'p>(&self, partitions: impl IntoIterator<Item = &'p TopicPartition>) -> bool {
+        let quiet = |partition| self.entries.get(partition).is_none_or(|entry: &Entry| entry.out.is_empty());
+        partitions.into_iter().all(quiet)
+    }
+
+    /// The frontier of a partition.
+    pub fn finished(&self, partition: &TopicPartition) -> Option<Place> {
+        self.entries.get(partition)?.finished
+    }
+
+    /// What is finished and was not brought to be committed yet, of all or of these. It counts as brought.
+    pub fn snapshot(&mut self, only: Option<&BTreeSet<TopicPartition>>) -> BTreeMap<TopicPartition, CommitOffset> {
+        let wanted = |partition: &TopicPartition| only.is_none_or(|only| only.contains(partition));
+        let dirty = self.entries.iter_mut().filter(|(partition, entry)| entry.dirty && wanted(partition));
+        let taken = dirty.filter_map(|(partition, entry)| {
+            entry.dirty = false;
+            let Place { offset, leader_epoch } = entry.finished?;
+            Some((partition.clone(), CommitOffset { offset, leader_epoch, metadata: String::new() }))
+        });
+        taken.collect()
+    }
+
+    /// The user commits an offset of its own choice, maybe a lower one: it stands until the user finishes more (seed S155).
+    pub fn chosen(&mut self, partition: &TopicPartition) {
+        if let Some(entry) = self.entries.get_mut(partition) {
+            entry.dirty = false;
+        }
+    }
+
+    /// A commit of `offset` came to nothing: it is brought again, unless the user went elsewhere meanwhile.
+    pub fn not_committed(&mut self, partition: &TopicPartition, offset: i64) {
+        if let Some(entry) = self.entries.get_mut(partition)
+            && entry.finished.is_some_and(|finished| finished.offset == offset)
+        {
+            entry.dirty = true;
+        }
+    }
+
+    fn current(&mut self, partition: &TopicPartition, span: u64) -> Option<&mut Entry> {
+        self.entries.get_mut(partition).filter(|entry| entry.span == span)
+    }
+}
+
+impl Entry {
+    fn advance(&mut self) {
+        while self.out.front().is_some_and(|out| out.done) {
+            if let Some(out) = self.out.pop_front()
+                && self.finished != Some(out.next)
+            {
+                (self.finished, self.dirty) = (Some(out.next), true);
+            }
+        }
+    }
+}
