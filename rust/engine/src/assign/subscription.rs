@@ -11,7 +11,7 @@ use monedula_protocol::messages::consumer_protocol::{
 use super::{AssignError, Assignor, LastAssignment, MemberAssignment, Protocol, Subscription, Topics};
 use crate::TopicPartition;
 
-/// A member's subscription as it goes into JoinGroup. `owned` is told under the cooperative protocol only: an eager member
+/// A member's subscription as it goes into JoinGroup. `generation` is the one that the member is in, -1 for none. `owned` is told under the cooperative protocol only: an eager member
 /// has given up everything by then.
 ///
 /// # Errors
@@ -20,6 +20,7 @@ pub fn subscription_bytes(
     assignor: &dyn Assignor,
     topics: &BTreeSet<Arc<str>>,
     owned: &BTreeSet<TopicPartition>,
+    generation: i32,
     last: &LastAssignment,
     rack: Option<&str>,
 ) -> Result<Vec<u8>, WireError> {
@@ -28,7 +29,7 @@ pub fn subscription_bytes(
         topics: topics.iter().map(|topic| &**topic).collect(),
         user_data: user_data.as_deref(),
         owned_partitions: by_topic(owned),
-        generation_id: last.generation,
+        generation_id: generation,
         rack_id: rack,
         ..Default::default()
     }

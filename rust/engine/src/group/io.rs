@@ -58,8 +58,11 @@ pub enum Input {
     Subscribe {
         /// The topics.
         topics: BTreeSet<Arc<str>>,
+        /// Whether they are what a pattern matches: one that appears later was not there before.
+        from_pattern: bool,
     },
-    /// Metadata of topics: how many partitions each has. Those that do not exist are left out.
+    /// Metadata of the subscribed topics, and for a leader of those of all members: how many partitions each has. Those that do
+    /// not exist are left out; the input waits until that is known of each.
     Topics {
         /// Partition counts by topic.
         counts: BTreeMap<Arc<str>, usize>,

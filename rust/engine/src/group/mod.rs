@@ -6,9 +6,18 @@
 //! runs the user's callbacks. What the user finished is known to the [`crate::ledger`].
 
 mod calls;
+mod commits;
 mod config;
+mod coordinator;
 mod error;
+mod giving_up;
+mod heartbeats;
 mod io;
+mod joining;
+mod leaving;
+mod lookups;
+mod member;
+mod reactions;
 mod state;
 mod timers;
 
@@ -16,4 +25,6 @@ pub use calls::{Answer, Call, CallError, CommitOffset, Committed, Lane, Partitio
 pub use config::{GroupConfig, TimingProblem};
 pub use error::{CommitError, GroupError};
 pub use io::{CallId, CallbackKind, GroupEvent, Input, Output, Scope, Status, Target, Ticket};
+pub use member::Member;
+pub use reactions::{REACTIONS, Reaction, reaction};
 pub use state::State;

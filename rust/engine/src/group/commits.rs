@@ -1,0 +1,266 @@
+//! Commits: one after the other, never cancelled, with the generation of the owner (contract 3).
+
+use std::collections::BTreeMap;
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::member::{InFlight, Kind, Member};
+use super::reactions::reaction;
+use super::timers::Timer;
+use super::{Answer, Call, CallId, CommitError, CommitOffset, GroupEvent, Output, Reaction, Scope, State, Ticket};
+use crate::{Now, TopicPartition};
+
+type Outcomes = BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>;
+
+/// Commits of the machine's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Own {
+    /// In the interval.
+    Auto,
+    /// Before partitions are given up, or before a join.
+    GivingUp,
+}
+
+/// A commit that waits or is under way.
+#[derive(Clone, Debug)]
+pub(super) struct Commit {
+    /// The user's ticket; `None` for the machine's own.
+    ticket: Option<Ticket>,
+    own: Option<Own>,
+    open: BTreeMap<TopicPartition, CommitOffset>,
+    done: Outcomes,
+    deadline: Now,
+    since: Now,
+    attempts: u32,
+    last: String,
+}
+
+impl Member {
+    /// The user wants offsets committed.
+    pub(super) fn commit(
+        &mut self,
+        ticket: Ticket,
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
+        deadline: Now,
+        now: Now,
+    ) {
+        self.queue(Some(ticket), None, offsets, deadline, now);
+    }
+
+    pub(super) fn commit_own(&mut self, own: Own, offsets: BTreeMap<TopicPartition, CommitOffset>, now: Now) {
+        let patience = match own {
+            Own::Auto => self.config.auto_commit_interval.unwrap_or_default().max(self.config.session_timeout),
+            Own::GivingUp => self.config.revocation_commit_timeout(),
+        };
+        self.queue(None, Some(own), offsets, now + patience, now);
+    }
+
+    fn queue(
+        &mut self,
+        ticket: Option<Ticket>,
+        own: Option<Own>,
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
+        deadline: Now,
+        now: Now,
+    ) {
+        let commit = Commit {
+            ticket,
+            own,
+            open: offsets,
+            done: Outcomes::new(),
+            deadline,
+            since: now,
+            attempts: 0,
+            last: "none was made: the member was not in the group, or the coordinator not known".into(),
+        };
+        self.commits.push_back(commit);
+        self.refuse_unowned();
+        self.end_commits(now);
+    }
+
+    /// Sends the next commit if that may be now.
+    pub(super) fn advance_commits(&mut self, now: Now) {
+        self.refuse_unowned();
+        self.end_commits(now);
+        // Between the answers to JoinGroup and SyncGroup coordinators take none; before that they take those of the old
+        // generation (seed S116).
+        let may = matches!(self.state, State::Stable | State::Revoking | State::PreparingRebalance)
+            && self.generation >= 0
+            && !self.in_doubt
+            && self.lease_holds(now);
+        if !may || self.committing.is_some() || self.timers.waits(Timer::Commit, now) {
+            return;
+        }
+        let Some(commit) = self.commits.front_mut() else { return };
+        commit.attempts = commit.attempts.saturating_add(1);
+        let call = Call::Commit {
+            group_id: self.config.group_id.clone(),
+            member_id: self.member_id.clone(),
+            instance_id: self.config.instance_id.clone(),
+            generation: self.generation,
+            offsets: commit.open.clone(),
+        };
+        self.committing = self.send(Kind::Commit, call, now);
+    }
+
+    pub(super) fn commit_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+        if self.committing != Some(id) {
+            return;
+        }
+        self.committing = None;
+        let codes = match outcome {
+            Ok(Answer::Commit { codes }) => codes,
+            Ok(_) => return self.commit_again("an answer of another kind", now),
+            Err(reason) => {
+                self.coordinator_lost(call.node_id, &reason, false);
+                return self.commit_again(&reason, now);
+            }
+        };
+        self.coordinator_answered();
+        let Some(commit) = self.commits.front_mut() else { return };
+        let mut worst: Option<(ErrorCode, Reaction)> = None;
+        for (partition, at) in std::mem::take(&mut commit.open) {
+            // A partition that the answer does not name was not committed as far as anyone knows.
+            let code = codes.get(&partition).copied().unwrap_or(ErrorCode::RequestTimedOut);
+            if code == ErrorCode::None {
+                commit.done.insert(partition, (at, Ok(())));
+                continue;
+            }
+            match reaction(Kind::Commit.api(), code) {
+                Reaction::Tell => {
+                    commit.done.insert(partition, (at, Err(CommitError::Refused { code })));
+                }
+                reacted => {
+                    commit.open.insert(partition, at);
+                    worst = Some((code, reacted));
+                }
+            }
+        }
+        if let Some((code, reacted)) = worst {
+            self.commit_refused(code, reacted, call, now);
+        }
+        self.end_commits(now);
+    }
+
+    fn commit_refused(&mut self, code: ErrorCode, reacted: Reaction, call: InFlight, now: Now) {
+        let current = call.generation == self.generation;
+        let settled = matches!(self.state, State::Stable | State::Revoking);
+        match reacted {
+            Reaction::Rejoin => {
+                if current && self.state == State::Stable {
+                    self.want_rejoin("the coordinator rebalances the group".into());
+                }
+                self.commit_again(code.name(), now);
+            }
+            Reaction::DropGeneration | Reaction::DropMember if current && settled => {
+                self.lose_and_rejoin(code, Kind::Commit.api(), reacted == Reaction::DropMember);
+            }
+            Reaction::Fail if current => self.fail(self.error_of(Kind::Commit.api(), code)),
+            // It was another generation's request, or a join is under way that will tell: again with what is true then.
+            _ => {
+                self.retried(Kind::Commit.api(), code);
+                self.coordinator_error(reacted, call, code.name());
+                self.commit_again(code.name(), now);
+            }
+        }
+    }
+
+    fn commit_again(&mut self, reason: &str, now: Now) {
+        let Some(commit) = self.commits.front_mut() else { return };
+        commit.last = reason.into();
+        let delay = self.config.backoff.delay(commit.attempts.saturating_sub(1), &mut self.jitter);
+        self.timers.set(Timer::Commit, now + delay);
+    }
+
+    /// What is not owned any more is never sent.
+    fn refuse_unowned(&mut self) {
+        for commit in &mut self.commits {
+            let gone = commit.open.extract_if(.., |partition, _| !self.owned.contains(partition));
+            commit.done.extend(gone.map(|(partition, at)| (partition, (at, Err(CommitError::NotOwned)))));
+        }
+    }
+
+    /// The member lost what it owned: nothing that waits can be committed.
+    pub(super) fn fail_commits(&mut self, code: Option<ErrorCode>) {
+        for commit in &mut self.commits {
+            let error = code.map_or(CommitError::NotOwned, |code| CommitError::MemberGone { code });
+            let open = std::mem::take(&mut commit.open);
+            commit.done.extend(open.into_iter().map(|(partition, at)| (partition, (at, Err(error.clone())))));
+        }
+        self.timers.clear(Timer::Commit);
+    }
+
+    pub(super) fn expire_commits(&mut self, now: Now) {
+        for commit in self.commits.iter_mut().filter(|commit| commit.deadline <= now) {
+            let error = CommitError::TimedOut { last: commit.last.clone() };
+            let open = std::mem::take(&mut commit.open);
+            commit.done.extend(open.into_iter().map(|(partition, at)| (partition, (at, Err(error.clone())))));
+        }
+        self.end_commits(now);
+    }
+
+    /// What the machine commits before partitions are given up is not waited for any longer.
+    pub(super) fn give_up_own_commits(&mut self) {
+        for commit in self.commits.iter_mut().filter(|commit| commit.own == Some(Own::GivingUp)) {
+            let error = CommitError::TimedOut { last: commit.last.clone() };
+            let open = std::mem::take(&mut commit.open);
+            commit.done.extend(open.into_iter().map(|(partition, at)| (partition, (at, Err(error.clone())))));
+        }
+    }
+
+    /// Answers the commits of which nothing is open any more. One that is under way keeps its place until its answer is there,
+    /// so that the next never overtakes it.
+    fn end_commits(&mut self, now: Now) {
+        let mut gave_up = false;
+        let mut index = 0;
+        while let Some(commit) = self.commits.get(index) {
+            if !commit.open.is_empty() {
+                index += 1;
+                continue;
+            }
+            let Some(commit) = self.commits.remove(index) else { break };
+            if index == 0 {
+                self.timers.clear(Timer::Commit);
+            }
+            gave_up |= commit.own == Some(Own::GivingUp);
+            let failed = commit.done.values().filter(|(_, outcome)| outcome.is_err()).count();
+            let partitions = commit.done.len() - failed;
+            self.event(GroupEvent::Commit { took: now.saturating_sub(commit.since), partitions, failed });
+            self.push(Output::Committed { ticket: commit.ticket, outcomes: commit.done });
+        }
+        match self.commits.iter().map(|commit| commit.deadline).min() {
+            Some(deadline) => self.timers.set(Timer::CommitDeadline, deadline),
+            None => self.timers.clear(Timer::CommitDeadline),
+        }
+        if gave_up {
+            self.committed_before_giving_up();
+        }
+    }
+
+    /// Time for the commit in the interval.
+    pub(super) fn auto_commit_due(&mut self) {
+        let ticket = self.new_id();
+        self.auto_commit = Some(ticket);
+        self.push(Output::Snapshot { ticket, scope: Scope::All });
+    }
+
+    pub(super) fn commit_automatically(&mut self, offsets: BTreeMap<TopicPartition, CommitOffset>, now: Now) {
+        self.auto_commit = None;
+        if let Some(interval) = self.config.auto_commit_interval.filter(|_| self.generation >= 0) {
+            self.timers.set(Timer::AutoCommit, now + interval);
+        }
+        if !offsets.is_empty() {
+            self.commit_own(Own::Auto, offsets, now);
+        }
+    }
+
+    /// Offsets that were brought for nothing.
+    pub(super) fn return_offsets(&mut self, offsets: BTreeMap<TopicPartition, CommitOffset>) {
+        if offsets.is_empty() {
+            return;
+        }
+        let error = || CommitError::TimedOut { last: "the rebalance that asked for it is over".into() };
+        let outcomes = offsets.into_iter().map(|(partition, at)| (partition, (at, Err(error())))).collect();
+        self.push(Output::Committed { ticket: None, outcomes });
+    }
+}

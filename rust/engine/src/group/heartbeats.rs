@@ -1,0 +1,143 @@
+//! Heartbeats, what their answers say, and the lease that they renew (contract 6 and 7).
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::member::{InFlight, Kind, Member};
+use super::reactions::reaction;
+use super::timers::Timer;
+use super::{Answer, Call, CallId, GroupEvent, Output, Reaction, State};
+use crate::Now;
+
+impl Member {
+    /// Sends a heartbeat if one is due.
+    pub(super) fn advance_heartbeat(&mut self, now: Now) {
+        if !self.in_group() || self.heartbeat.is_some() || self.coordinator.is_none() {
+            return;
+        }
+        // While a join is under way none are needed, and Kafka's own consumers send none (seed S016). But what is kept flows on
+        // meanwhile, for minutes maybe, and only an answer proves that it is still this member's.
+        let joining = self.state == State::PreparingRebalance || self.in_doubt;
+        let due = match joining {
+            true => self.lease_needs_heartbeat(now),
+            false => !self.timers.waits(Timer::Heartbeat, now),
+        };
+        if !due {
+            return;
+        }
+        let call = Call::Heartbeat {
+            group_id: self.config.group_id.clone(),
+            member_id: self.member_id.clone(),
+            instance_id: self.config.instance_id.clone(),
+            generation: self.generation,
+        };
+        self.heartbeat = self.send(Kind::Heartbeat, call, now);
+        self.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
+    }
+
+    /// Whether half of the lease is over, and something is leased.
+    fn lease_needs_heartbeat(&mut self, now: Now) -> bool {
+        let Some(confirmed) = self.confirmed.filter(|_| !self.owned.is_empty()) else { return false };
+        let at = confirmed + self.config.session_timeout / 2;
+        let due = now >= at && !self.timers.waits(Timer::Heartbeat, now);
+        if now < at {
+            self.timers.set(Timer::Heartbeat, at);
+        }
+        due
+    }
+
+    pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+        if self.heartbeat != Some(id) {
+            return;
+        }
+        self.heartbeat = None;
+        // An answer to an older generation's heartbeat says nothing about this one.
+        if call.generation != self.generation {
+            return;
+        }
+        let code = match outcome {
+            Ok(Answer::Heartbeat { code }) => code,
+            Ok(_) => return self.heartbeat_again(now),
+            Err(reason) => {
+                self.coordinator_lost(call.node_id, &reason, false);
+                return self.heartbeat_again(now);
+            }
+        };
+        self.coordinator_answered();
+        let joining = matches!(self.state, State::PreparingRebalance | State::CompletingRebalance) || self.in_doubt;
+        if code == ErrorCode::None {
+            self.heartbeat_attempts = 0;
+            self.event(GroupEvent::Heartbeat { took: now - call.sent });
+            return self.confirm(call.sent);
+        }
+        match reaction(Kind::Heartbeat.api(), code) {
+            Reaction::Rejoin => {
+                // It comes from a coordinator that knows the member: the session goes on.
+                self.heartbeat_attempts = 0;
+                self.event(GroupEvent::Heartbeat { took: now - call.sent });
+                self.confirm(call.sent);
+                if self.state == State::Stable {
+                    self.want_rejoin("the coordinator rebalances the group".into());
+                }
+            }
+            // The join or the sync that is under way will tell: the generation is one that it replaces.
+            Reaction::DropGeneration if joining => {}
+            Reaction::DropGeneration => self.lose_and_rejoin(code, Kind::Heartbeat.api(), false),
+            Reaction::DropMember => self.lose_and_rejoin(code, Kind::Heartbeat.api(), true),
+            reacted @ (Reaction::Retry | Reaction::Rediscover) => {
+                self.retried(Kind::Heartbeat.api(), code);
+                self.coordinator_error(reacted, call, code.name());
+                self.heartbeat_again(now);
+            }
+            _ => self.fail(self.error_of(Kind::Heartbeat.api(), code)),
+        }
+    }
+
+    fn heartbeat_again(&mut self, now: Now) {
+        let delay = self.config.backoff.delay(self.heartbeat_attempts, &mut self.jitter);
+        self.heartbeat_attempts = self.heartbeat_attempts.saturating_add(1);
+        self.timers.set(Timer::Heartbeat, now + delay.min(self.config.heartbeat_interval));
+    }
+
+    /// An answer proves that the member was in the group when the coordinator took the request, so not before `sent`.
+    pub(super) fn confirm(&mut self, sent: Now) {
+        let confirmed = self.confirmed.map_or(sent, |known| known.max(sent));
+        self.confirmed = Some(confirmed);
+        self.timers.set(Timer::Session, confirmed + self.config.session_timeout);
+    }
+
+    /// Says until when records may be handed out, where that changed.
+    pub(super) fn advance_lease(&mut self, now: Now) {
+        let until = match self.confirmed {
+            _ if self.owned.is_empty() => None,
+            // The next generation may take this member's claims for old: until it is there, nothing is handed out.
+            _ if self.in_doubt => Some(Now::ZERO),
+            Some(confirmed) => Some(confirmed + self.config.session_timeout - self.config.lease_margin()),
+            None => Some(Now::ZERO),
+        };
+        if until == self.lease {
+            return;
+        }
+        self.lease = until;
+        self.push(Output::Lease { until });
+        match until.filter(|&until| until > now) {
+            Some(until) => self.timers.set(Timer::Lease, until),
+            None => self.timers.clear(Timer::Lease),
+        }
+        if self.lease_expired && until.is_none_or(|until| until > now) {
+            self.lease_expired = false;
+            self.event(GroupEvent::LeaseRenewed);
+        }
+    }
+
+    pub(super) fn lease_over(&mut self) {
+        if !self.owned.is_empty() {
+            self.lease_expired = true;
+            self.event(GroupEvent::LeaseExpired);
+        }
+    }
+
+    /// Whether what is owned is owned for certain.
+    pub(super) fn lease_holds(&self, now: Now) -> bool {
+        self.lease.is_none_or(|until| now < until)
+    }
+}

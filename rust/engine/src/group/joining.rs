@@ -1,0 +1,358 @@
+//! JoinGroup, the leader's assignment, SyncGroup, and what comes of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::giving_up::Then;
+use super::member::{InFlight, Kind, Member};
+use super::reactions::reaction;
+use super::timers::Timer;
+use super::{Answer, Call, CallId, CallbackKind, GroupError, GroupEvent, Output, Reaction, State, Ticket};
+use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, subscription_bytes};
+use crate::{Now, TopicPartition};
+
+/// The type of groups of consumers, as brokers know it (seed S019).
+const PROTOCOL_TYPE: &str = "consumer";
+
+impl Member {
+    /// Joins if the member is to, and everything that goes before is done.
+    pub(super) fn advance_join(&mut self, now: Now) {
+        let may =
+            matches!(self.state, State::Unjoined | State::Stable) && self.giving_up.is_none() && self.exit.is_none();
+        if !may || self.topics.is_empty() || (self.rejoin.is_none() && self.state != State::Unjoined) {
+            return;
+        }
+        let reason = self.rejoin.clone().unwrap_or_else(|| "not in the group".into());
+        if self.rebalance.is_none() {
+            self.rebalance = Some((now, reason.clone()));
+            self.event(GroupEvent::RebalanceStarted { reason: reason.clone() });
+        }
+        if !self.prepared {
+            let partitions = self.given_up_before_join();
+            // Nothing was read before the first join, so nothing is committed (seed S015).
+            let commits = self.config.auto_commit_interval.is_some() && self.generation >= 0;
+            if !partitions.is_empty() || (commits && !self.owned.is_empty()) {
+                self.give_up(partitions, Then::Join);
+                return;
+            }
+            self.prepared = true;
+        }
+        if self.coordinator.is_some() && !self.timers.waits(Timer::Join, now) {
+            self.send_join(reason, now);
+        }
+    }
+
+    /// What has to be given up before the member joins: everything under the eager protocol, else what is not subscribed to
+    /// any more.
+    fn given_up_before_join(&self) -> BTreeSet<TopicPartition> {
+        let kept = |partition: &&TopicPartition| {
+            self.protocol == Protocol::Cooperative && self.topics.contains(&partition.topic)
+        };
+        self.owned.iter().filter(|partition| !kept(partition)).cloned().collect()
+    }
+
+    fn send_join(&mut self, reason: String, now: Now) {
+        // Under the eager protocol everything was given up, and the last assignment only guides sticky assignors.
+        let owned = if self.protocol == Protocol::Cooperative { self.owned.clone() } else { BTreeSet::new() };
+        let mut protocols = Vec::new();
+        for assignor in &self.config.assignors {
+            let rack = self.config.rack.as_deref();
+            match subscription_bytes(&**assignor, &self.topics, &owned, self.generation, &self.last, rack) {
+                Ok(bytes) => protocols.push((assignor.name().to_owned(), bytes)),
+                Err(error) => {
+                    let group = self.config.group_id.clone();
+                    let error = AssignError::Failed { assignor: assignor.name().into(), reason: error.to_string() };
+                    return self.fail(GroupError::Assign { group, error });
+                }
+            }
+        }
+        let call = Call::Join {
+            group_id: self.config.group_id.clone(),
+            member_id: self.member_id.clone(),
+            instance_id: self.config.instance_id.clone(),
+            session_timeout: self.config.session_timeout,
+            rebalance_timeout: self.config.max_poll_interval,
+            protocols,
+            reason,
+        };
+        self.join = self.send(Kind::Join, call, now);
+        self.joined_topics = self.topics.clone();
+        self.rejoin = None;
+        self.prepared = false;
+        // Heartbeats stop until the join is answered (seed S016), but for those that a lease needs.
+        self.set_state(State::PreparingRebalance);
+    }
+
+    pub(super) fn joined(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+        if self.join != Some(id) {
+            return;
+        }
+        self.join = None;
+        let (code, answer) = match outcome {
+            Ok(Answer::Join {
+                code,
+                generation,
+                member_id,
+                leader,
+                protocol_type,
+                protocol,
+                skip_assignment,
+                members,
+            }) => (code, (generation, member_id, leader, protocol_type, protocol, skip_assignment, members)),
+            Ok(_) => return self.join_again("an answer of another kind", now),
+            Err(reason) => {
+                self.coordinator_lost(call.node_id, &reason, false);
+                self.join_lost();
+                return self.join_again(&reason, now);
+            }
+        };
+        self.coordinator_answered();
+        let (generation, member_id, leader, protocol_type, protocol, skip_assignment, members) = answer;
+        if code == ErrorCode::None {
+            let protocol = protocol.unwrap_or_default();
+            let ours = self.config.assignors.iter().any(|assignor| assignor.name() == protocol);
+            if !ours || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) || generation < 0 {
+                return self.fail(self.error_of(Kind::Join.api(), ErrorCode::InconsistentGroupProtocol));
+            }
+            let leads = leader == member_id;
+            self.join_attempts = 0;
+            (self.generation, self.member_id, self.leader) = (generation, member_id, leads);
+            self.assignor = Some(protocol.clone());
+            self.assigned_counts = None;
+            self.confirm(call.sent);
+            self.event(GroupEvent::Joined {
+                generation,
+                leader: leads,
+                protocol: protocol.clone(),
+                took: now - call.sent,
+            });
+            self.set_state(State::CompletingRebalance);
+            // A static leader that comes back is told to leave the assignment as it is, and still watches the topics (KIP-814).
+            if leads && skip_assignment {
+                self.assigned_counts = Some(self.counts.clone());
+            }
+            match leads && !skip_assignment {
+                true => {
+                    let ticket = self.new_id();
+                    self.assigning = Some(ticket);
+                    self.push(Output::Assign { ticket, assignor: protocol, members });
+                }
+                false => self.send_sync(Vec::new(), now),
+            }
+            return;
+        }
+        match reaction(Kind::Join.api(), code) {
+            Reaction::TakeMemberId => {
+                self.member_id = member_id;
+                self.back_from_join();
+                self.want_rejoin("the coordinator asked to join with an id".into());
+            }
+            Reaction::DropMember => {
+                let wait = self.join_attempts > 0;
+                self.back_from_join();
+                self.lose_and_rejoin(code, Kind::Join.api(), true);
+                self.join_attempts = self.join_attempts.saturating_add(1);
+                if wait {
+                    self.hold_join(now);
+                }
+            }
+            Reaction::DropGeneration => {
+                self.back_from_join();
+                self.lose_and_rejoin(code, Kind::Join.api(), false);
+                self.hold_join(now);
+            }
+            Reaction::Fail | Reaction::Tell | Reaction::Done => self.fail(self.error_of(Kind::Join.api(), code)),
+            reacted @ (Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin) => {
+                self.retried(Kind::Join.api(), code);
+                self.coordinator_error(reacted, call, code.name());
+                self.join_again(code.name(), now);
+            }
+        }
+    }
+
+    /// The join came to nothing: again, after a backoff.
+    fn join_again(&mut self, reason: &str, now: Now) {
+        self.back_from_join();
+        self.hold_join(now);
+        self.want_rejoin(format!("the last attempt to join failed: {reason}"));
+    }
+
+    fn hold_join(&mut self, now: Now) {
+        let delay = self.config.backoff.delay(self.join_attempts, &mut self.jitter);
+        self.join_attempts = self.join_attempts.saturating_add(1);
+        self.timers.set(Timer::Join, now + delay);
+    }
+
+    /// To the state from which a member joins: with a generation it goes on as it was, what it owns included.
+    fn back_from_join(&mut self) {
+        (self.join, self.sync, self.assigning) = (None, None, None);
+        // What goes before a join was done, and what was finished since can be committed with the next.
+        self.prepared = self.given_up_before_join().is_empty();
+        match self.state {
+            State::PreparingRebalance | State::CompletingRebalance if self.generation >= 0 => {
+                self.set_state(State::Stable)
+            }
+            State::PreparingRebalance | State::CompletingRebalance => self.set_state(State::Unjoined),
+            _ => {}
+        }
+    }
+
+    /// A JoinGroup that may have been carried out has no answer.
+    fn join_lost(&mut self) {
+        self.in_doubt = self.in_doubt || (self.generation >= 0 && !self.owned.is_empty());
+    }
+
+    /// The coordinator is gone while a join or sync waits at it.
+    pub(super) fn abandon_join(&mut self) {
+        let waiting = self.join.is_some() || self.sync.is_some() || self.assigning.is_some();
+        if !waiting {
+            return;
+        }
+        if self.join.is_some() {
+            self.join_lost();
+        }
+        self.back_from_join();
+        self.want_rejoin("the coordinator was lost during the rebalance".into());
+    }
+
+    pub(super) fn assigned_by_leader(
+        &mut self,
+        ticket: Ticket,
+        outcome: Result<(Vec<(String, Vec<u8>)>, BTreeMap<Arc<str>, usize>), AssignError>,
+        now: Now,
+    ) {
+        if self.assigning != Some(ticket) {
+            return;
+        }
+        self.assigning = None;
+        match outcome {
+            Ok((assignments, counts)) => {
+                self.assigned_counts = Some(counts);
+                self.send_sync(assignments, now);
+            }
+            Err(error) => {
+                // The others must not wait for a leader that cannot assign.
+                self.send_leave("the assignor failed", now);
+                let group = self.config.group_id.clone();
+                self.fail(GroupError::Assign { group, error });
+            }
+        }
+    }
+
+    fn send_sync(&mut self, assignments: Vec<(String, Vec<u8>)>, now: Now) {
+        let call = Call::Sync {
+            group_id: self.config.group_id.clone(),
+            member_id: self.member_id.clone(),
+            instance_id: self.config.instance_id.clone(),
+            generation: self.generation,
+            protocol: self.assignor.clone().unwrap_or_default(),
+            rebalance_timeout: self.config.max_poll_interval,
+            assignments,
+        };
+        self.sync = self.send(Kind::Sync, call, now);
+        if self.sync.is_none() {
+            self.join_again("the coordinator was lost before SyncGroup", now);
+        }
+    }
+
+    pub(super) fn synced(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+        if self.sync != Some(id) {
+            return;
+        }
+        self.sync = None;
+        let (code, protocol_type, protocol, assignment) = match outcome {
+            Ok(Answer::Sync { code, protocol_type, protocol, assignment }) => {
+                (code, protocol_type, protocol, assignment)
+            }
+            Ok(_) => return self.join_again("an answer of another kind", now),
+            Err(reason) => {
+                self.coordinator_lost(call.node_id, &reason, false);
+                return self.join_again(&reason, now);
+            }
+        };
+        self.coordinator_answered();
+        if code == ErrorCode::None {
+            let other = protocol.is_some() && protocol != self.assignor;
+            if other || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) {
+                return self.fail(self.error_of(Kind::Sync.api(), ErrorCode::InconsistentGroupProtocol));
+            }
+            return match read_assignment(&assignment) {
+                Ok(assigned) => {
+                    self.confirm(call.sent);
+                    self.assigned(assigned.partitions.into_iter().collect(), assigned.user_data, call, now);
+                }
+                Err(error) => {
+                    let group = self.config.group_id.clone();
+                    let reason = format!("the assignment that the leader sent cannot be read: {error}");
+                    self.fail(GroupError::Call { group, reason });
+                }
+            };
+        }
+        match reaction(Kind::Sync.api(), code) {
+            Reaction::DropMember => {
+                self.back_from_join();
+                self.lose_and_rejoin(code, Kind::Sync.api(), true);
+            }
+            Reaction::DropGeneration => {
+                self.back_from_join();
+                self.lose_and_rejoin(code, Kind::Sync.api(), false);
+            }
+            Reaction::Rejoin => {
+                self.retried(Kind::Sync.api(), code);
+                self.back_from_join();
+                if code != ErrorCode::RebalanceInProgress {
+                    self.hold_join(now);
+                }
+                self.want_rejoin(format!("SyncGroup was answered {}", code.name()));
+            }
+            reacted @ (Reaction::Retry | Reaction::Rediscover) => {
+                self.retried(Kind::Sync.api(), code);
+                self.coordinator_error(reacted, call, code.name());
+                self.join_again(code.name(), now);
+            }
+            _ => self.fail(self.error_of(Kind::Sync.api(), code)),
+        }
+    }
+
+    /// The rebalance is over: what is gained starts, what is missing is given up.
+    fn assigned(&mut self, all: BTreeSet<TopicPartition>, user_data: Option<Vec<u8>>, sync: InFlight, now: Now) {
+        self.last = LastAssignment { generation: self.generation, partitions: all.clone(), user_data };
+        // The subscription may have changed since the join; nobody gets what it does not subscribe to (seed S067).
+        let wanted: BTreeSet<TopicPartition> =
+            all.into_iter().filter(|partition| self.topics.contains(&partition.topic)).collect();
+        let gained: BTreeSet<TopicPartition> = wanted.difference(&self.owned).cloned().collect();
+        let revoked: BTreeSet<TopicPartition> = self.owned.difference(&wanted).cloned().collect();
+        let (started, reason) = self.rebalance.take().unwrap_or((sync.sent, String::new()));
+        self.event(GroupEvent::Synced {
+            generation: self.generation,
+            took: now - sync.sent,
+            rebalance: now.saturating_sub(started),
+            owned: wanted.len(),
+            gained: gained.len(),
+            revoked: revoked.len(),
+        });
+        self.last_rebalance = Some((now, reason));
+        (self.in_doubt, self.prepared) = (false, false);
+        self.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
+        if let Some(interval) = self.config.auto_commit_interval
+            && self.timers.at(Timer::AutoCommit).is_none()
+        {
+            self.timers.set(Timer::AutoCommit, now + interval);
+        }
+        self.set_state(State::Stable);
+        if !gained.is_empty() {
+            self.owned.extend(gained.iter().cloned());
+            self.starting.extend(gained.iter().cloned());
+            self.push(Output::Gained { partitions: gained.clone() });
+            self.call_back(CallbackKind::Assigned, gained);
+        }
+        if !revoked.is_empty() && self.exit.is_none() {
+            self.give_up(revoked, Then::Join);
+        }
+        if self.topics != self.joined_topics {
+            self.want_rejoin("the subscription changed".into());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Leaving: unsubscribed, closed, or because the user does not poll.
+
+use super::giving_up::Then;
+use super::member::{Exit, InFlight, Kind, Member};
+use super::reactions::reaction;
+use super::timers::Timer;
+use super::{Answer, Call, CallId, GroupEvent, Output, Reaction, State};
+use crate::Now;
+use monedula_protocol::error_code::ErrorCode;
+
+impl Member {
+    /// The membership is to end.
+    pub(super) fn leave_for(&mut self, exit: Exit, deadline: Option<Now>) {
+        let close = exit.close || self.exit.is_some_and(|exit| exit.close);
+        self.exit = Some(Exit { close, ..exit });
+        self.topics.clear();
+        self.rejoin = None;
+        self.rebalance = None;
+        if let Some(deadline) = deadline {
+            self.timers.set(Timer::Close, deadline);
+        }
+        // What is given up grows to all that is owned, unless the user is being told of some already.
+        self.stop_giving_up();
+    }
+
+    /// Gives up what is owned, then leaves.
+    pub(super) fn advance_exit(&mut self, now: Now) {
+        let Some(exit) = self.exit else { return };
+        if self.giving_up.is_some() || self.state == State::Leaving {
+            return;
+        }
+        (self.join, self.sync, self.assigning) = (None, None, None);
+        if !self.owned.is_empty() {
+            let all = self.owned.clone();
+            self.give_up(all, Then::Leave);
+            return;
+        }
+        if self.generation < 0 && self.member_id.is_empty() || !exit.leave || self.config.instance_id.is_some() {
+            return self.end_exit("closed without a word to the group");
+        }
+        if self.timers.at(Timer::Close).is_none() {
+            self.timers.set(Timer::Close, now + self.config.session_timeout);
+        }
+        self.set_state(State::Leaving);
+    }
+
+    /// Says so to the coordinator, and again where it has moved.
+    pub(super) fn advance_leave(&mut self, now: Now) {
+        if self.state != State::Leaving || self.leaving.is_some() || self.timers.waits(Timer::Join, now) {
+            return;
+        }
+        self.leaving = self.send_leave("the consumer unsubscribed or was closed", now);
+    }
+
+    /// Sends LeaveGroup if the member has an id and is not static: a static member's place is kept for its return.
+    pub(super) fn send_leave(&mut self, reason: &str, now: Now) -> Option<CallId> {
+        if self.member_id.is_empty() || self.config.instance_id.is_some() {
+            return None;
+        }
+        let call = Call::Leave {
+            group_id: self.config.group_id.clone(),
+            member_id: self.member_id.clone(),
+            instance_id: None,
+            reason: reason.into(),
+        };
+        self.send(Kind::Leave, call, now)
+    }
+
+    pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+        if self.leaving != Some(id) {
+            return;
+        }
+        self.leaving = None;
+        let code = match outcome {
+            Ok(Answer::Leave { code }) => code,
+            Ok(_) => ErrorCode::UnknownServerError,
+            Err(reason) => {
+                // The answer may be lost and the member gone: UNKNOWN_MEMBER_ID will say so then.
+                self.coordinator_lost(call.node_id, &reason, false);
+                return self.leave_again(now);
+            }
+        };
+        self.coordinator_answered();
+        if code == ErrorCode::None {
+            return self.end_exit("left the group");
+        }
+        match reaction(Kind::Leave.api(), code) {
+            reacted @ (Reaction::Retry | Reaction::Rediscover) => {
+                self.retried(Kind::Leave.api(), code);
+                self.coordinator_error(reacted, call, code.name());
+                self.leave_again(now);
+            }
+            _ => self.end_exit(code.name()),
+        }
+    }
+
+    fn leave_again(&mut self, now: Now) {
+        let delay = self.config.backoff.delay(self.join_attempts, &mut self.jitter);
+        self.join_attempts = self.join_attempts.saturating_add(1);
+        self.timers.set(Timer::Join, now + delay);
+    }
+
+    /// The time for leaving in order is over.
+    pub(super) fn exit_late(&mut self) {
+        if self.exit.is_some() {
+            self.lose(None, "the time for closing is over");
+            self.end_exit("the time for leaving is over");
+        }
+    }
+
+    fn end_exit(&mut self, how: &str) {
+        let Some(exit) = self.exit.take() else { return };
+        self.giving_up = None;
+        self.fail_commits(None);
+        self.leaving = None;
+        if self.generation >= 0 || !self.member_id.is_empty() {
+            self.event(GroupEvent::Left { reason: how.into() });
+        }
+        self.forget_member();
+        for timer in [Timer::Close, Timer::Join, Timer::Revocation, Timer::Rejoin] {
+            self.timers.clear(timer);
+        }
+        self.join_attempts = 0;
+        self.joined_topics.clear();
+        if self.state != State::Unsubscribed && self.state != State::Leaving && self.state != State::Fatal {
+            // Every state that belongs to a group may leave it.
+            self.set_state(State::Leaving);
+        }
+        self.set_state(State::Unsubscribed);
+        if exit.close {
+            self.push(Output::Closed);
+        } else if !self.topics.is_empty() {
+            // Subscribed again while it left.
+            self.set_state(State::Unjoined);
+            self.want_rejoin("subscribed again".into());
+        }
+    }
+}

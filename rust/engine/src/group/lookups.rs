@@ -1,0 +1,101 @@
+//! Committed offsets of gained partitions. Only a lookup that succeeded and found nothing leaves the start to the policy
+//! (contract 4).
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::member::{InFlight, Kind, Member};
+use super::reactions::reaction;
+use super::timers::Timer;
+use super::{Answer, Call, CallId, Output, Reaction, State};
+use crate::{Now, TopicPartition};
+
+impl Member {
+    /// Looks up what is committed of partitions that were gained.
+    pub(super) fn advance_lookup(&mut self, now: Now) {
+        let idle = self.starting.is_empty() || self.looking_up.is_some() || self.timers.waits(Timer::Offsets, now);
+        if idle || self.generation < 0 || self.state == State::Fatal {
+            return;
+        }
+        let partitions = self.starting.iter().cloned().collect();
+        let call = Call::FetchOffsets { group_id: self.config.group_id.clone(), partitions };
+        self.looking_up = self.send(Kind::Offsets, call, now);
+    }
+
+    pub(super) fn looked_up(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+        if self.looking_up != Some(id) {
+            return;
+        }
+        self.looking_up = None;
+        let (code, offsets) = match outcome {
+            Ok(Answer::FetchOffsets { code, offsets }) => (code, offsets),
+            Ok(_) => return self.look_up_again(now),
+            Err(reason) => {
+                self.coordinator_lost(call.node_id, &reason, false);
+                return self.look_up_again(now);
+            }
+        };
+        self.coordinator_answered();
+        if code != ErrorCode::None {
+            return match reaction(Kind::Offsets.api(), code) {
+                Reaction::Fail => self.fail(self.error_of(Kind::Offsets.api(), code)),
+                Reaction::Tell => {
+                    for partition in std::mem::take(&mut self.starting) {
+                        self.push(Output::StartFailed { partition, code });
+                    }
+                }
+                reacted => {
+                    self.retried(Kind::Offsets.api(), code);
+                    self.coordinator_error(reacted, call, code.name());
+                    self.look_up_again(now);
+                }
+            };
+        }
+        // Partitions that were given up meanwhile, or were not asked for, are none of ours; those that came meanwhile are asked
+        // for next.
+        let mut starts = Vec::new();
+        let mut again = None;
+        for (partition, found) in offsets {
+            if !self.starting.contains(&partition) {
+                continue;
+            }
+            match found {
+                Ok(committed) => {
+                    self.starting.remove(&partition);
+                    let is_new = committed.is_none() && self.is_new(&partition);
+                    starts.push((partition, committed, is_new));
+                }
+                Err(code) => match reaction(Kind::Offsets.api(), code) {
+                    Reaction::Tell | Reaction::Fail => {
+                        self.starting.remove(&partition);
+                        self.push(Output::StartFailed { partition, code });
+                    }
+                    reacted => again = Some((code, reacted)),
+                },
+            }
+        }
+        if !starts.is_empty() {
+            self.push(Output::Start { partitions: starts });
+        }
+        match again {
+            Some((code, reacted)) => {
+                self.retried(Kind::Offsets.api(), code);
+                self.coordinator_error(reacted, call, code.name());
+                self.look_up_again(now);
+            }
+            None if self.starting.is_empty() => self.lookup_attempts = 0,
+            None => self.look_up_again(now),
+        }
+    }
+
+    fn look_up_again(&mut self, now: Now) {
+        let delay = self.config.backoff.delay(self.lookup_attempts, &mut self.jitter);
+        self.lookup_attempts = self.lookup_attempts.saturating_add(1);
+        self.timers.set(Timer::Offsets, now + delay);
+    }
+
+    /// Whether the partition was added to its topic while this member knew it.
+    fn is_new(&self, partition: &TopicPartition) -> bool {
+        let first = self.first_counts.get(&partition.topic);
+        first.is_some_and(|&first| usize::try_from(partition.partition).is_ok_and(|index| index >= first))
+    }
+}

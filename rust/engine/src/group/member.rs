@@ -1,0 +1,544 @@
+//! The machine: what it knows, and what each input leads to. Its parts are in the files beside it, one for each thing that it
+//! does; [`Member::advance`] offers each of them a step after every input, so none waits for a particular one.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::commits::Commit;
+use super::giving_up::GivingUp;
+use super::timers::{Timer, Timers};
+use super::{
+    Answer, Call, CallError, CallId, CallbackKind, GroupConfig, GroupError, GroupEvent, Input, Output, Reaction, State,
+    Status, Target, Ticket,
+};
+use crate::assign::{LastAssignment, Protocol};
+use crate::backoff::Jitter;
+use crate::{Now, TopicPartition};
+use monedula_protocol::error_code::ErrorCode;
+
+/// A call that has no outcome yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlight {
+    pub(super) kind: Kind,
+    /// The coordinator that was asked; `None` for FindCoordinator.
+    pub(super) node_id: Option<i32>,
+    pub(super) sent: Now,
+    /// The generation that the request carried.
+    pub(super) generation: i32,
+}
+
+/// What a call in flight is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Find,
+    Join,
+    Sync,
+    Heartbeat,
+    Leave,
+    Commit,
+    Offsets,
+}
+
+impl Kind {
+    pub(super) fn api(self) -> &'static str {
+        match self {
+            Self::Find => "FindCoordinator",
+            Self::Join => "JoinGroup",
+            Self::Sync => "SyncGroup",
+            Self::Heartbeat => "Heartbeat",
+            Self::Leave => "LeaveGroup",
+            Self::Commit => "OffsetCommit",
+            Self::Offsets => "OffsetFetch",
+        }
+    }
+}
+
+/// How the membership is to end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exit {
+    /// For good: [`Output::Closed`] follows.
+    pub(super) close: bool,
+    /// Whether the group is told, if the member is not static.
+    pub(super) leave: bool,
+}
+
+/// A member of a group; see the [module](super).
+pub struct Member {
+    pub(super) config: GroupConfig,
+    pub(super) protocol: Protocol,
+    pub(super) state: State,
+    pub(super) timers: Timers,
+    pub(super) jitter: Jitter,
+    outputs: VecDeque<Output>,
+    next_id: u64,
+    pub(super) in_flight: BTreeMap<CallId, InFlight>,
+
+    pub(super) coordinator: Option<i32>,
+    pub(super) finding: Option<CallId>,
+    pub(super) find_attempts: u32,
+
+    pub(super) member_id: String,
+    /// -1 outside of the group.
+    pub(super) generation: i32,
+    pub(super) leader: bool,
+    pub(super) assignor: Option<String>,
+    /// Topics subscribed to, and those of the last join.
+    pub(super) topics: BTreeSet<Arc<str>>,
+    pub(super) joined_topics: BTreeSet<Arc<str>>,
+    /// Partition counts: as of now, as of the assignment that this member computed, and when each topic was first seen.
+    pub(super) counts: BTreeMap<Arc<str>, usize>,
+    pub(super) assigned_counts: Option<BTreeMap<Arc<str>, usize>>,
+    pub(super) first_counts: BTreeMap<Arc<str>, usize>,
+    pub(super) counted: bool,
+    pub(super) owned: BTreeSet<TopicPartition>,
+    pub(super) last: LastAssignment,
+
+    /// Why the member is to join again, if it is.
+    pub(super) rejoin: Option<String>,
+    /// Why, for a join at a later time.
+    pub(super) rejoin_later: String,
+    /// Whether what has to be given up and committed before the next join is.
+    pub(super) prepared: bool,
+    pub(super) join: Option<CallId>,
+    pub(super) sync: Option<CallId>,
+    pub(super) assigning: Option<Ticket>,
+    pub(super) join_attempts: u32,
+    pub(super) rebalance: Option<(Now, String)>,
+    pub(super) last_rebalance: Option<(Now, String)>,
+    /// A JoinGroup may have been carried out whose answer was lost: the generation in which this member owned what it owns may
+    /// be two behind at the next one, and the leader then takes its claims for old (KIP-792).
+    pub(super) in_doubt: bool,
+
+    pub(super) giving_up: Option<GivingUp>,
+
+    pub(super) heartbeat: Option<CallId>,
+    pub(super) heartbeat_attempts: u32,
+    /// When the last request was sent whose answer proved that the member is in the group.
+    pub(super) confirmed: Option<Now>,
+    pub(super) lease: Option<Now>,
+    pub(super) lease_expired: bool,
+
+    pub(super) commits: VecDeque<Commit>,
+    pub(super) committing: Option<CallId>,
+    pub(super) auto_commit: Option<Ticket>,
+
+    /// Gained partitions whose committed offsets are not known yet.
+    pub(super) starting: BTreeSet<TopicPartition>,
+    pub(super) looking_up: Option<CallId>,
+    pub(super) lookup_attempts: u32,
+
+    pub(super) polled: Now,
+    pub(super) stale_since: Now,
+    pub(super) exit: Option<Exit>,
+    pub(super) leaving: Option<CallId>,
+    pub(super) fatal: Option<GroupError>,
+}
+
+impl Member {
+    /// A member that subscribes to nothing yet; `seed` decides its jitter.
+    pub fn new(config: GroupConfig, seed: u64) -> Self {
+        Self {
+            protocol: config.protocol(),
+            config,
+            state: State::Unsubscribed,
+            timers: Timers::default(),
+            jitter: Jitter::new(seed),
+            outputs: VecDeque::new(),
+            next_id: 0,
+            in_flight: BTreeMap::new(),
+            coordinator: None,
+            finding: None,
+            find_attempts: 0,
+            member_id: String::new(),
+            generation: -1,
+            leader: false,
+            assignor: None,
+            topics: BTreeSet::new(),
+            joined_topics: BTreeSet::new(),
+            counts: BTreeMap::new(),
+            assigned_counts: None,
+            first_counts: BTreeMap::new(),
+            counted: false,
+            owned: BTreeSet::new(),
+            last: LastAssignment { generation: -1, ..LastAssignment::default() },
+            rejoin: None,
+            rejoin_later: String::new(),
+            prepared: false,
+            join: None,
+            sync: None,
+            assigning: None,
+            join_attempts: 0,
+            rebalance: None,
+            last_rebalance: None,
+            in_doubt: false,
+            giving_up: None,
+            heartbeat: None,
+            heartbeat_attempts: 0,
+            confirmed: None,
+            lease: None,
+            lease_expired: false,
+            commits: VecDeque::new(),
+            committing: None,
+            auto_commit: None,
+            starting: BTreeSet::new(),
+            looking_up: None,
+            lookup_attempts: 0,
+            polled: Now::ZERO,
+            stale_since: Now::ZERO,
+            exit: None,
+            leaving: None,
+            fatal: None,
+        }
+    }
+
+    /// Takes an input, at a time that never goes back. Drain [`Self::poll`] afterwards.
+    pub fn handle(&mut self, now: Now, input: Input) {
+        // What the user did has to be known before it is judged.
+        if let Input::Polled { at } = input {
+            self.polled(at);
+        }
+        for timer in self.timers.take_due(now) {
+            self.due(timer, now);
+        }
+        match input {
+            Input::Tick | Input::Polled { .. } => {}
+            Input::Subscribe { topics, from_pattern } => self.subscribe(topics, from_pattern),
+            Input::Topics { counts } => self.learn_counts(counts),
+            Input::Answer { id, outcome } => self.answered(id, outcome, now),
+            Input::Assigned { ticket, outcome } => self.assigned_by_leader(ticket, outcome, now),
+            Input::Settled { ticket, offsets } => self.settled(ticket, offsets, now),
+            Input::CalledBack { ticket } => self.called_back(ticket),
+            Input::Commit { ticket, offsets, deadline } => self.commit(ticket, offsets, deadline, now),
+            Input::Rejoin { at, reason } => {
+                self.timers.set(Timer::Rejoin, at);
+                self.rejoin_later = reason;
+            }
+            Input::Unsubscribe => self.leave_for(Exit { close: false, leave: true }, None),
+            Input::Close { deadline, leave } => self.leave_for(Exit { close: true, leave }, Some(deadline)),
+        }
+        self.advance(now);
+    }
+
+    /// What is to be done next; `None` if nothing is.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Self::handle`] has to be called without anything else having happened.
+    pub fn wake_at(&self) -> Option<Now> {
+        self.timers.first()
+    }
+
+    /// How the membership is.
+    pub fn status(&self) -> Status {
+        Status {
+            state: self.state,
+            coordinator: self.coordinator,
+            member_id: self.member_id.clone(),
+            generation: self.generation,
+            leader: self.leader,
+            assignor: self.assignor.clone(),
+            protocol: self.protocol,
+            topics: self.topics.clone(),
+            owned: self.owned.clone(),
+            last_heartbeat: self.confirmed,
+            lease_until: self.lease,
+            last_rebalance: self.last_rebalance.as_ref().map(|(at, _)| *at),
+            last_rebalance_reason: self.last_rebalance.as_ref().map(|(_, reason)| reason.clone()),
+            fatal: self.fatal.clone(),
+            pending_commits: self.commits.len(),
+        }
+    }
+
+    /// Lets every part do what it can now.
+    fn advance(&mut self, now: Now) {
+        self.advance_exit(now);
+        self.advance_find(now);
+        self.advance_join(now);
+        self.advance_heartbeat(now);
+        self.advance_commits(now);
+        self.advance_lookup(now);
+        self.advance_leave(now);
+        self.keep_poll_timer();
+        self.advance_lease(now);
+    }
+
+    fn due(&mut self, timer: Timer, now: Now) {
+        match timer {
+            Timer::Session => self.session_silent(now),
+            Timer::Lease => self.lease_over(),
+            Timer::Poll => self.poll_expired(now),
+            Timer::AutoCommit => self.auto_commit_due(),
+            Timer::Rejoin => self.want_rejoin(self.rejoin_later.clone()),
+            Timer::CommitDeadline => self.expire_commits(now),
+            Timer::Revocation => self.commit_before_giving_up_took_too_long(),
+            Timer::Close => self.exit_late(),
+            // What these hold back is offered a step by `advance`.
+            Timer::Heartbeat | Timer::Find | Timer::Join | Timer::Commit | Timer::Offsets => {}
+        }
+    }
+
+    fn answered(&mut self, id: CallId, outcome: Result<Answer, CallError>, now: Now) {
+        let Some(call) = self.in_flight.remove(&id) else { return };
+        let outcome = match outcome {
+            Ok(answer) => Ok(answer),
+            Err(CallError::Lost(reason)) => {
+                self.event(GroupEvent::Retried { api: call.kind.api(), reason: reason.clone() });
+                Err(reason)
+            }
+            Err(CallError::Never(reason)) => {
+                let group = self.config.group_id.clone();
+                if call.kind != Kind::Leave {
+                    self.fail(GroupError::Call { group, reason: reason.clone() });
+                }
+                Err(reason)
+            }
+        };
+        match (call.kind, outcome) {
+            (Kind::Find, outcome) => self.found(id, outcome, now),
+            (Kind::Join, outcome) => self.joined(id, call, outcome, now),
+            (Kind::Sync, outcome) => self.synced(id, call, outcome, now),
+            (Kind::Heartbeat, outcome) => self.heartbeat_answered(id, call, outcome, now),
+            (Kind::Leave, outcome) => self.left(id, call, outcome, now),
+            (Kind::Commit, outcome) => self.commit_answered(id, call, outcome, now),
+            (Kind::Offsets, outcome) => self.looked_up(id, call, outcome, now),
+        }
+    }
+
+    fn subscribe(&mut self, topics: BTreeSet<Arc<str>>, from_pattern: bool) {
+        if self.exit.is_some_and(|exit| exit.close) || self.state == State::Fatal {
+            return;
+        }
+        // A pattern matches a new topic: it was not there before, so none of its records is to be missed (seed S084).
+        if from_pattern && !self.topics.is_empty() {
+            for topic in topics.difference(&self.topics) {
+                self.first_counts.entry(topic.clone()).or_insert(0);
+            }
+        }
+        self.first_counts.retain(|topic, _| topics.contains(topic));
+        self.topics = topics;
+        if self.state == State::Unsubscribed {
+            self.set_state(State::Unjoined);
+            self.want_rejoin("first join".into());
+        } else if self.topics != self.joined_topics && self.exit.is_none() {
+            self.want_rejoin("the subscription changed".into());
+        }
+    }
+
+    fn learn_counts(&mut self, counts: BTreeMap<Arc<str>, usize>) {
+        for topic in &self.topics {
+            // A topic that appears only now was created since: it counts as new as a whole.
+            if let Some(&count) = counts.get(topic) {
+                let first = if self.counted { 0 } else { count };
+                self.first_counts.entry(topic.clone()).or_insert(first);
+            }
+        }
+        self.counted = !self.topics.is_empty();
+        self.counts = counts;
+        let Some(assigned) = self.assigned_counts.as_ref().filter(|_| self.leader && self.generation >= 0) else {
+            return;
+        };
+        if *assigned != self.counts {
+            let topics = self.counts.keys().chain(assigned.keys());
+            let changed: BTreeSet<&Arc<str>> =
+                topics.filter(|topic| assigned.get(*topic) != self.counts.get(*topic)).collect();
+            let names: Vec<&str> = changed.iter().map(|topic| &***topic).collect();
+            let reason = format!("the partitions of {} changed", names.join(", "));
+            // Once: the next assignment brings new counts.
+            self.assigned_counts = None;
+            self.want_rejoin(reason);
+        }
+    }
+
+    fn polled(&mut self, at: Now) {
+        self.polled = self.polled.max(at);
+        if self.state == State::Stale && at > self.stale_since {
+            self.set_state(State::Unjoined);
+            self.want_rejoin("the user polls again".into());
+        }
+        self.keep_poll_timer();
+    }
+
+    fn keep_poll_timer(&mut self) {
+        match self.state {
+            State::PreparingRebalance | State::CompletingRebalance | State::Stable | State::Revoking => {
+                self.timers.set(Timer::Poll, self.polled + self.config.max_poll_interval);
+            }
+            _ => self.timers.clear(Timer::Poll),
+        }
+    }
+
+    fn poll_expired(&mut self, now: Now) {
+        let (group, after) = (self.config.group_id.clone(), self.config.max_poll_interval);
+        self.push(Output::Raise { error: GroupError::MaxPollExceeded { group, after }, fatal: false });
+        let reason = "the user did not poll for max.poll.interval.ms".to_owned();
+        self.lose(None, &reason);
+        self.send_leave(&reason, now);
+        self.forget_member();
+        self.rejoin = None;
+        self.stale_since = now;
+        self.set_state(State::Stale);
+    }
+
+    /// Gives up what is owned without the user's consent: another may own it already.
+    pub(super) fn lose(&mut self, code: Option<ErrorCode>, reason: &str) {
+        // Those whose Revoked callback was asked for are told of already.
+        let told = self.giving_up.take().map(GivingUp::told).unwrap_or_default();
+        let lost = std::mem::take(&mut self.owned);
+        self.starting.clear();
+        self.fail_commits(code);
+        self.timers.clear(Timer::Revocation);
+        self.prepared = false;
+        self.in_doubt = false;
+        if !lost.is_empty() {
+            let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
+            self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
+            self.push(Output::Dropped { partitions: lost });
+            if !untold.is_empty() {
+                self.call_back(CallbackKind::Lost, untold);
+            }
+        }
+    }
+
+    /// Out of the group: no generation, nothing in flight that still counts.
+    pub(super) fn drop_generation(&mut self) {
+        self.generation = -1;
+        self.leader = false;
+        self.assigned_counts = None;
+        (self.join, self.sync, self.heartbeat, self.assigning) = (None, None, None, None);
+        self.confirmed = None;
+        self.auto_commit = None;
+        for timer in [Timer::Heartbeat, Timer::Session, Timer::Lease, Timer::AutoCommit] {
+            self.timers.clear(timer);
+        }
+    }
+
+    /// As [`Self::drop_generation`], and without an id.
+    pub(super) fn forget_member(&mut self) {
+        self.drop_generation();
+        self.member_id.clear();
+    }
+
+    /// What the member owned is lost, and it joins again: under its id, or without one (`forget`).
+    pub(super) fn lose_and_rejoin(&mut self, code: ErrorCode, api: &str, forget: bool) {
+        let reason = format!("{api} was answered {}", code.name());
+        self.lose(Some(code), &reason);
+        match forget {
+            true => self.forget_member(),
+            false => self.drop_generation(),
+        }
+        if !matches!(self.state, State::Leaving | State::Unjoined) {
+            self.set_state(State::Unjoined);
+        }
+        self.want_rejoin(reason);
+    }
+
+    /// The membership is over, for good.
+    pub(super) fn fail(&mut self, error: GroupError) {
+        if self.state == State::Fatal {
+            return;
+        }
+        self.lose(None, &error.to_string());
+        self.drop_generation();
+        self.rejoin = None;
+        self.fatal = Some(error.clone());
+        if self.state != State::Unsubscribed {
+            self.set_state(State::Fatal);
+        }
+        self.push(Output::Raise { error, fatal: true });
+    }
+
+    /// The error for the user that an answer of `api` means.
+    pub(super) fn error_of(&self, api: &'static str, code: ErrorCode) -> GroupError {
+        let group = self.config.group_id.clone();
+        match code {
+            ErrorCode::GroupAuthorizationFailed => GroupError::Denied { group },
+            ErrorCode::FencedInstanceId => {
+                GroupError::FencedInstance { group, instance: self.config.instance_id.clone().unwrap_or_default() }
+            }
+            ErrorCode::InconsistentGroupProtocol => {
+                let assignors: Vec<&str> = self.config.assignors.iter().map(|assignor| assignor.name()).collect();
+                GroupError::InconsistentProtocol { group, assignors: assignors.join(", ") }
+            }
+            ErrorCode::InvalidSessionTimeout => {
+                GroupError::InvalidSessionTimeout { session_timeout: self.config.session_timeout }
+            }
+            code => GroupError::Broker { group, api, code },
+        }
+    }
+
+    /// The member is to join again, as soon as it can.
+    pub(super) fn want_rejoin(&mut self, reason: String) {
+        if self.topics.is_empty() || matches!(self.state, State::Fatal | State::Stale) {
+            return;
+        }
+        self.rejoin.get_or_insert(reason);
+    }
+
+    pub(super) fn retried(&mut self, api: &'static str, code: ErrorCode) {
+        self.event(GroupEvent::Retried { api, reason: code.name().into() });
+    }
+
+    /// Sends a call to the coordinator, if it is known.
+    pub(super) fn send(&mut self, kind: Kind, call: Call, now: Now) -> Option<CallId> {
+        let node_id = self.coordinator?;
+        let id = self.new_id();
+        let generation = self.generation;
+        self.in_flight.insert(id, InFlight { kind, node_id: Some(node_id), sent: now, generation });
+        self.push(Output::Call { id, target: Target::Coordinator { node_id }, call });
+        Some(id)
+    }
+
+    pub(super) fn send_to_any(&mut self, call: Call, attempt: u32, now: Now) -> CallId {
+        let id = self.new_id();
+        let generation = self.generation;
+        self.in_flight.insert(id, InFlight { kind: Kind::Find, node_id: None, sent: now, generation });
+        self.push(Output::Call { id, target: Target::Any { attempt }, call });
+        id
+    }
+
+    pub(super) fn call_back(&mut self, kind: CallbackKind, partitions: BTreeSet<TopicPartition>) -> Ticket {
+        let ticket = self.new_id();
+        self.push(Output::Callback { ticket, kind, partitions });
+        ticket
+    }
+
+    pub(super) fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub(super) fn push(&mut self, output: Output) {
+        self.outputs.push_back(output);
+    }
+
+    pub(super) fn event(&mut self, event: GroupEvent) {
+        self.push(Output::Event(event));
+    }
+
+    pub(super) fn set_state(&mut self, to: State) {
+        let from = self.state;
+        if from == to {
+            return;
+        }
+        debug_assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
+        self.state = to;
+        self.event(GroupEvent::StateChanged { from, to });
+    }
+
+    /// Whether the member has a generation, and a state in which it counts.
+    pub(super) fn in_group(&self) -> bool {
+        self.generation >= 0
+            && matches!(
+                self.state,
+                State::CompletingRebalance | State::Stable | State::Revoking | State::PreparingRebalance
+            )
+    }
+
+    /// What an error of the coordinator as such leads to; others are the caller's.
+    pub(super) fn coordinator_error(&mut self, reaction: Reaction, call: InFlight, reason: &str) {
+        if reaction == Reaction::Rediscover {
+            self.coordinator_lost(call.node_id, reason, true);
+        }
+    }
+}
