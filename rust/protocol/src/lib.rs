@@ -9,6 +9,7 @@
 //! - [`wire`]: the primitive types, and the macros that turn tables into messages
 //! - [`records`]: record batches, which messages carry as opaque bytes
 //! - [`compression`]: the codecs of record batches
+//! - [`java`]: hash and order of strings as Kafka has them from Java
 #![forbid(unsafe_code)]
 
 pub mod api;
@@ -17,6 +18,7 @@ pub mod compression;
 pub mod error;
 pub mod error_code;
 pub mod frame;
+pub mod java;
 pub mod messages;
 pub mod records;
 pub mod types;

@@ -4,6 +4,7 @@
 //! coordinates it. To move a coordinator is to move that leader.
 
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::java;
 
 use crate::cluster::NodeId;
 use crate::core::Core;
@@ -31,15 +32,10 @@ impl Coordinated {
     }
 }
 
-/// Java's `String.hashCode`.
-pub(crate) fn java_hash(text: &str) -> i32 {
-    text.encode_utf16().fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
-}
-
-/// Its hash without the sign, modulo the number of partitions. Kafka takes the absolute value here, and clears the bit of the sign
+/// The key's hash without the sign, modulo the number of partitions. Kafka takes the absolute value here, and clears the bit of the sign
 /// where it chooses partitions for records.
 pub(crate) fn partition_of_key(key: &str, partitions: i32) -> i32 {
-    java_hash(key).checked_abs().unwrap_or(0) % partitions.max(1)
+    java::hash(key).checked_abs().unwrap_or(0) % partitions.max(1)
 }
 
 impl Core {

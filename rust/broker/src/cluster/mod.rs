@@ -15,7 +15,7 @@ mod topics;
 pub(crate) use appends::{Appended, Marker};
 pub(crate) use config_def::{ConfigDef, ConfigSource, ConfigType};
 pub(crate) use configs::{Configs, GROUP_CONFIGS, Synonym, Values, broker_def, is_dynamic, list_default, setting_name};
-pub(crate) use coordinators::{Coordinated, java_hash};
+pub(crate) use coordinators::Coordinated;
 pub use nodes::NodeId;
 pub(crate) use nodes::{Node, Nodes};
 pub(crate) use partition::Partition;

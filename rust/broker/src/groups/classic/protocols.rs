@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use monedula_protocol::error::WireError;
+use monedula_protocol::java;
 use monedula_protocol::wire::Reader;
 
 use super::{ClassicGroup, ClassicState, Member, Protocol};
-use crate::cluster::java_hash;
 use crate::groups::JoinedMember;
 
 /// The protocol type of consumers, whose metadata the coordinator can read.
@@ -127,6 +127,6 @@ fn read_topics(metadata: &[u8], topics: &mut BTreeSet<String>) -> Result<(), Wir
 
 /// Where a text lies in one of Java's hash maps of the usual size.
 fn bucket(text: &str) -> u32 {
-    let hash = java_hash(text).cast_unsigned();
+    let hash = java::hash(text).cast_unsigned();
     (hash ^ (hash >> 16)) & 15
 }

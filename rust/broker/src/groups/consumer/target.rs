@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::assignors::{MemberSpec, Spec, in_hash_order};
+use monedula_protocol::java::in_hash_order;
+
+use super::assignors::{MemberSpec, Spec};
 use super::{Assignor, Change, ConsumerGroup, Context, Member, Partitions};
 
 impl ConsumerGroup {

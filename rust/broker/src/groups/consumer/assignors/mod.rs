@@ -1,7 +1,6 @@
 //! Who is to own what: Kafka's server-side assignors.
 
 mod heterogeneous;
-mod java;
 mod range;
 mod uniform;
 
@@ -9,8 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use monedula_protocol::types::Uuid;
-
-pub(crate) use java::in_hash_order;
 
 use super::Partitions;
 
@@ -51,7 +48,7 @@ impl Assignor {
 /// What is to be assigned to whom.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
-    /// In the order in which Kafka walks them (see [`in_hash_order`]), which decides who gets what.
+    /// In the order in which Kafka walks them (see [`monedula_protocol::java::in_hash_order`]), which decides who gets what.
     pub(crate) members: Vec<MemberSpec>,
     /// Whether all of them subscribe to the same topics.
     pub(crate) homogeneous: bool,

@@ -1,5 +1,6 @@
 //! The assignors beside Kafka's own: `tests/golden/assignors.jsonl` has what those made of groups that lived for a while.
 
+use monedula_protocol::java::in_hash_order;
 use serde_json::Value;
 
 use super::*;

@@ -1,20 +1,33 @@
-//! The order in which a Java `HashMap` with strings for keys is walked.
+//! What Java makes of strings: their hash, the order in which a `HashMap` with strings for keys is walked, and how they compare.
 //!
-//! Kafka's assignors take members in that order, so it decides which of several equal members gets the odd partition. Targets
-//! that are to be equal to Kafka's need the same order.
+//! Kafka finds the partition of a group by that hash. Its assignors take members in those orders, so they decide which of several
+//! equal members gets the odd partition; what is to be equal to Kafka's needs the same.
 
-use crate::cluster::java_hash;
+use std::cmp::Ordering;
+
+/// Java's `String.hashCode`.
+pub fn hash(text: &str) -> i32 {
+    text.encode_utf16().fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
+}
+
+/// Java's `String.compareTo`: by UTF-16 units, another order than ours for characters beyond the basic plane.
+pub fn order(one: &str, other: &str) -> Ordering {
+    if one.is_ascii() && other.is_ascii() {
+        return one.cmp(other);
+    }
+    one.encode_utf16().cmp(other.encode_utf16())
+}
 
 /// Sorts as a `HashMap` that was made with its default capacity and then filled would be walked. Keys that share a bucket stay
 /// in the order in which they come.
-pub(crate) fn in_hash_order<T>(items: &mut [T], key: impl Fn(&T) -> &str) {
+pub fn in_hash_order<T>(items: &mut [T], key: impl Fn(&T) -> &str) {
     let mut capacity: u32 = 16;
     // The load factor is three quarters.
     while items.len() as u64 * 4 > u64::from(capacity) * 3 {
         capacity *= 2;
     }
     items.sort_by_key(|item| {
-        let hash = java_hash(key(item)).cast_unsigned();
+        let hash = hash(key(item)).cast_unsigned();
         (hash ^ (hash >> 16)) & (capacity - 1)
     });
 }
@@ -32,6 +45,13 @@ mod tests {
         let mut many: Vec<String> = (0..14).map(|number| format!("consumer-{number}")).collect();
         in_hash_order(&mut many, |name| name);
         assert_eq!(many.join(" "), JVM_FOURTEEN);
+    }
+
+    #[test]
+    fn strings_compare_by_their_utf16_units() {
+        assert_eq!(order("\u{1f426}", "\u{ff5e}"), Ordering::Less);
+        assert_eq!(order("a", "b\u{1f426}"), Ordering::Less);
+        assert_eq!(order("b", "a"), Ordering::Greater);
     }
 
     const JVM_SIX: [&str; 6] = ["uniform", "a", "\u{1f426}", "member-1", "member-2", "range"];
