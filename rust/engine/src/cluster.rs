@@ -43,6 +43,8 @@ pub struct Topic {
     pub unknown_answers: u32,
     /// Partitions by index. Kept over answers that failed.
     pub partitions: BTreeMap<i32, Partition>,
+    /// Node ids of each partition's replicas, for assignors that look at racks (KIP-881). Empty where nobody told.
+    pub replicas: BTreeMap<i32, Arc<[i32]>>,
 }
 
 /// A view of the cluster, merged from metadata answers and from hints in fetch answers (KIP-951).
@@ -89,6 +91,7 @@ impl Cluster {
             error,
             unknown_answers: 0,
             partitions: BTreeMap::new(),
+            replicas: BTreeMap::new(),
         });
         (topic.error, topic.is_internal) = (error, answer.is_internal);
         if error == ErrorCode::UnknownTopicOrPartition {
@@ -104,6 +107,7 @@ impl Cluster {
         if topic.id != answer.topic_id && answer.topic_id != Uuid::ZERO {
             topic.id = answer.topic_id;
             topic.partitions.clear();
+            topic.replicas.clear();
         }
         for partition in &answer.partitions {
             topic.merge(partition);
@@ -127,6 +131,7 @@ impl Cluster {
             error: ErrorCode::None,
             unknown_answers: 0,
             partitions: BTreeMap::new(),
+            replicas: BTreeMap::new(),
         });
         topic.take(partition.partition, known);
         Ok(())
@@ -176,6 +181,10 @@ impl Topic {
     fn merge(&mut self, answer: &MetadataResponsePartition) {
         let leader = (answer.leader_id >= 0).then_some(answer.leader_id);
         self.take(answer.partition_index, Partition { leader, leader_epoch: answer.leader_epoch });
+        let known = self.replicas.get(&answer.partition_index);
+        if known.is_none_or(|known| **known != *answer.replica_nodes) {
+            self.replicas.insert(answer.partition_index, answer.replica_nodes.as_slice().into());
+        }
     }
 
     fn take(&mut self, index: i32, fresh: Partition) {
