@@ -3,14 +3,27 @@
 //! An assignor is a pure function of the members' subscriptions and the topics. What travels between the members is written
 //! in `subscription` byte for byte as Java's consumers do it, so that groups may be mixed (seed S127).
 
+mod claims;
+mod constrained;
+mod cooperative_sticky;
+mod general;
+mod group;
+mod racks;
+mod range;
+mod registry;
+mod round_robin;
+mod sticky;
 mod subscription;
+mod topics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub use self::registry::{BUILTIN, builtin};
 pub use self::subscription::{
     assignment_bytes, perform, read_assignment, read_subscription, subscribed_topics, subscription_bytes,
 };
+pub use self::topics::topics_of;
 use crate::TopicPartition;
 
 /// Topics with the racks of each partition's replicas: the index is the partition's, a partition without known racks is

@@ -131,9 +131,13 @@ fn check(
     }
     // A partition may move only after its owner has given it up; those of an older generation own nothing any more.
     let newest = members.iter().map(|member| member.generation).max().unwrap_or(-1);
+    let claims = members.iter().flat_map(|member| member.owned.iter().map(|partition| (partition, &*member.member_id)));
+    let claims: BTreeSet<_> = claims.collect();
     for member in members.iter().filter(|member| member.generation == newest) {
         for partition in &member.owned {
-            if owners.get(partition).is_some_and(|owner| *owner != member.member_id) {
+            // Of several who claim it, one may be right.
+            let moved = |owner: &&str| *owner != member.member_id && !claims.contains(&(partition, *owner));
+            if owners.get(partition).is_some_and(moved) {
                 return invalid(format!("moved {partition} away from {} before it was given up", member.member_id));
             }
         }
@@ -153,7 +157,7 @@ pub fn subscribed_topics(members: &[(String, Option<String>, Vec<u8>)]) -> Resul
     Ok(topics)
 }
 
-fn by_topic(partitions: &BTreeSet<TopicPartition>) -> Vec<WirePartitions<'_>> {
+pub(super) fn by_topic(partitions: &BTreeSet<TopicPartition>) -> Vec<WirePartitions<'_>> {
     let mut topics: Vec<WirePartitions<'_>> = Vec::new();
     for partition in partitions {
         match topics.last_mut().filter(|last| last.topic == &*partition.topic) {
@@ -168,7 +172,7 @@ fn by_topic(partitions: &BTreeSet<TopicPartition>) -> Vec<WirePartitions<'_>> {
     topics
 }
 
-fn flat(topics: &[WirePartitions<'_>]) -> Vec<TopicPartition> {
+pub(super) fn flat(topics: &[WirePartitions<'_>]) -> Vec<TopicPartition> {
     let mut partitions = Vec::new();
     for topic in topics {
         let name: Arc<str> = topic.topic.into();

@@ -37,6 +37,17 @@ message! {
     user_data: Option<&'a [u8]> = None, 0.., nullable 0..;
 }
 
+message! {
+    /// What a member of Java's sticky assignor wants the leader to know: its user data. It stands there without a version, so one
+    /// reads the last and then what came before.
+    StickyUserData<'a>, versions 0..=1;
+
+    /// What the member was assigned last.
+    previous_assignment: Vec<TopicPartition<'a>>, 0..;
+    /// The generation in which that was, or -1.
+    generation: i32 = -1, 1.., ignorable;
+}
+
 structure! {
     /// Partitions of a topic.
     TopicPartition<'a> {

@@ -1,0 +1,153 @@
+//! The sticky assignment of members that all subscribe to the same topics.
+//!
+//! Everybody gets the same number of partitions, or one more. As those numbers are known beforehand, members first keep what they
+//! had up to them, and the rest is dealt out: no assignment that is as balanced moves fewer partitions. With racks (KIP-881), a
+//! partition without a replica in its owner's rack is dealt out too, first to those that have one.
+
+use std::collections::VecDeque;
+
+use monedula_protocol::java;
+
+use super::claims::Claims;
+use super::group::{Group, Owners};
+use super::racks::Racks;
+
+/// Who is to own what. `racks` are given only if they matter.
+pub(super) fn owners(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_>>) -> Owners {
+    if group.members.is_empty() {
+        return vec![None; group.partition_count()];
+    }
+    let mut dealing = Dealing::new(group);
+    dealing.keep(group, kept(group, claims, racks));
+    let mut free: Vec<_> = (0..dealing.owners.len()).filter(|&partition| dealing.owners[partition].is_none()).collect();
+    if let Some(racks) = racks {
+        // What few have in their rack comes first, while these have room.
+        free.sort_by_key(|&partition| racks.members_near(partition));
+        free = dealing.deal_near(free, racks);
+    }
+    dealing.deal(free);
+    dealing.owners
+}
+
+/// What each member had and may keep, the lowest index of any topic first.
+fn kept(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_>>) -> Vec<Vec<usize>> {
+    let mut kept = vec![Vec::new(); group.members.len()];
+    let mut order: Vec<_> = (0..group.topic_count()).flat_map(|topic| group.partitions(topic).enumerate()).collect();
+    order.sort_unstable();
+    for (_, partition) in order {
+        if let Some(owner) = claims.owners[partition]
+            && !racks.is_some_and(|racks| racks.mismatch(owner, partition))
+        {
+            kept[owner].push(partition);
+        }
+    }
+    kept
+}
+
+/// Partitions on their way to members, none of which gets more than its share.
+struct Dealing {
+    owners: Owners,
+    counts: Vec<usize>,
+    /// What each member gets at least.
+    least: usize,
+    /// How many may still get one more than that.
+    extra: usize,
+    /// Members with fewer than `least`.
+    below: Vec<usize>,
+    /// Members with `least`, of which `extra` get one more.
+    even: VecDeque<usize>,
+}
+
+impl Dealing {
+    fn new(group: &Group<'_>) -> Self {
+        let (partitions, members) = (group.partition_count(), group.members.len());
+        Self {
+            owners: vec![None; partitions],
+            counts: vec![0; members],
+            least: partitions / members,
+            extra: partitions % members,
+            below: Vec::new(),
+            even: VecDeque::new(),
+        }
+    }
+
+    /// Leaves members what they had, as far as their share goes. More than `least` stays with those whom Java comes upon first.
+    fn keep(&mut self, group: &Group<'_>, had: Vec<Vec<usize>>) {
+        let named = |&member: &usize| (group.members[member].member_id.as_str(), member);
+        let mut members: Vec<_> = group.joined.iter().map(named).collect();
+        java::in_hash_order(&mut members, |(id, _)| id);
+        for (_, member) in members {
+            let mut share = self.least;
+            if had[member].len() > share && self.extra > 0 {
+                (share, self.extra) = (share + 1, self.extra - 1);
+            }
+            for &partition in had[member].iter().take(share) {
+                self.owners[partition] = Some(member);
+                self.counts[member] += 1;
+            }
+        }
+        self.below = (0..self.counts.len()).filter(|&member| self.counts[member] < self.least).collect();
+        if self.extra > 0 {
+            self.even = (0..self.counts.len()).filter(|&member| self.counts[member] == self.least).collect();
+        }
+    }
+
+    /// Deals out what has a member in one of its racks; what is left has none with room.
+    fn deal_near(&mut self, free: Vec<usize>, racks: &Racks<'_>) -> Vec<usize> {
+        let mut left = Vec::new();
+        let mut turn = 0;
+        for partition in free {
+            let near = |member: usize| racks.shared(member, partition);
+            let places = (turn..self.below.len()).chain(0..turn.min(self.below.len()));
+            if let Some(place) = places.into_iter().find(|&place| near(self.below[place])) {
+                turn = self.give_below(place, partition);
+                if turn == self.below.len() {
+                    turn = 0;
+                }
+            } else if self.extra > 0
+                && let Some(place) = self.even.iter().position(|&member| near(member))
+            {
+                self.give_even(place, partition);
+            } else {
+                left.push(partition);
+            }
+        }
+        left
+    }
+
+    /// Deals out the rest: in turn to those below their share, then one more each to others.
+    fn deal(&mut self, free: Vec<usize>) {
+        let mut turn = 0;
+        for partition in free {
+            if turn >= self.below.len() {
+                turn = 0;
+            }
+            if self.below.is_empty() {
+                self.give_even(0, partition);
+            } else {
+                turn = self.give_below(turn, partition);
+            }
+        }
+    }
+
+    /// Whose turn is next.
+    fn give_below(&mut self, place: usize, partition: usize) -> usize {
+        let member = self.below[place];
+        self.owners[partition] = Some(member);
+        self.counts[member] += 1;
+        if self.counts[member] < self.least {
+            return place + 1;
+        }
+        self.below.remove(place);
+        self.even.push_back(member);
+        place
+    }
+
+    fn give_even(&mut self, place: usize, partition: usize) {
+        if let Some(member) = self.even.remove(place) {
+            self.owners[partition] = Some(member);
+            self.counts[member] += 1;
+            self.extra = self.extra.saturating_sub(1);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Which members have a replica of which partitions in their own rack (KIP-881).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Subscription;
+
+/// Racks by number, of the members of a group and of its partitions' replicas.
+pub(super) struct Racks<'a> {
+    members: Vec<Option<u32>>,
+    partitions: Vec<Vec<u32>>,
+    /// How many members each rack has.
+    sizes: BTreeMap<u32, usize>,
+    numbers: BTreeMap<&'a str, u32>,
+}
+
+impl<'a> Racks<'a> {
+    /// The racks of these members, and of each partition in turn. `None` if no member says its rack.
+    pub(super) fn new(
+        members: &[&'a Subscription],
+        partitions: impl Iterator<Item = &'a Vec<Arc<str>>>,
+    ) -> Option<Self> {
+        let mut racks =
+            Self { members: Vec::new(), partitions: Vec::new(), sizes: BTreeMap::new(), numbers: BTreeMap::new() };
+        for member in members {
+            let rack = member.rack.as_deref().filter(|rack| !rack.is_empty()).map(|rack| racks.number(rack));
+            racks.members.push(rack);
+            if let Some(rack) = rack {
+                *racks.sizes.entry(rack).or_default() += 1;
+            }
+        }
+        if racks.sizes.is_empty() {
+            return None;
+        }
+        for replicas in partitions {
+            let mut numbers: Vec<_> = replicas.iter().map(|rack| racks.number(rack)).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            racks.partitions.push(numbers);
+        }
+        Some(racks)
+    }
+
+    fn number(&mut self, rack: &'a str) -> u32 {
+        let next = self.numbers.len() as u32;
+        *self.numbers.entry(rack).or_insert(next)
+    }
+
+    /// Whether racks can make a difference: members share racks with replicas, and not every rack has every partition.
+    pub(super) fn matter(&self, members: impl Iterator<Item = usize>, partitions: Range<usize>) -> bool {
+        let of_members: BTreeSet<_> = members.filter_map(|member| self.members[member]).collect();
+        let everywhere: BTreeSet<_> = self.partitions[partitions.clone()].iter().flatten().copied().collect();
+        !of_members.is_disjoint(&everywhere)
+            && self.partitions[partitions].iter().any(|racks| racks.len() != everywhere.len())
+    }
+
+    /// The member's rack, if it says one.
+    pub(super) fn of_member(&self, member: usize) -> Option<u32> {
+        self.members[member]
+    }
+
+    /// Whether the partition has a replica in the member's rack.
+    pub(super) fn shared(&self, member: usize, partition: usize) -> bool {
+        self.members[member].is_some_and(|rack| self.partitions[partition].contains(&rack))
+    }
+
+    /// Whether the member says its rack and the partition has no replica there.
+    pub(super) fn mismatch(&self, member: usize, partition: usize) -> bool {
+        self.members[member].is_some() && !self.shared(member, partition)
+    }
+
+    /// How many members have the partition in their rack.
+    pub(super) fn members_near(&self, partition: usize) -> usize {
+        self.partitions[partition].iter().filter_map(|rack| self.sizes.get(rack)).sum()
+    }
+}

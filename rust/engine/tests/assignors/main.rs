@@ -1,0 +1,4 @@
+//! The assignors of groups, beside Java's and over whole lives of groups.
+
+mod group;
+mod turns;
