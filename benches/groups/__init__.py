@@ -1,0 +1,1 @@
+"""Rebalances beside Java and confluent-kafka."""

@@ -1,0 +1,174 @@
+"""Members as processes, what they said, and what can be read from it."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.interop import java
+
+HERE = Path(__file__).parent
+DEADLINE_SECONDS = 60.0
+POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Records of one partition that a member got at once.
+
+    Attributes:
+        at: ns on the monotonic clock.
+        partition: its index.
+        member: who got them, by number.
+        count: how many.
+    """
+
+    at: int
+    partition: int
+    member: int
+    count: int
+
+
+@dataclass
+class Member:
+    """A running member.
+
+    Attributes:
+        number: its name; every start has a new one.
+        process: it.
+        owned: partitions, by what it said.
+        deliveries: what it got, oldest first.
+    """
+
+    number: int
+    process: subprocess.Popen[bytes]
+    owned: set[int] = field(default_factory=set)
+    deliveries: list[Delivery] = field(default_factory=list)
+
+    def listen(self) -> None:
+        """Take what it says, until it ends."""
+        if self.process.stdout is None:
+            raise RuntimeError("a member without standard output")
+        for line in self.process.stdout:
+            event: dict[str, Any] = json.loads(line)
+            if event["what"] == "records":
+                at = event["at"]
+                self.deliveries += [
+                    Delivery(at, int(partition), self.number, count) for partition, count in event["counts"].items()
+                ]
+            elif event["what"] == "assigned":
+                self.owned |= set(event["partitions"])
+            else:
+                self.owned -= set(event["partitions"])
+        self.owned.clear()
+
+
+class Group:
+    """Members of one client in one group."""
+
+    def __init__(self, client: str, topic: str, partitions: int, settings: Mapping[str, str]) -> None:
+        self.client = client
+        self.partitions = partitions
+        self.members: list[Member] = []
+        self.gone: list[Member] = []
+        self._command = _command(client, topic, settings)
+        self._started = 0
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
+
+    def start(self) -> Member:
+        """One member more."""
+        process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, cwd=HERE.parents[1]
+        )
+        member = Member(self._started, process)
+        self._started += 1
+        self.members.append(member)
+        threading.Thread(target=member.listen, daemon=True).start()
+        return member
+
+    def close(self, member: Member) -> int:
+        """Have it close in order. Returns when it was told to, ns."""
+        if member.process.stdin is None:
+            raise RuntimeError("a member without standard input")
+        self._remove(member)
+        at = time.monotonic_ns()
+        member.process.stdin.close()
+        return at
+
+    def kill(self, member: Member) -> int:
+        """End it at once. Returns when, ns."""
+        self._remove(member)
+        at = time.monotonic_ns()
+        member.process.kill()
+        return at
+
+    def settle(self, what: str) -> None:
+        """Wait until the running members share the partitions evenly.
+
+        Raises:
+            SystemExit: they did not in time; with what they wrote to standard error.
+        """
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not self._is_even():
+            if time.monotonic() > deadline or any(member.process.poll() is not None for member in self.members):
+                self._errors.seek(0)
+                shares = {member.number: sorted(member.owned) for member in self.members}
+                raise SystemExit(f"{self.client}: {what}: not even: {shares}\n{self._errors.read()[-3000:].decode()}")
+            time.sleep(POLL_SECONDS)
+
+    def deliveries(self, since: int, until: int) -> list[Delivery]:
+        """What all members, past ones too, got between two times, oldest first."""
+        everything = (delivery for member in [*self.members, *self.gone] for delivery in list(member.deliveries))
+        return sorted((it for it in everything if since <= it.at < until), key=lambda it: it.at)
+
+    def end(self) -> None:
+        """Close everyone, and kill who does not."""
+        for member in list(self.members):
+            self.close(member)
+        for member in self.gone:
+            try:
+                member.process.wait(20)
+            except subprocess.TimeoutExpired:
+                member.process.kill()
+                member.process.wait()
+        self._errors.close()
+
+    def _remove(self, member: Member) -> None:
+        self.members.remove(member)
+        self.gone.append(member)
+
+    def _is_even(self) -> bool:
+        shares = [set(member.owned) for member in self.members]
+        owned = sorted(partition for share in shares for partition in share)
+        sizes = {len(share) for share in shares}
+        return owned == list(range(self.partitions)) and max(sizes) - min(sizes) <= 1
+
+
+def gaps(deliveries: Iterable[Delivery], partitions: int, since: int, until: int) -> dict[int, tuple[float, bool]]:
+    """The longest time between two deliveries of each partition, ms, and whether it moved.
+
+    The window's ends count as deliveries: a partition that stood still to the end has stood still at least so long.
+    """
+    last = dict.fromkeys(range(partitions), since)
+    longest = dict.fromkeys(range(partitions), 0)
+    owners: dict[int, set[int]] = {partition: set() for partition in range(partitions)}
+    for it in deliveries:
+        longest[it.partition] = max(longest[it.partition], it.at - last[it.partition])
+        last[it.partition] = it.at
+        owners[it.partition].add(it.member)
+    for partition in range(partitions):
+        longest[partition] = max(longest[partition], until - last[partition])
+    return {partition: (longest[partition] / 1e6, len(owners[partition]) > 1) for partition in range(partitions)}
+
+
+def _command(client: str, topic: str, settings: Mapping[str, str]) -> list[str]:
+    given = [topic, *(f"{key}={value}" for key, value in settings.items())]
+    if client == "java":
+        return java.command(HERE / "Member.java", *given)
+    return [sys.executable, "-m", f"benches.groups.member_{client}", *given]
