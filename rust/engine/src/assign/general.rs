@@ -12,7 +12,7 @@ use super::racks::Racks;
 pub(super) fn owners(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_>>) -> Owners {
     let mut balancing = Balancing::new(group, claims, racks);
     // Those that fewest can have come first.
-    let mut topics: Vec<_> = (0..group.topic_count()).filter(|&topic| !group.subscribers[topic].is_empty()).collect();
+    let mut topics: Vec<_> = (0..group.topic_count()).collect();
     topics.sort_by_key(|&topic| group.subscribers[topic].len());
     let all: Vec<_> = topics.into_iter().flat_map(|topic| group.partitions(topic)).collect();
     let free: Vec<_> = all.iter().copied().filter(|&partition| balancing.owners[partition].is_none()).collect();

@@ -1,7 +1,6 @@
 //! A group as assignors see it: topics, partitions and members by number, and what those numbers make of an assignment.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::TopicPartition;
 /// Who owns each partition, by the partition's number in the group.
 pub(super) type Owners = Vec<Option<usize>>;
 
-/// Topics in the order of their names, and members in an order that the assignor chose.
+/// Topics that someone subscribes to in the order of their names, and members in an order that the assignor chose.
 pub(super) struct Group<'a> {
     /// The members; their place is their number.
     pub(super) members: Vec<&'a Subscription>,
@@ -25,7 +24,8 @@ pub(super) struct Group<'a> {
     names: Vec<&'a Arc<str>>,
     /// Where each topic's partitions begin, and where the last ends.
     starts: Vec<usize>,
-    topics: &'a Topics,
+    /// The racks of each topic's partitions.
+    racks: Vec<&'a [Vec<Arc<str>>]>,
 }
 
 impl<'a> Group<'a> {
@@ -56,23 +56,14 @@ impl<'a> Group<'a> {
             joined[place] = number;
         }
         let members: Vec<_> = places.into_iter().map(|place| &members[place]).collect();
-        let names: Vec<_> = topics.keys().collect();
-        let numbers: BTreeMap<&str, usize> =
-            names.iter().enumerate().map(|(number, name)| (&***name, number)).collect();
-        let mut subscribers: Vec<Vec<usize>> = vec![Vec::new(); names.len()];
-        for (number, member) in members.iter().enumerate() {
-            for topic in member.topics.iter().filter_map(|topic| numbers.get(&**topic)) {
-                // A topic named twice is subscribed to once.
-                if subscribers[*topic].last() != Some(&number) {
-                    subscribers[*topic].push(number);
-                }
-            }
-        }
+        let (names, subscribers): (Vec<_>, Vec<_>) = subscribers(topics, &members).into_iter().unzip();
         let mut starts = vec![0];
-        for partitions in topics.values() {
-            starts.push(starts[starts.len() - 1] + partitions.len());
+        let mut racks: Vec<&[Vec<Arc<str>>]> = Vec::new();
+        for name in &names {
+            racks.push(&topics[*name]);
+            starts.push(starts[starts.len() - 1] + topics[*name].len());
         }
-        Self { members, joined, subscribers, names, starts, topics }
+        Self { members, joined, subscribers, names, starts, racks }
     }
 
     /// How many topics there are.
@@ -82,7 +73,7 @@ impl<'a> Group<'a> {
 
     /// How many partitions all topics have.
     pub(super) fn partition_count(&self) -> usize {
-        self.starts[self.names.len()]
+        self.starts.last().copied().unwrap_or(0)
     }
 
     /// The numbers of a topic's partitions.
@@ -109,7 +100,7 @@ impl<'a> Group<'a> {
 
     /// Racks of members and partitions, unless no member has one.
     pub(super) fn racks(&self) -> Option<Racks<'a>> {
-        Racks::new(&self.members, self.topics.values().flatten())
+        Racks::new(&self.members, self.racks.iter().copied().flatten())
     }
 
     /// What each member gets, in the order of topics and partitions.
@@ -125,4 +116,29 @@ impl<'a> Group<'a> {
         let members = self.members.iter().map(|member| member.member_id.clone());
         members.zip(partitions.into_iter().map(|partitions| MemberAssignment { partitions, user_data: None })).collect()
     }
+}
+
+/// Who subscribes to each topic, without topics that nobody subscribes to.
+fn subscribers<'a>(topics: &'a Topics, members: &[&Subscription]) -> Vec<(&'a Arc<str>, Vec<usize>)> {
+    let mut subscribed: Vec<(&Arc<str>, Vec<usize>)> = topics.keys().map(|name| (name, Vec::new())).collect();
+    // Many members name the same topics: where the names are the last member's own, so are the numbers.
+    let mut last: (&[Arc<str>], Vec<Option<usize>>) = (&[], Vec::new());
+    for (member, subscription) in members.iter().enumerate() {
+        let mut numbers = Vec::with_capacity(subscription.topics.len());
+        for (place, topic) in subscription.topics.iter().enumerate() {
+            let same = last.0.get(place).is_some_and(|last| Arc::ptr_eq(last, topic));
+            let find = || subscribed.binary_search_by(|(name, _)| (**name).cmp(topic)).ok();
+            numbers.push(if same { last.1[place] } else { find() });
+        }
+        for &topic in numbers.iter().flatten() {
+            let subscribers = &mut subscribed[topic].1;
+            // A topic named twice is subscribed to once.
+            if subscribers.last() != Some(&member) {
+                subscribers.push(member);
+            }
+        }
+        last = (&subscription.topics, numbers);
+    }
+    subscribed.retain(|(_, subscribers)| !subscribers.is_empty());
+    subscribed
 }

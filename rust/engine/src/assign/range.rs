@@ -50,10 +50,10 @@ struct Shares<'g> {
 }
 
 impl<'g> Shares<'g> {
-    /// `None` if there is nothing to share, or nobody to share it.
+    /// `None` if there is nothing to share.
     fn new(group: &'g Group<'_>, topic: usize) -> Option<Self> {
         let (partitions, members) = (group.partitions(topic), &*group.subscribers[topic]);
-        if partitions.is_empty() || members.is_empty() {
+        if partitions.is_empty() {
             return None;
         }
         let (least, extra) = (partitions.len() / members.len(), partitions.len() % members.len());

@@ -22,11 +22,10 @@ impl Assignor for RoundRobin {
         let mut turn = 0;
         for topic in 0..group.topic_count() {
             let subscribers = &group.subscribers[topic];
-            let Some(&first) = subscribers.first() else { continue };
             for partition in group.partitions(topic) {
                 // Whoever does not subscribe to the topic loses its turn.
                 let next = subscribers.partition_point(|&member| member < turn);
-                let member = subscribers.get(next).copied().unwrap_or(first);
+                let member = subscribers.get(next).copied().unwrap_or(subscribers[0]);
                 owners[partition] = Some(member);
                 turn = member + 1;
             }

@@ -11,8 +11,8 @@ use monedula_protocol::messages::consumer_protocol::{
 use super::{AssignError, Assignor, LastAssignment, MemberAssignment, Protocol, Subscription, Topics};
 use crate::TopicPartition;
 
-/// A member's subscription as it goes into JoinGroup. `generation` is the one that the member is in, -1 for none. `owned` is told under the cooperative protocol only: an eager member
-/// has given up everything by then.
+/// A member's subscription as it goes into JoinGroup. `generation` is the one that the member is in, -1 for none. `owned` is
+/// told under the cooperative protocol only: an eager member has given up everything by then.
 ///
 /// # Errors
 /// What cannot be encoded, such as user data beyond 2 GiB.
@@ -45,13 +45,57 @@ pub fn read_subscription(
     instance_id: Option<&str>,
     bytes: &[u8],
 ) -> Result<Subscription, AssignError> {
+    read_with(&mut Names::default(), member_id, instance_id, bytes)
+}
+
+/// The topics of a whole group: each name is kept once, as a thousand members may name a thousand topics each.
+#[derive(Default)]
+struct Names {
+    known: BTreeSet<Arc<str>>,
+    /// The last member's topics, which are often the next one's too.
+    last: Vec<Arc<str>>,
+}
+
+impl Names {
+    /// These topics sorted, each once.
+    fn sorted(&mut self, names: &[&str]) -> Vec<Arc<str>> {
+        let mut topics = Vec::with_capacity(names.len());
+        for (place, &name) in names.iter().enumerate() {
+            match self.last.get(place) {
+                Some(last) if **last == *name => topics.push(last.clone()),
+                _ => topics.push(self.keep(name)),
+            }
+        }
+        if !topics.is_sorted_by(|one, next| one < next) {
+            topics.sort();
+            topics.dedup();
+        }
+        self.last.clone_from(&topics);
+        topics
+    }
+
+    fn keep(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.known.get(name) {
+            return known.clone();
+        }
+        let name: Arc<str> = name.into();
+        self.known.insert(name.clone());
+        name
+    }
+}
+
+fn read_with(
+    names: &mut Names,
+    member_id: &str,
+    instance_id: Option<&str>,
+    bytes: &[u8],
+) -> Result<Subscription, AssignError> {
     let read = ConsumerProtocolSubscription::read(bytes)
         .map_err(|error| AssignError::Subscription { member_id: member_id.into(), reason: error.to_string() })?;
-    let topics: BTreeSet<Arc<str>> = read.topics.iter().map(|&topic| topic.into()).collect();
     Ok(Subscription {
         member_id: member_id.into(),
         instance_id: instance_id.map(str::to_owned),
-        topics: topics.into_iter().collect(),
+        topics: names.sorted(&read.topics),
         owned: flat(&read.owned_partitions),
         generation: read.generation_id,
         rack: read.rack_id.map(str::to_owned),
@@ -95,7 +139,8 @@ pub fn perform(
     topics: &Topics,
     members: &[(String, Option<String>, Vec<u8>)],
 ) -> Result<Vec<(String, Vec<u8>)>, AssignError> {
-    let read = members.iter().map(|(id, instance, bytes)| read_subscription(id, instance.as_deref(), bytes));
+    let mut names = Names::default();
+    let read = members.iter().map(|(id, instance, bytes)| read_with(&mut names, id, instance.as_deref(), bytes));
     let subscriptions = read.collect::<Result<Vec<_>, _>>()?;
     let assignment = assignor.assign(topics, &subscriptions)?;
     check(assignor, &subscriptions, &assignment)?;
@@ -115,9 +160,10 @@ fn check(
     assignment: &BTreeMap<String, MemberAssignment>,
 ) -> Result<(), AssignError> {
     let invalid = |what: String| Err(AssignError::Invalid { assignor: assignor.name().into(), what });
+    let known: BTreeSet<&str> = members.iter().map(|member| &*member.member_id).collect();
     let mut owners: BTreeMap<&TopicPartition, &str> = BTreeMap::new();
     for (member, assigned) in assignment {
-        if !members.iter().any(|known| known.member_id == *member) {
+        if !known.contains(&**member) {
             return invalid(format!("assigned partitions to {member}, which is no member of the group"));
         }
         for partition in &assigned.partitions {
@@ -150,11 +196,11 @@ fn check(
 /// # Errors
 /// A subscription that cannot be read.
 pub fn subscribed_topics(members: &[(String, Option<String>, Vec<u8>)]) -> Result<BTreeSet<Arc<str>>, AssignError> {
-    let mut topics = BTreeSet::new();
+    let mut names = Names::default();
     for (id, instance, bytes) in members {
-        topics.extend(read_subscription(id, instance.as_deref(), bytes)?.topics);
+        read_with(&mut names, id, instance.as_deref(), bytes)?;
     }
-    Ok(topics)
+    Ok(names.known)
 }
 
 pub(super) fn by_topic(partitions: &BTreeSet<TopicPartition>) -> Vec<WirePartitions<'_>> {

@@ -1,0 +1,148 @@
+//! What keeps its owner, and what a moving partition goes through: the seed's own examples.
+
+use monedula_engine::TopicPartition;
+
+use crate::group::topics;
+use crate::rounds::{Lives, Partitions};
+
+const TOPIC: &[&str] = &["t"];
+
+fn set(indexes: &[i32]) -> Partitions {
+    indexes.iter().map(|&index| TopicPartition::new("t", index)).collect()
+}
+
+/// A with T1 and T4, B with T2, C with T3.
+fn a_b_c(assignor: &'static str) -> Lives {
+    let mut lives = Lives::new(assignor, topics(&[("t", 4)]));
+    for id in ["a", "b", "c"] {
+        lives.join(id, TOPIC);
+    }
+    lives.settle();
+    assert_eq!(["a", "b", "c"].map(|id| lives.owned(id).clone()), [set(&[0, 3]), set(&[1]), set(&[2])]);
+    lives
+}
+
+// seed: S036 S037
+#[test]
+fn a_moving_partition_is_given_up_in_one_round_and_taken_in_the_next() {
+    let mut lives = a_b_c("cooperative-sticky");
+    lives.join("d", TOPIC);
+    let first = lives.round();
+    assert_eq!(first.revoked, [("a".into(), set(&[3]))].into());
+    assert!(first.added.is_empty(), "{first:?}");
+    assert!(!lives.owners().contains_key(&TopicPartition::new("t", 3)), "it belongs to nobody for a round");
+    let second = lives.round();
+    assert!(second.revoked.is_empty(), "{second:?}");
+    assert_eq!(second.added, [("d".into(), set(&[3]))].into());
+}
+
+// seed: S038
+#[test]
+fn what_a_member_leaves_behind_is_given_away_in_the_same_round() {
+    let mut lives = a_b_c("cooperative-sticky");
+    lives.join("d", TOPIC);
+    lives.settle();
+    let kept = ["a", "b", "c"].map(|id| lives.owned(id).clone());
+    lives.members.remove("d");
+    let round = lives.round();
+    assert!(round.revoked.is_empty(), "nobody has to stop anything, and no round follows: {round:?}");
+    assert_eq!(round.added.values().flatten().cloned().collect::<Partitions>(), set(&[3]));
+    for (id, kept) in ["a", "b", "c"].into_iter().zip(kept) {
+        assert!(lives.owned(id).is_superset(&kept), "{id}");
+    }
+}
+
+// seed: S040
+#[test]
+fn a_leader_that_is_new_to_the_group_keeps_what_members_had() {
+    for assignor in ["sticky", "cooperative-sticky"] {
+        let mut lives = a_b_c(assignor);
+        // The assignor has no state: what the next leader knows is in the metadata alone. A, the leader, leaves as d joins.
+        lives.members.remove("a");
+        lives.join("d", TOPIC);
+        let rounds = lives.settle();
+        assert_eq!(rounds.len(), 1);
+        assert!(lives.owned("b").is_superset(&set(&[1])), "{assignor}");
+        assert!(lives.owned("c").is_superset(&set(&[2])), "{assignor}");
+        assert_eq!(lives.owners().len(), 4);
+    }
+}
+
+// seed: S041
+#[test]
+fn every_partition_of_subscribed_topics_is_assigned_whether_anyone_claims_it_or_not() {
+    for assignor in monedula_engine::assign::BUILTIN {
+        let mut lives = Lives::new(assignor, topics(&[("t", 4), ("u", 3), ("unsubscribed", 2)]));
+        lives.join("a", TOPIC);
+        lives.join("b", &["t", "u"]);
+        lives.settle();
+        assert_eq!(lives.owners().len(), 7, "{assignor}");
+        // Partitions that are new to the topic, and a topic that is new to its members, are on nobody's list.
+        lives.topics = topics(&[("t", 9), ("u", 3), ("new", 2), ("unsubscribed", 2)]);
+        lives.join("c", &["new", "t"]);
+        lives.settle();
+        let owners = lives.owners();
+        assert_eq!(owners.len(), 14, "{assignor}");
+        assert!(owners.keys().all(|partition| &*partition.topic != "unsubscribed"), "{assignor}");
+    }
+}
+
+// seed: S126
+#[test]
+fn the_same_members_and_topics_have_the_same_assignment() {
+    for assignor in ["sticky", "cooperative-sticky"] {
+        for different in [false, true] {
+            let mut lives = Lives::new(assignor, topics(&[("t", 11), ("u", 7), ("v", 5)]));
+            for (number, id) in ["a", "e", "b", "d", "c"].into_iter().enumerate() {
+                let subscribed = ["t", "u", "v"];
+                lives.join(id, if different { &subscribed[number % 3..] } else { &subscribed });
+                lives.settle();
+            }
+            let owners = lives.owners();
+            for _ in 0..3 {
+                let round = lives.round();
+                assert!(round.revoked.is_empty() && round.added.is_empty(), "{assignor}: {round:?}");
+            }
+            assert_eq!(lives.owners(), owners);
+        }
+    }
+}
+
+#[test]
+fn scaling_moves_no_more_than_it_must() {
+    for assignor in ["sticky", "cooperative-sticky"] {
+        let mut lives = Lives::new(assignor, topics(&[("t", 50), ("u", 47)]));
+        for count in 1..=20_usize {
+            let before = lives.owners();
+            lives.join(&format!("m-{count}"), &["t", "u"]);
+            lives.settle();
+            let after = lives.owners();
+            assert_eq!(after.len(), 97);
+            // Everything that moves goes to the newcomer, and that gets its share, no more.
+            let moved = before.iter().filter(|(partition, owner)| after[*partition] != **owner).count();
+            let newcomer = lives.owned(&format!("m-{count}")).len();
+            assert!(before.is_empty() || moved == newcomer, "{moved} moved, {newcomer} at the newcomer");
+            assert!((97 / count..=97_usize.div_ceil(count)).contains(&newcomer));
+        }
+        for count in (2..=20_usize).rev() {
+            let before = lives.owners();
+            let gone = lives.members.remove(&format!("m-{count}")).expect("a member").owned.len();
+            lives.settle();
+            let after = lives.owners();
+            let moved = before.iter().filter(|(partition, owner)| after[*partition] != **owner).count();
+            assert_eq!(moved, gone);
+        }
+    }
+}
+
+#[test]
+fn of_two_claims_the_newer_generation_holds() {
+    let mut members: Vec<_> = ["a", "b", "c"].map(|id| crate::group::member(id, TOPIC)).into();
+    for (member, (generation, indexes)) in members.iter_mut().zip([(7, &[0, 1][..]), (6, &[1, 2]), (7, &[0])]) {
+        (member.generation, member.owned) = (generation, set(indexes).into_iter().collect());
+    }
+    let owners = crate::group::owners(&crate::group::assign("cooperative-sticky", &topics(&[("t", 4)]), &members));
+    let owners: Vec<_> = owners.iter().map(|(partition, owner)| format!("{partition}={owner}")).collect();
+    // Of two in the same generation neither is believed, and as either may be reading, nobody gets the partition yet.
+    assert_eq!(owners, ["t-1=a", "t-2=b", "t-3=a"]);
+}
