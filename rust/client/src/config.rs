@@ -2,10 +2,13 @@
 //!
 //! One table ([`KEYS`]) is the source of names, defaults, bounds and descriptions; nothing else knows a default.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use monedula_engine::assign::Assignor;
 use monedula_engine::backoff::Backoff;
 use monedula_engine::fetch::ResetPolicy;
+use monedula_engine::group::GroupConfig;
 
 use crate::config_keys::{KEYS, Key, Kind, LATER};
 
@@ -26,6 +29,17 @@ pub struct ClientConfig {
     pub bootstrap_servers: Vec<(String, u16)>,
     pub client_id: String,
     pub client_rack: Option<String>,
+    pub group_id: Option<String>,
+    pub group_instance_id: Option<String>,
+    pub assignment_strategy: Vec<String>,
+    pub session_timeout: Duration,
+    pub heartbeat_interval: Duration,
+    pub max_poll_interval: Duration,
+    /// `None` where `enable.auto.commit` is false.
+    pub auto_commit_interval: Option<Duration>,
+    /// `None` where it is 0, or `enable.auto.commit` is false.
+    pub auto_commit_records: Option<u64>,
+    pub exclude_internal_topics: bool,
     pub reset: ResetPolicy,
     pub read_committed: bool,
     pub fetch_min_bytes: i32,
@@ -58,10 +72,26 @@ impl ClientConfig {
     /// setting given twice under two names, a missing `bootstrap.servers`, and settings that contradict each other.
     pub fn parse<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
         let values = Values::collect(given)?;
+        if values.text("group.protocol") == "consumer" {
+            let message =
+                "group.protocol=consumer (KIP-848) is not supported by this version; leave it out, or give classic";
+            return Err(ConfigError { key: "group.protocol".into(), message: message.into() });
+        }
+        let auto_commit = values.bool("enable.auto.commit");
         let config = Self {
             bootstrap_servers: addresses(&values.text("bootstrap.servers"))?,
             client_id: values.text("client.id"),
-            client_rack: Some(values.text("client.rack")).filter(|rack| !rack.is_empty()),
+            client_rack: values.given("client.rack"),
+            group_id: values.given("group.id"),
+            group_instance_id: values.given("group.instance.id"),
+            assignment_strategy: assignors(&values.text("partition.assignment.strategy"))?,
+            session_timeout: values.millis("session.timeout.ms"),
+            heartbeat_interval: values.millis("heartbeat.interval.ms"),
+            max_poll_interval: values.millis("max.poll.interval.ms"),
+            auto_commit_interval: auto_commit.then(|| values.millis("auto.commit.interval.ms")),
+            auto_commit_records: Some(values.int("auto.commit.records").unsigned_abs())
+                .filter(|&records| auto_commit && records > 0),
+            exclude_internal_topics: values.bool("exclude.internal.topics"),
             reset: match values.text("auto.offset.reset").as_str() {
                 "earliest" | "smallest" | "beginning" => ResetPolicy::Earliest,
                 "latest" | "largest" | "end" => ResetPolicy::Latest,
@@ -113,9 +143,26 @@ impl ClientConfig {
                 ),
             ),
         ];
-        match contradictions.into_iter().find(|(_, wrong, _)| *wrong) {
+        let timing = self.membership(Vec::new()).timing_problems().into_iter();
+        let timing = timing.map(|problem| (problem.key, problem.fatal, problem.message));
+        match contradictions.into_iter().chain(timing).find(|(_, wrong, _)| *wrong) {
             Some((key, _, message)) => Err(ConfigError { key: key.into(), message }),
             None => Ok(()),
+        }
+    }
+
+    /// What a member of the group has to know, with these assignors.
+    pub(crate) fn membership(&self, assignors: Vec<Arc<dyn Assignor>>) -> GroupConfig {
+        GroupConfig {
+            group_id: self.group_id.clone().unwrap_or_default(),
+            instance_id: self.group_instance_id.clone(),
+            rack: self.client_rack.clone(),
+            assignors,
+            session_timeout: self.session_timeout,
+            heartbeat_interval: self.heartbeat_interval,
+            max_poll_interval: self.max_poll_interval,
+            auto_commit_interval: self.auto_commit_interval,
+            backoff: self.retry_backoff,
         }
     }
 }
@@ -158,6 +205,11 @@ impl Values {
     fn text(&self, name: &str) -> String {
         let value = self.0.iter().find(|(key, _)| key.name == name).map(|(_, value)| value.clone());
         value.unwrap_or_default()
+    }
+
+    /// A text that may be left out.
+    fn given(&self, name: &str) -> Option<String> {
+        Some(self.text(name)).filter(|text| !text.is_empty())
     }
 
     fn int(&self, name: &str) -> i64 {
@@ -225,6 +277,36 @@ impl Key {
                 _ => error(format!("a whole number from {} to {}", min / factor, max / factor)),
             },
         }
+    }
+}
+
+/// Names of assignors, and those of Java's classes (with their package, or without).
+const ASSIGNORS: [(&str, &str); 4] = [
+    ("range", "RangeAssignor"),
+    ("roundrobin", "RoundRobinAssignor"),
+    ("sticky", "StickyAssignor"),
+    ("cooperative-sticky", "CooperativeStickyAssignor"),
+];
+
+fn assignors(text: &str) -> Result<Vec<String>, ConfigError> {
+    let key = "partition.assignment.strategy";
+    let error = |message| Err(ConfigError { key: key.into(), message });
+    let known = ASSIGNORS.map(|(name, _)| name).join(", ");
+    let mut names: Vec<String> = Vec::new();
+    for given in text.split(',').map(str::trim).filter(|given| !given.is_empty()) {
+        let class = given.strip_prefix("org.apache.kafka.clients.consumer.").unwrap_or(given);
+        let found = ASSIGNORS.iter().find(|(name, java)| name.eq_ignore_ascii_case(given) || *java == class);
+        let Some((name, _)) = found else {
+            return error(format!("{key}: there is no assignor {given:?}; expected some of {known}"));
+        };
+        if names.iter().any(|before| before == name) {
+            return error(format!("{key}: {name} stands twice in {text:?}"));
+        }
+        names.push((*name).into());
+    }
+    match names.is_empty() {
+        true => error(format!("{key}: expected some of {known}")),
+        false => Ok(names),
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use monedula_columns::{BufferPool, PooledVec};
 use monedula_protocol::api::{ApiKey, Request};
+use monedula_protocol::error::WireError;
 use monedula_protocol::frame;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -92,27 +93,40 @@ impl Connection {
 
     /// Sends a request in `version` and waits for its answer, at most `request.timeout.ms` plus `extra`.
     pub(crate) async fn call<'q, R: Request<'q>>(&self, request: &R, version: i16, extra: Duration) -> Reply {
-        let reply = self.send(request, version, extra)?;
+        let encode = |id, client_id: &str| frame::encode_request(request, version, id, Some(client_id));
+        self.call_encoded(R::API_KEY, version, extra, encode).await
+    }
+
+    /// As [`Self::call`], for a request that `encode` makes of its correlation id and `client.id`.
+    pub(crate) async fn call_encoded(
+        &self,
+        api: ApiKey,
+        version: i16,
+        extra: Duration,
+        encode: impl FnOnce(i32, &str) -> Result<Vec<u8>, WireError>,
+    ) -> Reply {
+        let reply = self.send(api, version, extra, encode)?;
         reply.await.unwrap_or_else(|_| Err(self.shared.disconnected("the connection was closed")))
     }
 
-    fn send<'q, R: Request<'q>>(
+    fn send(
         &self,
-        request: &R,
+        api: ApiKey,
         version: i16,
         extra: Duration,
+        encode: impl FnOnce(i32, &str) -> Result<Vec<u8>, WireError>,
     ) -> Result<oneshot::Receiver<Reply>, RequestError> {
         let correlation_id = self.next_correlation_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
         let limits = &self.shared.limits;
-        let bytes = frame::encode_request(request, version, correlation_id, Some(&limits.client_id))
+        let bytes = encode(correlation_id, &limits.client_id)
             .map_err(|error| RequestError::Wire { broker: self.shared.broker.clone(), error })?;
         limits.log.record(Level::Debug, "connection", || {
-            let (broker, api, size) = (&self.shared.broker, R::API_KEY.name(), bytes.len());
-            format!("{broker}: sent {api} v{version} (key {}), #{correlation_id}, {size} bytes", R::API_KEY.code())
+            let (broker, name, size) = (&self.shared.broker, api.name(), bytes.len());
+            format!("{broker}: sent {name} v{version} (key {}), #{correlation_id}, {size} bytes", api.code())
         });
         let (reply, receiver) = oneshot::channel();
         let deadline = Instant::now() + limits.request_timeout + extra;
-        let pending = Pending { correlation_id, api: R::API_KEY, deadline, reply };
+        let pending = Pending { correlation_id, api, deadline, reply };
         // Both under one lock: the order of `pending` has to be the order on the wire.
         let mut queue = self.shared.pending();
         if self.is_closed() || self.outgoing.send(bytes).is_err() {

@@ -1,13 +1,16 @@
 //! The consumer: what the user holds.
 
+mod membership;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, OutOfMemory, WalkOptions};
+use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, WalkOptions};
 use monedula_engine::TopicPartition;
+use monedula_engine::assign::{Assignor, builtin};
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::Start;
 use tokio::runtime::Handle;
@@ -22,6 +25,8 @@ use crate::delivery::Delivery;
 pub use crate::delivery::{PartitionStatus, Want};
 use crate::driver::{Command, Driver};
 use crate::error::ClientError;
+use crate::group::Step;
+use crate::group::handle::Group;
 use crate::log::Log;
 use crate::metadata::Metadata;
 use crate::metrics::Metrics;
@@ -31,6 +36,9 @@ use crate::offsets::{EARLIEST, LATEST, Offsets, Question};
 
 /// What the pool may keep beyond the byte budget before it gives memory back.
 const COLUMNS_BYTES: usize = 28 << 20;
+
+/// How long a member that was forgotten tries to leave its group.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Partitions by topic and index.
 pub type Partitions = Vec<TopicPartition>;
@@ -54,7 +62,7 @@ pub struct Health {
     pub partitions: BTreeMap<TopicPartition, PartitionStatus>,
 }
 
-/// A consumer of assigned partitions. Its methods may be called from any thread; those that wait say so.
+/// A consumer of a group's partitions, or of assigned ones. Its methods may be called from any thread; those that wait say so.
 pub struct Consumer {
     config: Arc<ClientConfig>,
     delivery: Arc<Delivery>,
@@ -69,6 +77,13 @@ pub struct Consumer {
     runtime: Handle,
     commands: Mutex<Option<mpsc::UnboundedSender<Command>>>,
     topics: Mutex<BTreeSet<Arc<str>>>,
+    /// The membership, from the first subscription on.
+    group: OnceLock<Group>,
+    assignors: Vec<Arc<dyn Assignor>>,
+    subscribed: AtomicBool,
+    closing: AtomicBool,
+    keeps_events: AtomicBool,
+    seed: u64,
     changing: RwLock<()>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     closed: watch::Sender<bool>,
@@ -77,6 +92,18 @@ pub struct Consumer {
 impl Consumer {
     /// Starts the consumer's tasks on `runtime`. Nothing is connected before something is assigned or asked.
     pub fn new(config: ClientConfig, columns: ColumnSet, runtime: &Handle, seed: u64) -> Self {
+        let assignors = config.assignment_strategy.iter().filter_map(|name| builtin(name)).collect();
+        Self::with_assignors(config, columns, runtime, seed, assignors)
+    }
+
+    /// As [`Self::new`], with these assignors, the preferred first, in place of `partition.assignment.strategy`.
+    pub fn with_assignors(
+        config: ClientConfig,
+        columns: ColumnSet,
+        runtime: &Handle,
+        seed: u64,
+        assignors: Vec<Arc<dyn Assignor>>,
+    ) -> Self {
         let config = Arc::new(config);
         let budget = Budget::new(config.queued_max_bytes);
         // Beyond the budget, room for the columns of two batches: the one in the user's hands and the next.
@@ -108,6 +135,9 @@ impl Consumer {
             metrics.clone(),
             commands.clone(),
         ));
+        if config.group_id.is_some() {
+            delivery.keep_ledger(config.auto_commit_records);
+        }
         let driver = Driver {
             config: config.clone(),
             network: network.clone(),
@@ -133,6 +163,12 @@ impl Consumer {
             runtime: runtime.clone(),
             commands: Mutex::new(Some(commands)),
             topics: Mutex::default(),
+            group: OnceLock::new(),
+            assignors,
+            subscribed: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            keeps_events: AtomicBool::new(false),
+            seed,
             changing: RwLock::default(),
             tasks: Mutex::new(tasks),
             closed: watch::Sender::new(false),
@@ -162,6 +198,7 @@ impl Consumer {
         partitions: Vec<(TopicPartition, Start, Option<i64>)>,
         told: Option<&Cluster>,
     ) -> Result<(), ClientError> {
+        self.refuse_if_subscribed()?;
         let _changing = self.changing();
         self.unassign()?;
         self.metadata.hold(distinct(partitions.iter().map(|(partition, _, _)| partition)));
@@ -172,7 +209,7 @@ impl Consumer {
             .into_iter()
             .map(|(partition, start, end)| {
                 let span = self.delivery.add(&partition, end);
-                self.aim(&partition, span, start);
+                self.delivery.aim(&partition, span, start);
                 (partition, span, start, end)
             })
             .collect();
@@ -188,6 +225,7 @@ impl Consumer {
     /// # Errors
     /// If the consumer is closed.
     pub fn assign_topics(&self, topics: Vec<String>, start: Start) -> Result<(), ClientError> {
+        self.refuse_if_subscribed()?;
         let _changing = self.changing();
         self.unassign()?;
         let topics: BTreeSet<Arc<str>> = topics.into_iter().map(Arc::from).collect();
@@ -200,11 +238,12 @@ impl Consumer {
         Ok(())
     }
 
-    /// Gives up every partition.
+    /// Gives up every partition that was assigned by hand.
     ///
     /// # Errors
-    /// If the consumer is closed.
+    /// If the consumer subscribes to topics, or is closed.
     pub fn unassign(&self) -> Result<(), ClientError> {
+        self.refuse_if_subscribed()?;
         let topics = std::mem::take(&mut *self.topics.lock().unwrap_or_else(PoisonError::into_inner));
         self.delivery.forget_topics();
         let partitions = self.assignment();
@@ -229,15 +268,10 @@ impl Consumer {
     /// # Errors
     /// If the partition is not assigned, or the consumer is closed.
     pub fn seek(&self, partition: &TopicPartition, start: Start) -> Result<(), ClientError> {
-        let span = self.delivery.restart(partition).ok_or_else(|| self.not_assigned(partition))?;
-        self.aim(partition, span, start);
-        self.send(Command::Seek { partition: partition.clone(), span, start })
-    }
-
-    fn aim(&self, partition: &TopicPartition, span: u64, start: Start) {
-        if let Start::Offset(offset, _) = start {
-            self.delivery.aim(partition, span, offset);
+        if self.is_closed() {
+            return Err(ClientError::Closed);
         }
+        self.delivery.seek(partition, start).ok_or_else(|| self.not_assigned(partition))
     }
 
     /// Reads all partitions on elsewhere, those too that are not known yet of topics assigned as a whole.
@@ -276,8 +310,10 @@ impl Consumer {
     /// # Errors
     /// If the partition is not assigned, or the consumer is closed.
     pub fn set_paused(&self, partition: &TopicPartition, paused: bool) -> Result<(), ClientError> {
-        self.delivery.set_paused(partition, paused).ok_or_else(|| self.not_assigned(partition))?;
-        self.send(Command::Pause { partition: partition.clone(), paused })
+        if self.is_closed() {
+            return Err(ClientError::Closed);
+        }
+        self.delivery.set_paused(partition, paused).ok_or_else(|| self.not_assigned(partition))
     }
 
     /// Where a partition stands.
@@ -293,23 +329,19 @@ impl Consumer {
         self.delivery.status()
     }
 
-    /// The next batch. Waits, at most until `until`; `None` then.
+    /// The next batch, for a consumer whose partitions are assigned by hand. Waits, at most until `until`; `None` then.
     ///
     /// # Errors
-    /// Of single partitions, once each, while others go on; of the whole client on every call.
+    /// As those of [`Self::next`]; if the consumer subscribes to topics.
     pub fn next_batch(&self, want: &Want, until: Instant) -> Result<Option<ColumnBatch>, ClientError> {
-        if self.reads_nothing() {
-            return Err(ClientError::Argument("nothing is assigned to this consumer; call assign() first".into()));
+        self.refuse_if_subscribed()?;
+        match self.next(want, until, 0)? {
+            Step::Batch(batch) => Ok(Some(batch.columns)),
+            Step::Callback(_) | Step::Nothing => Ok(None),
         }
-        catch_unwind(AssertUnwindSafe(|| self.delivery.next(want, until))).unwrap_or_else(|payload| {
-            let lack = payload.downcast::<OutOfMemory>().unwrap_or_else(|payload| resume_unwind(payload));
-            // Rows of a batch that was half built are gone from the queue: going on would skip them.
-            self.delivery.close();
-            Err(ClientError::OutOfMemory { bytes: lack.bytes })
-        })
     }
 
-    /// Waits until [`Self::next_batch`] would return something other than `None` at once, or until `until`. Takes nothing:
+    /// Waits until [`Self::next_batch`] or [`Self::next`] would return something at once, or until `until`. Takes nothing:
     /// a caller that is cancelled meanwhile loses nothing.
     pub fn ready(&self, want: &Want, until: Instant) -> bool {
         self.reads_nothing() || self.delivery.ready(want, until)
@@ -323,7 +355,19 @@ impl Consumer {
     fn reads_nothing(&self) -> bool {
         // Whoever changes the assignment reads this lock; if it can be written, nobody does.
         let settled = self.changing.try_write().is_ok();
-        settled && self.delivery.is_empty() && self.topics.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        settled
+            && !self.is_subscribed()
+            && self.delivery.is_empty()
+            && self.topics.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    fn refuse_if_subscribed(&self) -> Result<(), ClientError> {
+        match self.is_subscribed() {
+            true => Err(ClientError::Argument(
+                "this consumer subscribes to topics, and its group assigns partitions: call unsubscribe() first".into(),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// A batch without rows, of the same schema as every other.
@@ -438,16 +482,13 @@ impl Consumer {
         &self.pool
     }
 
-    /// Ends every wait and closes the connections. Waits for the tasks, at most `timeout`. May be called again.
+    /// Leaves the group, if it is in one, ends every wait and closes the connections. Waits for that, at most `timeout`. Runs no
+    /// callbacks: who has some calls [`Self::start_close`] first. May be called again.
     pub fn close(&self, timeout: Duration) {
-        self.closed.send_replace(true);
-        self.delivery.close();
-        drop(self.commands.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        for task in &tasks {
-            task.abort();
-        }
-        self.network.close();
+        let until = Instant::now() + timeout;
+        self.leave(timeout);
+        let tasks = self.take_tasks();
+        end(&self.closed, &self.delivery, &self.network, &tasks);
         let (done, ended) = std::sync::mpsc::channel();
         self.runtime.spawn(async move {
             for task in tasks {
@@ -455,7 +496,12 @@ impl Consumer {
             }
             let _ = done.send(());
         });
-        let _ = ended.recv_timeout(timeout);
+        let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
+    }
+
+    fn take_tasks(&self) -> Vec<JoinHandle<()>> {
+        drop(self.commands.lock().unwrap_or_else(PoisonError::into_inner).take());
+        std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn not_assigned(&self, partition: &TopicPartition) -> ClientError {
@@ -479,9 +525,34 @@ impl Consumer {
 }
 
 impl Drop for Consumer {
+    /// A member that is forgotten without [`Self::close`] still tries to commit and to leave, for a second and in the
+    /// background: nobody is kept waiting for it, and nothing is sure.
     fn drop(&mut self) {
-        self.close(Duration::ZERO);
+        let Some(group) = self.group.take().filter(|_| self.is_subscribed() && !self.is_closed()) else {
+            return self.close(Duration::ZERO);
+        };
+        let until = Instant::now() + LAST_WORDS;
+        if group.close(LAST_WORDS).is_ok() {
+            group.abandon();
+        }
+        let tasks = self.take_tasks();
+        let (closed, delivery, network) = (self.closed.clone(), self.delivery.clone(), self.network.clone());
+        self.runtime.spawn_blocking(move || {
+            delivery.leaving(until);
+            drop(group);
+            end(&closed, &delivery, &network, &tasks);
+        });
     }
+}
+
+/// Ends every wait, and everything that runs.
+fn end(closed: &watch::Sender<bool>, delivery: &Delivery, network: &Network, tasks: &[JoinHandle<()>]) {
+    closed.send_replace(true);
+    delivery.close();
+    for task in tasks {
+        task.abort();
+    }
+    network.close();
 }
 
 /// `work`, or [`ClientError::Closed`] as soon as the consumer is closed.

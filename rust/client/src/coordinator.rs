@@ -225,7 +225,7 @@ impl Coordinators {
     }
 
     /// Takes a coordinator's address, if metadata has another or none.
-    fn learn(&self, node_id: i32, host: &str, port: i32) {
+    pub(crate) fn learn(&self, node_id: i32, host: &str, port: i32) {
         let Ok(port) = u16::try_from(port) else { return };
         let cluster = self.metadata.cluster();
         let known = cluster.brokers.get(&node_id);
@@ -428,7 +428,7 @@ fn check_group(group: &str) -> Result<(), ClientError> {
     }
 }
 
-fn fault(partition: TopicPartition, code: ErrorCode) -> Fault {
+pub(crate) fn fault(partition: TopicPartition, code: ErrorCode) -> Fault {
     match code {
         ErrorCode::TopicAuthorizationFailed => Fault::TopicDenied { partition },
         ErrorCode::UnknownTopicOrPartition => Fault::UnknownTopicOrPartition { partition, what: "partition" },

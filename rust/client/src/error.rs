@@ -5,6 +5,7 @@ use std::time::Duration;
 use monedula_columns::WalkError;
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fault;
+use monedula_engine::group::GroupError;
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 
@@ -67,6 +68,9 @@ pub enum ClientError {
         /// The broker's error.
         code: ErrorCode,
     },
+    /// The membership of the consumer group is in trouble.
+    #[error(transparent)]
+    Group(#[from] GroupError),
     /// A broker answered with an error that no retry mends.
     #[error("{what}: the broker answered {} ({})", code.name(), code.message())]
     Broker {
@@ -104,6 +108,9 @@ pub enum ClientError {
     /// The consumer was closed.
     #[error("the consumer is closed")]
     Closed,
+    /// The client itself is at fault.
+    #[error("an error in monedula itself: {0}. Please report it")]
+    Internal(String),
     /// The wait was ended by `wakeup()`.
     #[error("the wait was ended by wakeup()")]
     WokenUp,

@@ -13,6 +13,7 @@ mod coordinator;
 mod delivery;
 mod driver;
 pub mod error;
+pub mod group;
 mod inflate;
 pub mod log;
 mod metadata;

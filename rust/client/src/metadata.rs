@@ -1,6 +1,6 @@
 //! Metadata: one task keeps the cluster view fresh; anyone may ask for a newer one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,9 +31,14 @@ pub(crate) struct View {
     pub(crate) attempts: u64,
     /// Since when every attempt failed, and the last error.
     pub(crate) failing: Option<(Instant, String)>,
+    /// Whether the last answer was about all topics, of which those that match are kept.
+    pub(crate) complete: bool,
     /// An error of the last attempt that no repetition mends.
     pub(crate) fatal: Option<ClientError>,
 }
+
+/// Whether a topic of that name, internal or not, is of interest.
+pub(crate) type Filter = Arc<dyn Fn(&str, bool) -> bool + Send + Sync>;
 
 pub(crate) struct Metadata {
     config: Arc<ClientConfig>,
@@ -41,6 +46,8 @@ pub(crate) struct Metadata {
     log: Log,
     metrics: Metrics,
     topics: Mutex<BTreeMap<Arc<str>, usize>>,
+    /// Which topics are of interest beyond those that are held by name: all are asked for then.
+    filter: Mutex<Option<Filter>>,
     view: watch::Sender<View>,
     wanted: Notify,
     started: Instant,
@@ -55,6 +62,7 @@ impl Metadata {
             log,
             metrics,
             topics: Mutex::default(),
+            filter: Mutex::default(),
             view: watch::Sender::new(View::default()),
             wanted: Notify::new(),
             started: Instant::now(),
@@ -112,6 +120,13 @@ impl Metadata {
                 }
             }
         }
+    }
+
+    /// All topics are asked for from now on, and those kept that match; `None` ends it.
+    pub(crate) fn set_filter(&self, filter: Option<Filter>) {
+        *self.filter.lock().unwrap_or_else(PoisonError::into_inner) = filter;
+        // What the last answer was complete for is another question now.
+        self.view.send_if_modified(|view| std::mem::take(&mut view.complete));
     }
 
     /// Asks for a newer view, soon.
@@ -242,15 +257,27 @@ impl Metadata {
     async fn ask(&self, node: NodeId) -> Result<(), RequestError> {
         let topics: Vec<Arc<str>> =
             self.topics.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
-        let (answer, version) = self.request(node, Some(&topics)).await?;
+        let asked = self.filter.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (answer, version) = self.request(node, asked.is_none().then_some(&topics[..])).await?;
         let response = self.response(node, &answer, version)?;
         self.view.send_modify(|view| {
             let mut cluster = (*view.cluster).clone();
             cluster.update(&response);
             // Topics that nobody cares for any more must not pile up.
             let held = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-            cluster.topics.retain(|topic, _| held.contains_key(topic));
-            drop(held);
+            let filter = self.filter.lock().unwrap_or_else(PoisonError::into_inner);
+            let matches = |name: &str, internal| filter.as_ref().is_some_and(|filter| filter(name, internal));
+            // An answer about all topics leaves out those that were deleted.
+            let named: Option<BTreeSet<&str>> =
+                asked.as_ref().map(|_| response.topics.iter().filter_map(|topic| topic.name).collect());
+            cluster.topics.retain(|topic, known| {
+                let exists = named.as_ref().is_none_or(|named| named.contains(&**topic));
+                exists && (held.contains_key(topic) || matches(topic, known.is_internal))
+            });
+            // The subscription may have changed while the answer was under way.
+            let same = |asked: &Filter| filter.as_ref().is_some_and(|filter| Arc::ptr_eq(asked, filter));
+            view.complete = asked.as_ref().is_some_and(same);
+            drop((held, filter));
             self.network.set_brokers(&cluster.brokers);
             view.cluster = Arc::new(cluster);
             view.answers += 1;
@@ -267,10 +294,11 @@ impl Metadata {
     pub(crate) fn learn(&self, told: &Cluster) {
         self.view.send_modify(|view| {
             let mut cluster = (*view.cluster).clone();
-            cluster.learn(told);
             let held = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-            cluster.topics.retain(|topic, _| held.contains_key(topic));
+            let mut told = told.clone();
+            told.topics.retain(|topic, _| held.contains_key(topic));
             drop(held);
+            cluster.learn(&told);
             self.network.set_brokers(&cluster.brokers);
             view.cluster = Arc::new(cluster);
         });

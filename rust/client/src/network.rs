@@ -9,6 +9,7 @@ use monedula_columns::BufferPool;
 use monedula_engine::backoff::Jitter;
 use monedula_engine::cluster::Broker;
 use monedula_protocol::api::{ApiKey, Request, negotiate};
+use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
@@ -37,6 +38,12 @@ pub(crate) enum Purpose {
     Fetch,
     /// Everything else.
     Control,
+    /// A group's JoinGroup and SyncGroup, which brokers hold until all members are there.
+    Join,
+    /// Heartbeat and LeaveGroup, which must not wait behind these.
+    Heartbeat,
+    /// OffsetCommit and OffsetFetch of a member.
+    Offsets,
 }
 
 /// Versions that a broker offers, by API key.
@@ -96,10 +103,16 @@ impl Network {
 
     /// Brokers known from metadata, then the bootstrap addresses (KIP-899: the way back when no known broker answers).
     pub(crate) fn candidates(&self) -> Vec<NodeId> {
+        let turn = self.jitter.lock().unwrap_or_else(PoisonError::into_inner).next();
+        self.candidates_from(turn as usize)
+    }
+
+    /// As [`Self::candidates`], beginning with the `turn`-th of the known brokers.
+    pub(crate) fn candidates_from(&self, turn: usize) -> Vec<NodeId> {
         let known = self.brokers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut nodes: Vec<NodeId> = known.keys().map(|&id| NodeId::Broker(id)).collect();
         if !nodes.is_empty() {
-            let turn = self.jitter.lock().unwrap_or_else(PoisonError::into_inner).next() as usize % nodes.len();
+            let turn = turn % nodes.len();
             nodes.rotate_left(turn);
         }
         if nodes.is_empty() || self.config.rebootstrap {
@@ -131,6 +144,23 @@ impl Network {
         let link = self.link(node, purpose).await?;
         let version = link.version(R::API_KEY, versions)?;
         let answer = link.connection.call(&build(version), version, extra).await?;
+        Ok((answer, version))
+    }
+
+    /// As [`Self::call`], for a request that `encode` makes of the version, the correlation id and `client.id`.
+    pub(crate) async fn call_encoded(
+        &self,
+        node: NodeId,
+        purpose: Purpose,
+        api: ApiKey,
+        versions: RangeInclusive<i16>,
+        extra: Duration,
+        encode: impl FnOnce(i16, i32, &str) -> Result<Vec<u8>, WireError>,
+    ) -> Result<(Frame, i16), RequestError> {
+        let link = self.link(node, purpose).await?;
+        let version = link.version(api, versions)?;
+        let encode = |id, client_id: &str| encode(version, id, client_id);
+        let answer = link.connection.call_encoded(api, version, extra, encode).await?;
         Ok((answer, version))
     }
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, Int64Array, RecordBatch};
 
 /// Rows of Kafka records as Arrow columns, and where they came from.
 #[derive(Debug, Clone)]
@@ -12,6 +12,32 @@ pub struct ColumnBatch {
     /// Capacity of the pooled buffers that the columns hold, in bytes. Columns that batches share
     /// (a constant topic) are not counted.
     pub memory_bytes: usize,
+}
+
+impl ColumnBatch {
+    /// The offset of a row, if the batch has the column.
+    pub fn offset_of(&self, row: usize) -> Option<i64> {
+        let offsets = self.record_batch.column_by_name("offset")?.as_any().downcast_ref::<Int64Array>()?;
+        (row < offsets.len()).then(|| offsets.value(row))
+    }
+
+    /// Where each partition goes on after the first `rows` rows, for those that have one among them. Within a span, without an
+    /// offset column, the lowest offset that it can be: over a gap this repeats records, but loses none.
+    pub fn after(&self, rows: usize) -> impl Iterator<Item = (&Span, i64, i32)> {
+        let mut start = 0;
+        self.spans.iter().filter_map(move |span| {
+            let (first, taken) = (start, rows.saturating_sub(start).min(span.rows));
+            start += span.rows;
+            match taken {
+                0 => None,
+                all if all == span.rows => Some((span, span.next_offset, span.leader_epoch)),
+                some => {
+                    let last = self.offset_of(first + some - 1).unwrap_or(span.first_offset + some as i64 - 1);
+                    Some((span, last + 1, -1))
+                }
+            }
+        })
+    }
 }
 
 /// Consecutive rows of one partition.

@@ -129,6 +129,25 @@ impl Ledger {
         }
     }
 
+    /// Somebody else holds a batch from now on.
+    pub fn pass_on(&mut self, batch: BatchId, to: Holder) {
+        if let Some((holder, _)) = self.batches.get_mut(&batch) {
+            *holder = to;
+        }
+    }
+
+    /// The rows of `batch` from `from` on are given back, to be handed out again as `span`. What was handed out before them
+    /// stays out. Nothing may have been handed out behind them.
+    pub fn give_back(&mut self, batch: BatchId, partition: &TopicPartition, span: u64, from: Place) {
+        let Some(entry) = self.entries.get_mut(partition) else { return };
+        let old = std::mem::replace(&mut entry.span, span);
+        if let Some(out) = entry.out.iter_mut().find(|out| out.batch == batch) {
+            out.next = from;
+        }
+        let parts = self.batches.values_mut().flat_map(|(_, parts)| parts);
+        parts.filter(|(named, known)| named == partition && *known == old).for_each(|(_, known)| *known = span);
+    }
+
     /// The partition is not owned any more.
     pub fn release(&mut self, partition: &TopicPartition) {
         self.entries.remove(partition);

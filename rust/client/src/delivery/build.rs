@@ -5,16 +5,19 @@ use std::time::{Duration, Instant};
 
 use monedula_columns::{BatchBuilder, ColumnBatch, PartitionWalker, Walked};
 use monedula_engine::TopicPartition;
+use monedula_engine::ledger::{Holder, Place};
 
 use super::lane::Piece;
 use super::{Delivery, State, Want};
 use crate::driver::Command;
 use crate::error::ClientError;
+use crate::group::{HandedBatch, PendingCallback, Step};
 use crate::inflate::Payload;
 
 /// What waiting came to.
 enum Waited {
     Enough,
+    Callback(PendingCallback),
     /// Time is up and nothing is there.
     Nothing,
 }
@@ -26,21 +29,35 @@ struct Taken {
     walker: PartitionWalker,
 }
 
+/// What was walked of a lane for one batch: from where, to where.
+struct Walk {
+    partition: TopicPartition,
+    span: u64,
+    from: i64,
+    next: Place,
+}
+
 impl Delivery {
-    /// The next batch, or `None` if `until` passes before it is due: call again then. Errors are raised once each; that of
-    /// the whole client, or those of the partitions once none is left that goes on, on every call.
-    pub(crate) fn next(&self, want: &Want, until: Instant) -> Result<Option<ColumnBatch>, ClientError> {
+    /// The next batch or callback, or nothing if `until` passes before one is due: call again then. Errors are raised once
+    /// each; that of the whole client, or those of the partitions once none is left that goes on, on every call.
+    pub(crate) fn next(&self, want: &Want, until: Instant, holder: Holder) -> Result<Step, ClientError> {
+        // Before the call counts as a poll: a member that left for want of one joins again with the call after the error.
+        if let Some(error) = self.state().gates.raise.pop_front() {
+            return Err(error);
+        }
+        self.enter(holder);
+        let _waiting = self.waits();
         loop {
-            if let Waited::Nothing = self.wait(want, until)? {
-                return Ok(None);
+            match self.wait(want, until)? {
+                Waited::Enough => {}
+                Waited::Callback(callback) => return Ok(Step::Callback(callback)),
+                Waited::Nothing => return Ok(Step::Nothing),
             }
-            let batch = self.build(want);
-            if batch.record_batch.num_rows() > 0 {
-                self.metrics.batches_delivered(1);
-                self.metrics.records_delivered(batch.record_batch.num_rows() as u64);
-                self.metrics.bytes_delivered(batch.memory_bytes as u64);
-                return Ok(Some(batch));
-            }
+            let Some(batch) = self.build(want, holder) else { continue };
+            self.metrics.batches_delivered(1);
+            self.metrics.records_delivered(batch.columns.record_batch.num_rows() as u64);
+            self.metrics.bytes_delivered(batch.columns.memory_bytes as u64);
+            return Ok(Step::Batch(batch));
         }
     }
 
@@ -69,32 +86,64 @@ impl Delivery {
         }
         let mut state = self.state();
         state.raise_pending()?;
-        if state.ready.is_empty() {
+        if let Some(callback) = state.gates.next_callback() {
+            return Ok(Waited::Callback(callback));
+        }
+        if state.ready.is_empty() || state.gates.keep_back(Instant::now()) {
             state.raise_lasting()?;
         }
         Ok(Waited::Enough)
     }
 
-    fn build(&self, want: &Want) -> ColumnBatch {
+    /// A batch of what is ready; `None` if that has no rows, or may not be handed out any more.
+    fn build(&self, want: &Want, holder: Holder) -> Option<HandedBatch> {
         let mut turn = self.turn();
         let turn = &mut *turn;
         let kept = turn.builder.take().filter(|(_, rows, bytes)| (*rows, *bytes) == (want.max_rows, want.max_bytes));
         let fresh = || BatchBuilder::new(turn.columns, self.pool.clone(), want.max_rows, want.max_bytes);
         let mut builder = kept.map_or_else(fresh, |(builder, _, _)| builder);
+        let mut walks = Vec::new();
         while let Some(mut taken) = self.take_lane() {
-            let before = builder.rows();
+            let (before, from) = (builder.rows(), taken.walker.position());
             let walked = self.walk(&mut taken, &mut builder, &mut turn.scratch);
+            walks.push(taken.walked(from));
             let go_on = self.put_back(taken, walked, (builder.rows() - before) as u64);
             if !go_on || builder.is_full() {
                 break;
             }
         }
-        let mut state = self.state();
-        state.ready_since = (!state.ready.is_empty()).then(Instant::now);
-        drop(state);
-        let batch = builder.finish();
+        let columns = builder.finish();
         turn.builder = Some((builder, want.max_rows, want.max_bytes));
-        batch
+        self.hand_out(columns, walks, holder)
+    }
+
+    fn hand_out(&self, columns: ColumnBatch, walks: Vec<Walk>, holder: Holder) -> Option<HandedBatch> {
+        let mut state = self.state();
+        let now = Instant::now();
+        state.ready_since = (!state.ready.is_empty()).then_some(now);
+        // The process may have stood still while the batch was built.
+        if state.gates.keep_back(now) {
+            self.take_back(&mut state, walks);
+            return None;
+        }
+        let rows = columns.record_batch.num_rows();
+        if state.gates.ledger.is_none() {
+            return (rows > 0).then(|| HandedBatch { columns, id: 0, places: Vec::new() });
+        }
+        let places: Vec<_> = walks.into_iter().map(|walk| (walk.partition, walk.span, walk.next)).collect();
+        let id = state.gates.hand_out(holder, rows, &places);
+        (rows > 0).then_some(HandedBatch { columns, id, places })
+    }
+
+    /// What was walked will not be handed out: it is fetched again, should the partitions stay.
+    fn take_back(&self, state: &mut State, walks: Vec<Walk>) {
+        for Walk { partition, span, from, .. } in walks.into_iter().rev() {
+            state.forget_queued(&partition);
+            let Some(lane) = state.current(&partition, span) else { continue };
+            lane.evict(&partition, &self.options);
+            lane.walk_from(&partition, from, &self.options);
+            self.command(Command::Rewind { partition, span, offset: from });
+        }
     }
 
     /// Walks a lane until the builder is full, or all that was fetched of it is walked.
@@ -199,11 +248,17 @@ impl Delivery {
             return true;
         };
         if let ClientError::Decode { .. } = error {
-            // The driver may be gone already; then nothing is fetched any more either.
-            let _ = self.commands.send(Command::Unreadable { partition, span, offset: position });
+            self.command(Command::Unreadable { partition, span, offset: position });
         }
         state.raise.push_back(error);
         false
+    }
+}
+
+impl Taken {
+    fn walked(&self, from: i64) -> Walk {
+        let next = Place { offset: self.walker.position(), leader_epoch: self.walker.position_leader_epoch() };
+        Walk { partition: self.partition.clone(), span: self.span, from, next }
     }
 }
 
@@ -216,6 +271,9 @@ impl State {
         }
         if std::mem::take(&mut self.woken) {
             return Err(ClientError::WokenUp);
+        }
+        if let Some(error) = self.gates.raise.pop_front().or_else(|| self.gates.fatal.clone()) {
+            return Err(error);
         }
         self.raise.pop_front().map_or(Ok(()), Err)
     }
@@ -235,10 +293,10 @@ impl State {
 
     /// When to look again; `None` if there is something to hand out or to raise now.
     fn wake_at(&self, want: &Want, now: Instant) -> Option<Instant> {
-        if self.closed || self.woken || !self.raise.is_empty() {
+        if self.closed || self.woken || !self.raise.is_empty() || self.gates.has_news() {
             return None;
         }
-        if self.ready.is_empty() {
+        if self.ready.is_empty() || self.gates.keep_back(now) {
             return self.raise_lasting().is_ok().then(|| now + Self::FOREVER);
         }
         let due = self.ready_since.unwrap_or(now) + want.max_wait;

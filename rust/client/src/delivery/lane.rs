@@ -46,6 +46,14 @@ pub(super) struct Lane {
     /// Exclusive end of a bounded read.
     pub(super) end: Option<i64>,
     pub(super) paused: bool,
+    /// The span that the partition was gained or assigned with; later ones are seeks.
+    pub(super) gained: u64,
+    /// Whether the driver knows of it: a group's partition waits until its committed offset is known.
+    pub(super) started: bool,
+    /// Whether the user was told of it.
+    pub(super) announced: bool,
+    /// Whether it is to be given up.
+    pub(super) settling: bool,
     /// Whether the lane stands in the ready queue.
     pub(super) queued: bool,
     pub(super) high_watermark: Option<i64>,
@@ -69,6 +77,10 @@ impl Lane {
             target: None,
             end,
             paused: false,
+            gained: span,
+            started: true,
+            announced: true,
+            settling: false,
             queued: false,
             high_watermark: None,
             last_stable_offset: None,
@@ -79,7 +91,12 @@ impl Lane {
 
     /// Whether something can be handed out.
     pub(super) fn has_data(&self) -> bool {
-        !self.paused && self.fault.is_none() && (self.mid_piece || !self.pieces.is_empty())
+        !self.is_held_back() && self.fault.is_none() && (self.mid_piece || !self.pieces.is_empty())
+    }
+
+    /// Whether nothing of it is to be handed out or fetched, whatever there is.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.paused || self.settling || !self.started || !self.announced
     }
 
     /// Whether a bounded read of it is over.
@@ -89,7 +106,8 @@ impl Lane {
 
     /// Drops everything that was fetched; reading starts anew, as `span`.
     pub(super) fn restart(&mut self, span: u64) {
-        *self = Self { span, paused: self.paused, queued: self.queued, ..Self::new(span, self.end) };
+        let Self { end, paused, gained, started, announced, settling, queued, .. } = *self;
+        *self = Self { paused, gained, started, announced, settling, queued, ..Self::new(span, end) };
     }
 
     /// Drops what was fetched but keeps the position, to make room.

@@ -5,7 +5,9 @@
 //! `turn` before `state`.
 
 mod build;
+mod gates;
 mod lane;
+mod rows;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,11 +16,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use monedula_columns::{AbortedTransaction, BatchBuilder, BufferPool, ColumnSet, Scratch, WalkOptions, segments};
 use monedula_engine::TopicPartition;
-use monedula_engine::fetch::Fetched;
+use monedula_engine::fetch::{Fetched, Start};
+use monedula_engine::ledger::Place;
 use monedula_protocol::compression::Compression;
 use monedula_protocol::records::Batches;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
+use self::gates::Gates;
+pub(crate) use self::gates::Lease;
 use self::lane::{Data, Lane, Piece};
 use crate::budget::Budget;
 use crate::driver::Command;
@@ -69,6 +74,8 @@ pub(crate) struct Delivery {
     pool: BufferPool,
     metrics: Metrics,
     commands: mpsc::UnboundedSender<Command>,
+    /// The group's task has something to look at.
+    pub(crate) group_wanted: Notify,
 }
 
 #[derive(Default)]
@@ -90,6 +97,7 @@ struct State {
     woken: bool,
     closed: bool,
     next_span: u64,
+    gates: Gates,
 }
 
 /// What building a batch needs, once for all batches.
@@ -120,6 +128,7 @@ impl Delivery {
             pool,
             metrics,
             commands,
+            group_wanted: Notify::new(),
         }
     }
 
@@ -130,6 +139,9 @@ impl Delivery {
         state.remove(partition);
         let span = state.new_span();
         state.lanes.insert(partition.clone(), Lane::new(span, end));
+        if let Some(ledger) = &mut state.gates.ledger {
+            ledger.restart(partition, span, None);
+        }
         span
     }
 
@@ -155,36 +167,76 @@ impl Delivery {
         state.forget_queued(partition);
         let span = state.new_span();
         state.lanes.get_mut(partition)?.restart(span);
+        if let Some(ledger) = &mut state.gates.ledger {
+            ledger.restart(partition, span, None);
+        }
         Some(span)
     }
 
     /// Notes the offset that the user asked for: it is the position, as far as anyone knows.
-    pub(crate) fn aim(&self, partition: &TopicPartition, span: u64, offset: i64) {
-        if let Some(lane) = self.state().current(partition, span) {
-            lane.target = Some(offset);
+    pub(crate) fn aim(&self, partition: &TopicPartition, span: u64, start: Start) {
+        let Start::Offset(offset, leader_epoch) = start else { return };
+        let mut state = self.state();
+        let State { lanes, gates, .. } = &mut *state;
+        let Some(lane) = lanes.get_mut(partition).filter(|lane| lane.span == span) else { return };
+        lane.target = Some(offset);
+        if let Some(ledger) = &mut gates.ledger {
+            ledger.restart(partition, span, Some(Place { offset, leader_epoch }));
         }
     }
 
-    /// Stops or resumes handing out `partition`; what was fetched is kept. `None` if it is not assigned.
+    /// Goes on elsewhere in `partition`; what was fetched of it is dropped. `None` if it is not assigned.
+    pub(crate) fn seek(&self, partition: &TopicPartition, start: Start) -> Option<()> {
+        let span = self.restart(partition)?;
+        self.aim(partition, span, start);
+        let mut state = self.state();
+        let lane = state.current(partition, span)?;
+        if std::mem::replace(&mut lane.started, true) {
+            self.command(Command::Seek { partition: partition.clone(), span, start });
+            return Some(());
+        }
+        // A group's partition whose committed offset is not known yet: it will not be asked for any more.
+        self.command(Command::Assign { partitions: vec![(partition.clone(), span, start, None)] });
+        self.change(&mut state, partition, |_| ());
+        Some(())
+    }
+
+    /// Stops or resumes handing out and fetching `partition`; what was fetched is kept. `None` if it is not assigned.
     pub(crate) fn set_paused(&self, partition: &TopicPartition, paused: bool) -> Option<()> {
         let _turn = self.turn();
         let mut state = self.state();
-        let lane = state.lanes.get_mut(partition)?;
-        if lane.paused != paused {
-            lane.paused = paused;
-            let (records, bytes) = (lane.queued_records, lane.queued_bytes);
-            match paused {
-                true => state.uncount(records, bytes),
-                false => {
-                    state.queued_records += records;
-                    state.queued_bytes += bytes;
-                }
-            }
-            state.offer(partition);
-            drop(state);
-            self.arrived.notify_all();
-        }
+        state.lanes.get(partition)?;
+        self.change(&mut state, partition, |lane| lane.paused = paused);
+        drop(state);
+        self.arrived.notify_all();
         Some(())
+    }
+
+    /// Changes what keeps a lane back, and tells the driver what came of it: under one lock, so that two changes cannot
+    /// overtake each other.
+    fn change(&self, state: &mut State, partition: &TopicPartition, change: impl FnOnce(&mut Lane)) {
+        let Some(lane) = state.lanes.get_mut(partition) else { return };
+        let before = lane.is_held_back();
+        change(lane);
+        let (after, started) = (lane.is_held_back(), lane.started);
+        let (records, bytes) = (lane.queued_records, lane.queued_bytes);
+        match (before, after) {
+            (false, true) => state.uncount(records, bytes),
+            (true, false) => {
+                state.queued_records += records;
+                state.queued_bytes += bytes;
+            }
+            _ => {}
+        }
+        state.offer(partition);
+        if started {
+            self.command(Command::Pause { partition: partition.clone(), paused: after });
+        }
+    }
+
+    fn command(&self, command: Command) {
+        // The driver may be gone already; then nothing is fetched any more either.
+        let _ = self.commands.send(command);
     }
 
     /// The driver found where `partition` starts, or where it goes on because the log lost the position.
@@ -193,6 +245,9 @@ impl Delivery {
         let Some(lane) = state.current(partition, span) else { return };
         if lane.position.is_none() {
             lane.walk_from(partition, offset, &self.options);
+            if let Some(ledger) = &mut state.gates.ledger {
+                ledger.start(partition, span, Place { offset, leader_epoch: -1 }, false);
+            }
         } else {
             lane.pieces.push_back(Piece::Position(offset));
             state.offer(partition);
@@ -223,14 +278,14 @@ impl Delivery {
         if data.is_empty() {
             return;
         }
-        let paused = lane.paused;
+        let held_back = lane.is_held_back();
         lane.queued_records += fetched.record_count;
         lane.queued_bytes += data.len();
         for segment in &cut {
             let (segment, aborted) = (segment.clone(), aborted.clone());
             lane.pieces.push_back(Piece::Data(Data { segment, aborted }));
         }
-        if !paused {
+        if !held_back {
             state.queued_records += fetched.record_count;
             state.queued_bytes += data.len();
         }
@@ -298,7 +353,7 @@ impl Delivery {
         self.arrived.notify_all();
     }
 
-    /// Drops what was fetched of paused partitions, so that others can go on; returns where each then stands.
+    /// Drops what was fetched of partitions that are kept back, so that others can go on; returns where each then stands.
     pub(crate) fn evict_paused(&self) -> Vec<(TopicPartition, u64, i64)> {
         let mut state = self.state();
         if !state.ready.is_empty() {
@@ -306,7 +361,7 @@ impl Delivery {
         }
         let mut evicted = Vec::new();
         for (partition, lane) in &mut state.lanes {
-            let held = lane.paused && lane.walker.is_some() && (lane.mid_piece || !lane.pieces.is_empty());
+            let held = lane.is_held_back() && lane.walker.is_some() && (lane.mid_piece || !lane.pieces.is_empty());
             if let Some(position) = lane.position.filter(|_| held) {
                 lane.evict(partition, &self.options);
                 evicted.push((partition.clone(), lane.span, position));
@@ -379,6 +434,7 @@ impl State {
     fn remove(&mut self, partition: &TopicPartition) -> bool {
         self.forget_queued(partition);
         self.ready.retain(|ready| ready != partition);
+        self.gates.released(partition);
         self.lanes.remove(partition).is_some()
     }
 
@@ -391,7 +447,7 @@ impl State {
     fn forget_queued(&mut self, partition: &TopicPartition) {
         self.raise.retain(|error| error.partition() != Some(partition));
         let Some(lane) = self.lanes.get(partition) else { return };
-        if !lane.paused {
+        if !lane.is_held_back() {
             let (records, bytes) = (lane.queued_records, lane.queued_bytes);
             self.uncount(records, bytes);
         }

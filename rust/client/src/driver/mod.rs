@@ -54,6 +54,12 @@ pub(crate) enum Command {
         partition: TopicPartition,
         paused: bool,
     },
+    /// What was fetched from `offset` on was dropped.
+    Rewind {
+        partition: TopicPartition,
+        span: u64,
+        offset: i64,
+    },
     /// The records at `offset` cannot be decoded.
     Unreadable {
         partition: TopicPartition,
@@ -213,6 +219,7 @@ impl Running {
             }
             Command::SeekTopic { topic, start } => self.seek_topic(&topic, start),
             Command::Pause { partition, paused } => self.machine.set_paused(&partition, paused, now),
+            Command::Rewind { partition, span, offset } => self.machine.rewind(&partition, span, offset, false, now),
             Command::Unreadable { partition, span, offset } => {
                 self.machine.rewind(&partition, span, offset, true, now);
             }

@@ -29,6 +29,9 @@ pub enum Target {
     },
 }
 
+/// What each member is to be told, by its id, and the partition counts of the topics that it was computed from.
+pub type Assignments = (Vec<(String, Vec<u8>)>, BTreeMap<Arc<str>, usize>);
+
 /// Which partitions a snapshot is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -78,8 +81,8 @@ pub enum Input {
     Assigned {
         /// Its ticket.
         ticket: Ticket,
-        /// Assignments by member id, and the partition counts of the topics that they were computed from.
-        outcome: Result<(Vec<(String, Vec<u8>)>, BTreeMap<Arc<str>, usize>), AssignError>,
+        /// What was computed.
+        outcome: Result<Assignments, AssignError>,
     },
     /// For [`Output::Settle`] and [`Output::Snapshot`]: what the user has finished and is not committed yet.
     Settled {

@@ -1,7 +1,6 @@
 //! JoinGroup, the leader's assignment, SyncGroup, and what comes of them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -9,7 +8,7 @@ use super::giving_up::Then;
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, CallId, CallbackKind, GroupError, GroupEvent, Output, Reaction, State, Ticket};
+use super::{Answer, Assignments, Call, CallId, CallbackKind, GroupError, GroupEvent, Output, Reaction, State, Ticket};
 use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, subscription_bytes};
 use crate::{Now, TopicPartition};
 
@@ -217,12 +216,7 @@ impl Member {
         self.want_rejoin("the coordinator was lost during the rebalance".into());
     }
 
-    pub(super) fn assigned_by_leader(
-        &mut self,
-        ticket: Ticket,
-        outcome: Result<(Vec<(String, Vec<u8>)>, BTreeMap<Arc<str>, usize>), AssignError>,
-        now: Now,
-    ) {
+    pub(super) fn assigned_by_leader(&mut self, ticket: Ticket, outcome: Result<Assignments, AssignError>, now: Now) {
         if self.assigning != Some(ticket) {
             return;
         }

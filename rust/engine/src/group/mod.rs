@@ -25,7 +25,7 @@ mod wire;
 pub use calls::{Answer, Call, CallError, CommitOffset, Committed, Lane, PartitionCodes};
 pub use config::{GroupConfig, TimingProblem};
 pub use error::{CommitError, GroupError};
-pub use io::{CallId, CallbackKind, GroupEvent, Input, Output, Scope, Status, Target, Ticket};
+pub use io::{Assignments, CallId, CallbackKind, GroupEvent, Input, Output, Scope, Status, Target, Ticket};
 pub use member::Member;
 pub use reactions::{REACTIONS, Reaction, reaction};
 pub use state::State;

@@ -1,0 +1,63 @@
+//! Calls of the machine on their way to brokers, each a task of its own that comes back as an event.
+
+use std::sync::Arc;
+
+use monedula_engine::group::{Answer, Call, CallError, CallId, Lane, Target};
+use monedula_protocol::error_code::ErrorCode;
+
+use super::task::{Event, Task};
+use crate::error::RequestError;
+use crate::network::{Network, NodeId, Purpose};
+
+impl Task {
+    /// Sends a call; exactly one [`Event::Answered`] comes of it.
+    pub(super) fn send(&self, id: CallId, target: Target, call: Call) {
+        let (network, coordinators, events) =
+            (self.parts.network.clone(), self.parts.coordinators.clone(), self.events.clone());
+        tokio::spawn(async move {
+            let outcome = ask(network, target, call).await;
+            // A coordinator may be a broker that metadata does not name yet.
+            if let Ok(Answer::FindCoordinator { code: ErrorCode::None, node_id, host, port }) = &outcome {
+                coordinators.learn(*node_id, host, *port);
+            }
+            // The task may be gone; then nobody wants to know.
+            let _ = events.send(Event::Answered { id, outcome });
+        });
+    }
+}
+
+async fn ask(network: Arc<Network>, target: Target, call: Call) -> Result<Answer, CallError> {
+    let node = match target {
+        Target::Coordinator { node_id } => NodeId::Broker(node_id),
+        Target::Any { attempt } => any(&network, attempt)?,
+    };
+    let encode = |version, id, client_id: &str| call.encode(version, id, Some(client_id));
+    let sent =
+        network.call_encoded(node, purpose(call.lane()), call.api_key(), call.versions(), call.extra_timeout(), encode);
+    let (frame, version) = sent.await.map_err(lost)?;
+    call.decode(frame.as_slice(), version).map_err(|error| CallError::Lost(error.to_string()))
+}
+
+/// The n-th of the brokers and addresses that are known.
+fn any(network: &Network, attempt: u32) -> Result<NodeId, CallError> {
+    let nodes = network.candidates_from(0);
+    let turn = (attempt as usize).checked_rem(nodes.len());
+    let node = turn.and_then(|turn| nodes.get(turn)).copied();
+    node.ok_or_else(|| CallError::Lost("no broker is known".into()))
+}
+
+fn purpose(lane: Lane) -> Purpose {
+    match lane {
+        Lane::Any => Purpose::Control,
+        Lane::Join => Purpose::Join,
+        Lane::Heartbeat => Purpose::Heartbeat,
+        Lane::Offsets => Purpose::Offsets,
+    }
+}
+
+fn lost(error: RequestError) -> CallError {
+    match error {
+        RequestError::Fatal(error) => CallError::Never(error.to_string()),
+        error => CallError::Lost(error.to_string()),
+    }
+}

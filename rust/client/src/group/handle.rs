@@ -1,0 +1,249 @@
+//! The user's side of a membership: orders to its task, and what can be asked of it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use monedula_engine::Now;
+use monedula_engine::TopicPartition;
+use monedula_engine::assign::Assignor;
+use monedula_engine::group::{GroupEvent, Member};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::subscription::Subscription;
+use super::task::Task;
+use super::{CommitOffset, CommitOutcome, GroupFigures, GroupHealth, Listens};
+use crate::config::ClientConfig;
+use crate::coordinator::Coordinators;
+use crate::delivery::Delivery;
+use crate::error::ClientError;
+use crate::log::Log;
+use crate::metadata::Metadata;
+use crate::metrics::Metrics;
+use crate::network::Network;
+
+/// What the user wants of the task.
+pub(super) enum Order {
+    Subscribe {
+        subscription: Subscription,
+        listens: Listens,
+    },
+    Commit {
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
+        deadline: Now,
+        reply: oneshot::Sender<CommitOutcome>,
+    },
+    CalledBack {
+        ticket: u64,
+    },
+    Rejoin {
+        at: Now,
+        reason: String,
+    },
+    Unsubscribe,
+    Close {
+        deadline: Now,
+    },
+    /// Nobody runs callbacks any more.
+    Abandon,
+}
+
+/// What a membership is made of.
+pub(crate) struct Parts {
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) network: Arc<Network>,
+    pub(crate) metadata: Arc<Metadata>,
+    pub(crate) coordinators: Coordinators,
+    pub(crate) delivery: Arc<Delivery>,
+    pub(crate) log: Log,
+    pub(crate) metrics: Metrics,
+    pub(crate) assignors: Vec<Arc<dyn Assignor>>,
+}
+
+/// What the user's calls and the task share.
+pub(crate) struct Shared {
+    pub(super) started: Instant,
+    pub(super) member: Mutex<Member>,
+    pub(super) figures: Mutex<Figures>,
+}
+
+#[derive(Default)]
+pub(super) struct Figures {
+    pub(super) counted: GroupFigures,
+    pub(super) last_error: Option<(Instant, String)>,
+    /// Events that wait for the hook, if there is one, and how many were lost before them.
+    events: Option<VecDeque<GroupEvent>>,
+}
+
+/// A membership.
+pub(crate) struct Group {
+    shared: Arc<Shared>,
+    config: Arc<ClientConfig>,
+    delivery: Arc<Delivery>,
+    orders: mpsc::UnboundedSender<Order>,
+    pub(crate) task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Group {
+    /// Starts the task; it does nothing before something is subscribed to.
+    pub(crate) fn start(parts: Parts, runtime: &Handle, seed: u64) -> Self {
+        let membership = parts.config.membership(parts.assignors.clone());
+        let shared = Arc::new(Shared {
+            started: Instant::now(),
+            member: Mutex::new(Member::new(membership, seed)),
+            figures: Mutex::default(),
+        });
+        let (config, delivery) = (parts.config.clone(), parts.delivery.clone());
+        let (orders, inbox) = mpsc::unbounded_channel();
+        let running = runtime.spawn(Task::new(parts, shared.clone()).run(inbox));
+        let told = delivery.clone();
+        let task = runtime.spawn(async move {
+            // A task that panicked would leave its user waiting for ever.
+            if let Err(error) = Ended(running).wait().await
+                && error.is_panic()
+            {
+                told.raise(ClientError::Internal(format!("the task of the consumer group ended: {error}")), true);
+                told.set_leaving(false);
+            }
+        });
+        Self { shared, config, delivery, orders, task: Mutex::new(Some(task)) }
+    }
+
+    /// Replaces the subscription.
+    pub(crate) fn subscribe(&self, subscription: Subscription, listens: Listens) -> Result<(), ClientError> {
+        self.order(Order::Subscribe { subscription, listens })
+    }
+
+    /// Gives up what is owned and leaves the group; [`Delivery::leaving`] says when that is done.
+    pub(crate) fn unsubscribe(&self) -> Result<(), ClientError> {
+        self.leave(Order::Unsubscribe)
+    }
+
+    /// As [`Self::unsubscribe`], for good.
+    pub(crate) fn close(&self, timeout: Duration) -> Result<(), ClientError> {
+        self.leave(Order::Close { deadline: self.shared.now() + timeout })
+    }
+
+    fn leave(&self, order: Order) -> Result<(), ClientError> {
+        self.delivery.set_leaving(true);
+        // Without a task there is nothing to wait for.
+        self.order(order).inspect_err(|_| self.delivery.set_leaving(false))
+    }
+
+    /// Counts callbacks that nobody will run as run.
+    pub(crate) fn abandon(&self) {
+        // The task may be gone; then nothing waits for them either.
+        let _ = self.order(Order::Abandon);
+    }
+
+    /// Commits, as a member.
+    pub(crate) fn commit(
+        &self,
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
+        timeout: Duration,
+    ) -> Result<oneshot::Receiver<CommitOutcome>, ClientError> {
+        let (reply, outcome) = oneshot::channel();
+        self.order(Order::Commit { offsets, deadline: self.shared.now() + timeout, reply })?;
+        Ok(outcome)
+    }
+
+    pub(crate) fn called_back(&self, ticket: u64) {
+        if self.delivery.called_back(ticket) {
+            self.shared.figures().counted.callbacks += 1;
+            let _ = self.order(Order::CalledBack { ticket });
+        }
+    }
+
+    /// Joins again, `after` from now.
+    pub(crate) fn rejoin(&self, reason: String, after: Duration) -> Result<(), ClientError> {
+        self.order(Order::Rejoin { at: self.shared.now() + after, reason })
+    }
+
+    /// How the membership is.
+    pub(crate) fn health(&self) -> GroupHealth {
+        let status = self.shared.member().status();
+        let mut health = GroupHealth::new(status, self.shared.now());
+        health.group_id = self.config.group_id.clone().unwrap_or_default();
+        health.instance_id = self.config.group_instance_id.clone();
+        health.wanted = self.delivery.wanted();
+        let figures = self.shared.figures();
+        health.last_error = figures.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone()));
+        health.figures = figures.counted.clone();
+        health
+    }
+
+    /// Keeps events for [`Self::take_events`] from now on, or no more.
+    pub(crate) fn keep_events(&self, keep: bool) {
+        let mut figures = self.shared.figures();
+        match keep {
+            true => _ = figures.events.get_or_insert_default(),
+            false => figures.events = None,
+        }
+    }
+
+    pub(crate) fn take_events(&self) -> Vec<GroupEvent> {
+        self.shared.figures().events.as_mut().map(std::mem::take).unwrap_or_default().into()
+    }
+
+    fn order(&self, order: Order) -> Result<(), ClientError> {
+        self.orders.send(order).map_err(|_| ClientError::Closed)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            task.abort();
+        }
+    }
+}
+
+/// A task that ends with whoever waits for it.
+struct Ended(JoinHandle<()>);
+
+impl Ended {
+    async fn wait(mut self) -> Result<(), tokio::task::JoinError> {
+        (&mut self.0).await
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Shared {
+    pub(super) fn now(&self) -> Now {
+        self.started.elapsed()
+    }
+
+    pub(super) fn member(&self) -> MutexGuard<'_, Member> {
+        self.member.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn figures(&self) -> MutexGuard<'_, Figures> {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Figures {
+    /// Most events that wait: a hook that nobody runs must not fill the memory.
+    const CAPACITY: usize = 1000;
+
+    pub(super) fn take(&mut self, event: &GroupEvent) {
+        self.counted.count(event);
+        if let GroupEvent::Retried { api, reason } = event {
+            self.last_error = Some((Instant::now(), format!("{api}: {reason}")));
+        }
+        if let Some(events) = &mut self.events {
+            if events.len() == Self::CAPACITY {
+                events.pop_front();
+                self.counted.events_lost += 1;
+            }
+            events.push_back(event.clone());
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Membership of a consumer group: the task that drives [`Member`](monedula_engine::group::Member), and what the user sees.
+//!
+//! The machine decides, the task does: it sends calls (`calls`), computes assignments where the member leads (`assigning`),
+//! knows which topics a subscription means (`subscription`), and tells the [`crate::delivery`] which partitions may be handed
+//! out, until when, and which callbacks are to be run in the user's thread. What the user finished stands in the delivery's
+//! ledger.
+
+mod assigning;
+mod calls;
+mod commits;
+pub(crate) mod handle;
+mod status;
+pub(crate) mod subscription;
+mod task;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use monedula_columns::ColumnBatch;
+use monedula_engine::TopicPartition;
+pub use monedula_engine::group::{
+    CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, State, TimingProblem,
+};
+pub use monedula_engine::ledger::{BatchId, Holder, Place};
+
+pub(crate) use self::commits::closed;
+pub use self::status::{GroupFigures, GroupHealth, Latency};
+
+/// What to subscribe to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subscribed {
+    /// Topics by name, whether they exist yet or not.
+    Topics(BTreeSet<Arc<str>>),
+    /// Topics whose whole name matches, those too that come to exist later.
+    Pattern {
+        /// A regular expression (without look-around and back-references).
+        include: String,
+        /// Topics that match this one are left out.
+        exclude: Option<String>,
+    },
+}
+
+/// Which callbacks the user has. Where there is none, nothing is called and nothing waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Listens {
+    /// Partitions were gained.
+    pub assigned: bool,
+    /// Partitions are to be given up.
+    pub revoked: bool,
+    /// Partitions were lost. Without it, nothing is called for them: not the one for revocation either, which may commit.
+    pub lost: bool,
+}
+
+impl Listens {
+    pub(crate) fn to(self, kind: CallbackKind) -> bool {
+        match kind {
+            CallbackKind::Assigned => self.assigned,
+            CallbackKind::Revoked => self.revoked,
+            CallbackKind::Lost => self.lost,
+        }
+    }
+}
+
+/// A callback that is to be run now, in the thread that it was handed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingCallback {
+    /// For [`crate::consumer::Consumer::called_back`].
+    pub ticket: u64,
+    /// Which.
+    pub kind: CallbackKind,
+    /// The partitions that change.
+    pub partitions: Vec<TopicPartition>,
+}
+
+/// A batch, and what committing it means.
+#[derive(Debug)]
+pub struct HandedBatch {
+    /// The rows.
+    pub columns: ColumnBatch,
+    /// Its name, 0 where the consumer has no `group.id`.
+    pub id: BatchId,
+    /// Where each of its partitions goes on after it, with the span of its assignment.
+    pub places: Vec<(TopicPartition, u64, Place)>,
+}
+
+/// What a wait came to.
+#[derive(Debug)]
+pub enum Step {
+    /// Rows.
+    Batch(HandedBatch),
+    /// A callback is to be run before anything else.
+    Callback(PendingCallback),
+    /// Time is up.
+    Nothing,
+}
+
+/// How far leaving a group is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// A callback is to be run.
+    Callback(PendingCallback),
+    /// Not done yet.
+    Waiting,
+    /// Nothing is owned any more, and the group is left, or its time is up.
+    Done,
+}
+
+/// What to commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommitWhat {
+    /// A batch is finished: its partitions are committed as far as everything before is finished too.
+    Batch {
+        /// The batch.
+        id: BatchId,
+        /// Its places.
+        places: Vec<(TopicPartition, u64, Place)>,
+    },
+    /// These offsets, whatever was finished.
+    Offsets(BTreeMap<TopicPartition, CommitOffset>),
+    /// What this holder holds is finished: everything is committed that is finished.
+    Finished {
+        /// Who.
+        holder: Holder,
+    },
+}
+
+/// What became of each partition of a commit, with what was to be committed.
+pub type CommitOutcome = BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>;

@@ -1,0 +1,220 @@
+//! How a membership is and was, in figures.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_engine::assign::Protocol;
+use monedula_engine::group::{GroupError, GroupEvent, State, Status};
+use monedula_engine::{Now, TopicPartition};
+
+use crate::log::Level;
+
+/// How long something took, over all times that it was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    /// How often.
+    pub count: u64,
+    /// The last time.
+    pub last: Duration,
+    /// The longest.
+    pub max: Duration,
+    /// All together.
+    pub total: Duration,
+}
+
+impl Latency {
+    fn take(&mut self, took: Duration) {
+        self.count += 1;
+        self.last = took;
+        self.max = self.max.max(took);
+        self.total += took;
+    }
+}
+
+/// What happened to a membership so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupFigures {
+    /// Rebalances that ended with an assignment, from their notice on.
+    pub rebalances: Latency,
+    /// JoinGroup.
+    pub joins: Latency,
+    /// SyncGroup.
+    pub syncs: Latency,
+    /// Heartbeats that were acknowledged.
+    pub heartbeats: Latency,
+    /// Commits, with their repetitions.
+    pub commits: Latency,
+    /// Partitions that were not committed.
+    pub commits_failed: u64,
+    /// Partitions gained.
+    pub gained: u64,
+    /// Partitions given up in order.
+    pub revoked: u64,
+    /// Partitions lost.
+    pub lost: u64,
+    /// Times that the lease ran out.
+    pub lease_expiries: u64,
+    /// Records that were there to be handed out when the lease ran out.
+    pub records_stalled: u64,
+    /// Times that the coordinator was lost.
+    pub coordinators_lost: u64,
+    /// Errors that were retried and not shown.
+    pub retried: u64,
+    /// Callbacks that were run.
+    pub callbacks: u64,
+    /// Events that no hook took in time.
+    pub events_lost: u64,
+}
+
+impl GroupFigures {
+    pub(crate) fn count(&mut self, event: &GroupEvent) {
+        match event {
+            GroupEvent::Joined { took, .. } => self.joins.take(*took),
+            GroupEvent::Synced { took, rebalance, gained, revoked, .. } => {
+                self.syncs.take(*took);
+                self.rebalances.take(*rebalance);
+                self.gained += *gained as u64;
+                self.revoked += *revoked as u64;
+            }
+            GroupEvent::Heartbeat { took } => self.heartbeats.take(*took),
+            GroupEvent::Commit { took, failed, .. } => {
+                self.commits.take(*took);
+                self.commits_failed += *failed as u64;
+            }
+            GroupEvent::Lost { partitions, .. } => self.lost += partitions.len() as u64,
+            GroupEvent::LeaseExpired => self.lease_expiries += 1,
+            GroupEvent::CoordinatorLost { .. } => self.coordinators_lost += 1,
+            GroupEvent::Retried { .. } => self.retried += 1,
+            GroupEvent::StateChanged { .. }
+            | GroupEvent::CoordinatorFound { .. }
+            | GroupEvent::RebalanceStarted { .. }
+            | GroupEvent::RebalanceWanted { .. }
+            | GroupEvent::LeaseRenewed
+            | GroupEvent::Left { .. } => {}
+        }
+    }
+}
+
+/// How a membership is.
+#[derive(Clone, Debug)]
+pub struct GroupHealth {
+    /// The group.
+    pub group_id: String,
+    /// Where the member stands.
+    pub state: State,
+    /// The coordinator's node id.
+    pub coordinator: Option<i32>,
+    /// The member's id, empty before it has one.
+    pub member_id: String,
+    /// Its static id.
+    pub instance_id: Option<String>,
+    /// The generation, -1 outside of the group.
+    pub generation: i32,
+    /// Whether it leads.
+    pub leader: bool,
+    /// The assignor chosen.
+    pub assignor: Option<String>,
+    /// How partitions are given up.
+    pub protocol: Protocol,
+    /// Topics subscribed to.
+    pub topics: BTreeSet<Arc<str>>,
+    /// Partitions owned.
+    pub owned: BTreeSet<TopicPartition>,
+    /// How long ago the last acknowledged heartbeat was sent.
+    pub last_heartbeat: Option<Duration>,
+    /// For how long records may still be handed out.
+    pub lease: Option<Duration>,
+    /// How long ago the last rebalance ended.
+    pub last_rebalance: Option<Duration>,
+    /// Why it took place.
+    pub last_rebalance_reason: Option<String>,
+    /// The error that ended the membership.
+    pub fatal: Option<GroupError>,
+    /// Commits that wait or are under way.
+    pub pending_commits: usize,
+    /// The last error that was retried and not shown, and how long ago.
+    pub last_error: Option<(Duration, String)>,
+    /// Partitions that are to be given up as soon as the user has finished what it holds of them.
+    pub wanted: Vec<TopicPartition>,
+    /// What happened so far.
+    pub figures: GroupFigures,
+}
+
+impl GroupHealth {
+    pub(crate) fn new(status: Status, now: Now) -> Self {
+        let ago = |at: Option<Now>| at.map(|at| now.saturating_sub(at));
+        Self {
+            group_id: String::new(),
+            state: status.state,
+            coordinator: status.coordinator,
+            member_id: status.member_id,
+            instance_id: None,
+            generation: status.generation,
+            leader: status.leader,
+            assignor: status.assignor,
+            protocol: status.protocol,
+            topics: status.topics,
+            owned: status.owned,
+            last_heartbeat: ago(status.last_heartbeat),
+            lease: status.lease_until.map(|until| until.saturating_sub(now)),
+            last_rebalance: ago(status.last_rebalance),
+            last_rebalance_reason: status.last_rebalance_reason,
+            fatal: status.fatal,
+            pending_commits: status.pending_commits,
+            last_error: None,
+            wanted: Vec::new(),
+            figures: GroupFigures::default(),
+        }
+    }
+}
+
+/// An event for the log.
+pub(super) fn sentence(event: &GroupEvent) -> (Level, String) {
+    let ms = Duration::as_millis;
+    match event {
+        GroupEvent::StateChanged { from, to } => (Level::Debug, format!("{} -> {}", from.name(), to.name())),
+        GroupEvent::CoordinatorFound { node_id } => (Level::Info, format!("broker {node_id} coordinates it")),
+        GroupEvent::CoordinatorLost { reason } => {
+            (Level::Info, format!("the coordinator is to be found anew: {reason}"))
+        }
+        GroupEvent::RebalanceStarted { reason } => (Level::Info, format!("a rebalance begins: {reason}")),
+        GroupEvent::Joined { generation, leader, protocol, took } => {
+            let role = if *leader { "leader" } else { "follower" };
+            (Level::Info, format!("joined generation {generation} as {role}, {protocol}, in {} ms", ms(took)))
+        }
+        GroupEvent::Synced { generation, rebalance, owned, gained, revoked, .. } => {
+            let took = ms(rebalance);
+            (
+                Level::Info,
+                format!(
+                    "generation {generation}: {owned} partitions, {gained} gained, {revoked} to give up, in {took} ms"
+                ),
+            )
+        }
+        GroupEvent::Heartbeat { took } => (Level::Trace, format!("heartbeat acknowledged in {} ms", ms(took))),
+        GroupEvent::Commit { took, partitions, failed: 0 } => {
+            (Level::Debug, format!("{partitions} partitions committed in {} ms", ms(took)))
+        }
+        GroupEvent::Commit { took, partitions, failed } => {
+            (Level::Warning, format!("{partitions} partitions committed and {failed} not, in {} ms", ms(took)))
+        }
+        GroupEvent::Retried { api, reason } => (Level::Debug, format!("{api} is tried again: {reason}")),
+        GroupEvent::RebalanceWanted { partitions } => (Level::Debug, format!("to be given up: {}", list(partitions))),
+        GroupEvent::Lost { partitions, reason } => (Level::Warning, format!("lost {}: {reason}", list(partitions))),
+        GroupEvent::LeaseExpired => {
+            (Level::Warning, "no heartbeat was acknowledged for too long: nothing is handed out until one is".into())
+        }
+        GroupEvent::LeaseRenewed => (Level::Info, "a heartbeat was acknowledged: records are handed out again".into()),
+        GroupEvent::Left { reason } => (Level::Info, format!("left: {reason}")),
+    }
+}
+
+/// Partitions for the log: not thousands of them.
+fn list(partitions: &BTreeSet<TopicPartition>) -> String {
+    let shown: Vec<String> = partitions.iter().take(10).map(ToString::to_string).collect();
+    match partitions.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

@@ -1,0 +1,137 @@
+//! What a subscription means: topics by name, or those of the cluster that match a pattern.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use monedula_engine::TopicPartition;
+use monedula_engine::cluster::Cluster;
+use regex::Regex;
+
+use super::Subscribed;
+use crate::error::ClientError;
+use crate::metadata::{Filter, View};
+
+/// A subscription whose patterns are read.
+#[derive(Clone, Debug)]
+pub(crate) enum Subscription {
+    Topics(BTreeSet<Arc<str>>),
+    Pattern(Pattern),
+}
+
+/// See [`Subscribed::Pattern`].
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    include: Regex,
+    exclude: Option<Regex>,
+    /// Whether internal topics are left out.
+    no_internal: bool,
+}
+
+impl Subscription {
+    /// # Errors
+    /// If there is no topic, or a pattern cannot be read.
+    pub(crate) fn read(what: Subscribed, no_internal: bool) -> Result<Self, ClientError> {
+        match what {
+            Subscribed::Topics(topics) if topics.is_empty() => {
+                Err(ClientError::Argument("subscribe() needs a topic; unsubscribe() ends a subscription".into()))
+            }
+            Subscribed::Topics(topics) => match topics.iter().find(|topic| topic.is_empty()) {
+                Some(_) => Err(ClientError::Argument("the name of a topic must not be empty".into())),
+                None => Ok(Self::Topics(topics)),
+            },
+            Subscribed::Pattern { include, exclude } => {
+                let exclude = exclude.as_deref().map(whole).transpose()?;
+                Ok(Self::Pattern(Pattern { include: whole(&include)?, exclude, no_internal }))
+            }
+        }
+    }
+
+    /// What metadata is to be filtered by.
+    pub(super) fn filter(&self) -> Option<Filter> {
+        match self {
+            Self::Topics(_) => None,
+            Self::Pattern(pattern) => {
+                let pattern = pattern.clone();
+                Some(Arc::new(move |topic: &str, internal| pattern.matches(topic, internal)))
+            }
+        }
+    }
+
+    /// The topics that it means now; `None` while that is not known.
+    pub(super) fn topics(&self, view: &View) -> Option<BTreeSet<Arc<str>>> {
+        match self {
+            Self::Topics(topics) => Some(topics.clone()),
+            Self::Pattern(_) if !view.complete => None,
+            Self::Pattern(pattern) => {
+                let topics = view.cluster.topics.iter();
+                let matching = topics.filter(|(name, topic)| pattern.matches(name, topic.is_internal));
+                Some(matching.map(|(name, _)| name.clone()).collect())
+            }
+        }
+    }
+}
+
+impl Pattern {
+    fn matches(&self, topic: &str, internal: bool) -> bool {
+        let excluded =
+            internal && self.no_internal || self.exclude.as_ref().is_some_and(|exclude| exclude.is_match(topic));
+        !excluded && self.include.is_match(topic)
+    }
+}
+
+/// The pattern, for whole names as in Java: `orders` must not also mean `orders-dead-letters`.
+fn whole(pattern: &str) -> Result<Regex, ClientError> {
+    Regex::new(&format!(r"\A(?:{pattern})\z"))
+        .map_err(|error| ClientError::Argument(format!("the pattern {pattern:?} cannot be read: {error}")))
+}
+
+/// How many partitions each of these topics has, as far as they exist; `None` before metadata has said something of each.
+pub(super) fn counts<'t>(
+    cluster: &Cluster,
+    topics: impl IntoIterator<Item = &'t Arc<str>>,
+) -> Option<BTreeMap<Arc<str>, usize>> {
+    let mut counts = BTreeMap::new();
+    for name in topics {
+        let topic = cluster.topics.get(name)?;
+        let exists = crate::offsets::missing(&TopicPartition::new(name.clone(), 0), cluster).is_ok();
+        if let Some((&last, _)) = topic.partitions.last_key_value().filter(|_| exists) {
+            counts.insert(name.clone(), last as usize + 1);
+        }
+    }
+    Some(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(include: &str, exclude: Option<&str>) -> Pattern {
+        let what = Subscribed::Pattern { include: include.into(), exclude: exclude.map(Into::into) };
+        match Subscription::read(what, true).expect("patterns") {
+            Subscription::Pattern(pattern) => pattern,
+            Subscription::Topics(_) => panic!("a pattern"),
+        }
+    }
+
+    #[test]
+    fn patterns_mean_whole_names_and_no_internal_topics() {
+        let orders = pattern("orders|audit.*", None);
+        assert!(orders.matches("orders", false) && orders.matches("audit-log", false));
+        assert!(!orders.matches("orders-dead", false) && !orders.matches("my-orders", false));
+        assert!(!pattern(".*", None).matches("__consumer_offsets", true));
+    }
+
+    #[test]
+    fn what_is_excluded_is_left_out() {
+        let all_but = pattern("orders.*", Some(".*-dead"));
+        assert!(all_but.matches("orders-eu", false));
+        assert!(!all_but.matches("orders-dead", false));
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_read_says_where() {
+        let what = Subscribed::Pattern { include: "a(".into(), exclude: None };
+        let error = Subscription::read(what, true).expect_err("unbalanced").to_string();
+        assert!(error.contains("\"a(\""), "{error}");
+    }
+}
