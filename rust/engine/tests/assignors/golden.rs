@@ -116,5 +116,5 @@ fn assignments_are_those_of_java_or_better() {
         better += 1;
     }
     // Those that differ bring home what Java leaves away from home.
-    assert!(equal >= 500 && better <= 25, "{equal} equal, {better} better");
+    assert!(equal >= 500 && (10..=25).contains(&better), "{equal} equal, {better} better");
 }

@@ -1,8 +1,11 @@
 //! What keeps its owner, and what a moving partition goes through: the seed's own examples.
 
-use monedula_engine::TopicPartition;
+use std::collections::BTreeSet;
 
-use crate::group::topics;
+use monedula_engine::TopicPartition;
+use monedula_engine::assign::{BUILTIN, LastAssignment, builtin};
+
+use crate::group::{assign, member, owners, topics};
 use crate::rounds::{Lives, Partitions};
 
 const TOPIC: &[&str] = &["t"];
@@ -71,7 +74,7 @@ fn a_leader_that_is_new_to_the_group_keeps_what_members_had() {
 // seed: S041
 #[test]
 fn every_partition_of_subscribed_topics_is_assigned_whether_anyone_claims_it_or_not() {
-    for assignor in monedula_engine::assign::BUILTIN {
+    for assignor in BUILTIN {
         let mut lives = Lives::new(assignor, topics(&[("t", 4), ("u", 3), ("unsubscribed", 2)]));
         lives.join("a", TOPIC);
         lives.join("b", &["t", "u"]);
@@ -137,12 +140,31 @@ fn scaling_moves_no_more_than_it_must() {
 
 #[test]
 fn of_two_claims_the_newer_generation_holds() {
-    let mut members: Vec<_> = ["a", "b", "c"].map(|id| crate::group::member(id, TOPIC)).into();
+    let mut members: Vec<_> = ["a", "b", "c"].map(|id| member(id, TOPIC)).into();
     for (member, (generation, indexes)) in members.iter_mut().zip([(7, &[0, 1][..]), (6, &[1, 2]), (7, &[0])]) {
         (member.generation, member.owned) = (generation, set(indexes).into_iter().collect());
     }
-    let owners = crate::group::owners(&crate::group::assign("cooperative-sticky", &topics(&[("t", 4)]), &members));
+    let owners = owners(&assign("cooperative-sticky", &topics(&[("t", 4)]), &members));
     let owners: Vec<_> = owners.iter().map(|(partition, owner)| format!("{partition}={owner}")).collect();
     // Of two in the same generation neither is believed, and as either may be reading, nobody gets the partition yet.
     assert_eq!(owners, ["t-1=a", "t-2=b", "t-3=a"]);
+}
+
+#[test]
+fn what_has_to_move_goes_to_who_had_it_before() {
+    let mut members = vec![member("a", &["t", "u"]), member("y", TOPIC), member("x", TOPIC)];
+    (members[1].generation, members[1].owned) = (6, set(&[0]).into_iter().collect());
+    (members[2].generation, members[2].owned) = (7, set(&[0, 1, 2, 3]).into_iter().collect());
+    // Under the eager protocol, where nothing is left out for a round.
+    for member in &mut members {
+        let last = LastAssignment {
+            generation: member.generation,
+            partitions: std::mem::take(&mut member.owned).into_iter().collect(),
+            user_data: None,
+        };
+        member.user_data = builtin("sticky").unwrap().user_data(&BTreeSet::new(), &last);
+    }
+    let owners = owners(&assign("sticky", &topics(&[("t", 4)]), &members));
+    let owners: Vec<_> = owners.iter().map(|(partition, owner)| format!("{partition}={owner}")).collect();
+    assert_eq!(owners, ["t-0=y", "t-1=a", "t-2=x", "t-3=x"]);
 }
