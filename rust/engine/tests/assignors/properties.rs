@@ -40,26 +40,27 @@ fn check_even(lives: &Lives, what: &str) {
 
 fn change(lives: &mut Lives, random: &mut Jitter, same_topics: bool) {
     let all: Vec<Arc<str>> = lives.topics.keys().cloned().collect();
-    let some = |random: &mut Jitter| all.iter().filter(|_| same_topics || random.next() % 2 == 0).cloned().collect();
+    let some =
+        |random: &mut Jitter| all.iter().filter(|_| same_topics || random.next().is_multiple_of(2)).cloned().collect();
     match below(random, 6) {
         0 | 1 if lives.members.len() > 1 => {
-            let gone = lives.members.keys().nth(below(random, lives.members.len())).cloned().unwrap();
+            let gone = lives.members.keys().nth(below(random, lives.members.len())).cloned().expect("there is one");
             lives.members.remove(&gone);
         }
         2 => {
             let topic = &all[below(random, all.len())];
             let more = 1 + below(random, 4);
-            let partitions = lives.topics.get_mut(topic).unwrap();
+            let partitions = lives.topics.get_mut(topic).expect("there is one");
             partitions.resize(partitions.len() + more, Vec::new());
         }
         3 if !same_topics => {
             let wants = some(random);
-            lives.members.values_mut().next().unwrap().topics = wants;
+            lives.members.values_mut().next().expect("there is one").topics = wants;
         }
         _ => {
             let id = format!("m-{}", random.next() % 100_000);
             lives.join(&id, &[]);
-            lives.members.get_mut(&id).unwrap().topics = some(random);
+            lives.members.get_mut(&id).expect("there is one").topics = some(random);
         }
     }
 }
