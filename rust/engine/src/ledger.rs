@@ -36,6 +36,8 @@ struct Entry {
     finished: Option<Place>,
     /// Whether the frontier moved since it was last brought to be committed.
     dirty: bool,
+    /// Whether the user committed an offset of its own choice since the frontier moved.
+    chosen: bool,
 }
 
 #[derive(Debug)]
@@ -59,7 +61,7 @@ impl Ledger {
     pub fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<Place>) {
         // A seek is a decision about what is finished: it is committed as such. A new partition has nothing to commit yet.
         let sought = self.entries.contains_key(partition);
-        let entry = Entry { span, out: VecDeque::new(), finished: at, dirty: sought && at.is_some() };
+        let entry = Entry { span, out: VecDeque::new(), finished: at, dirty: sought && at.is_some(), chosen: false };
         self.entries.insert(partition.clone(), entry);
     }
 
@@ -70,7 +72,7 @@ impl Ledger {
             && entry.finished.is_none()
         {
             entry.finished = Some(at);
-            entry.dirty = !committed;
+            entry.dirty = !committed && !entry.chosen;
         }
     }
 
@@ -80,7 +82,7 @@ impl Ledger {
         let Some(entry) = self.current(partition, span) else { return };
         match entry.out.back_mut() {
             Some(last) => last.next = to,
-            None => (entry.finished, entry.dirty) = (Some(to), true),
+            None => entry.go_to(to),
         }
     }
 
@@ -125,7 +127,7 @@ impl Ledger {
         if entry.out.front().is_some_and(|out| out.batch == batch && next.offset <= out.next.offset)
             && entry.finished.is_none_or(|finished| finished.offset < next.offset)
         {
-            (entry.finished, entry.dirty) = (Some(next), true);
+            entry.go_to(next);
         }
     }
 
@@ -179,13 +181,14 @@ impl Ledger {
     /// The user commits an offset of its own choice, maybe a lower one: it stands until the user finishes more (seed S155).
     pub fn chosen(&mut self, partition: &TopicPartition) {
         if let Some(entry) = self.entries.get_mut(partition) {
-            entry.dirty = false;
+            (entry.dirty, entry.chosen) = (false, true);
         }
     }
 
-    /// A commit of `offset` came to nothing: it is brought again, unless the user went elsewhere meanwhile.
+    /// A commit of `offset` came to nothing: it is brought again, unless the user went or chose elsewhere meanwhile.
     pub fn not_committed(&mut self, partition: &TopicPartition, offset: i64) {
         if let Some(entry) = self.entries.get_mut(partition)
+            && !entry.chosen
             && entry.finished.is_some_and(|finished| finished.offset == offset)
         {
             entry.dirty = true;
@@ -203,8 +206,12 @@ impl Entry {
             if let Some(out) = self.out.pop_front()
                 && self.finished != Some(out.next)
             {
-                (self.finished, self.dirty) = (Some(out.next), true);
+                self.go_to(out.next);
             }
         }
+    }
+
+    fn go_to(&mut self, place: Place) {
+        (self.finished, self.dirty, self.chosen) = (Some(place), true, false);
     }
 }
