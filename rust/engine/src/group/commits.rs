@@ -1,6 +1,6 @@
 //! Commits: one after the other, never cancelled, with the generation of the owner (contract 3).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -33,6 +33,24 @@ pub(super) struct Commit {
     since: Now,
     attempts: u32,
     last: String,
+    /// The call that carries it.
+    sent: Option<CallId>,
+}
+
+impl Commit {
+    pub(super) fn touches(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
+        self.open.keys().any(|partition| partitions.contains(partition))
+    }
+
+    /// What is still open comes to nothing.
+    fn end(&mut self, error: &CommitError) {
+        let open = std::mem::take(&mut self.open);
+        self.done.extend(open.into_iter().map(|(partition, at)| (partition, (at, Err(error.clone())))));
+    }
+
+    fn time_out(&mut self) {
+        self.end(&CommitError::TimedOut { last: self.last.clone() });
+    }
 }
 
 impl Member {
@@ -72,6 +90,7 @@ impl Member {
             since: now,
             attempts: 0,
             last: "none was made: the member was not in the group, or the coordinator not known".into(),
+            sent: None,
         };
         self.commits.push_back(commit);
         self.refuse_unowned();
@@ -92,6 +111,9 @@ impl Member {
             return;
         }
         let Some(commit) = self.commits.front_mut() else { return };
+        if self.coordinator.is_none() {
+            return;
+        }
         commit.attempts = commit.attempts.saturating_add(1);
         let call = Call::Commit {
             group_id: self.config.group_id.clone(),
@@ -100,7 +122,11 @@ impl Member {
             generation: self.generation,
             offsets: commit.open.clone(),
         };
-        self.committing = self.send(Kind::Commit, call, now);
+        let sent = self.send(Kind::Commit, call, now);
+        if let Some(commit) = self.commits.front_mut() {
+            commit.sent = sent;
+        }
+        self.committing = sent;
     }
 
     pub(super) fn commit_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
@@ -110,14 +136,17 @@ impl Member {
         self.committing = None;
         let codes = match outcome {
             Ok(Answer::Commit { codes }) => codes,
-            Ok(_) => return self.commit_again("an answer of another kind", now),
+            Ok(_) => return self.commit_again(id, "an answer of another kind", now),
             Err(reason) => {
-                self.coordinator_lost(call.node_id, &reason, false);
-                return self.commit_again(&reason, now);
+                self.coordinator_lost(call.node_id, &reason, false, now);
+                return self.commit_again(id, &reason, now);
             }
         };
-        self.coordinator_answered();
-        let Some(commit) = self.commits.front_mut() else { return };
+        for &code in codes.values() {
+            self.coordinator_answered(code);
+        }
+        // The one that was sent may have timed out meanwhile: its answer says nothing about the next.
+        let Some(commit) = self.commits.front_mut().filter(|commit| commit.sent == Some(id)) else { return };
         let mut worst: Option<(ErrorCode, Reaction)> = None;
         for (partition, at) in std::mem::take(&mut commit.open) {
             // A partition that the answer does not name was not committed as far as anyone knows.
@@ -132,17 +161,19 @@ impl Member {
                 }
                 reacted => {
                     commit.open.insert(partition, at);
-                    worst = Some((code, reacted));
+                    if worst.is_none_or(|(_, known)| severity(known) < severity(reacted)) {
+                        worst = Some((code, reacted));
+                    }
                 }
             }
         }
         if let Some((code, reacted)) = worst {
-            self.commit_refused(code, reacted, call, now);
+            self.commit_refused(id, (code, reacted), call, now);
         }
         self.end_commits(now);
     }
 
-    fn commit_refused(&mut self, code: ErrorCode, reacted: Reaction, call: InFlight, now: Now) {
+    fn commit_refused(&mut self, id: CallId, (code, reacted): (ErrorCode, Reaction), call: InFlight, now: Now) {
         let current = call.generation == self.generation;
         let settled = matches!(self.state, State::Stable | State::Revoking);
         match reacted {
@@ -150,23 +181,24 @@ impl Member {
                 if current && self.state == State::Stable {
                     self.want_rejoin("the coordinator rebalances the group".into());
                 }
-                self.commit_again(code.name(), now);
+                self.retried(Kind::Commit.api(), code);
+                self.commit_again(id, code.name(), now);
             }
             Reaction::DropGeneration | Reaction::DropMember if current && settled => {
                 self.lose_and_rejoin(code, Kind::Commit.api(), reacted == Reaction::DropMember);
             }
-            Reaction::Fail if current => self.fail(self.error_of(Kind::Commit.api(), code)),
+            Reaction::Fail if current => self.fail(self.error_of(Kind::Commit.api(), code), now),
             // It was another generation's request, or a join is under way that will tell: again with what is true then.
             _ => {
                 self.retried(Kind::Commit.api(), code);
-                self.coordinator_error(reacted, call, code.name());
-                self.commit_again(code.name(), now);
+                self.coordinator_error(reacted, call, code.name(), now);
+                self.commit_again(id, code.name(), now);
             }
         }
     }
 
-    fn commit_again(&mut self, reason: &str, now: Now) {
-        let Some(commit) = self.commits.front_mut() else { return };
+    fn commit_again(&mut self, id: CallId, reason: &str, now: Now) {
+        let Some(commit) = self.commits.front_mut().filter(|commit| commit.sent == Some(id)) else { return };
         commit.last = reason.into();
         let delay = self.config.backoff.delay(commit.attempts.saturating_sub(1), &mut self.jitter);
         self.timers.set(Timer::Commit, now + delay);
@@ -182,34 +214,30 @@ impl Member {
 
     /// The member lost what it owned: nothing that waits can be committed.
     pub(super) fn fail_commits(&mut self, code: Option<ErrorCode>) {
-        for commit in &mut self.commits {
-            let error = code.map_or(CommitError::NotOwned, |code| CommitError::MemberGone { code });
-            let open = std::mem::take(&mut commit.open);
-            commit.done.extend(open.into_iter().map(|(partition, at)| (partition, (at, Err(error.clone())))));
-        }
+        let error = code.map_or(CommitError::NotOwned, |code| CommitError::MemberGone { code });
+        self.commits.iter_mut().for_each(|commit| commit.end(&error));
         self.timers.clear(Timer::Commit);
     }
 
     pub(super) fn expire_commits(&mut self, now: Now) {
-        for commit in self.commits.iter_mut().filter(|commit| commit.deadline <= now) {
-            let error = CommitError::TimedOut { last: commit.last.clone() };
-            let open = std::mem::take(&mut commit.open);
-            commit.done.extend(open.into_iter().map(|(partition, at)| (partition, (at, Err(error.clone())))));
-        }
+        self.commits.iter_mut().filter(|commit| commit.deadline <= now).for_each(Commit::time_out);
         self.end_commits(now);
     }
 
     /// What the machine commits before partitions are given up is not waited for any longer.
-    pub(super) fn give_up_own_commits(&mut self) {
-        for commit in self.commits.iter_mut().filter(|commit| commit.own == Some(Own::GivingUp)) {
-            let error = CommitError::TimedOut { last: commit.last.clone() };
-            let open = std::mem::take(&mut commit.open);
-            commit.done.extend(open.into_iter().map(|(partition, at)| (partition, (at, Err(error.clone())))));
-        }
+    pub(super) fn give_up_own_commits(&mut self, now: Now) {
+        self.commits.iter_mut().filter(|commit| commit.own == Some(Own::GivingUp)).for_each(Commit::time_out);
+        self.end_commits(now);
     }
 
-    /// Answers the commits of which nothing is open any more. One that is under way keeps its place until its answer is there,
-    /// so that the next never overtakes it.
+    /// The consumer is out of the group, or closed: what waits is answered before that is said.
+    pub(super) fn close_commits(&mut self, now: Now) {
+        self.commits.iter_mut().for_each(|commit| commit.end(&CommitError::Closed));
+        self.end_commits(now);
+    }
+
+    /// Answers the commits of which nothing is open any more. The next is not sent before the answer to one that is under way
+    /// is there, so that it never overtakes it.
     fn end_commits(&mut self, now: Now) {
         let mut gave_up = false;
         let mut index = 0;
@@ -238,7 +266,11 @@ impl Member {
     }
 
     /// Time for the commit in the interval.
-    pub(super) fn auto_commit_due(&mut self) {
+    pub(super) fn auto_commit_due(&mut self, now: Now) {
+        // One that waits is enough: what is finished meanwhile comes with the next.
+        if self.commits.iter().any(|commit| commit.own == Some(Own::Auto)) {
+            return self.rearm_auto_commit(now);
+        }
         let ticket = self.new_id();
         self.auto_commit = Some(ticket);
         self.push(Output::Snapshot { ticket, scope: Scope::All });
@@ -246,11 +278,15 @@ impl Member {
 
     pub(super) fn commit_automatically(&mut self, offsets: BTreeMap<TopicPartition, CommitOffset>, now: Now) {
         self.auto_commit = None;
-        if let Some(interval) = self.config.auto_commit_interval.filter(|_| self.generation >= 0) {
-            self.timers.set(Timer::AutoCommit, now + interval);
-        }
+        self.rearm_auto_commit(now);
         if !offsets.is_empty() {
             self.commit_own(Own::Auto, offsets, now);
+        }
+    }
+
+    fn rearm_auto_commit(&mut self, now: Now) {
+        if let Some(interval) = self.config.auto_commit_interval.filter(|_| self.generation >= 0) {
+            self.timers.set(Timer::AutoCommit, now + interval);
         }
     }
 
@@ -262,5 +298,17 @@ impl Member {
         let error = || CommitError::TimedOut { last: "the rebalance that asked for it is over".into() };
         let outcomes = offsets.into_iter().map(|(partition, at)| (partition, (at, Err(error())))).collect();
         self.push(Output::Committed { ticket: None, outcomes });
+    }
+}
+
+/// Which of several partitions' errors decides: the one that says most about the membership.
+fn severity(reaction: Reaction) -> u8 {
+    match reaction {
+        Reaction::Fail => 5,
+        Reaction::DropMember => 4,
+        Reaction::DropGeneration => 3,
+        Reaction::Rejoin => 2,
+        Reaction::Rediscover => 1,
+        _ => 0,
     }
 }

@@ -37,7 +37,7 @@ impl Member {
             _ => ErrorCode::NetworkException,
         };
         match reaction(Kind::Find.api(), code) {
-            Reaction::Fail if code != ErrorCode::NetworkException => self.fail(self.error_of(Kind::Find.api(), code)),
+            Reaction::Fail => self.fail(self.error_of(Kind::Find.api(), code), now),
             _ => {
                 if code != ErrorCode::NetworkException {
                     self.retried(Kind::Find.api(), code);
@@ -62,7 +62,7 @@ impl Member {
     }
 
     /// The coordinator `asked` is gone, or is not the coordinator. What waits at it is asked again elsewhere, if `abandon`.
-    pub(super) fn coordinator_lost(&mut self, asked: Option<i32>, reason: &str, abandon: bool) {
+    pub(super) fn coordinator_lost(&mut self, asked: Option<i32>, reason: &str, abandon: bool, now: Now) {
         // An old coordinator's last words say nothing about the new one.
         if self.coordinator.is_none() || (asked.is_some() && asked != self.coordinator) {
             return;
@@ -70,6 +70,12 @@ impl Member {
         self.coordinator = None;
         self.heartbeat = None;
         self.event(GroupEvent::CoordinatorLost { reason: reason.into() });
+        // Nothing was heard of it since it was found: who named it may not know better yet, so it is another's turn, and not
+        // at once (seed S056).
+        if self.find_attempts > 0 {
+            let delay = self.config.backoff.delay(self.find_attempts - 1, &mut self.jitter);
+            self.timers.set(Timer::Find, now + delay);
+        }
         if abandon {
             self.abandon_join();
         }
@@ -79,13 +85,15 @@ impl Member {
     pub(super) fn session_silent(&mut self, now: Now) {
         // A join is held for as long as others take, without heartbeats; its own timeout watches over it (seed S072).
         if !matches!(self.state, State::PreparingRebalance | State::CompletingRebalance) {
-            self.coordinator_lost(None, "no heartbeat was answered for session.timeout.ms", true);
+            self.coordinator_lost(None, "no heartbeat was answered for session.timeout.ms", true, now);
         }
         self.timers.set(Timer::Session, now + self.config.session_timeout);
     }
 
-    /// Something was heard of the coordinator: attempts to find it start anew.
-    pub(super) fn coordinator_answered(&mut self) {
-        self.find_attempts = 0;
+    /// Something was heard of the coordinator, and not that it is none: attempts to find it start anew.
+    pub(super) fn coordinator_answered(&mut self, code: ErrorCode) {
+        if !matches!(code, ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable) {
+            self.find_attempts = 0;
+        }
     }
 }

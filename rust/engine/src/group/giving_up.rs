@@ -26,6 +26,8 @@ enum Step {
     Committing,
     /// The user is told.
     CallingBack,
+    /// What the user wanted committed before is, or is not in time.
+    Draining,
 }
 
 /// Partitions on their way out; none at all where only a commit goes before a join.
@@ -35,20 +37,17 @@ pub(super) struct GivingUp {
     partitions: BTreeSet<TopicPartition>,
     step: Step,
     then: Then,
+    /// What was finished of them and brought for something that is over.
+    brought: BTreeMap<TopicPartition, CommitOffset>,
 }
 
 impl GivingUp {
     /// The partitions whose Revoked callback was asked for.
     pub(super) fn told(self) -> BTreeSet<TopicPartition> {
         match self.step {
-            Step::CallingBack => self.partitions,
-            _ => BTreeSet::new(),
+            Step::CallingBack | Step::Draining => self.partitions,
+            Step::Settling | Step::Committing => BTreeSet::new(),
         }
-    }
-
-    /// Whether the user is being told: that cannot be taken back.
-    pub(super) fn is_calling_back(&self) -> bool {
-        self.step == Step::CallingBack
     }
 }
 
@@ -63,18 +62,25 @@ impl Member {
             self.event(GroupEvent::RebalanceWanted { partitions: partitions.clone() });
             self.push(Output::Settle { ticket, partitions: partitions.clone() });
         }
-        self.giving_up = Some(GivingUp { ticket, partitions, step: Step::Settling, then });
+        self.giving_up = Some(GivingUp { ticket, partitions, step: Step::Settling, then, brought: BTreeMap::new() });
     }
 
-    pub(super) fn settled(&mut self, ticket: Ticket, offsets: BTreeMap<TopicPartition, CommitOffset>, now: Now) {
+    pub(super) fn settled(&mut self, ticket: Ticket, mut offsets: BTreeMap<TopicPartition, CommitOffset>, now: Now) {
         if self.auto_commit == Some(ticket) {
             return self.commit_automatically(offsets, now);
         }
-        let Some(giving_up) = self.giving_up.as_mut().filter(|it| it.ticket == ticket && it.step == Step::Settling)
-        else {
-            // What was brought for something that is over is to be brought again.
+        let Some(giving_up) = self.giving_up.as_mut().filter(|it| it.step == Step::Settling) else {
             return self.return_offsets(offsets);
         };
+        if giving_up.ticket != ticket {
+            // What was brought for something that is over goes along; the rest is to be brought again.
+            let partitions = &giving_up.partitions;
+            giving_up.brought.extend(offsets.extract_if(.., |partition, _| partitions.contains(partition)));
+            return self.return_offsets(offsets);
+        }
+        let mut brought = std::mem::take(&mut giving_up.brought);
+        brought.append(&mut offsets);
+        let offsets = brought;
         if self.config.auto_commit_interval.is_none() || self.generation < 0 || offsets.is_empty() {
             return self.tell_given_up();
         }
@@ -91,9 +97,12 @@ impl Member {
     }
 
     /// A coordinator that does not commit must not keep the member from joining until it is thrown out.
-    pub(super) fn commit_before_giving_up_took_too_long(&mut self) {
-        self.give_up_own_commits();
-        self.committed_before_giving_up();
+    pub(super) fn giving_up_took_too_long(&mut self, now: Now) {
+        match self.giving_up.as_ref().map(|it| it.step) {
+            Some(Step::Committing) => self.give_up_own_commits(now),
+            Some(Step::Draining) => self.given_up(),
+            _ => {}
+        }
     }
 
     fn tell_given_up(&mut self) {
@@ -111,17 +120,31 @@ impl Member {
         }
     }
 
-    pub(super) fn called_back(&mut self, ticket: Ticket) {
-        if self.giving_up.as_ref().is_some_and(|it| it.ticket == ticket && it.is_calling_back()) {
+    pub(super) fn called_back(&mut self, ticket: Ticket, now: Now) {
+        let Some(giving_up) = self.giving_up.as_mut().filter(|it| it.ticket == ticket && it.step == Step::CallingBack)
+        else {
+            return;
+        };
+        giving_up.step = Step::Draining;
+        self.timers.set(Timer::Revocation, now + self.config.revocation_commit_timeout());
+    }
+
+    /// What the user wanted committed, in the callback too, is complete before the partitions are anybody else's: the commit
+    /// goes over another connection than the join, which might overtake it (seed S150).
+    pub(super) fn advance_giving_up(&mut self) {
+        let Some(giving_up) = self.giving_up.as_ref().filter(|it| it.step == Step::Draining) else { return };
+        if !self.commits.iter().any(|commit| commit.touches(&giving_up.partitions)) {
             self.given_up();
         }
     }
 
     fn given_up(&mut self) {
         let Some(giving_up) = self.giving_up.take() else { return };
+        self.timers.clear(Timer::Revocation);
         if !giving_up.partitions.is_empty() {
             self.owned.retain(|partition| !giving_up.partitions.contains(partition));
             self.starting.retain(|partition| !giving_up.partitions.contains(partition));
+            self.asked.retain(|partition| !giving_up.partitions.contains(partition));
             self.push(Output::Dropped { partitions: giving_up.partitions });
         }
         if self.state == State::Revoking {
@@ -136,17 +159,12 @@ impl Member {
         }
     }
 
-    /// What was begun is begun anew for more partitions, unless the user is being told already.
-    pub(super) fn stop_giving_up(&mut self) -> bool {
-        match &self.giving_up {
-            Some(giving_up) if giving_up.is_calling_back() => false,
-            Some(_) => {
-                self.giving_up = None;
-                self.timers.clear(Timer::Revocation);
-                self.give_up_own_commits();
-                true
-            }
-            None => true,
+    /// What was begun is begun anew for more partitions, unless it is past the user's part: a commit that is under way is not
+    /// taken back, nor what the user was told.
+    pub(super) fn stop_giving_up(&mut self) -> BTreeMap<TopicPartition, CommitOffset> {
+        match self.giving_up.take_if(|it| it.step == Step::Settling) {
+            Some(giving_up) => giving_up.brought,
+            None => BTreeMap::new(),
         }
     }
 }

@@ -58,11 +58,11 @@ impl Member {
             Ok(Answer::Heartbeat { code }) => code,
             Ok(_) => return self.heartbeat_again(now),
             Err(reason) => {
-                self.coordinator_lost(call.node_id, &reason, false);
+                self.coordinator_lost(call.node_id, &reason, false, now);
                 return self.heartbeat_again(now);
             }
         };
-        self.coordinator_answered();
+        self.coordinator_answered(code);
         let joining = matches!(self.state, State::PreparingRebalance | State::CompletingRebalance) || self.in_doubt;
         if code == ErrorCode::None {
             self.heartbeat_attempts = 0;
@@ -85,10 +85,10 @@ impl Member {
             Reaction::DropMember => self.lose_and_rejoin(code, Kind::Heartbeat.api(), true),
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
                 self.retried(Kind::Heartbeat.api(), code);
-                self.coordinator_error(reacted, call, code.name());
+                self.coordinator_error(reacted, call, code.name(), now);
                 self.heartbeat_again(now);
             }
-            _ => self.fail(self.error_of(Kind::Heartbeat.api(), code)),
+            _ => self.fail(self.error_of(Kind::Heartbeat.api(), code), now),
         }
     }
 

@@ -20,7 +20,7 @@ impl Member {
     pub(super) fn advance_join(&mut self, now: Now) {
         let may =
             matches!(self.state, State::Unjoined | State::Stable) && self.giving_up.is_none() && self.exit.is_none();
-        if !may || self.topics.is_empty() || (self.rejoin.is_none() && self.state != State::Unjoined) {
+        if !may || !self.subscribed || (self.rejoin.is_none() && self.state != State::Unjoined) {
             return;
         }
         let reason = self.rejoin.clone().unwrap_or_else(|| "not in the group".into());
@@ -28,8 +28,9 @@ impl Member {
             self.rebalance = Some((now, reason.clone()));
             self.event(GroupEvent::RebalanceStarted { reason: reason.clone() });
         }
-        if !self.prepared {
-            let partitions = self.given_up_before_join();
+        // The subscription may have changed after everything was prepared.
+        let partitions = self.given_up_before_join();
+        if !self.prepared || !partitions.is_empty() {
             // Nothing was read before the first join, so nothing is committed (seed S015).
             let commits = self.config.auto_commit_interval.is_some() && self.generation >= 0;
             if !partitions.is_empty() || (commits && !self.owned.is_empty()) {
@@ -55,15 +56,18 @@ impl Member {
     fn send_join(&mut self, reason: String, now: Now) {
         // Under the eager protocol everything was given up, and the last assignment only guides sticky assignors.
         let owned = if self.protocol == Protocol::Cooperative { self.owned.clone() } else { BTreeSet::new() };
+        // What was owned when a JoinGroup was lost was owned in the generation of the last assignment, and not in one since,
+        // whose leader may have given it to others.
+        let generation = if self.in_doubt { self.last.generation } else { self.generation };
         let mut protocols = Vec::new();
         for assignor in &self.config.assignors {
             let rack = self.config.rack.as_deref();
-            match subscription_bytes(&**assignor, &self.topics, &owned, self.generation, &self.last, rack) {
+            match subscription_bytes(&**assignor, &self.topics, &owned, generation, &self.last, rack) {
                 Ok(bytes) => protocols.push((assignor.name().to_owned(), bytes)),
                 Err(error) => {
                     let group = self.config.group_id.clone();
                     let error = AssignError::Failed { assignor: assignor.name().into(), reason: error.to_string() };
-                    return self.fail(GroupError::Assign { group, error });
+                    return self.fail(GroupError::Assign { group, error }, now);
                 }
             }
         }
@@ -102,18 +106,18 @@ impl Member {
             }) => (code, (generation, member_id, leader, protocol_type, protocol, skip_assignment, members)),
             Ok(_) => return self.join_again("an answer of another kind", now),
             Err(reason) => {
-                self.coordinator_lost(call.node_id, &reason, false);
+                self.coordinator_lost(call.node_id, &reason, false, now);
                 self.join_lost();
                 return self.join_again(&reason, now);
             }
         };
-        self.coordinator_answered();
+        self.coordinator_answered(code);
         let (generation, member_id, leader, protocol_type, protocol, skip_assignment, members) = answer;
         if code == ErrorCode::None {
             let protocol = protocol.unwrap_or_default();
             let ours = self.config.assignors.iter().any(|assignor| assignor.name() == protocol);
             if !ours || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) || generation < 0 {
-                return self.fail(self.error_of(Kind::Join.api(), ErrorCode::InconsistentGroupProtocol));
+                return self.fail(self.error_of(Kind::Join.api(), ErrorCode::InconsistentGroupProtocol), now);
             }
             let leads = leader == member_id;
             self.join_attempts = 0;
@@ -121,6 +125,7 @@ impl Member {
             self.assignor = Some(protocol.clone());
             self.assigned_counts = None;
             self.confirm(call.sent);
+            self.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
             self.event(GroupEvent::Joined {
                 generation,
                 leader: leads,
@@ -144,6 +149,10 @@ impl Member {
         }
         match reaction(Kind::Join.api(), code) {
             Reaction::TakeMemberId => {
+                // At once; but a coordinator that hands out one id after the other is not asked without end.
+                if !self.member_id.is_empty() || member_id.is_empty() {
+                    self.hold_join(now);
+                }
                 self.member_id = member_id;
                 self.back_from_join();
                 self.want_rejoin("the coordinator asked to join with an id".into());
@@ -162,10 +171,10 @@ impl Member {
                 self.lose_and_rejoin(code, Kind::Join.api(), false);
                 self.hold_join(now);
             }
-            Reaction::Fail | Reaction::Tell | Reaction::Done => self.fail(self.error_of(Kind::Join.api(), code)),
+            Reaction::Fail | Reaction::Tell | Reaction::Done => self.fail(self.error_of(Kind::Join.api(), code), now),
             reacted @ (Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin) => {
                 self.retried(Kind::Join.api(), code);
-                self.coordinator_error(reacted, call, code.name());
+                self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
         }
@@ -230,7 +239,7 @@ impl Member {
                 // The others must not wait for a leader that cannot assign.
                 self.send_leave("the assignor failed", now);
                 let group = self.config.group_id.clone();
-                self.fail(GroupError::Assign { group, error });
+                self.fail(GroupError::Assign { group, error }, now);
             }
         }
     }
@@ -262,15 +271,15 @@ impl Member {
             }
             Ok(_) => return self.join_again("an answer of another kind", now),
             Err(reason) => {
-                self.coordinator_lost(call.node_id, &reason, false);
+                self.coordinator_lost(call.node_id, &reason, false, now);
                 return self.join_again(&reason, now);
             }
         };
-        self.coordinator_answered();
+        self.coordinator_answered(code);
         if code == ErrorCode::None {
             let other = protocol.is_some() && protocol != self.assignor;
             if other || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) {
-                return self.fail(self.error_of(Kind::Sync.api(), ErrorCode::InconsistentGroupProtocol));
+                return self.fail(self.error_of(Kind::Sync.api(), ErrorCode::InconsistentGroupProtocol), now);
             }
             return match read_assignment(&assignment) {
                 Ok(assigned) => {
@@ -280,7 +289,7 @@ impl Member {
                 Err(error) => {
                     let group = self.config.group_id.clone();
                     let reason = format!("the assignment that the leader sent cannot be read: {error}");
-                    self.fail(GroupError::Call { group, reason });
+                    self.fail(GroupError::Call { group, reason }, now);
                 }
             };
         }
@@ -303,10 +312,10 @@ impl Member {
             }
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
                 self.retried(Kind::Sync.api(), code);
-                self.coordinator_error(reacted, call, code.name());
+                self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
-            _ => self.fail(self.error_of(Kind::Sync.api(), code)),
+            _ => self.fail(self.error_of(Kind::Sync.api(), code), now),
         }
     }
 
@@ -328,7 +337,8 @@ impl Member {
             revoked: revoked.len(),
         });
         self.last_rebalance = Some((now, reason));
-        (self.in_doubt, self.prepared) = (false, false);
+        let doubted = std::mem::take(&mut self.in_doubt);
+        self.prepared = false;
         self.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
         if let Some(interval) = self.config.auto_commit_interval
             && self.timers.at(Timer::AutoCommit).is_none()
@@ -342,11 +352,26 @@ impl Member {
             self.push(Output::Gained { partitions: gained.clone() });
             self.call_back(CallbackKind::Assigned, gained);
         }
-        if !revoked.is_empty() && self.exit.is_none() {
-            self.give_up(revoked, Then::Join);
+        match revoked.is_empty() {
+            true => {}
+            // The leader may have taken the claim for old, and others own them already: committing would put them back.
+            false if doubted => self.lose_doubted(revoked),
+            false => self.give_up(revoked, Then::Join),
         }
         if self.topics != self.joined_topics {
             self.want_rejoin("the subscription changed".into());
         }
+    }
+
+    fn lose_doubted(&mut self, lost: BTreeSet<TopicPartition>) {
+        self.owned.retain(|partition| !lost.contains(partition));
+        self.starting.retain(|partition| !lost.contains(partition));
+        self.asked.retain(|partition| !lost.contains(partition));
+        let reason = "a JoinGroup had no answer, and the next assignment leaves them out";
+        self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
+        self.push(Output::Dropped { partitions: lost.clone() });
+        self.call_back(CallbackKind::Lost, lost);
+        // The leader may have left them to this member instead: then they have no owner before the next round.
+        self.want_rejoin(reason.into());
     }
 }

@@ -10,16 +10,17 @@ use monedula_protocol::error_code::ErrorCode;
 
 impl Member {
     /// The membership is to end.
-    pub(super) fn leave_for(&mut self, exit: Exit, deadline: Option<Now>) {
+    pub(super) fn leave_for(&mut self, exit: Exit, deadline: Now) {
         let close = exit.close || self.exit.is_some_and(|exit| exit.close);
         self.exit = Some(Exit { close, ..exit });
+        self.subscribed = false;
         self.topics.clear();
-        self.rejoin = None;
-        self.rebalance = None;
-        if let Some(deadline) = deadline {
-            self.timers.set(Timer::Close, deadline);
-        }
-        // What is given up grows to all that is owned, unless the user is being told of some already.
+        self.first_counts.clear();
+        (self.rejoin, self.rebalance) = (None, None);
+        self.timers.clear(Timer::Rejoin);
+        let deadline = self.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
+        self.timers.set(Timer::Close, deadline);
+        // What is given up grows to all that is owned, unless the user has done his part of it already.
         self.stop_giving_up();
     }
 
@@ -36,11 +37,14 @@ impl Member {
             return;
         }
         if self.generation < 0 && self.member_id.is_empty() || !exit.leave || self.config.instance_id.is_some() {
-            return self.end_exit("closed without a word to the group");
+            return self.end_exit("closed without a word to the group", now);
         }
-        if self.timers.at(Timer::Close).is_none() {
-            self.timers.set(Timer::Close, now + self.config.session_timeout);
-        }
+        // After a session without a word the member is out anyway.
+        let late = now + self.config.session_timeout;
+        let deadline = self.timers.at(Timer::Close).map_or(late, |known| known.min(late));
+        self.timers.set(Timer::Close, deadline);
+        self.timers.clear(Timer::Join);
+        self.join_attempts = 0;
         self.set_state(State::Leaving);
     }
 
@@ -48,6 +52,10 @@ impl Member {
     pub(super) fn advance_leave(&mut self, now: Now) {
         if self.state != State::Leaving || self.leaving.is_some() || self.timers.waits(Timer::Join, now) {
             return;
+        }
+        // A heartbeat was answered that the member is not known any more.
+        if self.member_id.is_empty() {
+            return self.end_exit("the coordinator does not know the member any more", now);
         }
         self.leaving = self.send_leave("the consumer unsubscribed or was closed", now);
     }
@@ -76,21 +84,21 @@ impl Member {
             Ok(_) => ErrorCode::UnknownServerError,
             Err(reason) => {
                 // The answer may be lost and the member gone: UNKNOWN_MEMBER_ID will say so then.
-                self.coordinator_lost(call.node_id, &reason, false);
+                self.coordinator_lost(call.node_id, &reason, false, now);
                 return self.leave_again(now);
             }
         };
-        self.coordinator_answered();
+        self.coordinator_answered(code);
         if code == ErrorCode::None {
-            return self.end_exit("left the group");
+            return self.end_exit("left the group", now);
         }
         match reaction(Kind::Leave.api(), code) {
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
                 self.retried(Kind::Leave.api(), code);
-                self.coordinator_error(reacted, call, code.name());
+                self.coordinator_error(reacted, call, code.name(), now);
                 self.leave_again(now);
             }
-            _ => self.end_exit(code.name()),
+            _ => self.end_exit(code.name(), now),
         }
     }
 
@@ -100,26 +108,32 @@ impl Member {
         self.timers.set(Timer::Join, now + delay);
     }
 
-    /// The time for leaving in order is over.
-    pub(super) fn exit_late(&mut self) {
-        if self.exit.is_some() {
-            self.lose(None, "the time for closing is over");
-            self.end_exit("the time for leaving is over");
+    /// LeaveGroup cannot be sent to this coordinator at all; the session's end will tell it.
+    pub(super) fn cannot_leave(&mut self, id: CallId, reason: &str, now: Now) {
+        if self.leaving == Some(id) {
+            self.end_exit(reason, now);
         }
     }
 
-    fn end_exit(&mut self, how: &str) {
+    /// The time for leaving in order is over.
+    pub(super) fn exit_late(&mut self, now: Now) {
+        if self.exit.is_some() {
+            self.close_commits(now);
+            self.lose(None, "the time for leaving is over");
+            self.end_exit("the time for leaving is over", now);
+        }
+    }
+
+    pub(super) fn end_exit(&mut self, how: &str, now: Now) {
         let Some(exit) = self.exit.take() else { return };
         self.giving_up = None;
-        self.fail_commits(None);
+        self.close_commits(now);
         self.leaving = None;
         if self.generation >= 0 || !self.member_id.is_empty() {
             self.event(GroupEvent::Left { reason: how.into() });
         }
         self.forget_member();
-        for timer in [Timer::Close, Timer::Join, Timer::Revocation, Timer::Rejoin] {
-            self.timers.clear(timer);
-        }
+        self.timers.clear_all();
         self.join_attempts = 0;
         self.joined_topics.clear();
         if self.state != State::Unsubscribed && self.state != State::Leaving && self.state != State::Fatal {
@@ -129,7 +143,7 @@ impl Member {
         self.set_state(State::Unsubscribed);
         if exit.close {
             self.push(Output::Closed);
-        } else if !self.topics.is_empty() {
+        } else if self.subscribed {
             // Subscribed again while it left.
             self.set_state(State::Unjoined);
             self.want_rejoin("subscribed again".into());

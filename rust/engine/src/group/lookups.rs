@@ -19,6 +19,7 @@ impl Member {
         let partitions = self.starting.iter().cloned().collect();
         let call = Call::FetchOffsets { group_id: self.config.group_id.clone(), partitions };
         self.looking_up = self.send(Kind::Offsets, call, now);
+        self.asked = self.starting.clone();
     }
 
     pub(super) fn looked_up(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
@@ -26,26 +27,28 @@ impl Member {
             return;
         }
         self.looking_up = None;
+        let asked = std::mem::take(&mut self.asked);
         let (code, offsets) = match outcome {
             Ok(Answer::FetchOffsets { code, offsets }) => (code, offsets),
             Ok(_) => return self.look_up_again(now),
             Err(reason) => {
-                self.coordinator_lost(call.node_id, &reason, false);
+                self.coordinator_lost(call.node_id, &reason, false, now);
                 return self.look_up_again(now);
             }
         };
-        self.coordinator_answered();
+        self.coordinator_answered(code);
         if code != ErrorCode::None {
             return match reaction(Kind::Offsets.api(), code) {
-                Reaction::Fail => self.fail(self.error_of(Kind::Offsets.api(), code)),
+                Reaction::Fail => self.fail(self.error_of(Kind::Offsets.api(), code), now),
                 Reaction::Tell => {
-                    for partition in std::mem::take(&mut self.starting) {
+                    for partition in asked {
+                        self.starting.remove(&partition);
                         self.push(Output::StartFailed { partition, code });
                     }
                 }
                 reacted => {
                     self.retried(Kind::Offsets.api(), code);
-                    self.coordinator_error(reacted, call, code.name());
+                    self.coordinator_error(reacted, call, code.name(), now);
                     self.look_up_again(now);
                 }
             };
@@ -55,7 +58,7 @@ impl Member {
         let mut starts = Vec::new();
         let mut again = None;
         for (partition, found) in offsets {
-            if !self.starting.contains(&partition) {
+            if !asked.contains(&partition) {
                 continue;
             }
             match found {
@@ -79,11 +82,12 @@ impl Member {
         match again {
             Some((code, reacted)) => {
                 self.retried(Kind::Offsets.api(), code);
-                self.coordinator_error(reacted, call, code.name());
+                self.coordinator_error(reacted, call, code.name(), now);
                 self.look_up_again(now);
             }
-            None if self.starting.is_empty() => self.lookup_attempts = 0,
-            None => self.look_up_again(now),
+            // The answer left some out.
+            None if asked.iter().any(|partition| self.starting.contains(partition)) => self.look_up_again(now),
+            None => self.lookup_attempts = 0,
         }
     }
 

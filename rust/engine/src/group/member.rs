@@ -82,6 +82,8 @@ pub struct Member {
     pub(super) generation: i32,
     pub(super) leader: bool,
     pub(super) assignor: Option<String>,
+    /// Whether it subscribes at all: a pattern may match nothing yet.
+    pub(super) subscribed: bool,
     /// Topics subscribed to, and those of the last join.
     pub(super) topics: BTreeSet<Arc<str>>,
     pub(super) joined_topics: BTreeSet<Arc<str>>,
@@ -89,7 +91,6 @@ pub struct Member {
     pub(super) counts: BTreeMap<Arc<str>, usize>,
     pub(super) assigned_counts: Option<BTreeMap<Arc<str>, usize>>,
     pub(super) first_counts: BTreeMap<Arc<str>, usize>,
-    pub(super) counted: bool,
     pub(super) owned: BTreeSet<TopicPartition>,
     pub(super) last: LastAssignment,
 
@@ -125,6 +126,8 @@ pub struct Member {
     /// Gained partitions whose committed offsets are not known yet.
     pub(super) starting: BTreeSet<TopicPartition>,
     pub(super) looking_up: Option<CallId>,
+    /// Those that the lookup under way is about, if they were owned all the time since.
+    pub(super) asked: BTreeSet<TopicPartition>,
     pub(super) lookup_attempts: u32,
 
     pub(super) polled: Now,
@@ -153,12 +156,12 @@ impl Member {
             generation: -1,
             leader: false,
             assignor: None,
+            subscribed: false,
             topics: BTreeSet::new(),
             joined_topics: BTreeSet::new(),
             counts: BTreeMap::new(),
             assigned_counts: None,
             first_counts: BTreeMap::new(),
-            counted: false,
             owned: BTreeSet::new(),
             last: LastAssignment { generation: -1, ..LastAssignment::default() },
             rejoin: None,
@@ -182,6 +185,7 @@ impl Member {
             auto_commit: None,
             starting: BTreeSet::new(),
             looking_up: None,
+            asked: BTreeSet::new(),
             lookup_attempts: 0,
             polled: Now::ZERO,
             stale_since: Now::ZERO,
@@ -207,14 +211,14 @@ impl Member {
             Input::Answer { id, outcome } => self.answered(id, outcome, now),
             Input::Assigned { ticket, outcome } => self.assigned_by_leader(ticket, outcome, now),
             Input::Settled { ticket, offsets } => self.settled(ticket, offsets, now),
-            Input::CalledBack { ticket } => self.called_back(ticket),
+            Input::CalledBack { ticket } => self.called_back(ticket, now),
             Input::Commit { ticket, offsets, deadline } => self.commit(ticket, offsets, deadline, now),
-            Input::Rejoin { at, reason } => {
-                self.timers.set(Timer::Rejoin, at);
-                self.rejoin_later = reason;
+            Input::Rejoin { at, reason } => self.rejoin_at(at, reason, now),
+            Input::Unsubscribe => {
+                let deadline = now + self.config.max_poll_interval;
+                self.leave_for(Exit { close: false, leave: true }, deadline);
             }
-            Input::Unsubscribe => self.leave_for(Exit { close: false, leave: true }, None),
-            Input::Close { deadline, leave } => self.leave_for(Exit { close: true, leave }, Some(deadline)),
+            Input::Close { deadline, leave } => self.leave_for(Exit { close: true, leave }, deadline),
         }
         self.advance(now);
     }
@@ -252,15 +256,17 @@ impl Member {
 
     /// Lets every part do what it can now.
     fn advance(&mut self, now: Now) {
+        self.advance_giving_up();
         self.advance_exit(now);
         self.advance_find(now);
         self.advance_join(now);
         self.advance_heartbeat(now);
+        // Before the commits: they wait for it.
+        self.advance_lease(now);
         self.advance_commits(now);
         self.advance_lookup(now);
         self.advance_leave(now);
         self.keep_poll_timer();
-        self.advance_lease(now);
     }
 
     fn due(&mut self, timer: Timer, now: Now) {
@@ -268,11 +274,11 @@ impl Member {
             Timer::Session => self.session_silent(now),
             Timer::Lease => self.lease_over(),
             Timer::Poll => self.poll_expired(now),
-            Timer::AutoCommit => self.auto_commit_due(),
+            Timer::AutoCommit => self.auto_commit_due(now),
             Timer::Rejoin => self.want_rejoin(self.rejoin_later.clone()),
             Timer::CommitDeadline => self.expire_commits(now),
-            Timer::Revocation => self.commit_before_giving_up_took_too_long(),
-            Timer::Close => self.exit_late(),
+            Timer::Revocation => self.giving_up_took_too_long(now),
+            Timer::Close => self.exit_late(now),
             // What these hold back is offered a step by `advance`.
             Timer::Heartbeat | Timer::Find | Timer::Join | Timer::Commit | Timer::Offsets => {}
         }
@@ -288,8 +294,10 @@ impl Member {
             }
             Err(CallError::Never(reason)) => {
                 let group = self.config.group_id.clone();
-                if call.kind != Kind::Leave {
-                    self.fail(GroupError::Call { group, reason: reason.clone() });
+                if call.kind == Kind::Leave {
+                    return self.cannot_leave(id, &reason, now);
+                } else {
+                    self.fail(GroupError::Call { group, reason: reason.clone() }, now);
                 }
                 Err(reason)
             }
@@ -310,14 +318,16 @@ impl Member {
             return;
         }
         // A pattern matches a new topic: it was not there before, so none of its records is to be missed (seed S084).
-        if from_pattern && !self.topics.is_empty() {
+        if from_pattern && self.subscribed {
             for topic in topics.difference(&self.topics) {
                 self.first_counts.entry(topic.clone()).or_insert(0);
             }
         }
         self.first_counts.retain(|topic, _| topics.contains(topic));
         self.topics = topics;
+        self.subscribed = true;
         if self.state == State::Unsubscribed {
+            self.fatal = None;
             self.set_state(State::Unjoined);
             self.want_rejoin("first join".into());
         } else if self.topics != self.joined_topics && self.exit.is_none() {
@@ -326,14 +336,11 @@ impl Member {
     }
 
     fn learn_counts(&mut self, counts: BTreeMap<Arc<str>, usize>) {
+        // A topic that is not there yet counts as new as a whole once it is; one that is there when it is subscribed to, as old.
         for topic in &self.topics {
-            // A topic that appears only now was created since: it counts as new as a whole.
-            if let Some(&count) = counts.get(topic) {
-                let first = if self.counted { 0 } else { count };
-                self.first_counts.entry(topic.clone()).or_insert(first);
-            }
+            let count = counts.get(topic).copied().unwrap_or(0);
+            self.first_counts.entry(topic.clone()).or_insert(count);
         }
-        self.counted = !self.topics.is_empty();
         self.counts = counts;
         let Some(assigned) = self.assigned_counts.as_ref().filter(|_| self.leader && self.generation >= 0) else {
             return;
@@ -360,22 +367,30 @@ impl Member {
     }
 
     fn keep_poll_timer(&mut self) {
-        match self.state {
-            State::PreparingRebalance | State::CompletingRebalance | State::Stable | State::Revoking => {
-                self.timers.set(Timer::Poll, self.polled + self.config.max_poll_interval);
-            }
-            _ => self.timers.clear(Timer::Poll),
+        let watched = match self.state {
+            State::PreparingRebalance | State::CompletingRebalance | State::Stable | State::Revoking => true,
+            // Nor does a member join for a user who does not poll: it would get partitions that nobody reads.
+            State::Unjoined => self.subscribed,
+            _ => false,
+        };
+        // Leaving has a deadline of its own.
+        match watched && self.exit.is_none() {
+            true => self.timers.set(Timer::Poll, self.polled + self.config.max_poll_interval),
+            false => self.timers.clear(Timer::Poll),
         }
     }
 
     fn poll_expired(&mut self, now: Now) {
         let (group, after) = (self.config.group_id.clone(), self.config.max_poll_interval);
-        self.push(Output::Raise { error: GroupError::MaxPollExceeded { group, after }, fatal: false });
+        // Who is not in the group has nothing to leave.
+        if self.state != State::Unjoined {
+            self.push(Output::Raise { error: GroupError::MaxPollExceeded { group, after }, fatal: false });
+        }
         let reason = "the user did not poll for max.poll.interval.ms".to_owned();
         self.lose(None, &reason);
         self.send_leave(&reason, now);
         self.forget_member();
-        self.rejoin = None;
+        (self.rejoin, self.rebalance) = (None, None);
         self.stale_since = now;
         self.set_state(State::Stale);
     }
@@ -385,7 +400,9 @@ impl Member {
         // Those whose Revoked callback was asked for are told of already.
         let told = self.giving_up.take().map(GivingUp::told).unwrap_or_default();
         let lost = std::mem::take(&mut self.owned);
+        // What is looked up may be another's to commit meanwhile, and be gained again.
         self.starting.clear();
+        self.asked.clear();
         self.fail_commits(code);
         self.timers.clear(Timer::Revocation);
         self.prepared = false;
@@ -434,17 +451,18 @@ impl Member {
     }
 
     /// The membership is over, for good.
-    pub(super) fn fail(&mut self, error: GroupError) {
-        if self.state == State::Fatal {
-            return;
+    pub(super) fn fail(&mut self, error: GroupError, now: Now) {
+        match self.state {
+            State::Fatal | State::Unsubscribed => return,
+            // It is over anyway, and trying to leave again and again would not mend it.
+            State::Leaving => return self.end_exit(&error.to_string(), now),
+            _ => {}
         }
         self.lose(None, &error.to_string());
         self.drop_generation();
-        self.rejoin = None;
+        (self.rejoin, self.rebalance) = (None, None);
         self.fatal = Some(error.clone());
-        if self.state != State::Unsubscribed {
-            self.set_state(State::Fatal);
-        }
+        self.set_state(State::Fatal);
         self.push(Output::Raise { error, fatal: true });
     }
 
@@ -469,10 +487,21 @@ impl Member {
 
     /// The member is to join again, as soon as it can.
     pub(super) fn want_rejoin(&mut self, reason: String) {
-        if self.topics.is_empty() || matches!(self.state, State::Fatal | State::Stale) {
+        if !self.subscribed || matches!(self.state, State::Fatal | State::Stale) {
             return;
         }
         self.rejoin.get_or_insert(reason);
+    }
+
+    /// The user wants a rebalance; one that is due at once does not make a later one be forgotten.
+    fn rejoin_at(&mut self, at: Now, reason: String, now: Now) {
+        if at <= now {
+            return self.want_rejoin(reason);
+        }
+        if self.timers.at(Timer::Rejoin).is_none_or(|known| at < known) {
+            self.timers.set(Timer::Rejoin, at);
+            self.rejoin_later = reason;
+        }
     }
 
     pub(super) fn retried(&mut self, api: &'static str, code: ErrorCode) {
@@ -536,9 +565,9 @@ impl Member {
     }
 
     /// What an error of the coordinator as such leads to; others are the caller's.
-    pub(super) fn coordinator_error(&mut self, reaction: Reaction, call: InFlight, reason: &str) {
+    pub(super) fn coordinator_error(&mut self, reaction: Reaction, call: InFlight, reason: &str, now: Now) {
         if reaction == Reaction::Rediscover {
-            self.coordinator_lost(call.node_id, reason, true);
+            self.coordinator_lost(call.node_id, reason, true, now);
         }
     }
 }

@@ -30,8 +30,8 @@ pub enum Reaction {
 use ErrorCode as E;
 use Reaction as R;
 
-/// The table: an API's errors in the order of their codes. What it does not name is retried where Kafka calls it retriable;
-/// else it is told of partitions (OffsetCommit, OffsetFetch) and ends the membership elsewhere.
+/// The table: an API's errors in the order of their codes. What it does not name is retried where Kafka calls it retriable
+/// (SyncGroup: by joining again, after a backoff); else it is told of partitions (OffsetCommit, OffsetFetch) and ends the membership elsewhere.
 pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
     (
         "FindCoordinator",
@@ -135,6 +135,8 @@ pub fn reaction(api: &str, code: ErrorCode) -> Reaction {
     let errors = REACTIONS.iter().find(|(name, _)| *name == api).map_or(&[][..], |(_, errors)| errors);
     match errors.iter().find(|(known, _)| *known == code) {
         Some(&(_, reaction)) => reaction,
+        // What is missed of a rebalance is had by another only.
+        None if code.is_retriable() && api == "SyncGroup" => Reaction::Rejoin,
         None if code.is_retriable() => Reaction::Retry,
         None if api.starts_with("Offset") => Reaction::Tell,
         None if api == "LeaveGroup" => Reaction::Done,

@@ -40,12 +40,9 @@ impl State {
     /// The states that may come after this one. DESIGN.md has the same table, and a test holds one against the other.
     pub fn successors(self) -> &'static [Self] {
         match self {
-            Self::Unsubscribed => &[Self::Unjoined, Self::Leaving],
-            // Revoking: what it still owns is given up before an eager join; it may own although it has no generation any
-            // more only while that is under way.
-            Self::Unjoined => {
-                &[Self::PreparingRebalance, Self::Revoking, Self::Leaving, Self::Unsubscribed, Self::Stale, Self::Fatal]
-            }
+            Self::Unsubscribed => &[Self::Unjoined],
+            // It owns nothing, so there is nothing to revoke.
+            Self::Unjoined => &[Self::PreparingRebalance, Self::Leaving, Self::Stale, Self::Fatal],
             Self::PreparingRebalance => &[
                 Self::CompletingRebalance,
                 Self::Unjoined,
@@ -61,11 +58,9 @@ impl State {
             Self::Stable => {
                 &[Self::Revoking, Self::PreparingRebalance, Self::Unjoined, Self::Leaving, Self::Stale, Self::Fatal]
             }
-            Self::Revoking => {
-                &[Self::Stable, Self::PreparingRebalance, Self::Unjoined, Self::Leaving, Self::Stale, Self::Fatal]
-            }
-            Self::Leaving => &[Self::Unsubscribed, Self::Unjoined, Self::Stale, Self::Fatal],
-            Self::Stale => &[Self::Unjoined, Self::Leaving, Self::Unsubscribed, Self::Fatal],
+            Self::Revoking => &[Self::Stable, Self::Unjoined, Self::Leaving, Self::Stale, Self::Fatal],
+            Self::Leaving => &[Self::Unsubscribed],
+            Self::Stale => &[Self::Unjoined, Self::Leaving, Self::Fatal],
             Self::Fatal => &[Self::Leaving, Self::Unsubscribed],
         }
     }

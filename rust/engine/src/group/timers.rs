@@ -48,6 +48,10 @@ impl Timers {
         self.0.remove(&timer);
     }
 
+    pub(super) fn clear_all(&mut self) {
+        self.0.clear();
+    }
+
     pub(super) fn at(&self, timer: Timer) -> Option<Now> {
         self.0.get(&timer).copied()
     }
