@@ -1,0 +1,223 @@
+use monedula_engine::assign::Protocol;
+use monedula_engine::group::{Answer, Call, CallError, CommitError, GroupError, Input, State};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::world::{
+    APIS, BACKOFF, HEARTBEAT, MAX_POLL, Owed, SESSION, World, config, coordinator, failed, identity, offsets, pending,
+    secs,
+};
+
+#[test]
+fn closing_commits_calls_back_and_leaves() {
+    for protocol in [Protocol::Eager, Protocol::Cooperative] {
+        let mut world = World::stable(config(protocol), &[0, 1]);
+        world.finished = offsets(&[(0, 30)]);
+        world.close();
+        assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 30)]));
+        let (id, call) = world.call("LeaveGroup");
+        assert_eq!(identity(&call).0, "m");
+        world.answer(id, Answer::Leave { code: ErrorCode::None });
+        let order = ["settle t-0 t-1", "OffsetCommit", "Revoked t-0 t-1", "dropped t-0 t-1", "LeaveGroup", "closed"];
+        assert_eq!(world.trace(), order);
+        world.pass(secs(600));
+        world.no_call();
+        assert_eq!(world.member.wake_at(), None);
+    }
+}
+
+// 17. close_sends_leave_retrying_not_coordinator; lost-response UNKNOWN_MEMBER = success
+#[test]
+fn close_sends_leave_retrying_not_coordinator() {
+    let mut world = World::stable(config(Protocol::Cooperative), &[0]);
+    world.close();
+    let (id, _) = world.call("LeaveGroup");
+    world.answer(id, Answer::Leave { code: ErrorCode::NotCoordinator });
+    world.find(2);
+    world.pass(BACKOFF);
+    let (id, _) = world.call("LeaveGroup");
+    world.lose(id);
+    world.pass(BACKOFF);
+    world.find(2);
+    world.pass(BACKOFF);
+    let (id, _) = world.call("LeaveGroup");
+    world.answer(id, Answer::Leave { code: ErrorCode::UnknownMemberId });
+    assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
+    assert_eq!(world.raised, []);
+}
+
+/// A member with a call of each kind under way, and in each state besides.
+fn everywhere() -> Vec<(String, World)> {
+    let mut worlds: Vec<(String, World)> = APIS.iter().map(|api| ((*api).to_owned(), pending(api).0)).collect();
+    worlds.push(("Unsubscribed".into(), World::new(config(Protocol::Cooperative))));
+    for (step, settled) in [("settling", false), ("calling back", true)] {
+        let mut world = World::stable(config(Protocol::Eager), &[0, 1]);
+        world.busy = true;
+        world.beat(ErrorCode::RebalanceInProgress);
+        if settled {
+            let Some(Owed::Settle(ticket, _)) = world.owed.pop_front() else { panic!() };
+            world.put(Input::Settled { ticket, offsets: offsets(&[]) });
+        }
+        worlds.push((step.into(), world));
+    }
+    let mut world = World::stable(config(Protocol::Eager), &[0, 1]);
+    world.finished = offsets(&[(0, 15)]);
+    world.beat(ErrorCode::RebalanceInProgress);
+    worlds.push(("committing".into(), world));
+    let mut world = World::subscribed(config(Protocol::Eager));
+    let (id, _) = world.call("JoinGroup");
+    let answer = world.joined(1, "m", Vec::new());
+    world.answer(id, answer);
+    worlds.push(("assigning".into(), world));
+    let (mut world, id, _) = pending("JoinGroup");
+    world.lose(id);
+    worlds.push(("in doubt".into(), world));
+    let (mut world, id, _) = pending("Heartbeat");
+    world.answer(id, failed("Heartbeat", ErrorCode::GroupAuthorizationFailed));
+    worlds.push(("fatal".into(), world));
+    let mut world = World::stable(config(Protocol::Eager), &[0, 1]);
+    (world.polling, world.beating) = (false, true);
+    world.pass(MAX_POLL);
+    assert_eq!(world.state(), State::Stale);
+    worlds.push(("stale".into(), world));
+    worlds
+}
+
+#[test]
+fn closing_ends_in_time_in_every_state_whoever_does_not_answer() {
+    for (name, mut world) in everywhere() {
+        world.trace();
+        world.busy = true;
+        world.commit(500, offsets(&[(0, 99)]));
+        world.close();
+        world.pass(secs(30));
+        let trace = world.trace();
+        assert_eq!(trace.iter().filter(|line| *line == "closed").count(), 1, "{name}: {trace:?}");
+        assert_eq!(trace.last().map(String::as_str), Some("closed"), "{name}: nothing follows");
+        assert_eq!((world.state(), world.owned().len()), (State::Unsubscribed, 0), "{name}");
+        assert!(world.outcome(500).is_some(), "{name}: every commit is answered before");
+        assert_eq!(world.member.wake_at(), None, "{name}");
+        world.pass(secs(600));
+        assert_eq!(world.trace(), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn unsubscribing_ends_in_time_in_every_state_and_one_may_subscribe_again() {
+    for (name, mut world) in everywhere() {
+        world.put(Input::Unsubscribe);
+        world.pass(MAX_POLL + SESSION);
+        assert_eq!((world.state(), world.owned().len()), (State::Unsubscribed, 0), "{name}");
+        world.trace();
+        (world.busy, world.beating, world.polling) = (false, true, true);
+        world.owed.clear();
+        world.lose_all();
+        world.subscribe(&["t"]);
+        world.pass(BACKOFF);
+        if world.apis() == ["FindCoordinator"] {
+            world.find(1);
+        }
+        world.rebalance(8, &[3]);
+        assert_eq!(world.owned(), [3], "{name}");
+        assert_eq!(world.member.status().fatal, None, "{name}");
+    }
+}
+
+#[test]
+fn a_fatal_error_in_every_state_is_raised_once_and_ends_it() {
+    for api in APIS.into_iter().filter(|api| *api != "LeaveGroup") {
+        let (mut world, id, _) = pending(api);
+        let owned = world.owned();
+        let never = format!("the broker has no version of {api}");
+        world.put(Input::Answer { id, outcome: Err(CallError::Never(never.clone())) });
+        assert_eq!(world.raised, [(GroupError::Call { group: "g".into(), reason: never }, true)], "{api}");
+        assert_eq!((world.state(), world.owned().len()), (State::Fatal, 0), "{api}");
+        let lost = world.trace().iter().any(|line| line.starts_with("Lost"));
+        assert_eq!(lost, !owned.is_empty(), "{api}");
+        world.subscribe(&["u"]);
+        world.pass(secs(600));
+        world.no_call();
+        assert_eq!(world.raised.len(), 1, "{api}");
+    }
+    let (mut world, id, _) = pending("LeaveGroup");
+    world.put(Input::Answer { id, outcome: Err(CallError::Never("no version".into())) });
+    assert_eq!((world.state(), world.raised.len()), (State::Unsubscribed, 0), "there is nothing to end any more");
+}
+
+#[test]
+fn a_group_that_may_not_be_used_is_left_without_asking_again_and_again() {
+    let (mut world, id, _) = pending("Heartbeat");
+    world.answer(id, Answer::Heartbeat { code: ErrorCode::NotCoordinator });
+    let (id, _) = world.call("FindCoordinator");
+    world.answer(id, coordinator(ErrorCode::GroupAuthorizationFailed, -1));
+    assert_eq!(world.state(), State::Fatal);
+    world.close();
+    let (id, _) = world.call("FindCoordinator");
+    world.answer(id, coordinator(ErrorCode::GroupAuthorizationFailed, -1));
+    assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
+    assert_eq!(world.raised.len(), 1);
+}
+
+#[test]
+fn a_heartbeat_of_before_that_is_answered_while_leaving_does_no_harm() {
+    for code in [ErrorCode::UnknownMemberId, ErrorCode::IllegalGeneration, ErrorCode::FencedInstanceId] {
+        let mut world = World::stable(config(Protocol::Cooperative), &[0]);
+        world.pass(HEARTBEAT);
+        let (beat, _) = world.call("Heartbeat");
+        world.close();
+        let (leave, _) = world.call("LeaveGroup");
+        world.answer(beat, Answer::Heartbeat { code });
+        world.answer(leave, Answer::Leave { code: ErrorCode::NotCoordinator });
+        if world.state() == State::Leaving {
+            world.find(2);
+            world.pass(BACKOFF);
+        }
+        if world.state() == State::Leaving {
+            let (leave, _) = world.call("LeaveGroup");
+            world.answer(leave, Answer::Leave { code: ErrorCode::None });
+        }
+        assert_eq!(world.trace().last().map(String::as_str), Some("closed"), "{code}");
+        assert_eq!(world.raised, [], "{code}");
+    }
+}
+
+#[test]
+fn a_subscription_while_the_group_is_left_waits_until_it_is_left() {
+    let mut world = World::stable(config(Protocol::Cooperative), &[0]);
+    world.put(Input::Unsubscribe);
+    let (id, _) = world.call("LeaveGroup");
+    world.subscribe(&["u"]);
+    world.no_call();
+    world.answer(id, Answer::Leave { code: ErrorCode::None });
+    let (_, call) = world.call("JoinGroup");
+    assert_eq!(identity(&call).0, "");
+}
+
+#[test]
+fn commits_that_wait_when_the_time_is_over_say_that_it_was_closed() {
+    let mut world = World::stable(config(Protocol::Cooperative), &[0]);
+    world.commit(1, offsets(&[(0, 30)]));
+    world.call("OffsetCommit");
+    world.close();
+    world.beating = true;
+    world.pass(secs(30));
+    assert_eq!(world.commit_error(1), CommitError::Closed);
+}
+
+#[test]
+fn a_member_may_be_closed_without_a_word() {
+    let mut world = World::stable(config(Protocol::Cooperative), &[0]);
+    world.finished = offsets(&[(0, 30)]);
+    let deadline = world.now + secs(30);
+    world.put(Input::Close { deadline, leave: false });
+    world.commit_answered(ErrorCode::None);
+    assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
+    world.no_call();
+}
+
+#[test]
+fn what_is_asked_to_leave_is_one_member_and_says_why() {
+    let (_, _, call) = pending("LeaveGroup");
+    let Call::Leave { member_id, instance_id, reason, .. } = call else { panic!() };
+    assert_eq!((member_id.as_str(), instance_id), ("m", None));
+    assert!(reason.contains("unsubscribed"), "{reason}");
+}

@@ -1,0 +1,150 @@
+//! The ledger of what was handed out and finished (contract 1).
+
+use monedula_engine::ledger::{Ledger, Place};
+use monedula_engine::{TopicPartition, group::CommitOffset};
+
+use crate::world::t;
+
+fn place(offset: i64) -> Place {
+    Place { offset, leader_epoch: 2 }
+}
+
+/// Reads partitions 0 and 1 as span 1, from offset 10.
+fn reading() -> Ledger {
+    let mut ledger = Ledger::default();
+    for partition in [0, 1] {
+        ledger.restart(&t(partition), 1, None);
+        ledger.start(&t(partition), 1, place(10), true);
+    }
+    ledger
+}
+
+fn snapshot(ledger: &mut Ledger) -> Vec<(i32, i64)> {
+    let brought = ledger.snapshot(None).into_iter();
+    brought.map(|(partition, CommitOffset { offset, .. })| (partition.partition, offset)).collect()
+}
+
+fn hand_out(ledger: &mut Ledger, batch: u64, holder: u64, parts: &[(i32, i64)]) {
+    let places: Vec<(TopicPartition, u64, Place)> =
+        parts.iter().map(|&(partition, next)| (t(partition), 1, place(next))).collect();
+    ledger.hand_out(batch, holder, &places);
+}
+
+// 6. revoke_commits_only_delivered_and_acknowledged_rows
+#[test]
+fn only_what_is_finished_is_brought_and_only_once() {
+    let mut ledger = reading();
+    hand_out(&mut ledger, 1, 7, &[(0, 20), (1, 15)]);
+    assert_eq!(snapshot(&mut ledger), []);
+    ledger.finish_held(7);
+    assert_eq!(snapshot(&mut ledger), [(0, 20), (1, 15)]);
+    assert_eq!(snapshot(&mut ledger), []);
+    ledger.not_committed(&t(0), 20);
+    assert_eq!(snapshot(&mut ledger), [(0, 20)], "a commit that failed is brought again");
+    ledger.not_committed(&t(0), 10);
+    assert_eq!(snapshot(&mut ledger), [], "one of an older place is not");
+}
+
+#[test]
+fn several_holders_that_finish_out_of_order_move_the_frontier_up_to_the_first_gap() {
+    let mut ledger = reading();
+    for (batch, next) in [(1, 20), (2, 30), (3, 40)] {
+        hand_out(&mut ledger, batch, 100 + batch, &[(0, next)]);
+    }
+    ledger.finish_held(103);
+    assert_eq!(ledger.finished(&t(0)), Some(place(10)));
+    ledger.finish_held(101);
+    assert_eq!(snapshot(&mut ledger), [(0, 20)]);
+    assert!(!ledger.is_quiet([&t(0)]) && ledger.is_quiet([&t(1)]));
+    ledger.finish(2);
+    assert_eq!(snapshot(&mut ledger), [(0, 40)], "the third was finished before");
+    assert!(ledger.is_quiet([&t(0), &t(1)]));
+}
+
+// seed: S083
+#[test]
+fn a_seek_is_never_overwritten_by_what_was_finished_or_failed_before_it() {
+    let mut ledger = reading();
+    hand_out(&mut ledger, 1, 7, &[(0, 20)]);
+    ledger.finish(1);
+    assert_eq!(snapshot(&mut ledger), [(0, 20)], "an auto-commit is under way");
+    hand_out(&mut ledger, 2, 7, &[(0, 30)]);
+    ledger.restart(&t(0), 2, Some(place(5)));
+    assert!(ledger.is_quiet([&t(0)]), "what is out of it counts for nothing");
+    ledger.finish_held(7);
+    ledger.not_committed(&t(0), 20);
+    assert_eq!(ledger.finished(&t(0)), Some(place(5)));
+    assert_eq!(snapshot(&mut ledger), [(0, 5)], "the seek itself is committed, after the other");
+    // To a place that is not known yet: nothing until it is.
+    ledger.restart(&t(0), 3, None);
+    assert_eq!(snapshot(&mut ledger), []);
+    ledger.start(&t(0), 2, place(99), false);
+    assert_eq!(ledger.finished(&t(0)), None, "a lookup of before the seek");
+    ledger.start(&t(0), 3, place(0), false);
+    assert_eq!(snapshot(&mut ledger), [(0, 0)]);
+}
+
+#[test]
+fn what_is_finished_of_a_partition_that_is_gone_or_gained_anew_counts_for_nothing() {
+    let mut ledger = reading();
+    hand_out(&mut ledger, 1, 7, &[(0, 20)]);
+    ledger.release(&t(0));
+    ledger.finish(1);
+    assert_eq!(snapshot(&mut ledger), []);
+    ledger.restart(&t(0), 9, None);
+    hand_out(&mut ledger, 2, 7, &[(0, 50)]);
+    ledger.finish_held(7);
+    assert_eq!((ledger.finished(&t(0)), snapshot(&mut ledger)), (None, vec![]), "an old span");
+}
+
+#[test]
+fn an_offset_of_the_users_choice_stands_until_more_is_finished() {
+    let mut ledger = reading();
+    hand_out(&mut ledger, 1, 7, &[(0, 20)]);
+    ledger.finish(1);
+    assert_eq!(snapshot(&mut ledger), [(0, 20)]);
+    ledger.chosen(&t(0));
+    ledger.not_committed(&t(0), 20);
+    assert_eq!(snapshot(&mut ledger), [], "the auto-commit that failed does not come after it");
+    hand_out(&mut ledger, 2, 7, &[(0, 30)]);
+    ledger.finish(2);
+    assert_eq!(snapshot(&mut ledger), [(0, 30)]);
+}
+
+#[test]
+fn rows_of_a_batch_are_finished_one_by_one_in_order() {
+    let mut ledger = reading();
+    hand_out(&mut ledger, 1, 7, &[(0, 20)]);
+    hand_out(&mut ledger, 2, 7, &[(0, 30)]);
+    ledger.finish_up_to(2, &t(0), place(25));
+    assert_eq!(snapshot(&mut ledger), [], "the batch before is not finished");
+    ledger.finish_up_to(1, &t(0), place(13));
+    assert_eq!(snapshot(&mut ledger), [(0, 13)]);
+    ledger.finish_up_to(1, &t(0), place(12));
+    ledger.finish_up_to(1, &t(0), place(99));
+    assert_eq!(snapshot(&mut ledger), [], "neither back nor beyond the batch");
+    ledger.finish_held(7);
+    assert_eq!(snapshot(&mut ledger), [(0, 30)]);
+}
+
+#[test]
+fn a_position_that_the_log_lost_moves_the_frontier_when_what_is_out_is_finished() {
+    let mut ledger = reading();
+    ledger.moved(&t(1), 1, place(100));
+    assert_eq!(snapshot(&mut ledger), [(1, 100)]);
+    hand_out(&mut ledger, 1, 7, &[(0, 20)]);
+    ledger.moved(&t(0), 1, place(500));
+    assert_eq!(snapshot(&mut ledger), []);
+    ledger.moved(&t(0), 8, place(900));
+    ledger.finish(1);
+    assert_eq!(snapshot(&mut ledger), [(0, 500)]);
+}
+
+#[test]
+fn a_start_that_is_not_committed_is_worth_a_commit() {
+    let mut ledger = Ledger::default();
+    ledger.restart(&t(0), 1, None);
+    ledger.start(&t(0), 1, place(42), false);
+    ledger.start(&t(0), 1, place(43), false);
+    assert_eq!(snapshot(&mut ledger), [(0, 42)]);
+}

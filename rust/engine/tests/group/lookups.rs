@@ -1,0 +1,171 @@
+use monedula_engine::assign::Protocol;
+use monedula_engine::group::{Answer, Call, Committed};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::world::{BACKOFF, World, at, config, failed, identity, ms, pending, secs, t};
+
+fn found(partitions: &[(i32, Result<Committed, ErrorCode>)]) -> Answer {
+    let offsets = partitions.iter().map(|(partition, found)| (t(*partition), found.clone())).collect();
+    Answer::FetchOffsets { code: ErrorCode::None, offsets }
+}
+
+// contract 4
+#[test]
+fn only_a_lookup_that_found_nothing_leaves_the_start_to_the_policy() {
+    for code in [
+        ErrorCode::CoordinatorLoadInProgress,
+        ErrorCode::NotCoordinator,
+        ErrorCode::UnstableOffsetCommit,
+        ErrorCode::NetworkException,
+    ] {
+        let (mut world, id, _) = pending("OffsetFetch");
+        world.answer(id, failed("OffsetFetch", code));
+        assert_eq!(world.starts, [], "{code}");
+        world.pass(BACKOFF);
+        if world.apis() == ["FindCoordinator"] {
+            world.find(1);
+        }
+        let (id, _) = world.call("OffsetFetch");
+        world.answer(id, found(&[(0, Ok(None)), (1, Ok(Some(at(7))))]));
+        assert_eq!(world.starts, [(t(0), None, false), (t(1), Some(at(7)), false)]);
+    }
+}
+
+// 26. unstable_offset_commit_waits_without_error
+#[test]
+fn unstable_offset_commit_waits_without_error() {
+    let (mut world, mut id, _) = pending("OffsetFetch");
+    world.beating = true;
+    world.answer(id, found(&[(0, Ok(Some(at(5)))), (1, Err(ErrorCode::UnstableOffsetCommit))]));
+    assert_eq!(world.starts.len(), 1, "the other one starts");
+    for _ in 0..20 {
+        world.pass(BACKOFF);
+        let call;
+        (id, call) = world.call("OffsetFetch");
+        assert!(matches!(call, Call::FetchOffsets { partitions, .. } if partitions == [t(1)]));
+        world.answer(id, found(&[(1, Err(ErrorCode::UnstableOffsetCommit))]));
+    }
+    world.pass(BACKOFF);
+    let (id, _) = world.call("OffsetFetch");
+    world.answer(id, found(&[(1, Ok(Some(at(6))))]));
+    assert_eq!(world.starts[1], (t(1), Some(at(6)), false));
+    assert_eq!(world.raised, []);
+}
+
+// 9. offset_fetch_interrupted_by_rebalance_resumes_once
+#[test]
+fn offset_fetch_interrupted_by_rebalance_resumes_once() {
+    // Kept: the answer is as good as before.
+    let mut world = World::subscribed(config(Protocol::Cooperative));
+    world.rebalance(1, &[0, 1]);
+    let (id, _) = world.call("OffsetFetch");
+    world.beat(ErrorCode::RebalanceInProgress);
+    world.rebalance(2, &[0, 1]);
+    world.no_call();
+    world.answer(id, found(&[(0, Ok(Some(at(1)))), (1, Ok(Some(at(2))))]));
+    assert_eq!(world.starts.len(), 2);
+    world.pass(ms(2000));
+    world.no_call();
+
+    // Gained anew: it is looked up anew, and the old answer may be as old as it likes.
+    let mut world = World::subscribed(config(Protocol::Eager));
+    world.rebalance(1, &[0]);
+    let (old, _) = world.call("OffsetFetch");
+    world.beat(ErrorCode::RebalanceInProgress);
+    world.rebalance(2, &[0]);
+    world.answer(old, found(&[(0, Ok(Some(at(1))))]));
+    assert_eq!(world.starts, [], "another may have committed since");
+    world.look_up(50);
+    assert_eq!(world.starts, [(t(0), Some(at(50)), false)]);
+    world.pass(ms(2000));
+    world.no_call();
+
+    // The same after a loss.
+    let mut world = World::subscribed(config(Protocol::Cooperative));
+    world.rebalance(1, &[0]);
+    let (old, _) = world.call("OffsetFetch");
+    world.beat(ErrorCode::UnknownMemberId);
+    let (id, call) = world.call("JoinGroup");
+    assert_eq!(identity(&call).0, "");
+    world.join(id, 4);
+    let (id, _) = world.call("SyncGroup");
+    world.answer(id, crate::world::synced(&[0]));
+    world.answer(old, found(&[(0, Ok(Some(at(1))))]));
+    assert_eq!(world.starts, []);
+    world.look_up(50);
+    assert_eq!(world.starts, [(t(0), Some(at(50)), false)]);
+}
+
+// 10. on_assigned_once_per_gained_partition
+#[test]
+fn on_assigned_once_per_gained_partition() {
+    let mut world = World::subscribed(config(Protocol::Cooperative));
+    world.rebalance(1, &[0]);
+    let (id, _) = world.call("OffsetFetch");
+    for generation in 2..5 {
+        world.beat(ErrorCode::RebalanceInProgress);
+        world.rebalance(generation, &[0]);
+    }
+    world.lose(id);
+    world.find(1);
+    world.pass(BACKOFF);
+    world.look_up(10);
+    assert_eq!(world.starts.len(), 1);
+    let told = world.trace().into_iter().filter(|line| line == "Assigned t-0").count();
+    assert_eq!(told, 1);
+}
+
+// 25. offset_fetch_omitted_duplicate_extra_partitions_handled (doubled ones are the decoder's)
+#[test]
+fn offset_fetch_omitted_extra_partitions_handled() {
+    let (mut world, id, _) = pending("OffsetFetch");
+    world.answer(id, found(&[(0, Ok(Some(at(5)))), (8, Ok(Some(at(9))))]));
+    assert_eq!(world.starts, [(t(0), Some(at(5)), false)]);
+    world.no_call();
+    world.pass(BACKOFF);
+    world.look_up(6);
+    assert_eq!(world.starts[1..], [(t(1), Some(at(6)), false)]);
+    world.answer(id, found(&[(0, Ok(None)), (1, Ok(None))]));
+    assert_eq!(world.starts.len(), 2);
+}
+
+#[test]
+fn partitions_gained_while_a_lookup_is_out_are_looked_up_right_after_it() {
+    let mut world = World::subscribed(config(Protocol::Cooperative));
+    world.rebalance(1, &[0]);
+    let (id, _) = world.call("OffsetFetch");
+    world.beat(ErrorCode::RebalanceInProgress);
+    world.rebalance(2, &[0, 1]);
+    world.no_call();
+    world.answer(id, found(&[(0, Ok(Some(at(5))))]));
+    world.look_up(6);
+    assert_eq!(world.starts.len(), 2);
+}
+
+#[test]
+fn what_a_group_level_error_says_is_told_of_the_partitions_that_were_asked_for() {
+    let mut world = World::subscribed(config(Protocol::Cooperative));
+    world.rebalance(1, &[0]);
+    let (id, _) = world.call("OffsetFetch");
+    world.beat(ErrorCode::RebalanceInProgress);
+    world.rebalance(2, &[0, 1]);
+    world.trace();
+    world.answer(id, failed("OffsetFetch", ErrorCode::TopicAuthorizationFailed));
+    assert!(world.trace()[0].starts_with("start of t-0 failed: TOPIC_AUTHORIZATION_FAILED"));
+    world.look_up(6);
+    assert_eq!(world.starts, [(t(1), Some(at(6)), false)]);
+}
+
+// 24. offset_fetch_transient_failure_outlasting_retries_recovers
+#[test]
+fn offset_fetch_transient_failure_outlasting_retries_recovers() {
+    let (mut world, mut id, _) = pending("OffsetFetch");
+    world.beating = true;
+    for _ in 0..60 {
+        world.answer(id, failed("OffsetFetch", ErrorCode::CoordinatorLoadInProgress));
+        world.pass(secs(2));
+        id = world.call("OffsetFetch").0;
+    }
+    world.answer(id, found(&[(0, Ok(Some(at(5)))), (1, Ok(Some(at(6))))]));
+    assert_eq!(world.starts.len(), 2);
+}

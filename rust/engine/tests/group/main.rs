@@ -1,0 +1,19 @@
+//! A member of a group in virtual time: each statement about clients in groups that the machine alone can prove, and what
+//! happens when answers are late, lost, doubled or wrong.
+
+mod commits;
+mod cooperative;
+mod finding;
+mod heartbeats;
+mod joining;
+mod lease;
+mod leaving;
+mod ledger;
+mod lookups;
+mod reactions;
+mod revoking;
+mod states;
+mod static_members;
+mod storm;
+mod subscription;
+mod world;

@@ -1,0 +1,105 @@
+//! Each error code of each call, injected: what the member does is what the table says (seed S121).
+
+use monedula_engine::group::{CommitError, REACTIONS, Reaction, State, reaction};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::world::{APIS, BACKOFF, TICKET, again, failed, identity, pending};
+
+/// Every code that Kafka has, and some that it has not.
+fn codes() -> impl Iterator<Item = ErrorCode> {
+    (-1..=150).chain([i16::MAX, i16::MIN]).filter(|code| *code != 0).map(ErrorCode::from_code)
+}
+
+/// What the member is seen to do.
+fn seen(api: &str, code: ErrorCode) -> Reaction {
+    let (mut world, id, _) = pending(api);
+    world.answer(id, failed(api, code));
+    if world.state() == State::Fatal {
+        assert!(matches!(world.raised[..], [(_, true)]), "{api} {code}");
+        return Reaction::Fail;
+    }
+    assert_eq!(world.raised, [], "{api} {code}");
+    if api == "LeaveGroup" && world.state() == State::Unsubscribed {
+        return Reaction::Done;
+    }
+    let trace = world.trace();
+    let told = trace.iter().any(|line| line.starts_with("start of t-0 failed"))
+        || world.outcome(TICKET).is_some_and(|_| world.commit_error(TICKET) == CommitError::Refused { code });
+    if told {
+        world.pass(BACKOFF);
+        world.no_call();
+        assert_eq!(world.owned(), [0, 1], "{api} {code}");
+        return Reaction::Tell;
+    }
+    if trace.iter().any(|line| line.starts_with("Lost")) {
+        world.pass(BACKOFF);
+        let (_, call) = world.call("JoinGroup");
+        return if identity(&call).0.is_empty() { Reaction::DropMember } else { Reaction::DropGeneration };
+    }
+    if world.apis() == ["FindCoordinator"] && api != "FindCoordinator" {
+        world.find(2);
+        world.pass(BACKOFF);
+        world.call(again(api));
+        return Reaction::Rediscover;
+    }
+    if world.apis() == ["JoinGroup"] {
+        let (_, call) = world.call("JoinGroup");
+        return match identity(&call).0 {
+            "given" => Reaction::TakeMemberId,
+            _ => Reaction::Rejoin,
+        };
+    }
+    // Nothing at once: after a backoff, the same.
+    world.no_call();
+    world.pass(BACKOFF);
+    let (_, call) = world.call(again(api));
+    if api != "FindCoordinator" {
+        assert_eq!(world.member.status().coordinator, Some(1), "{api} {code}");
+    }
+    if call.api() == api { Reaction::Retry } else { Reaction::Rejoin }
+}
+
+// seed: S121
+#[test]
+fn every_code_of_every_call_leads_to_what_the_table_says() {
+    for api in APIS {
+        for code in codes() {
+            // It owns nothing yet that could be lost, and has no id either: asked with one below.
+            if api == "JoinGroup" && code == ErrorCode::MemberIdRequired {
+                continue;
+            }
+            assert_eq!(seen(api, code), reaction(api, code), "{api} {code} ({})", code.code());
+        }
+    }
+}
+
+#[test]
+fn a_member_id_that_is_required_is_taken() {
+    let mut world =
+        crate::world::World::subscribed(crate::world::config(monedula_engine::assign::Protocol::Cooperative));
+    let (id, _) = world.call("JoinGroup");
+    world.answer(id, failed("JoinGroup", ErrorCode::MemberIdRequired));
+    assert_eq!(identity(&world.call("JoinGroup").1).0, "given");
+    assert_eq!(reaction("JoinGroup", ErrorCode::MemberIdRequired), Reaction::TakeMemberId);
+}
+
+#[test]
+fn all_that_kafka_calls_retriable_is_retried() {
+    for api in APIS {
+        for code in codes().filter(|code| code.is_retriable()) {
+            let retried = matches!(reaction(api, code), Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin);
+            // A topic that does not exist has no committed offset to wait for: Java's consumer raises it as well.
+            let missing = api == "OffsetFetch" && code == ErrorCode::UnknownTopicOrPartition;
+            assert_eq!(retried, !missing, "{api} {code}");
+        }
+    }
+}
+
+#[test]
+fn the_table_names_every_call_once_and_its_codes_in_order() {
+    let apis: Vec<&str> = REACTIONS.iter().map(|(api, _)| *api).collect();
+    assert_eq!(apis, APIS);
+    for (api, errors) in REACTIONS {
+        assert!(errors.is_sorted_by(|(a, _), (b, _)| a.code() < b.code()), "{api}");
+    }
+}

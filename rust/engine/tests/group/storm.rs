@@ -1,0 +1,236 @@
+//! Random answers, losses, delays and users, thousands of steps of them: the same seed does the same, only legal steps are taken,
+//! no time makes the member spin, callbacks balance, every commit is answered once, and closing ends it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use monedula_engine::assign::Protocol;
+use monedula_engine::backoff::Jitter;
+use monedula_engine::group::{Answer, Call, CallError, CallId, GroupEvent, Input, State};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::world::{
+    World, commit_codes, config, coordinator, failed, join_error, ms, offsets, secs, sync_error, synced,
+};
+
+const SEEDS: u64 = 1500;
+const STEPS: u32 = 250;
+/// Codes that leave the member alive, and now and then one that does not.
+const CODES: [i16; 12] = [14, 15, 16, 27, 22, 25, 7, 3, 14, 16, 27, 27];
+
+struct Storm {
+    world: World,
+    dice: Jitter,
+    waiting: Vec<(CallId, Call)>,
+    generation: i32,
+    next_ticket: u64,
+    tickets: BTreeSet<u64>,
+    log: Vec<String>,
+    /// Callbacks of each partition: gained less given up.
+    told: BTreeMap<String, i32>,
+}
+
+impl Storm {
+    fn new(seed: u64) -> Self {
+        let protocol = if seed.is_multiple_of(2) { Protocol::Eager } else { Protocol::Cooperative };
+        let mut setup = config(protocol);
+        if seed.is_multiple_of(3) {
+            setup.auto_commit_interval = None;
+        }
+        if seed.is_multiple_of(5) {
+            setup.instance_id = Some("i".into());
+        }
+        Self {
+            world: World::seeded(setup, seed),
+            dice: Jitter::new(seed),
+            waiting: Vec::new(),
+            generation: 0,
+            next_ticket: 1_000_000,
+            tickets: BTreeSet::new(),
+            log: Vec::new(),
+            told: BTreeMap::new(),
+        }
+    }
+
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.dice.next() % sides
+    }
+
+    fn step(&mut self) {
+        match self.roll(16) {
+            0..=6 => self.answer_one(),
+            7..=9 => {
+                let time = [ms(50), ms(700), secs(3), secs(6), secs(50), secs(310)];
+                let pick = self.roll(24).min(10) as usize;
+                self.world.pass(time[if pick > 5 { pick % 3 } else { pick }]);
+            }
+            10 => {
+                let names: &[&[&str]] = &[&["t"], &["t", "u"], &["u"]];
+                let pick = self.roll(3) as usize;
+                self.world.subscribe(names[pick]);
+            }
+            11 => {
+                self.next_ticket += 1;
+                self.tickets.insert(self.next_ticket);
+                let (partition, offset) = (self.roll(4) as i32, self.roll(1000) as i64);
+                self.world.commit(self.next_ticket, offsets(&[(partition, offset)]));
+            }
+            12 => {
+                self.world.busy = self.roll(2) == 0;
+                self.world.polling = self.roll(8) != 0;
+                if !self.world.busy {
+                    self.world.user_returns();
+                }
+            }
+            13 => {
+                let (partition, offset) = (self.roll(4) as i32, self.roll(1000) as i64);
+                let owned = self.world.owned().contains(&partition);
+                if owned {
+                    self.world.finished.extend(offsets(&[(partition, offset)]));
+                }
+            }
+            14 => {
+                let at = self.world.now + secs(self.roll(60));
+                self.world.put(Input::Rejoin { at, reason: "dice".into() });
+            }
+            _ if self.roll(6) == 0 => self.world.put(Input::Unsubscribe),
+            _ => {
+                let time = ms(self.roll(2000));
+                self.world.sleep(time);
+            }
+        }
+        self.settle();
+    }
+
+    /// Takes what was sent, and follows the callbacks.
+    fn settle(&mut self) {
+        while let Some(&api) = self.world.apis().first() {
+            self.waiting.push(self.world.call(api));
+        }
+        for line in self.world.trace() {
+            let change = match line.split(' ').next() {
+                Some("Assigned") => 1,
+                Some("Revoked" | "Lost") => -1,
+                _ => 0,
+            };
+            for partition in line.split(' ').skip(1).filter(|_| change != 0) {
+                let told = self.told.entry(partition.to_owned()).or_default();
+                *told += change;
+                assert!((0..=1).contains(told), "{partition} is told of twice: {line}");
+            }
+            self.log.push(line);
+        }
+    }
+
+    fn answer_one(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let pick = self.roll(self.waiting.len() as u64) as usize;
+        let (id, call) = self.waiting.swap_remove(pick);
+        let input = match self.roll(10) {
+            0 => Input::Answer { id, outcome: Err(CallError::Lost("dice".into())) },
+            1 => {
+                let code = CODES[self.roll(CODES.len() as u64) as usize];
+                Input::Answer { id, outcome: Ok(failed(call.api(), ErrorCode::from_code(code))) }
+            }
+            2 if self.roll(40) == 0 => {
+                Input::Answer { id, outcome: Ok(failed(call.api(), ErrorCode::GroupAuthorizationFailed)) }
+            }
+            2 if self.roll(80) == 0 => Input::Answer { id, outcome: Err(CallError::Never("dice".into())) },
+            2 => Input::Answer { id, outcome: Ok(Answer::Heartbeat { code: ErrorCode::None }) },
+            _ => Input::Answer { id, outcome: Ok(self.good(&call)) },
+        };
+        self.world.put(input.clone());
+        // TCP does not double, a confused driver might.
+        if self.roll(20) == 0 {
+            self.world.put(input);
+        }
+        if let Some(ticket) = self.world.assigning.take() {
+            self.world.put(Input::Assigned { ticket, outcome: Ok((Vec::new(), [("t".into(), 4)].into())) });
+        }
+    }
+
+    fn good(&mut self, call: &Call) -> Answer {
+        match call {
+            Call::FindCoordinator { .. } => coordinator(ErrorCode::None, self.roll(3) as i32),
+            Call::Join { member_id, .. } if member_id.is_empty() && self.roll(2) == 0 => {
+                join_error(ErrorCode::MemberIdRequired, "m")
+            }
+            Call::Join { .. } => {
+                self.generation += 1;
+                let leader = if self.roll(2) == 0 { "m" } else { "other" };
+                self.world.joined(self.generation, leader, Vec::new())
+            }
+            Call::Sync { generation, .. } if *generation != self.generation => {
+                sync_error(ErrorCode::RebalanceInProgress)
+            }
+            Call::Sync { .. } => {
+                let mask = self.roll(16);
+                let gets: Vec<i32> = (0..4).filter(|partition| mask & (1 << partition) != 0).collect();
+                synced(&gets)
+            }
+            Call::Heartbeat { .. } => Answer::Heartbeat { code: ErrorCode::None },
+            Call::Leave { .. } => Answer::Leave { code: ErrorCode::None },
+            Call::Commit { offsets, generation, .. } => {
+                let code = if *generation == self.generation { ErrorCode::None } else { ErrorCode::IllegalGeneration };
+                commit_codes(offsets, code)
+            }
+            Call::FetchOffsets { partitions, .. } => {
+                let offsets = partitions.iter().map(|partition| (partition.clone(), Ok(None))).collect();
+                Answer::FetchOffsets { code: ErrorCode::None, offsets }
+            }
+        }
+    }
+
+    fn run(mut self) -> Self {
+        self.world.subscribe(&["t"]);
+        for _ in 0..STEPS {
+            self.step();
+        }
+        self.world.close();
+        self.world.pass(secs(31));
+        self.settle();
+        assert_eq!(self.log.last().map(String::as_str), Some("closed"));
+        assert_eq!((self.world.state(), self.world.owned().len()), (State::Unsubscribed, 0));
+        assert!(self.told.values().all(|told| *told == 0), "{:?}", self.told);
+        for ticket in &self.tickets {
+            assert!(self.world.outcome(*ticket).is_some(), "commit {ticket} is not answered");
+        }
+        self
+    }
+}
+
+#[test]
+fn no_order_of_events_breaks_it_and_every_legal_step_is_taken() {
+    let mut taken: BTreeSet<(State, State)> = BTreeSet::new();
+    for seed in 0..SEEDS {
+        let storm = std::panic::catch_unwind(|| Storm::new(seed).run());
+        let Ok(storm) = storm else { panic!("seed {seed}") };
+        taken.extend(storm.world.events.iter().filter_map(|event| match event {
+            GroupEvent::StateChanged { from, to } => Some((*from, *to)),
+            _ => None,
+        }));
+    }
+    let legal = State::ALL.iter().flat_map(|from| from.successors().iter().map(|to| (*from, *to)));
+    let never: Vec<(State, State)> = legal.filter(|step| !taken.contains(step)).collect();
+    assert_eq!(never, [], "legal on paper only");
+}
+
+#[test]
+fn the_seed_decides() {
+    for seed in 0..20 {
+        let (first, second) = (Storm::new(seed).run(), Storm::new(seed).run());
+        assert_eq!(first.log, second.log);
+        assert_eq!(first.world.events, second.world.events);
+    }
+    // And only the seed: another waits otherwise.
+    let wakes = |seed| {
+        let mut world = World::seeded(config(Protocol::Eager), seed);
+        world.subscribe(&["t"]);
+        let (id, _) = world.call("FindCoordinator");
+        world.lose(id);
+        world.member.wake_at()
+    };
+    assert_eq!(wakes(1), wakes(1));
+    assert_ne!(wakes(1), wakes(2));
+}

@@ -1,0 +1,172 @@
+use monedula_engine::assign::Protocol;
+use monedula_engine::group::{Answer, Call, Input, State};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::world::{World, config, pending, secs, subscription, t};
+
+/// A leader of generation 1 that subscribes to `t` with these partitions.
+fn leader(partitions: usize) -> World {
+    let mut world = World::new(config(Protocol::Cooperative));
+    world.subscribe(&["t"]);
+    world.topics(&[("t", partitions)]);
+    world.find(1);
+    lead(&mut world, 1, &[("t", partitions)], &[0]);
+    world.look_up(10);
+    world.starts.clear();
+    world
+}
+
+fn lead(world: &mut World, generation: i32, counts: &[(&str, usize)], gets: &[i32]) {
+    let (id, _) = world.call("JoinGroup");
+    let answer = world.joined(generation, "m", Vec::new());
+    world.answer(id, answer);
+    let ticket = world.assigning.expect("asked to assign");
+    let counts = counts.iter().map(|&(topic, count)| (topic.into(), count)).collect();
+    world.put(Input::Assigned { ticket, outcome: Ok((Vec::new(), counts)) });
+    let (id, _) = world.call("SyncGroup");
+    world.answer(id, crate::world::synced(gets));
+}
+
+// seed: S144 is the broker's as well; this is the client's half: what changed meanwhile leads to a join.
+#[test]
+fn partitions_that_are_added_make_the_leader_join_once() {
+    let mut world = leader(2);
+    world.topics(&[("t", 2)]);
+    world.no_call();
+    world.topics(&[("t", 3)]);
+    world.topics(&[("t", 3)]);
+    lead(&mut world, 2, &[("t", 3)], &[0, 2]);
+    world.topics(&[("t", 3)]);
+    assert_eq!(world.apis(), ["OffsetFetch"]);
+}
+
+#[test]
+fn a_follower_leaves_that_to_the_leader() {
+    let mut world = World::stable(config(Protocol::Cooperative), &[0]);
+    world.topics(&[("t", 2)]);
+    world.topics(&[("t", 3)]);
+    world.no_call();
+}
+
+#[test]
+fn what_changed_while_the_coordinator_was_away_leads_to_a_join_afterwards() {
+    let mut world = leader(2);
+    world.beat(ErrorCode::NotCoordinator);
+    world.topics(&[("t", 3)]);
+    world.no_call_but("FindCoordinator");
+    world.find(2);
+    world.call("JoinGroup");
+}
+
+// Seed 003: partitions that are added start at their smallest offset, whatever the policy.
+#[test]
+fn partitions_added_while_the_member_knew_the_topic_are_new_and_others_are_not() {
+    let mut world = leader(2);
+    world.topics(&[("t", 4)]);
+    lead(&mut world, 2, &[("t", 4)], &[0, 1, 3]);
+    let (id, call) = world.call("OffsetFetch");
+    let Call::FetchOffsets { partitions, .. } = call else { panic!() };
+    assert_eq!(partitions, [t(1), t(3)]);
+    let found = partitions.into_iter().map(|partition| (partition, Ok(None))).collect();
+    world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets: found });
+    assert_eq!(world.starts, [(t(1), None, false), (t(3), None, true)]);
+}
+
+/// Whether t-0 is new when it is gained now.
+fn is_new(world: &mut World, generation: i32) -> bool {
+    world.rebalance(generation, &[0]);
+    let (id, _) = world.call("OffsetFetch");
+    world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets: [(t(0), Ok(None))].into() });
+    world.starts[0].2
+}
+
+#[test]
+fn a_topic_that_is_created_after_it_was_subscribed_to_is_new_and_one_that_was_there_is_not() {
+    let mut world = World::new(config(Protocol::Cooperative));
+    world.subscribe(&["t"]);
+    world.topics(&[]);
+    world.find(1);
+    world.topics(&[("t", 1)]);
+    assert!(is_new(&mut world, 1), "created since");
+
+    let mut world = World::new(config(Protocol::Cooperative));
+    world.subscribe(&["u"]);
+    world.topics(&[("u", 1)]);
+    world.find(1);
+    world.rebalance(1, &[]);
+    world.subscribe(&["t", "u"]);
+    world.topics(&[("t", 1), ("u", 1)]);
+    assert!(!is_new(&mut world, 2), "it was there before it was subscribed to");
+
+    let mut world = World::new(config(Protocol::Cooperative));
+    world.match_topics(&[]);
+    world.topics(&[]);
+    world.find(1);
+    world.rebalance(1, &[]);
+    world.match_topics(&["t"]);
+    world.topics(&[("t", 1)]);
+    assert!(is_new(&mut world, 2), "a pattern matches what it did not match before");
+
+    // Left and subscribed again: what came meanwhile is as old as the rest.
+    let mut world = leader(0);
+    world.put(Input::Unsubscribe);
+    let (id, _) = world.call("LeaveGroup");
+    world.answer(id, Answer::Leave { code: ErrorCode::None });
+    world.subscribe(&["t"]);
+    world.topics(&[("t", 1)]);
+    assert!(!is_new(&mut world, 5));
+}
+
+#[test]
+fn a_pattern_that_matches_nothing_any_more_gives_up_what_it_matched() {
+    let mut world = World::new(config(Protocol::Cooperative));
+    world.match_topics(&["t"]);
+    world.find(1);
+    world.rebalance(1, &[0]);
+    world.look_up(10);
+    world.trace();
+    world.match_topics(&[]);
+    assert_eq!(world.trace(), ["settle t-0", "Revoked t-0", "dropped t-0", "JoinGroup"]);
+    let (_, call) = world.call("JoinGroup");
+    assert_eq!((subscription(&call).topics.len(), subscription(&call).owned.len()), (0, 0));
+}
+
+#[test]
+fn a_subscription_that_changes_in_any_state_is_joined_with_in_the_end() {
+    for api in ["FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch"] {
+        let (mut world, id, _) = pending(api);
+        world.beating = true;
+        world.subscribe(&["u"]);
+        if world.apis().is_empty() {
+            world.lose(id);
+        }
+        let mut generation = 10;
+        for _ in 0..12 {
+            match world.apis().first() {
+                Some(&"FindCoordinator") => world.find(1),
+                Some(&"JoinGroup") => {
+                    let (id, _) = world.call("JoinGroup");
+                    generation += 1;
+                    world.join(id, generation);
+                }
+                Some(&"SyncGroup") => {
+                    let (id, _) = world.call("SyncGroup");
+                    world.answer(id, crate::world::synced(&[]));
+                }
+                Some(&"OffsetCommit") => {
+                    world.commit_answered(ErrorCode::None);
+                }
+                Some(api) => {
+                    let id = world.call(api).0;
+                    world.lose(id);
+                }
+                None => {}
+            }
+            world.pass(secs(2));
+        }
+        let status = world.member.status();
+        assert_eq!((status.state, status.owned.len()), (State::Stable, 0), "{api}");
+        assert_eq!(status.topics, ["u".into()].into(), "{api}");
+        assert!(generation > 10, "{api}: joined");
+    }
+}
