@@ -1,0 +1,67 @@
+//! Members that lose touch: nothing is handed out or committed past the lease.
+
+use std::collections::BTreeMap;
+
+use monedula_broker::{Effect, Way};
+use monedula_client::error::ClientError;
+use monedula_client::group::{CallbackKind, GroupError};
+
+use crate::support::{World, until};
+
+#[test]
+fn past_its_lease_a_member_hands_nothing_out_until_a_heartbeat_is_acknowledged() {
+    let world = World::new(&["orders:1"], 1);
+    let mut user = world.consumer(&[("session.timeout.ms", "20000")]);
+    user.subscribe(&["orders"]);
+    user.poll_until("it is owned", |user| user.called.len() == 1);
+    drop(user);
+    let mut user = world.consumer(&[("session.timeout.ms", "600"), ("request.timeout.ms", "200")]);
+    user.subscribe(&["orders"]);
+    user.poll_until("it is owned", |user| user.called.len() == 1);
+    // Heartbeats are lost, and the group is kept: only the lease stands between the records and the user.
+    let lost = world.fault(&["Heartbeat"], Effect::Drop, None);
+    until("the lease is over", || user.consumer.group_status().unwrap().figures.lease_expiries >= 1);
+    world.append("orders", 0, 10);
+    until("records are there", || {
+        user.consumer.health().partitions.values().any(|partition| partition.queued_records == 10)
+            || user.consumer.assignment().is_empty()
+    });
+    assert!(!user.poll().unwrap_or(false), "nothing is handed out");
+    lost.remove().unwrap();
+    user.poll_until("it is handed out in the end", |user| user.rows() == 10);
+}
+
+#[test]
+fn a_member_that_was_thrown_out_hears_that_its_partitions_are_lost() {
+    let world = World::new(&["orders:1"], 1);
+    world.append("orders", 0, 10);
+    let mut user = world.consumer(&[("session.timeout.ms", "500"), ("request.timeout.ms", "200")]);
+    user.subscribe(&["orders"]);
+    user.poll_until("rows are read", |user| user.rows() == 10);
+    let hole = world.fault(&["Heartbeat"], Effect::BlackHole { way: Way::Both }, None);
+    until("it is thrown out", || world.members() == 0);
+    world.fault(&["JoinGroup"], Effect::Close, Some(1));
+    hole.remove().unwrap();
+    user.poll_until("it hears of it", |user| user.called.iter().any(|(kind, _)| *kind == CallbackKind::Lost));
+    user.poll_until("it is in again", |user| user.called.last().unwrap().0 == CallbackKind::Assigned);
+    user.poll_until("what was not committed comes again", |user| user.rows() > 10 || !world.committed("orders").is_empty());
+    user.close();
+}
+
+// seed: S009
+#[test]
+fn a_user_that_does_not_poll_leaves_and_is_told_once() {
+    let world = World::new(&["orders:1"], 1);
+    world.append("orders", 0, 10);
+    let mut user = world.consumer(&[("max.poll.interval.ms", "300"), ("session.timeout.ms", "300")]);
+    user.subscribe(&["orders"]);
+    user.poll_until("rows are read", |user| user.rows() == 10);
+    let left = world.fault(&["LeaveGroup"], Effect::Observe, None);
+    until("it leaves by itself", || left.hits().unwrap() == 1 && world.members() == 0);
+    let error = user.poll().expect_err("it is told");
+    assert!(matches!(error, ClientError::Group(GroupError::MaxPollExceeded { .. })), "{error}");
+    assert_eq!(world.committed("orders"), BTreeMap::from([(0, 0)]), "what it held is lost");
+    user.poll_until("it reads again", |user| user.rows() == 20);
+    assert_eq!(user.called.iter().filter(|(kind, _)| *kind == CallbackKind::Lost).count(), 1);
+    user.close();
+}

@@ -1,0 +1,208 @@
+//! Consumers in groups on an embedded broker.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use monedula_broker::control::{Command, Record};
+use monedula_broker::server::{Broker, FaultHandle};
+use monedula_broker::{Effect, Fault, Options, Selector};
+use monedula_client::config::ClientConfig;
+use monedula_client::consumer::{Consumer, Want};
+use monedula_client::error::ClientError;
+use monedula_client::group::{CallbackKind, CommitOutcome, CommitWhat, HandedBatch, Leaving, Listens, Step, Subscribed};
+use monedula_columns::ColumnSet;
+use monedula_engine::TopicPartition;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+pub(crate) const GROUP: &str = "etl";
+
+/// How long a test waits for what must come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A cluster, and the runtime of its consumers.
+pub(crate) struct World {
+    pub(crate) broker: Broker,
+    pub(crate) runtime: Runtime,
+}
+
+impl World {
+    pub(crate) fn new(topics: &[&str], nodes: u16) -> Self {
+        let settings = BTreeMap::from([("group.min.session.timeout.ms".to_owned(), "10".to_owned())]);
+        let topics = topics.iter().map(ToString::to_string).collect();
+        let options = Options { nodes, topics, settings, ..Options::default() };
+        let broker = Broker::start(options.settings().expect("settings"), options.clock()).expect("starts");
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        Self { broker, runtime: runtime.expect("a runtime") }
+    }
+
+    pub(crate) fn control(&self, command: Command) -> Value {
+        self.broker.control(command).expect("a command")
+    }
+
+    /// Appends so many records to a partition.
+    pub(crate) fn append(&self, topic: &str, partition: i32, count: usize) {
+        let records = vec![Record { value: None, ..Record::default() }; count];
+        self.control(Command::Append { topic: topic.into(), partition, records, compression: None });
+    }
+
+    pub(crate) fn fault(&self, apis: &[&str], what: Effect, count: Option<u64>) -> FaultHandle<'_> {
+        let when = Selector { apis: apis.iter().map(ToString::to_string).collect(), ..Selector::default() };
+        self.broker.fault(Fault { when, what, count, ..Fault::default() }).expect("a fault")
+    }
+
+    /// What is committed in the group, by partition.
+    pub(crate) fn committed(&self, topic: &str) -> BTreeMap<i32, i64> {
+        let group = self.control(Command::Group { group: GROUP.into() });
+        let offset = |(index, at): (&String, &Value)| {
+            (index.parse().expect("a partition"), at["offset"].as_i64().expect("an offset"))
+        };
+        group["offsets"][topic].as_object().into_iter().flatten().map(offset).collect()
+    }
+
+    pub(crate) fn members(&self) -> usize {
+        self.control(Command::Group { group: GROUP.into() })["members"].as_array().map_or(0, Vec::len)
+    }
+
+    /// A consumer of the group with these settings beside the usual ones.
+    pub(crate) fn consumer(&self, settings: &[(&str, &str)]) -> User {
+        let servers: Vec<String> = self.broker.addresses().iter().map(|(_, address)| address.to_string()).collect();
+        let servers = servers.join(",");
+        let mut all = vec![
+            ("bootstrap.servers", servers.as_str()),
+            ("group.id", GROUP),
+            ("auto.offset.reset", "earliest"),
+            ("heartbeat.interval.ms", "50"),
+            ("auto.commit.interval.ms", "50"),
+            ("retry.backoff.ms", "10"),
+            ("fetch.max.wait.ms", "50"),
+        ];
+        all.retain(|(name, _)| !settings.iter().any(|(given, _)| given == name));
+        all.extend(settings);
+        let config = ClientConfig::parse(all).expect("settings");
+        User::new(Consumer::new(config, ColumnSet::default(), self.runtime.handle(), 7))
+    }
+}
+
+/// Waits until something is so.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A user with one thread: what it was handed, and which callbacks it ran.
+pub(crate) struct User {
+    pub(crate) consumer: Consumer,
+    /// Offsets of the rows handed out, by partition, in order.
+    pub(crate) read: BTreeMap<i32, Vec<i64>>,
+    pub(crate) called: Vec<(CallbackKind, BTreeSet<i32>)>,
+    pub(crate) last: Option<HandedBatch>,
+}
+
+pub(crate) const HOLDER: u64 = 1;
+
+impl User {
+    fn new(consumer: Consumer) -> Self {
+        Self { consumer, read: BTreeMap::new(), called: Vec::new(), last: None }
+    }
+
+    pub(crate) fn subscribe(&self, topics: &[&str]) {
+        let listens = Listens { assigned: true, revoked: true, lost: true };
+        self.consumer.subscribe(topics_of(topics), listens).expect("subscribes");
+    }
+
+    /// One call; true if it brought a batch.
+    pub(crate) fn poll(&mut self) -> Result<bool, ClientError> {
+        self.poll_rows(1000)
+    }
+
+    pub(crate) fn poll_rows(&mut self, max_rows: usize) -> Result<bool, ClientError> {
+        let want = Want { max_rows, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
+        match self.consumer.next(&want, Instant::now() + Duration::from_millis(20), HOLDER)? {
+            Step::Batch(batch) => {
+                let mut row = 0;
+                for span in &batch.columns.spans {
+                    let offsets = (row..row + span.rows).map(|row| batch.columns.offset_of(row).expect("a column"));
+                    self.read.entry(span.partition).or_default().extend(offsets);
+                    row += span.rows;
+                }
+                self.last = Some(batch);
+                Ok(true)
+            }
+            Step::Callback(callback) => {
+                let partitions = callback.partitions.iter().map(|partition| partition.partition).collect();
+                self.called.push((callback.kind, partitions));
+                self.consumer.called_back(callback.ticket);
+                Ok(false)
+            }
+            Step::Nothing => Ok(false),
+        }
+    }
+
+    /// Polls until something is so.
+    pub(crate) fn poll_until(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so(self) {
+            assert!(Instant::now() < deadline, "never: {what}; {:?}", self.consumer.group_status());
+            self.poll().expect("a poll");
+        }
+    }
+
+    /// Polls until a batch of at most so many rows comes.
+    pub(crate) fn take(&mut self, max_rows: usize) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.poll_rows(max_rows).expect("a poll") {
+            assert!(Instant::now() < deadline, "no batch; {:?}", self.consumer.group_status());
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.read.values().map(Vec::len).sum()
+    }
+
+    pub(crate) fn owned(&self) -> BTreeSet<i32> {
+        self.consumer.assignment().iter().map(|partition| partition.partition).collect()
+    }
+
+    pub(crate) fn commit(&self, world: &World, what: CommitWhat) -> Result<CommitOutcome, ClientError> {
+        world.runtime.block_on(self.consumer.commit(what, PATIENCE))
+    }
+
+    pub(crate) fn commit_last(&self, world: &World) -> Result<CommitOutcome, ClientError> {
+        let last = self.last.as_ref().expect("a batch");
+        self.commit(world, CommitWhat::Batch { id: last.id, places: last.places.clone() })
+    }
+
+    /// Runs callbacks until the group is left.
+    pub(crate) fn leave(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.consumer.leaving(deadline) {
+                Leaving::Callback(callback) => {
+                    let partitions = callback.partitions.iter().map(|partition| partition.partition).collect();
+                    self.called.push((callback.kind, partitions));
+                    self.consumer.called_back(callback.ticket);
+                }
+                Leaving::Waiting => panic!("it does not leave"),
+                Leaving::Done => return,
+            }
+        }
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.consumer.start_close(PATIENCE).expect("closes");
+        self.leave();
+        self.consumer.close(PATIENCE);
+    }
+}
+
+pub(crate) fn topics_of(topics: &[&str]) -> Subscribed {
+    Subscribed::Topics(topics.iter().map(|&topic| topic.into()).collect())
+}
+
+pub(crate) fn partition(topic: &str, index: i32) -> TopicPartition {
+    TopicPartition::new(topic, index)
+}
