@@ -224,7 +224,7 @@ impl Delivery {
         }
     }
 
-    /// When the user last polled: now, while a call waits or a callback runs.
+    /// When the user last polled: now, while a call waits.
     pub(crate) fn polled(&self) -> Instant {
         let state = self.state();
         let now = Instant::now();
@@ -241,8 +241,11 @@ impl Delivery {
 
     /// Until when records may be handed out.
     pub(crate) fn set_lease(&self, lease: Lease) {
-        self.state().gates.lease = lease;
-        self.arrived.notify_all();
+        let before = std::mem::replace(&mut self.state().gates.lease, lease);
+        // Every heartbeat renews it; only a lease that was out has anyone waiting for it.
+        if !before.holds(Instant::now()) {
+            self.arrived.notify_all();
+        }
     }
 
     /// Partitions were gained; nothing of them is handed out yet.

@@ -44,7 +44,9 @@ fn a_member_that_was_thrown_out_hears_that_its_partitions_are_lost() {
     hole.remove().unwrap();
     user.poll_until("it hears of it", |user| user.called.iter().any(|(kind, _)| *kind == CallbackKind::Lost));
     user.poll_until("it is in again", |user| user.called.last().unwrap().0 == CallbackKind::Assigned);
-    user.poll_until("what was not committed comes again", |user| user.rows() > 10 || !world.committed("orders").is_empty());
+    user.poll_until("what was not committed comes again", |user| {
+        user.rows() > 10 || !world.committed("orders").is_empty()
+    });
     user.close();
 }
 

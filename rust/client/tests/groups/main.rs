@@ -3,4 +3,5 @@
 
 mod leases;
 mod lives;
+mod rebalances;
 mod support;

@@ -9,7 +9,9 @@ use monedula_broker::{Effect, Fault, Options, Selector};
 use monedula_client::config::ClientConfig;
 use monedula_client::consumer::{Consumer, Want};
 use monedula_client::error::ClientError;
-use monedula_client::group::{CallbackKind, CommitOutcome, CommitWhat, HandedBatch, Leaving, Listens, Step, Subscribed};
+use monedula_client::group::{
+    CallbackKind, CommitOutcome, CommitWhat, HandedBatch, Leaving, Listens, Step, Subscribed,
+};
 use monedula_columns::ColumnSet;
 use monedula_engine::TopicPartition;
 use serde_json::Value;

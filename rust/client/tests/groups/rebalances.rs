@@ -1,0 +1,252 @@
+//! Partitions on their way between members, and users in the middle of something.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use monedula_broker::Effect;
+use monedula_broker::control::Command;
+use monedula_client::consumer::Want;
+use monedula_client::error::ClientError;
+use monedula_client::group::{CallbackKind, GroupError, Listens, Step, Subscribed};
+use monedula_engine::fetch::Start;
+
+use crate::support::{HOLDER, PATIENCE, User, World, partition, topics_of, until};
+
+fn poll_both(first: &mut User, second: &mut User, what: &str, mut is_so: impl FnMut(&mut User, &mut User) -> bool) {
+    until(what, || {
+        first.poll().expect("a poll");
+        second.poll().expect("a poll");
+        is_so(first, second)
+    });
+}
+
+#[test]
+fn a_user_in_the_middle_of_a_batch_is_waited_for_and_asked_to_hurry() {
+    let world = World::new(&["orders:2"], 1);
+    world.append("orders", 0, 10);
+    world.append("orders", 1, 10);
+    let mut first = world.consumer(&[]);
+    first.subscribe(&["orders"]);
+    first.poll_until("rows of both", |user| user.rows() == 20);
+    // Its thread has a batch, and does not come back yet.
+    let mut second = world.consumer(&[]);
+    second.subscribe(&["orders"]);
+    until("the first is asked for one", || first.consumer.rebalance_wanted().len() == 1);
+    let wanted = first.consumer.rebalance_wanted()[0].partition;
+    for _ in 0..20 {
+        second.poll().expect("a poll");
+    }
+    assert!(second.owned().is_empty() && first.owned().len() == 2, "it is waited for");
+    poll_both(&mut first, &mut second, "it moves", |_, second| second.owned() == BTreeSet::from([wanted]));
+    assert!(first.consumer.rebalance_wanted().is_empty());
+    assert_eq!(world.committed("orders").get(&wanted), Some(&10), "all of it is committed before it is given up");
+    assert_eq!(second.rows(), 0);
+}
+
+#[test]
+fn eager_members_give_everything_up_and_go_on_where_they_were() {
+    let world = World::new(&["orders:4"], 1);
+    let eager = [("partition.assignment.strategy", "range,org.apache.kafka.clients.consumer.RoundRobinAssignor")];
+    for index in 0..4 {
+        world.append("orders", index, 10);
+    }
+    let mut first = world.consumer(&eager);
+    first.subscribe(&["orders"]);
+    first.poll_until("all is read", |user| user.rows() == 40);
+    let mut second = world.consumer(&eager);
+    second.subscribe(&["orders"]);
+    poll_both(&mut first, &mut second, "each owns two", |first, second| {
+        first.owned().len() == 2 && second.owned().len() == 2 && second.called.len() == 1 && first.called.len() == 3
+    });
+    let all = BTreeSet::from([0, 1, 2, 3]);
+    assert_eq!(first.called[0], (CallbackKind::Assigned, all.clone()));
+    assert_eq!(first.called[1], (CallbackKind::Revoked, all));
+    assert_eq!(first.called[2], (CallbackKind::Assigned, first.owned()));
+    for index in 0..4 {
+        world.append("orders", index, 1);
+    }
+    poll_both(&mut first, &mut second, "the new rows come", |first, second| first.rows() + second.rows() == 44);
+    let last: Vec<i64> = second.read.values().flatten().copied().collect();
+    assert_eq!(last, [10, 10], "nothing twice, nothing left out");
+}
+
+#[test]
+fn a_static_member_comes_back_without_a_rebalance() {
+    let world = World::new(&["orders:2"], 1);
+    let named = |name| [("group.instance.id", name)];
+    let (mut first, mut second) = (world.consumer(&named("one")), world.consumer(&named("two")));
+    first.subscribe(&["orders"]);
+    second.subscribe(&["orders"]);
+    poll_both(&mut first, &mut second, "each owns one", |first, second| {
+        first.owned().len() == 1 && second.owned().len() == 1
+    });
+    let (mine, generation) = (second.owned(), first.consumer.group_status().unwrap().generation);
+    let left = world.fault(&["LeaveGroup"], Effect::Observe, None);
+    second.close();
+    assert_eq!(left.hits().unwrap(), 0, "its place is kept");
+    let mut again = world.consumer(&named("two"));
+    again.subscribe(&["orders"]);
+    again.poll_until("it has it back", |user| user.owned() == mine);
+    assert_eq!(first.consumer.group_status().unwrap().generation, generation);
+    assert_eq!(first.called.len(), 1);
+}
+
+#[test]
+fn a_static_member_that_was_replaced_is_fenced_on_every_call() {
+    let world = World::new(&["orders:1"], 1);
+    let mut first = world.consumer(&[("group.instance.id", "one")]);
+    first.subscribe(&["orders"]);
+    first.poll_until("it is owned", |user| user.owned().len() == 1);
+    let mut second = world.consumer(&[("group.instance.id", "one")]);
+    second.subscribe(&["orders"]);
+    second.poll_until("it is the second's", |user| user.owned().len() == 1);
+    until("the first is told", || first.poll().is_err());
+    for _ in 0..3 {
+        let error = first.poll().expect_err("for good");
+        assert!(matches!(error, ClientError::Group(GroupError::FencedInstance { .. })), "{error}");
+    }
+    assert!(first.owned().is_empty());
+}
+
+#[test]
+fn a_pattern_finds_topics_that_come_and_leaves_out_what_it_is_told_to() {
+    let world = World::new(&["orders-eu:1", "orders-dead:1", "invoices:1"], 1);
+    let mut user = world.consumer(&[("metadata.max.age.ms", "50"), ("auto.offset.reset", "latest")]);
+    let what = Subscribed::Pattern { include: "orders-.*".into(), exclude: Some(".*-dead".into()) };
+    user.consumer.subscribe(what, Listens::default()).expect("subscribes");
+    let topics = |user: &User| -> Vec<String> {
+        user.consumer.assignment().iter().map(|partition| partition.topic.to_string()).collect()
+    };
+    user.poll_until("the first is owned", |user| topics(user) == ["orders-eu"]);
+    let config = BTreeMap::new();
+    let create = Command::CreateTopic { topic: "orders-us".into(), partitions: Some(1), replicas: None, config };
+    world.control(create);
+    // Before anyone knows of it: a new topic is read from its beginning, whatever the policy.
+    world.append("orders-us", 0, 7);
+    user.poll_until("the new one is owned and read", |user| user.rows() == 7);
+    assert_eq!(topics(&user), ["orders-eu", "orders-us"]);
+    world.control(Command::DeleteTopic { topic: "orders-eu".into() });
+    user.poll_until("the old one is given up", |user| topics(user) == ["orders-us"]);
+}
+
+// seed: S084
+#[test]
+fn partitions_that_are_added_start_at_their_smallest_offset() {
+    let world = World::new(&["orders:1"], 1);
+    world.append("orders", 0, 5);
+    let mut user = world.consumer(&[("metadata.max.age.ms", "50"), ("auto.offset.reset", "latest")]);
+    user.subscribe(&["orders"]);
+    user.poll_until("the end is found", |user| {
+        user.consumer.status(&partition("orders", 0)).is_ok_and(|status| status.position == Some(5))
+    });
+    world.control(Command::AddPartitions { topic: "orders".into(), partitions: 2 });
+    world.append("orders", 1, 3);
+    user.poll_until("all of the new one is read", |user| user.read.get(&1) == Some(&vec![0, 1, 2]));
+    assert_eq!(user.read.get(&0), None, "the policy says where to start without a commit");
+}
+
+#[test]
+fn the_user_may_seek_and_pause_in_its_callback() {
+    let world = World::new(&["orders:2"], 1);
+    world.append("orders", 0, 10);
+    world.append("orders", 1, 10);
+    // Where the group is cannot be known yet.
+    let held = world.fault(&["OffsetFetch"], Effect::Hold, None);
+    let user = world.consumer(&[]);
+    user.subscribe(&["orders"]);
+    let want = Want { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
+    let next = |user: &User| user.consumer.next(&want, Instant::now() + PATIENCE, HOLDER).expect("a step");
+    let Step::Callback(callback) = next(&user) else { panic!("a callback") };
+    assert_eq!(callback.kind, CallbackKind::Assigned);
+    user.consumer.seek(&partition("orders", 0), Start::Offset(6, -1)).expect("seeks");
+    user.consumer.set_paused(&partition("orders", 1), true).expect("pauses");
+    user.consumer.called_back(callback.ticket);
+    let Step::Batch(batch) = next(&user) else { panic!("rows") };
+    assert_eq!(batch.columns.spans[0].first_offset, 6);
+    held.remove().unwrap();
+    until("the other one's place is known", || {
+        user.consumer.status(&partition("orders", 1)).is_ok_and(|status| status.position == Some(0))
+    });
+    let soon = Instant::now() + Duration::from_millis(50);
+    assert!(matches!(user.consumer.next(&want, soon, HOLDER), Ok(Step::Nothing)), "it is paused");
+    user.consumer.set_paused(&partition("orders", 1), false).expect("goes on");
+    let Step::Batch(batch) = next(&user) else { panic!("rows") };
+    assert_eq!((batch.columns.spans[0].partition, batch.columns.spans[0].first_offset), (1, 0));
+}
+
+// seed: S152
+#[test]
+fn subscribing_and_assigning_at_once_is_refused() {
+    let world = World::new(&["orders:1"], 1);
+    let mut user = world.consumer(&[]);
+    user.consumer.assign(vec![(partition("orders", 0), Start::Earliest, None)]).expect("assigns");
+    let error = user.consumer.subscribe(topics_of(&["orders"]), Listens::default()).expect_err("refused");
+    assert!(error.to_string().contains("unassign()"), "{error}");
+    world.append("orders", 0, 5);
+    user.poll_until("it reads what it was assigned", |user| user.rows() == 5);
+    user.commit_last(&world).expect("commits without being a member");
+    assert_eq!(world.committed("orders"), BTreeMap::from([(0, 5)]));
+    assert_eq!(world.members(), 0);
+
+    user.consumer.unassign().expect("gives up");
+    user.subscribe(&["orders"]);
+    let error = user.consumer.assign(Vec::new()).expect_err("refused");
+    assert!(error.to_string().contains("unsubscribe()"), "{error}");
+    user.poll_until("it is a member", |user| user.owned().len() == 1);
+    user.consumer.start_unsubscribe().expect("unsubscribes");
+    user.leave();
+    assert_eq!((user.owned().len(), world.members()), (0, 0));
+    user.consumer.assign(vec![(partition("orders", 0), Start::Offset(3, -1), None)]).expect("assigns again");
+    user.poll_until("it reads on", |user| user.rows() == 7);
+}
+
+#[test]
+fn closing_is_bounded_and_a_forgotten_member_leaves_too() {
+    let world = World::new(&["orders:1"], 1);
+    let mut user = world.consumer(&[]);
+    user.subscribe(&["orders"]);
+    user.poll_until("it is owned", |user| user.owned().len() == 1);
+    drop(user);
+    until("it leaves without being closed", || world.members() == 0);
+
+    let mut user = world.consumer(&[]);
+    user.subscribe(&["orders"]);
+    user.poll_until("it is owned", |user| user.owned().len() == 1);
+    let _gone = world.fault(&["OffsetCommit", "LeaveGroup", "Heartbeat"], Effect::Drop, None);
+    user.consumer.close(Duration::from_millis(200));
+    assert!(matches!(user.poll(), Err(ClientError::Closed)));
+}
+
+#[test]
+fn threads_hold_batches_of_their_own_and_the_frontier_waits_for_the_slowest() {
+    let world = World::new(&["orders:1"], 1);
+    world.append("orders", 0, 30);
+    let mut user = world.consumer(&[]);
+    user.subscribe(&["orders"]);
+    user.take(10);
+    let slow = user.last.take().expect("a batch");
+    let want = Want { max_rows: 10, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
+    for _ in 0..2 {
+        let step = user.consumer.next(&want, Instant::now() + PATIENCE, 2).expect("a step");
+        assert!(matches!(step, Step::Batch(_)));
+    }
+    user.consumer.enter(2);
+    let outcome = user.commit(&world, monedula_client::group::CommitWhat::Finished { holder: 2 }).expect("commits");
+    assert!(outcome.values().all(|(at, _)| at.offset == 0), "{outcome:?}");
+    let what = monedula_client::group::CommitWhat::Batch { id: slow.id, places: slow.places.clone() };
+    let outcome = user.commit(&world, what).expect("commits");
+    assert_eq!(outcome[&partition("orders", 0)].0.offset, 30);
+    assert_eq!(world.committed("orders"), BTreeMap::from([(0, 30)]));
+}
+
+#[test]
+fn many_finished_records_are_committed_before_their_time() {
+    let world = World::new(&["orders:1"], 1);
+    world.append("orders", 0, 30);
+    let mut user = world.consumer(&[("auto.commit.interval.ms", "86400000"), ("auto.commit.records", "20")]);
+    user.subscribe(&["orders"]);
+    user.take(10);
+    user.take(10);
+    user.take(10);
+    until("twenty are committed", || world.committed("orders") == BTreeMap::from([(0, 20)]));
+}
