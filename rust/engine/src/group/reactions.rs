@@ -1,5 +1,4 @@
-//! What each error of each call leads to: the one table of it (seed S121). GROUPS.md shows it, and a test holds one against the
-//! other.
+//! What each error of each call leads to: the one table of it (S121). DESIGN.md shows it, and a test holds one against the other.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -31,7 +30,8 @@ use ErrorCode as E;
 use Reaction as R;
 
 /// The table: an API's errors in the order of their codes. What it does not name is retried where Kafka calls it retriable
-/// (SyncGroup: by joining again, after a backoff); else it is told of partitions (OffsetCommit, OffsetFetch) and ends the membership elsewhere.
+/// (SyncGroup: by joining again, after a backoff); else it is told of partitions (OffsetCommit, OffsetFetch) and ends the
+/// membership elsewhere.
 pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
     (
         "FindCoordinator",

@@ -331,7 +331,6 @@ fn a_rebalance_can_be_had_at_once_or_at_a_time() {
     assert!(matches!(call, Call::Join { reason, .. } if reason == "later"));
 }
 
-// seed: S124
 #[test]
 fn settings_choose_eager_or_cooperative_and_one_eager_assignor_makes_all_of_it_eager() {
     let mut mixed = config(Protocol::Cooperative);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use monedula_engine::group::State;
+use monedula_engine::group::{REACTIONS, State};
 
 const DESIGN: &str = include_str!("../../../../DESIGN.md");
 
@@ -56,4 +56,16 @@ fn every_timer_is_in_the_table_of_timers() {
         .map(|line| line.trim_end_matches(',').to_owned())
         .collect();
     assert_eq!(table("| Timer | When it is due |").into_keys().collect::<BTreeSet<_>>(), names);
+}
+
+#[test]
+fn the_table_of_reactions_is_that_of_the_code() {
+    let mut code: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (api, errors) in REACTIONS {
+        for (error, reaction) in *errors {
+            code.entry(format!("{api}: {reaction:?}")).or_default().push(error.name());
+        }
+    }
+    let code: BTreeMap<String, String> = code.into_iter().map(|(row, errors)| (row, errors.join(", "))).collect();
+    assert_eq!(table("| Call: reaction | Errors |"), code);
 }

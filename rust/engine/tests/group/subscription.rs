@@ -27,7 +27,6 @@ fn lead(world: &mut World, generation: i32, counts: &[(&str, usize)], gets: &[i3
     world.answer(id, crate::world::synced(gets));
 }
 
-// seed: S144 is the broker's as well; this is the client's half: what changed meanwhile leads to a join.
 #[test]
 fn partitions_that_are_added_make_the_leader_join_once() {
     let mut world = leader(2);
@@ -48,6 +47,8 @@ fn a_follower_leaves_that_to_the_leader() {
     world.no_call();
 }
 
+// seed: S144
+// (with the broker's half in rust/broker/tests/classic/failover.rs)
 #[test]
 fn what_changed_while_the_coordinator_was_away_leads_to_a_join_afterwards() {
     let mut world = leader(2);
