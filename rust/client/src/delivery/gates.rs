@@ -487,19 +487,18 @@ impl Delivery {
         let Some(ledger) = &mut gates.ledger else { return BTreeMap::new() };
         gates.rows.remove(&id);
         ledger.finish(id);
+        let partitions = places.iter().map(|(partition, ..)| partition.clone()).collect();
+        ledger.snapshot(Some(&partitions));
         let mut frontier = BTreeMap::new();
         for (partition, span, next) in places {
+            let at =
+                |at: Place| CommitOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: String::new() };
             // A seek since then is no loss: what is finished of the partition is where the user went.
             if lanes.get(partition).is_none_or(|lane| *span < lane.gained) {
-                let at = CommitOffset { offset: next.offset, leader_epoch: next.leader_epoch, metadata: String::new() };
-                frontier.insert(partition.clone(), Err(at));
-                continue;
-            }
-            if let Some(at) = ledger.finished(partition) {
-                ledger.chosen(partition);
-                let at = CommitOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: String::new() };
-                gates.brought.insert(partition.clone(), at.clone());
-                frontier.insert(partition.clone(), Ok(at));
+                frontier.insert(partition.clone(), Err(at(*next)));
+            } else if let Some(finished) = ledger.finished(partition).map(at) {
+                gates.brought.insert(partition.clone(), finished.clone());
+                frontier.insert(partition.clone(), Ok(finished));
             }
         }
         self.tell_task(state);

@@ -4,4 +4,5 @@
 mod leases;
 mod lives;
 mod rebalances;
+mod speed;
 mod support;

@@ -250,3 +250,37 @@ fn many_finished_records_are_committed_before_their_time() {
     user.take(10);
     until("twenty are committed", || world.committed("orders") == BTreeMap::from([(0, 20)]));
 }
+
+#[test]
+fn a_partition_moves_only_when_the_last_thread_has_finished_its_batch_of_it() {
+    let world = World::new(&["orders:2"], 1);
+    world.append("orders", 0, 10);
+    world.append("orders", 1, 10);
+    let mut first = world.consumer(&[]);
+    // Without a callback nothing but the batches is waited for.
+    first.consumer.subscribe(topics_of(&["orders"]), Listens::default()).expect("subscribes");
+    let want = Want { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
+    let (slow, mut rows) = (2, 0);
+    until("another thread has rows of both", || {
+        // Each of its calls would finish what it holds: it asks until it has all at once.
+        let step = first.consumer.next(&want, Instant::now() + Duration::from_millis(20), slow + rows).expect("a step");
+        if let Step::Batch(batch) = step {
+            rows += batch.columns.record_batch.num_rows() as u64;
+        }
+        rows == 20
+    });
+    let mut second = world.consumer(&[]);
+    second.subscribe(&["orders"]);
+    until("one is asked for", || first.consumer.rebalance_wanted().len() == 1);
+    for _ in 0..20 {
+        first.poll().expect("a poll of a thread that holds nothing");
+        second.poll().expect("a poll");
+    }
+    assert!(second.owned().is_empty(), "the other thread has not finished");
+    for holder in slow..slow + 20 {
+        first.consumer.enter(holder);
+    }
+    poll_both(&mut first, &mut second, "it moves", |_, second| second.owned().len() == 1);
+    let moved = second.owned().into_iter().next().expect("one");
+    assert_eq!(world.committed("orders").get(&moved), Some(&10));
+}

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use monedula_broker::control::{Command, Record};
 use monedula_broker::server::{Broker, FaultHandle};
-use monedula_broker::{Effect, Fault, Options, Selector};
+use monedula_broker::{Effect, Fault, Options, Selector, Side};
 use monedula_client::config::ClientConfig;
 use monedula_client::consumer::{Consumer, Want};
 use monedula_client::error::ClientError;
@@ -51,6 +51,13 @@ impl World {
     pub(crate) fn fault(&self, apis: &[&str], what: Effect, count: Option<u64>) -> FaultHandle<'_> {
         let when = Selector { apis: apis.iter().map(ToString::to_string).collect(), ..Selector::default() };
         self.broker.fault(Fault { when, what, count, ..Fault::default() }).expect("a fault")
+    }
+
+    /// Requests of this API are carried out, and their answers lost.
+    pub(crate) fn lose_answers(&self, api: &str) -> FaultHandle<'_> {
+        let when = Selector { apis: vec![api.to_owned()], ..Selector::default() };
+        let fault = Fault { when, what: Effect::Drop, on: Some(Side::Answer), ..Fault::default() };
+        self.broker.fault(fault).expect("a fault")
     }
 
     /// What is committed in the group, by partition.
