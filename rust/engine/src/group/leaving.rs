@@ -4,7 +4,7 @@ use super::giving_up::Then;
 use super::member::{Exit, InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, CallId, GroupEvent, Output, Reaction, State};
+use super::{Answer, Call, CallId, GroupEvent, Reaction, State};
 use crate::Now;
 use monedula_protocol::error_code::ErrorCode;
 
@@ -142,7 +142,7 @@ impl Member {
         }
         self.set_state(State::Unsubscribed);
         if exit.close {
-            self.push(Output::Closed);
+            self.closed = true;
         } else if self.subscribed {
             // Subscribed again while it left.
             self.set_state(State::Unjoined);

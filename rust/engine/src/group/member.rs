@@ -133,6 +133,8 @@ pub struct Member {
     pub(super) polled: Now,
     pub(super) stale_since: Now,
     pub(super) exit: Option<Exit>,
+    /// Closing is done, and to be said after everything else.
+    pub(super) closed: bool,
     pub(super) leaving: Option<CallId>,
     pub(super) fatal: Option<GroupError>,
 }
@@ -190,6 +192,7 @@ impl Member {
             polled: Now::ZERO,
             stale_since: Now::ZERO,
             exit: None,
+            closed: false,
             leaving: None,
             fatal: None,
         }
@@ -267,6 +270,9 @@ impl Member {
         self.advance_lookup(now);
         self.advance_leave(now);
         self.keep_poll_timer();
+        if std::mem::take(&mut self.closed) {
+            self.push(Output::Closed);
+        }
     }
 
     fn due(&mut self, timer: Timer, now: Now) {

@@ -48,7 +48,7 @@ fn a_rebalance_is_noticed_within_one_heartbeat_interval() {
 
 // seed: S103
 #[test]
-fn a_notice_leads_to_a_join_and_a_lost_connection_only_to_anworld() {
+fn a_notice_leads_to_a_join_and_a_lost_connection_only_to_another() {
     let mut world = World::stable(config(Protocol::Eager), &[0]);
     world.beat(ErrorCode::RebalanceInProgress);
     let trace = world.trace();
@@ -98,7 +98,7 @@ fn a_wrong_generation_and_a_rebalance_both_lead_to_a_join() {
         let mut world = World::stable(config(Protocol::Cooperative), &[0, 1]);
         world.beat(code);
         assert_eq!(identity(&world.call("JoinGroup").1).0, "m");
-        // Who hears of a wrong generation was left out of one: what it owned may be anworld's.
+        // Who hears of a wrong generation was left out of one: what it owned may be another's.
         let lost = code == ErrorCode::IllegalGeneration;
         assert_eq!(world.owned().is_empty(), lost);
     }

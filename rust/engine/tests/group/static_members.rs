@@ -101,3 +101,24 @@ fn a_static_member_that_comes_back_takes_the_id_that_it_is_given() {
     let (_, call) = world.call("SyncGroup");
     assert_eq!(crate::world::identity(&call), ("i-2", 7));
 }
+
+#[test]
+fn closing_answers_what_waits_before_it_ends_and_nothing_wakes_the_member_afterwards() {
+    let mut world = World::subscribed(fixed());
+    world.rebalance(1, &[0]);
+    let (id, _) = world.call("OffsetFetch");
+    world.answer(id, failed("OffsetFetch", ErrorCode::CoordinatorLoadInProgress));
+    world.close();
+    assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
+    assert_eq!(world.member.wake_at(), None, "the lookup that was to be repeated");
+
+    let mut world = World::stable(fixed(), &[0]);
+    let deadline = world.now + secs(3600);
+    world.put(Input::Commit { ticket: 1, offsets: offsets(&[(0, 20)]), deadline });
+    world.call("OffsetCommit");
+    world.put(Input::Close { deadline, leave: true });
+    world.beating = true;
+    world.pass(secs(30));
+    assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
+    assert_eq!(world.commit_error(1), monedula_engine::group::CommitError::Closed);
+}

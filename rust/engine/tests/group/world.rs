@@ -115,6 +115,8 @@ pub(crate) struct World {
     todo: VecDeque<Input>,
     /// Calls that have no outcome yet.
     open: BTreeSet<CallId>,
+    /// Closing ended with the input at hand: nothing may follow.
+    closed: bool,
 }
 
 impl World {
@@ -143,6 +145,7 @@ impl World {
             assigning: None,
             todo: VecDeque::new(),
             open: BTreeSet::new(),
+            closed: false,
         }
     }
 
@@ -175,6 +178,7 @@ impl World {
     pub(crate) fn put(&mut self, input: Input) {
         self.todo.push_back(input);
         while let Some(input) = self.todo.pop_front() {
+            self.closed = false;
             if let Input::Answer { id, .. } = &input {
                 self.open.remove(id);
             }
@@ -194,6 +198,7 @@ impl World {
     }
 
     fn take(&mut self, output: Output) {
+        assert!(!self.closed, "after the end: {output:?}");
         match output {
             Output::Call { id, call: Call::Heartbeat { .. }, .. } if self.beating => {
                 self.beats.push(self.now);
@@ -252,7 +257,10 @@ impl World {
                 self.events.push(event);
             }
             Output::RefreshMetadata => self.note("refresh".into()),
-            Output::Closed => self.note("closed".into()),
+            Output::Closed => {
+                self.note("closed".into());
+                self.closed = true;
+            }
         }
     }
 
