@@ -110,17 +110,17 @@ impl Consumer {
         what: CommitWhat,
         timeout: Duration,
     ) -> impl Future<Output = Result<CommitOutcome, ClientError>> + Send + use<> {
-        let (offsets, refused) = self.to_commit(what);
+        let (offsets, known) = self.to_commit(what);
         let closed = self.closed.subscribe();
         let committing = self.committing(offsets, timeout);
         async move {
             let mut outcome = unless_closed(closed, committing?).await?;
-            outcome.extend(refused);
+            outcome.extend(known);
             Ok(outcome)
         }
     }
 
-    /// What is to be sent, and what is refused without a word to the coordinator.
+    /// What is to be sent, and what is known without a word to the coordinator.
     fn to_commit(&self, what: CommitWhat) -> (BTreeMap<TopicPartition, CommitOffset>, CommitOutcome) {
         match what {
             CommitWhat::Finished { holder } => (self.delivery.finish_all(holder), CommitOutcome::new()),
@@ -128,16 +128,7 @@ impl Consumer {
                 self.delivery.chosen(offsets.keys());
                 (offsets, CommitOutcome::new())
             }
-            CommitWhat::Batch { id, places } => {
-                let (mut offsets, mut refused) = (BTreeMap::new(), CommitOutcome::new());
-                for (partition, frontier) in self.delivery.finish(id, &places) {
-                    match frontier {
-                        Ok(at) => _ = offsets.insert(partition, at),
-                        Err(at) => _ = refused.insert(partition, (at, Err(CommitError::NotOwned))),
-                    }
-                }
-                (offsets, refused)
-            }
+            CommitWhat::Batch { id, places } => self.delivery.finish(id, &places),
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
-use monedula_engine::group::{CallbackKind, CommitOffset, Committed};
+use monedula_engine::group::{CallbackKind, CommitError, CommitOffset, Committed};
 use monedula_engine::ledger::{BatchId, Holder, Ledger, Place};
 
 use super::lane::Lane;
@@ -19,7 +19,7 @@ use super::rows::RowsTaken;
 use super::{Delivery, State};
 use crate::driver::Command;
 use crate::error::ClientError;
-use crate::group::{Leaving, PendingCallback};
+use crate::group::{CommitOutcome, Leaving, PendingCallback};
 
 /// Until when records may be handed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,8 +79,9 @@ pub(super) struct Gates {
     commit_after: Option<u64>,
     held_rows: BTreeMap<Holder, u64>,
     finished_rows: u64,
-    /// Brought to be committed and not known to be.
+    /// Brought to be committed and not known to be, and the last that is known to be, since the partition was gained or sought.
     brought: BTreeMap<TopicPartition, CommitOffset>,
+    confirmed: BTreeMap<TopicPartition, CommitOffset>,
 }
 
 impl Gates {
@@ -146,7 +147,43 @@ impl Gates {
         if let Some(ledger) = &mut self.ledger {
             ledger.release(partition);
         }
+        self.forget_commits(partition);
+    }
+
+    /// The partition is read as `span` from now on, from `at` if that is known.
+    pub(super) fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<Place>) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.restart(partition, span, at);
+        }
+        self.forget_commits(partition);
+    }
+
+    /// What was committed so far says nothing of what may be committed next.
+    fn forget_commits(&mut self, partition: &TopicPartition) {
         self.brought.remove(partition);
+        self.confirmed.remove(partition);
+    }
+
+    /// What committing a batch that ends at `next` means for a partition. `Ok`: nothing has to be sent.
+    fn frontier(&mut self, partition: &TopicPartition, next: Place) -> Option<Result<CommitOffset, CommitOffset>> {
+        let ledger = self.ledger.as_mut()?;
+        let finished = ledger.finished(partition)?;
+        // Whoever read on in another thread did not mean the user's work on those batches to be done (contract 1).
+        let at = if finished.offset <= next.offset { finished } else { next };
+        let reaches = |committed: &&CommitOffset| committed.offset >= at.offset;
+        // Never below what an earlier commit said; one that is under way is brought again, to be waited for.
+        if let Some(brought) = self.brought.get(partition).filter(reaches) {
+            return Some(Err(brought.clone()));
+        }
+        if let Some(confirmed) = self.confirmed.get(partition).filter(reaches) {
+            return Some(Ok(confirmed.clone()));
+        }
+        if at == finished {
+            ledger.snapshot(Some(&BTreeSet::from([partition.clone()])));
+        }
+        let at = offset_at(at);
+        self.brought.insert(partition.clone(), at.clone());
+        Some(Err(at))
     }
 
     /// Notes a batch of `rows` rows, and names it.
@@ -168,6 +205,10 @@ impl Gates {
             || self.settles.iter().any(|settle| self.is_settled(settle))
             || self.commit_after.is_some_and(|after| self.finished_rows >= after)
     }
+}
+
+fn offset_at(at: Place) -> CommitOffset {
+    CommitOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: String::new() }
 }
 
 /// Counts a call that waits; its end counts as a poll.
@@ -256,11 +297,9 @@ impl Delivery {
             state.remove(partition);
             let span = state.new_span();
             let mut lane = Lane::new(span, None);
-            (lane.gained, lane.started, lane.announced) = (span, false, false);
+            (lane.started, lane.announced) = (false, false);
             state.lanes.insert(partition.clone(), lane);
-            if let Some(ledger) = &mut state.gates.ledger {
-                ledger.restart(partition, span, None);
-            }
+            state.gates.restart(partition, span, None);
         }
     }
 
@@ -460,8 +499,10 @@ impl Delivery {
                 continue;
             }
             gates.brought.remove(partition);
-            if let (Some(ledger), false) = (&mut gates.ledger, done) {
-                ledger.not_committed(partition, at.offset);
+            match &mut gates.ledger {
+                _ if done => _ = gates.confirmed.insert(partition.clone(), at.clone()),
+                Some(ledger) => ledger.not_committed(partition, at.offset),
+                None => {}
             }
         }
     }
@@ -476,33 +517,33 @@ impl Delivery {
         offsets
     }
 
-    /// A batch is finished: how far its partitions are; an error, with where the batch ends, for those that were lost since.
+    /// A batch is finished: what is to be sent for it, and what is known without.
     pub(crate) fn finish(
         &self,
         id: BatchId,
         places: &[(TopicPartition, u64, Place)],
-    ) -> BTreeMap<TopicPartition, Result<CommitOffset, CommitOffset>> {
+    ) -> (BTreeMap<TopicPartition, CommitOffset>, CommitOutcome) {
         let mut state = self.state();
         let State { gates, lanes, .. } = &mut *state;
-        let Some(ledger) = &mut gates.ledger else { return BTreeMap::new() };
         gates.rows.remove(&id);
-        ledger.finish(id);
-        let partitions = places.iter().map(|(partition, ..)| partition.clone()).collect();
-        ledger.snapshot(Some(&partitions));
-        let mut frontier = BTreeMap::new();
+        if let Some(ledger) = &mut gates.ledger {
+            ledger.finish(id);
+        }
+        let (mut send, mut known) = (BTreeMap::new(), CommitOutcome::new());
         for (partition, span, next) in places {
-            let at =
-                |at: Place| CommitOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: String::new() };
-            // A seek since then is no loss: what is finished of the partition is where the user went.
-            if lanes.get(partition).is_none_or(|lane| *span < lane.gained) {
-                frontier.insert(partition.clone(), Err(at(*next)));
-            } else if let Some(finished) = ledger.finished(partition).map(at) {
-                gates.brought.insert(partition.clone(), finished.clone());
-                frontier.insert(partition.clone(), Ok(finished));
+            match lanes.get(partition) {
+                Some(lane) if *span >= lane.since => match gates.frontier(partition, *next) {
+                    Some(Err(at)) => _ = send.insert(partition.clone(), at),
+                    Some(Ok(at)) => _ = known.insert(partition.clone(), (at, Ok(()))),
+                    None => {}
+                },
+                // The user went elsewhere since: what it read before counts for nothing (seed S083).
+                Some(lane) if *span >= lane.gained => {}
+                _ => _ = known.insert(partition.clone(), (offset_at(*next), Err(CommitError::NotOwned))),
             }
         }
         self.tell_task(state);
-        frontier
+        (send, known)
     }
 
     /// The user commits offsets of its own choice.
@@ -512,7 +553,7 @@ impl Delivery {
             if let Some(ledger) = &mut gates.ledger {
                 ledger.chosen(partition);
             }
-            gates.brought.remove(partition);
+            gates.forget_commits(partition);
         }
     }
 }

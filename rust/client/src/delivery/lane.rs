@@ -46,8 +46,10 @@ pub(super) struct Lane {
     /// Exclusive end of a bounded read.
     pub(super) end: Option<i64>,
     pub(super) paused: bool,
-    /// The span that the partition was gained or assigned with; later ones are seeks.
+    /// The span that the partition was gained or assigned with, and that of the last seek. Later ones only hand out again what
+    /// was given back.
     pub(super) gained: u64,
+    pub(super) since: u64,
     /// Whether the driver knows of it: a group's partition waits until its committed offset is known.
     pub(super) started: bool,
     /// Whether the user was told of it.
@@ -78,6 +80,7 @@ impl Lane {
             end,
             paused: false,
             gained: span,
+            since: span,
             started: true,
             announced: true,
             settling: false,
@@ -106,8 +109,8 @@ impl Lane {
 
     /// Drops everything that was fetched; reading starts anew, as `span`.
     pub(super) fn restart(&mut self, span: u64) {
-        let Self { end, paused, gained, started, announced, settling, queued, .. } = *self;
-        *self = Self { paused, gained, started, announced, settling, queued, ..Self::new(span, end) };
+        let Self { end, paused, gained, since, started, announced, settling, queued, .. } = *self;
+        *self = Self { paused, gained, since, started, announced, settling, queued, ..Self::new(span, end) };
     }
 
     /// Drops what was fetched but keeps the position, to make room.

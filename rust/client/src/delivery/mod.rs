@@ -139,9 +139,7 @@ impl Delivery {
         state.remove(partition);
         let span = state.new_span();
         state.lanes.insert(partition.clone(), Lane::new(span, end));
-        if let Some(ledger) = &mut state.gates.ledger {
-            ledger.restart(partition, span, None);
-        }
+        state.gates.restart(partition, span, None);
         span
     }
 
@@ -166,10 +164,10 @@ impl Delivery {
         let mut state = self.state();
         state.forget_queued(partition);
         let span = state.new_span();
-        state.lanes.get_mut(partition)?.restart(span);
-        if let Some(ledger) = &mut state.gates.ledger {
-            ledger.restart(partition, span, None);
-        }
+        let lane = state.lanes.get_mut(partition)?;
+        lane.restart(span);
+        lane.since = span;
+        state.gates.restart(partition, span, None);
         Some(span)
     }
 
@@ -180,9 +178,7 @@ impl Delivery {
         let State { lanes, gates, .. } = &mut *state;
         let Some(lane) = lanes.get_mut(partition).filter(|lane| lane.span == span) else { return };
         lane.target = Some(offset);
-        if let Some(ledger) = &mut gates.ledger {
-            ledger.restart(partition, span, Some(Place { offset, leader_epoch }));
-        }
+        gates.restart(partition, span, Some(Place { offset, leader_epoch }));
     }
 
     /// Goes on elsewhere in `partition`; what was fetched of it is dropped. `None` if it is not assigned.

@@ -108,7 +108,8 @@ pub enum Leaving {
 /// What to commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitWhat {
-    /// A batch is finished: its partitions are committed as far as everything before is finished too.
+    /// A batch is finished: its partitions are committed up to its end, as far as everything before is finished too. Nothing is
+    /// sent where as much is committed already.
     Batch {
         /// The batch.
         id: BatchId,

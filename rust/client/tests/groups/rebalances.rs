@@ -7,7 +7,7 @@ use monedula_broker::Effect;
 use monedula_broker::control::Command;
 use monedula_client::consumer::Want;
 use monedula_client::error::ClientError;
-use monedula_client::group::{CallbackKind, GroupError, Listens, Step, Subscribed};
+use monedula_client::group::{CallbackKind, CommitWhat, GroupError, Listens, Step, Subscribed};
 use monedula_engine::fetch::Start;
 
 use crate::support::{HOLDER, PATIENCE, User, World, partition, topics_of, until};
@@ -231,12 +231,36 @@ fn threads_hold_batches_of_their_own_and_the_frontier_waits_for_the_slowest() {
         assert!(matches!(step, Step::Batch(_)));
     }
     user.consumer.enter(2);
-    let outcome = user.commit(&world, monedula_client::group::CommitWhat::Finished { holder: 2 }).expect("commits");
+    let outcome = user.commit(&world, CommitWhat::Finished { holder: 2 }).expect("commits");
     assert!(outcome.values().all(|(at, _)| at.offset == 0), "{outcome:?}");
-    let what = monedula_client::group::CommitWhat::Batch { id: slow.id, places: slow.places.clone() };
+    let what = CommitWhat::Batch { id: slow.id, places: slow.places.clone() };
     let outcome = user.commit(&world, what).expect("commits");
-    assert_eq!(outcome[&partition("orders", 0)].0.offset, 30);
+    assert_eq!(outcome[&partition("orders", 0)].0.offset, 10, "this batch, and not what others read on");
+    let what = CommitWhat::Finished { holder: 2 };
+    user.commit(&world, what).expect("commits");
     assert_eq!(world.committed("orders"), BTreeMap::from([(0, 30)]));
+}
+
+#[test]
+fn committing_a_batch_is_no_word_on_those_read_since_and_never_goes_back() {
+    let world = World::new(&["orders:1"], 1);
+    world.append("orders", 0, 30);
+    let mut user = world.consumer(&[("enable.auto.commit", "false")]);
+    user.subscribe(&["orders"]);
+    let mut batches = Vec::new();
+    for _ in 0..3 {
+        user.take(10);
+        batches.push(user.last.take().expect("a batch"));
+    }
+    let commits = world.fault(&["OffsetCommit"], Effect::Observe, None);
+    for (index, committed) in [(0, 10), (1, 20), (0, 20), (2, 30), (1, 30)] {
+        let what = CommitWhat::Batch { id: batches[index].id, places: batches[index].places.clone() };
+        let outcome = user.commit(&world, what).expect("commits");
+        assert_eq!(outcome[&partition("orders", 0)].0.offset, committed);
+        assert_eq!(outcome[&partition("orders", 0)].1, Ok(()));
+        assert_eq!(world.committed("orders"), BTreeMap::from([(0, committed)]));
+    }
+    assert_eq!(commits.hits().unwrap(), 3, "what is committed is not sent again");
 }
 
 #[test]
