@@ -226,8 +226,14 @@ impl Member {
 
     /// What the machine commits before partitions are given up is not waited for any longer.
     pub(super) fn give_up_own_commits(&mut self, now: Now) {
-        self.commits.iter_mut().filter(|commit| commit.own == Some(Own::GivingUp)).for_each(Commit::time_out);
+        self.commits.iter_mut().filter(|commit| commit.own.is_some()).for_each(Commit::time_out);
         self.end_commits(now);
+    }
+
+    /// Whether a commit of the machine's own has to come to its end before these partitions are given up.
+    pub(super) fn own_commits_wait_for(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
+        let mut own = self.commits.iter().filter(|commit| commit.own.is_some());
+        own.any(|commit| commit.own == Some(Own::GivingUp) || commit.touches(partitions))
     }
 
     /// The consumer is out of the group, or closed: what waits is answered before that is said.
@@ -250,7 +256,7 @@ impl Member {
             if index == 0 {
                 self.timers.clear(Timer::Commit);
             }
-            gave_up |= commit.own == Some(Own::GivingUp);
+            gave_up |= commit.own.is_some();
             let failed = commit.done.values().filter(|(_, outcome)| outcome.is_err()).count();
             let partitions = commit.done.len() - failed;
             self.event(GroupEvent::Commit { took: now.saturating_sub(commit.since), partitions, failed });

@@ -81,17 +81,22 @@ impl Member {
         let mut brought = std::mem::take(&mut giving_up.brought);
         brought.append(&mut offsets);
         let offsets = brought;
-        if self.config.auto_commit_interval.is_none() || self.generation < 0 || offsets.is_empty() {
+        if self.config.auto_commit_interval.is_none() || self.generation < 0 {
             return self.tell_given_up();
         }
         giving_up.step = Step::Committing;
         self.timers.set(Timer::Revocation, now + self.config.revocation_commit_timeout());
-        self.commit_own(Own::GivingUp, offsets, now);
+        match offsets.is_empty() {
+            true => self.committed_before_giving_up(),
+            false => self.commit_own(Own::GivingUp, offsets, now),
+        }
     }
 
-    /// The commit before came to its end, whatever it was.
+    /// Goes on once the commit before came to its end, whatever that was, and those in the interval that had brought offsets
+    /// already: what an earlier one brought is not brought again.
     pub(super) fn committed_before_giving_up(&mut self) {
-        if self.giving_up.as_ref().is_some_and(|it| it.step == Step::Committing) {
+        let committing = self.giving_up.as_ref().filter(|it| it.step == Step::Committing);
+        if committing.is_some_and(|it| !self.own_commits_wait_for(&it.partitions)) {
             self.tell_given_up();
         }
     }

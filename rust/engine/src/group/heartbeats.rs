@@ -71,12 +71,18 @@ impl Member {
         }
         match reaction(Kind::Heartbeat.api(), code) {
             Reaction::Rejoin => {
-                // It comes from a coordinator that knows the member: the session goes on.
+                // It comes from a coordinator that knows the member: the session goes on. But whoever has not joined at the end
+                // of the rebalance timeout is dropped, and the rebalance may have begun right after the last good answer.
                 self.heartbeat_attempts = 0;
+                let begun = self.confirmed.unwrap_or(call.sent);
+                self.rejoin_by.get_or_insert(begun + self.config.max_poll_interval);
                 self.event(GroupEvent::Heartbeat { took: now - call.sent });
                 self.confirm(call.sent);
-                if self.state == State::Stable {
-                    self.want_rejoin("the coordinator rebalances the group".into());
+                match self.state {
+                    State::Stable => self.want_rejoin("the coordinator rebalances the group".into()),
+                    // The answer to SyncGroup is on its way, and out of date by now.
+                    State::CompletingRebalance => self.outdated = true,
+                    _ => {}
                 }
             }
             // The join or the sync that is under way will tell: the generation is one that it replaces.
@@ -111,7 +117,12 @@ impl Member {
             _ if self.owned.is_empty() => None,
             // The next generation may take this member's claims for old: until it is there, nothing is handed out.
             _ if self.in_doubt => Some(Now::ZERO),
-            Some(confirmed) => Some(confirmed + self.config.session_timeout - self.config.lease_margin()),
+            Some(confirmed) => {
+                // A rebalance may have begun right after, of which this member has not heard: it ends after the rebalance timeout.
+                let silent = confirmed + self.config.session_timeout.min(self.config.max_poll_interval);
+                let end = self.rejoin_by.map_or(silent, |rejoin_by| rejoin_by.min(silent));
+                Some(end.saturating_sub(self.config.lease_margin()))
+            }
             None => Some(Now::ZERO),
         };
         if until == self.lease {

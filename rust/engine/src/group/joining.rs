@@ -1,6 +1,7 @@
 //! JoinGroup, the leader's assignment, SyncGroup, and what comes of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -83,6 +84,7 @@ impl Member {
         self.join = self.send(Kind::Join, call, now);
         self.joined_topics = self.topics.clone();
         self.rejoin = None;
+        self.timers.clear(Timer::KeptBack);
         self.prepared = false;
         // Heartbeats stop until the join is answered (seed S016), but for those that a lease needs.
         self.set_state(State::PreparingRebalance);
@@ -126,6 +128,8 @@ impl Member {
             self.assigned_counts = None;
             self.confirm(call.sent);
             self.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
+            // Whoever does not ask for its assignment in time is dropped as well.
+            (self.rejoin_by, self.outdated) = (Some(call.sent + self.config.max_poll_interval), false);
             self.event(GroupEvent::Joined {
                 generation,
                 leader: leads,
@@ -232,6 +236,7 @@ impl Member {
         self.assigning = None;
         match outcome {
             Ok((assignments, counts)) => {
+                self.watch_kept_back(&assignments, &counts, now);
                 self.assigned_counts = Some(counts);
                 self.send_sync(assignments, now);
             }
@@ -242,6 +247,19 @@ impl Member {
                 self.fail(GroupError::Assign { group, error }, now);
             }
         }
+    }
+
+    /// Whoever has given up partitions joins again, and they get their owners. But a static member that dies before it does so
+    /// comes back without a rebalance, and they would have none for ever. Then the leader joins again: once, since an assignor may
+    /// leave partitions out for good.
+    fn watch_kept_back(&mut self, assignments: &[(String, Vec<u8>)], counts: &BTreeMap<Arc<str>, usize>, now: Now) {
+        let given = assignments.iter().filter_map(|(_, bytes)| read_assignment(bytes).ok());
+        let given: usize = given.map(|assigned| assigned.partitions.len()).sum();
+        let kept_back = counts.values().sum::<usize>().saturating_sub(given);
+        if self.protocol == Protocol::Cooperative && kept_back > 0 && kept_back != self.kept_back {
+            self.timers.set(Timer::KeptBack, now + self.config.session_timeout);
+        }
+        self.kept_back = kept_back;
     }
 
     fn send_sync(&mut self, assignments: Vec<(String, Vec<u8>)>, now: Now) {
@@ -339,6 +357,10 @@ impl Member {
         self.last_rebalance = Some((now, reason));
         let doubted = std::mem::take(&mut self.in_doubt);
         self.prepared = false;
+        match std::mem::take(&mut self.outdated) {
+            true => self.want_rejoin("the coordinator rebalances the group".into()),
+            false => self.rejoin_by = None,
+        }
         self.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
         if let Some(interval) = self.config.auto_commit_interval
             && self.timers.at(Timer::AutoCommit).is_none()

@@ -110,12 +110,20 @@ pub struct Member {
     /// be two behind at the next one, and the leader then takes its claims for old (KIP-792).
     pub(super) in_doubt: bool,
 
+    /// Partitions that this member as the leader gave to nobody, since their owners have to give them up first.
+    pub(super) kept_back: usize,
+
     pub(super) giving_up: Option<GivingUp>,
 
     pub(super) heartbeat: Option<CallId>,
     pub(super) heartbeat_attempts: u32,
     /// When the last request was sent whose answer proved that the member is in the group.
     pub(super) confirmed: Option<Now>,
+    /// From when on the coordinator may have dropped the member for not having joined or synced in a rebalance, though it sends
+    /// heartbeats.
+    pub(super) rejoin_by: Option<Now>,
+    /// The next rebalance began before the assignment of this one came.
+    pub(super) outdated: bool,
     pub(super) lease: Option<Now>,
     pub(super) lease_expired: bool,
 
@@ -176,10 +184,13 @@ impl Member {
             rebalance: None,
             last_rebalance: None,
             in_doubt: false,
+            kept_back: 0,
             giving_up: None,
             heartbeat: None,
             heartbeat_attempts: 0,
             confirmed: None,
+            rejoin_by: None,
+            outdated: false,
             lease: None,
             lease_expired: false,
             commits: VecDeque::new(),
@@ -282,6 +293,7 @@ impl Member {
             Timer::Poll => self.poll_expired(now),
             Timer::AutoCommit => self.auto_commit_due(now),
             Timer::Rejoin => self.want_rejoin(self.rejoin_later.clone()),
+            Timer::KeptBack => self.want_rejoin("partitions that were given up have no owner yet".into()),
             Timer::CommitDeadline => self.expire_commits(now),
             Timer::Revocation => self.giving_up_took_too_long(now),
             Timer::Close => self.exit_late(now),
@@ -429,9 +441,9 @@ impl Member {
         self.leader = false;
         self.assigned_counts = None;
         (self.join, self.sync, self.heartbeat, self.assigning) = (None, None, None, None);
-        self.confirmed = None;
+        (self.confirmed, self.rejoin_by) = (None, None);
         self.auto_commit = None;
-        for timer in [Timer::Heartbeat, Timer::Session, Timer::Lease, Timer::AutoCommit] {
+        for timer in [Timer::Heartbeat, Timer::Session, Timer::Lease, Timer::AutoCommit, Timer::KeptBack] {
             self.timers.clear(timer);
         }
     }
