@@ -10,7 +10,7 @@ export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 CARGO_TEST := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --locked --workspace --exclude monedula-python
 DEVELOP := maturin develop --release --locked
 
-.PHONY: demo demo-kafka test interop spark-versions extension lint wheel build-wheel sdist bench clean
+.PHONY: demo demo-kafka test simulate interop spark-versions extension lint wheel build-wheel sdist bench clean
 
 demo: extension  ## the embedded broker, a topic, and monedula reading it
 	python -m benches.demo
@@ -21,6 +21,14 @@ demo-kafka: extension  ## the same on a real Kafka; the first time, Maven fetche
 test: extension  ## all tests, Rust's and Python's
 	$(CARGO_TEST)
 	python -m pytest
+
+SIMULATION := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --locked -p monedula-engine --test simulation --
+simulate:  ## members of a group under seeded faults: SEEDS=20000 many, SEED=7 one with all that happens in it
+ifdef SEED
+	SEED=$(SEED) $(SIMULATION) --ignored --nocapture one_seed
+else
+	SEEDS=$(or $(SEEDS),20000) $(SIMULATION) --nocapture every_rule
+endif
 
 interop: extension  ## clients that others wrote, on the embedded broker; ON=kafka or ON=both for a real Kafka
 	python -m pytest tests/interop --on $(or $(ON),embedded)

@@ -1,0 +1,123 @@
+//! Several members, with their drivers and users, against the embedded broker's coordinator: a simulated network, a simulated
+//! clock, and everything that can go wrong, drawn from a seed. After every step the rules of [`checks::Rule`] have to hold.
+//!
+//! `make simulate SEEDS=20000` runs more seeds; `make simulate SEED=7` runs one and prints all that happens in it.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod chance;
+mod checks;
+mod driving;
+mod network;
+mod plan;
+mod planted;
+mod process;
+mod sometimes;
+mod world;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use checks::Violation;
+use plan::Plan;
+use planted::Bug;
+use sometimes::{Situation, Sometimes};
+use world::World;
+
+/// Seeds of every run of the tests: as many as it takes to meet every situation, and some seconds.
+const SEEDS: u64 = 500;
+
+/// Failures that are shown.
+const SHOWN: usize = 10;
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
+}
+
+/// Runs a seed. What it met, and the rule that it broke, if it did.
+fn run(seed: u64, bug: Option<Bug>, tracing: bool) -> (Sometimes, Option<Violation>) {
+    let mut world = World::new(Plan::new(seed), bug, tracing);
+    world.run();
+    (world.checks.met, world.checks.violation)
+}
+
+/// Runs seeds on every core, and hands each outcome to `take` until that has enough.
+fn run_all(seeds: u64, bug: Option<Bug>, take: &(dyn Fn(u64, Sometimes, Option<Violation>) -> bool + Sync)) {
+    let (next, enough) = (AtomicU64::new(0), AtomicU64::new(0));
+    let work = || {
+        while enough.load(Ordering::Relaxed) == 0 {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds {
+                return;
+            }
+            let (met, violation) = run(seed, bug, false);
+            if take(seed, met, violation) {
+                enough.store(1, Ordering::Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+}
+
+#[test]
+fn every_rule_holds_for_every_seed() {
+    let seeds = setting("SEEDS").unwrap_or(SEEDS);
+    let outcomes = Mutex::new((Sometimes::default(), Vec::new()));
+    run_all(seeds, None, &|seed, met, violation| {
+        let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        outcomes.0.add(&met);
+        outcomes.1.extend(violation.map(|violation| (seed, violation)));
+        false
+    });
+    let (met, mut failures) = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for situation in Situation::ALL {
+        println!("{:>9}  {situation:?}", met.count(*situation));
+    }
+    failures.sort_by_key(|(seed, _)| *seed);
+    for (seed, Violation { rule, at, text }) in failures.iter().take(SHOWN) {
+        println!("seed {seed}: {rule:?} at {:.3} s: {text}", at.as_secs_f64());
+        println!("    make simulate SEED={seed}");
+    }
+    assert!(failures.is_empty(), "{} of {seeds} seeds failed", failures.len());
+    let never = met.never();
+    assert!(never.is_empty() || seeds < SEEDS, "never met in {seeds} seeds: {never:?}");
+}
+
+#[test]
+fn every_planted_bug_is_found_by_the_rule_that_it_breaks() {
+    for &bug in Bug::ALL {
+        let found = Mutex::new(None);
+        run_all(SEEDS, Some(bug), &|seed, _, violation| {
+            let Some(violation) = violation else { return false };
+            found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((seed, violation));
+            true
+        });
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (seed, violation) = found.unwrap_or_else(|| panic!("{bug:?} is not found in {SEEDS} seeds"));
+        println!("{bug:?}: seed {seed}, {violation:?}");
+        assert!(bug.breaks().contains(&violation.rule), "{bug:?} in seed {seed} breaks {violation:?}");
+    }
+}
+
+#[test]
+#[ignore = "prints one seed: make simulate SEED=7"]
+fn one_seed() {
+    let seed = setting("SEED").expect("SEED says which");
+    let (_, violation) = run(seed, None, true);
+    assert!(violation.is_none(), "seed {seed}: {violation:?}");
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    let outcome = |seed| {
+        let mut world = World::new(Plan::new(seed), None, false);
+        world.run();
+        (world.steps, world.now, format!("{:?}{:?}", world.checks.committed, world.checks.met))
+    };
+    assert_eq!(outcome(3), outcome(3));
+    assert_ne!(outcome(3), outcome(4));
+}

@@ -1,0 +1,180 @@
+//! A process with a member: the driver around the machine, the gates of its delivery, and its user's threads.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_engine::group::{CallId, CallbackKind, CommitOffset, Input, Member, State, Ticket};
+use monedula_engine::ledger::Ledger;
+use monedula_engine::{Now, TopicPartition};
+
+use crate::plan::Habits;
+
+/// A partition that is owned, as the delivery sees it.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) span: u64,
+    /// The callback that has to end before anything is handed out.
+    pub(crate) awaits: Option<Ticket>,
+    pub(crate) open: bool,
+    pub(crate) position: Option<i64>,
+    pub(crate) settling: bool,
+}
+
+/// What a thread of the user's does.
+#[derive(Debug)]
+pub(crate) enum Doing {
+    /// It waits for a batch.
+    Calling,
+    /// It works on one: partitions with span, first and last offset.
+    Holding(Vec<(TopicPartition, u64, i64, i64)>),
+    /// It runs a callback.
+    CallingBack(Ticket, CallbackKind, BTreeSet<TopicPartition>),
+    /// It waits for a commit, then for what comes after.
+    Committing(Ticket, Box<Doing>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Holder {
+    pub(crate) doing: Doing,
+    /// Counts what it did, so that what was planned for an earlier doing is known as such.
+    pub(crate) turn: u64,
+}
+
+/// How it is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Not at all.
+    None,
+    /// Closed, as soon as the user's thread gets to it.
+    Wanted,
+    /// Closing until then at most.
+    Closing(Now),
+}
+
+pub(crate) struct Process {
+    pub(crate) slot: usize,
+    pub(crate) member: Member,
+    pub(crate) ledger: Ledger,
+    pub(crate) habits: Habits,
+    pub(crate) lanes: BTreeMap<TopicPartition, Lane>,
+    pub(crate) lease: Option<Now>,
+    pub(crate) callbacks: VecDeque<(Ticket, CallbackKind, BTreeSet<TopicPartition>)>,
+    pub(crate) settles: Vec<(Ticket, BTreeSet<TopicPartition>)>,
+    pub(crate) holders: Vec<Holder>,
+    pub(crate) inbox: VecDeque<Input>,
+    /// When the last call of the user's returned.
+    pub(crate) returned: Now,
+    /// Calls without an outcome: when each was sent, and whether it is a commit.
+    pub(crate) calls: BTreeMap<CallId, (Now, bool)>,
+    /// The user's commits that are not answered, with their deadlines.
+    pub(crate) commits: BTreeMap<Ticket, (Now, BTreeMap<TopicPartition, CommitOffset>)>,
+    pub(crate) last_ticket: u64,
+    pub(crate) last_span: u64,
+    pub(crate) last_batch: u64,
+    pub(crate) subscription: BTreeSet<Arc<str>>,
+    /// Topics of the whole group, for a leader.
+    pub(crate) group_topics: BTreeSet<Arc<str>>,
+    pub(crate) ending: Ending,
+    pub(crate) unsubscribed: bool,
+    pub(crate) stopped_until: Now,
+    pub(crate) slow: Duration,
+    pub(crate) fatal: bool,
+    /// When it last said what is to be committed before partitions are given up.
+    pub(crate) settled: Now,
+    /// Commits that came to nothing last.
+    pub(crate) failed: BTreeMap<TopicPartition, i64>,
+    /// It is in a rebalance, from its notice on.
+    pub(crate) rebalancing: bool,
+    /// When, and how often at that time, the machine was woken by its own timer.
+    pub(crate) woken: (Now, u32),
+}
+
+impl Process {
+    pub(crate) fn new(slot: usize, member: Member, habits: Habits, now: Now) -> Self {
+        let holders = (0..habits.holders).map(|_| Holder { doing: Doing::Calling, turn: 0 }).collect();
+        Self {
+            slot,
+            member,
+            ledger: Ledger::default(),
+            habits,
+            lanes: BTreeMap::new(),
+            lease: None,
+            callbacks: VecDeque::new(),
+            settles: Vec::new(),
+            holders,
+            inbox: VecDeque::new(),
+            returned: now,
+            calls: BTreeMap::new(),
+            commits: BTreeMap::new(),
+            last_ticket: 0,
+            last_span: 0,
+            last_batch: 0,
+            subscription: BTreeSet::new(),
+            group_topics: BTreeSet::new(),
+            ending: Ending::None,
+            unsubscribed: false,
+            stopped_until: Now::ZERO,
+            slow: Duration::ZERO,
+            fatal: false,
+            settled: Now::ZERO,
+            failed: BTreeMap::new(),
+            rebalancing: false,
+            woken: (Now::ZERO, 0),
+        }
+    }
+
+    /// When the user last polled: a call that waits polls all the time.
+    pub(crate) fn polled(&self, now: Now) -> Now {
+        if self.is_calling() { now } else { self.returned }
+    }
+
+    pub(crate) fn is_calling(&self) -> bool {
+        self.holders.iter().any(|holder| matches!(holder.doing, Doing::Calling))
+    }
+
+    pub(crate) fn is_calling_back(&self) -> bool {
+        self.holders.iter().any(|holder| match &holder.doing {
+            Doing::CallingBack(..) => true,
+            Doing::Committing(_, then) => matches!(**then, Doing::CallingBack(..)),
+            _ => false,
+        })
+    }
+
+    /// Whether the user holds records of one of these.
+    pub(crate) fn holds(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
+        self.holders.iter().any(|holder| match &holder.doing {
+            Doing::Holding(parts) => parts.iter().any(|(partition, ..)| partitions.contains(partition)),
+            _ => false,
+        })
+    }
+
+    /// Whether it is where it is to be when all is well.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.ending == Ending::None
+            && !self.unsubscribed
+            && self.member.status().state == State::Stable
+            && self.callbacks.is_empty()
+            && self.settles.is_empty()
+    }
+
+    pub(crate) fn new_ticket(&mut self) -> Ticket {
+        self.last_ticket += 1;
+        // Apart from the machine's own, so that nothing fits by chance.
+        self.last_ticket + 1_000_000_000
+    }
+
+    pub(crate) fn new_span(&mut self) -> u64 {
+        self.last_span += 1;
+        self.last_span
+    }
+
+    /// Whether the user's callback of this kind exists.
+    pub(crate) fn listens(&self, kind: CallbackKind) -> bool {
+        match kind {
+            CallbackKind::Assigned => self.habits.on_assigned,
+            CallbackKind::Revoked => self.habits.on_revoked,
+            CallbackKind::Lost => self.habits.on_lost,
+        }
+    }
+}
