@@ -412,4 +412,40 @@ mod tests {
         let text = message(&[("request.timeout.ms", "400"), ("fetch.max.wait.ms", "500")]);
         assert!(text.contains("400") && text.contains("500"));
     }
+
+    fn given(settings: &[(&str, &str)]) -> Result<ClientConfig, ConfigError> {
+        ClientConfig::parse([("bootstrap.servers", "h:1")].into_iter().chain(settings.iter().copied()))
+    }
+
+    #[test]
+    fn assignors_go_by_their_names_and_by_java_s_classes() {
+        let names = |text| given(&[("partition.assignment.strategy", text)]).map(|config| config.assignment_strategy);
+        assert_eq!(given(&[]).expect("defaults").assignment_strategy, ["cooperative-sticky"]);
+        assert_eq!(names("range,roundrobin"), Ok(vec!["range".into(), "roundrobin".into()]));
+        let java = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor, StickyAssignor";
+        assert_eq!(names(java), Ok(vec!["cooperative-sticky".into(), "sticky".into()]));
+        for name in monedula_engine::assign::BUILTIN {
+            assert_eq!(names(name), Ok(vec![(*name).into()]));
+        }
+        for wrong in ["", "rnage", "range,range", "range,RangeAssignor"] {
+            assert!(names(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn timing_that_cannot_work_is_refused_with_the_numbers() {
+        let text = message(&[("session.timeout.ms", "3000"), ("heartbeat.interval.ms", "3000")]);
+        assert!(text.contains("3000 ms") && text.contains("heartbeat.interval.ms"), "{text}");
+        assert!(message(&[("group.protocol", "consumer")]).contains("KIP-848"));
+    }
+
+    #[test]
+    fn automatic_commits_can_be_turned_off_and_counted() {
+        let defaults = given(&[]).expect("defaults");
+        assert_eq!((defaults.auto_commit_interval, defaults.auto_commit_records), (Some(Duration::from_secs(5)), None));
+        let counted = given(&[("auto.commit.records", "7")]).expect("settings");
+        assert_eq!(counted.auto_commit_records, Some(7));
+        let off = given(&[("auto.commit.records", "7"), ("enable.auto.commit", "false")]).expect("settings");
+        assert_eq!((off.auto_commit_interval, off.auto_commit_records), (None, None));
+    }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use monedula_broker::{Effect, Way};
 use monedula_client::error::ClientError;
-use monedula_client::group::{CallbackKind, GroupError};
+use monedula_client::group::{CallbackKind, CommitWhat, GroupError};
 
-use crate::support::{World, until};
+use crate::support::{PATIENCE, World, until};
 
 #[test]
 fn past_its_lease_a_member_hands_nothing_out_until_a_heartbeat_is_acknowledged() {
@@ -66,4 +66,28 @@ fn a_user_that_does_not_poll_leaves_and_is_told_once() {
     user.poll_until("it reads again", |user| user.rows() == 20);
     assert_eq!(user.called.iter().filter(|(kind, _)| *kind == CallbackKind::Lost).count(), 1);
     user.close();
+}
+
+#[test]
+fn a_zombie_commits_nothing_over_the_next_owner() {
+    let world = World::new(&["orders:1"], 1);
+    world.append("orders", 0, 10);
+    let manual = ("enable.auto.commit", "false");
+    let mut zombie = world.consumer(&[manual, ("session.timeout.ms", "500"), ("client.id", "zombie")]);
+    zombie.subscribe(&["orders"]);
+    zombie.take(4);
+    // It lives, but nobody hears of it.
+    let unheard = world.fault_of("zombie", &["Heartbeat", "OffsetCommit", "JoinGroup"], Effect::Hold);
+    let mut next = world.consumer(&[manual]);
+    next.subscribe(&["orders"]);
+    next.poll_until("another owns it", |user| user.rows() == 10);
+    next.commit_last(&world).expect("commits");
+    let last = zombie.last.take().expect("a batch");
+    let what = CommitWhat::Batch { id: last.id, places: last.places };
+    let late = world.runtime.spawn(zombie.consumer.commit(what, PATIENCE));
+    unheard.remove().unwrap();
+    let outcome = world.runtime.block_on(late).expect("no panic").expect("an outcome");
+    assert!(outcome.values().all(|(_, outcome)| outcome.is_err()), "{outcome:?}");
+    assert_eq!(world.committed("orders"), BTreeMap::from([(0, 10)]));
+    zombie.poll_until("it hears of it", |user| user.called.iter().any(|(kind, _)| *kind == CallbackKind::Lost));
 }

@@ -4,5 +4,6 @@
 mod leases;
 mod lives;
 mod rebalances;
+mod rows;
 mod speed;
 mod support;

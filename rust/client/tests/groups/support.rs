@@ -53,6 +53,13 @@ impl World {
         self.broker.fault(Fault { when, what, count, ..Fault::default() }).expect("a fault")
     }
 
+    /// A fault of every request of these APIs by one client.
+    pub(crate) fn fault_of(&self, client_id: &str, apis: &[&str], what: Effect) -> FaultHandle<'_> {
+        let apis = apis.iter().map(ToString::to_string).collect();
+        let when = Selector { apis, client_id: Some(client_id.to_owned()), ..Selector::default() };
+        self.broker.fault(Fault { when, what, ..Fault::default() }).expect("a fault")
+    }
+
     /// Requests of this API are carried out, and their answers lost.
     pub(crate) fn lose_answers(&self, api: &str) -> FaultHandle<'_> {
         let when = Selector { apis: vec![api.to_owned()], ..Selector::default() };
