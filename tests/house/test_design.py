@@ -12,7 +12,9 @@ ROOMS = ("rust/protocol/src", "rust/columns/src", "rust/engine/src", "rust/clien
 def mapped() -> set[str]:
     """Every path of the file map; a bare name stands beside the path before it."""
     paths = set()
-    for where, _ in ROW.findall((ROOT / "DESIGN.md").read_text()):
+    design = (ROOT / "DESIGN.md").read_text()
+    section = design.split("\n## File map\n", 1)[1].split("\n## ", 1)[0]
+    for where, _ in ROW.findall(section):
         folder = ""
         for name in NAME.findall(where):
             path = name if "/" in name else folder + name
