@@ -130,9 +130,14 @@ fn a_seek_is_not_overwritten_by_what_was_finished_before() {
     let mut user = world.consumer(&[]);
     user.subscribe(&["orders"]);
     user.poll_until("rows are read", |user| user.rows() == 10);
+    until("where it began is committed", || world.committed("orders") == BTreeMap::from([(0, 0)]));
+    let pending = world.fault(&["OffsetCommit"], monedula_broker::Effect::Hold, None);
+    user.consumer.enter(HOLDER);
+    until("the automatic commit of all is under way", || pending.hits().unwrap() == 1);
     let start = monedula_engine::fetch::Start::Offset(2, -1);
     user.consumer.seek(&partition("orders", 0), start).expect("seeks");
     user.consumer.enter(HOLDER);
+    pending.remove().unwrap();
     until("the seek is committed", || world.committed("orders") == BTreeMap::from([(0, 2)]));
     user.close();
     assert_eq!(world.committed("orders"), BTreeMap::from([(0, 2)]));

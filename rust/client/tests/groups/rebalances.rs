@@ -143,6 +143,10 @@ fn partitions_that_are_added_start_at_their_smallest_offset() {
     world.append("orders", 1, 3);
     user.poll_until("all of the new one is read", |user| user.read.get(&1) == Some(&vec![0, 1, 2]));
     assert_eq!(user.read.get(&0), None, "the policy says where to start without a commit");
+
+    let mut earliest = world.consumer(&[("group.id", "other"), ("auto.offset.reset", "earliest")]);
+    earliest.subscribe(&["orders"]);
+    earliest.poll_until("all is read", |user| user.rows() == 8);
 }
 
 #[test]
