@@ -5,7 +5,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use monedula_columns::OutOfMemory;
 use monedula_engine::TopicPartition;
@@ -92,6 +92,12 @@ impl Consumer {
     /// the rows that were asked for, the vain question after the last one too, in what is returned.
     pub fn by_rows(&self, batch: &HandedBatch, holder: Holder) -> Arc<AtomicUsize> {
         self.delivery.by_rows(batch.id, holder, &batch.columns)
+    }
+
+    /// Whether more rows of a batch may be handed out one by one: its partitions are where they were and not to be given up, and
+    /// the lease has not run out.
+    pub fn may_go_on(&self, batch: &HandedBatch) -> bool {
+        self.delivery.may_go_on(&batch.places)
     }
 
     /// Rows of a batch beyond the first `taken` are to be handed out again, except where the partition was sought or lost
@@ -191,8 +197,13 @@ impl Consumer {
         }
     }
 
-    /// What happened to the membership since the last call.
-    pub fn take_events(&self) -> Vec<GroupEvent> {
+    /// Whether there is anything for [`Self::take_events`].
+    pub fn has_events(&self) -> bool {
+        self.group.get().is_some_and(Group::has_events)
+    }
+
+    /// What happened to the membership since the last call, and when.
+    pub fn take_events(&self) -> Vec<(SystemTime, GroupEvent)> {
         self.group.get().map(Group::take_events).unwrap_or_default()
     }
 

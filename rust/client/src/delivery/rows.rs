@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
@@ -49,6 +50,15 @@ impl Delivery {
             gates.rows.insert(id, RowsTaken { holder, taken: taken.clone(), batch: batch.clone() });
         }
         taken
+    }
+
+    /// Whether more rows of a batch with these places may be handed out.
+    pub(crate) fn may_go_on(&self, places: &[(TopicPartition, u64, Place)]) -> bool {
+        let state = self.state();
+        let stays = |partition, span| state.lanes.get(partition).is_some_and(|lane| lane.span == span && !lane.settling);
+        // Without places there is no group, and nobody to take anything away.
+        places.is_empty()
+            || (!state.gates.keep_back(Instant::now()) && places.iter().all(|(named, span, _)| stays(named, *span)))
     }
 
     /// Rows of a batch beyond the first `taken` will be handed out again, except where the partition was moved, or went on,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use monedula_engine::Now;
 use monedula_engine::TopicPartition;
@@ -74,7 +74,7 @@ pub(super) struct Figures {
     pub(super) counted: GroupFigures,
     pub(super) last_error: Option<(Instant, String)>,
     /// Events that wait for the hook, if there is one, and how many were lost before them.
-    events: Option<VecDeque<GroupEvent>>,
+    events: Option<VecDeque<(SystemTime, GroupEvent)>>,
 }
 
 /// A membership.
@@ -183,7 +183,11 @@ impl Group {
         }
     }
 
-    pub(crate) fn take_events(&self) -> Vec<GroupEvent> {
+    pub(crate) fn has_events(&self) -> bool {
+        self.shared.figures().events.as_ref().is_some_and(|events| !events.is_empty())
+    }
+
+    pub(crate) fn take_events(&self) -> Vec<(SystemTime, GroupEvent)> {
         self.shared.figures().events.as_mut().map(std::mem::take).unwrap_or_default().into()
     }
 
@@ -243,7 +247,7 @@ impl Figures {
                 events.pop_front();
                 self.counted.events_lost += 1;
             }
-            events.push_back(event.clone());
+            events.push_back((SystemTime::now(), event.clone()));
         }
     }
 }
