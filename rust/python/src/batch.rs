@@ -1,6 +1,10 @@
 //! Batches as Python sees them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use arrow_array::{RecordBatch, RecordBatchIterator};
+use monedula_client::group::HandedBatch;
 use monedula_columns::ColumnBatch;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
@@ -14,7 +18,13 @@ use crate::schema::Schema;
 /// Anything that takes Arrow's PyCapsule interface takes a batch: `polars.DataFrame(batch)`, `pyarrow.record_batch(batch)`,
 /// `pandas.DataFrame.from_arrow(batch)`, DuckDB. No copy is made, and the memory lives as long as anyone holds it.
 #[pyclass(frozen, module = "monedula")]
-pub(crate) struct Batch(pub(crate) ColumnBatch);
+pub(crate) struct Batch(pub(crate) HandedBatch);
+
+impl From<ColumnBatch> for Batch {
+    fn from(columns: ColumnBatch) -> Self {
+        Self(HandedBatch { columns, id: 0, places: Vec::new() })
+    }
+}
 
 /// Consecutive rows of one partition in a batch.
 #[pyclass(frozen, get_all, module = "monedula")]
@@ -46,31 +56,31 @@ impl Batch {
     /// Number of rows.
     #[getter]
     fn num_rows(&self) -> usize {
-        self.0.record_batch.num_rows()
+        self.0.columns.record_batch.num_rows()
     }
 
     /// Number of columns.
     #[getter]
     fn num_columns(&self) -> usize {
-        self.0.record_batch.num_columns()
+        self.0.columns.record_batch.num_columns()
     }
 
     /// Bytes of memory that the columns hold.
     #[getter]
     fn nbytes(&self) -> usize {
-        self.0.memory_bytes
+        self.0.columns.memory_bytes
     }
 
     /// The Arrow schema; the same for every batch of a consumer, empty ones included.
     #[getter]
     fn schema(&self) -> Schema {
-        Schema(self.0.record_batch.schema())
+        Schema(self.0.columns.record_batch.schema())
     }
 
     /// The rows' partitions, in row order.
     #[getter]
     fn spans(&self) -> Vec<Span> {
-        let spans = self.0.spans.iter();
+        let spans = self.0.columns.spans.iter();
         spans
             .map(|span| Span {
                 topic: span.topic.to_string(),
@@ -87,7 +97,7 @@ impl Batch {
     #[getter]
     fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let offsets = PyDict::new(py);
-        for span in &self.0.spans {
+        for span in &self.0.columns.spans {
             offsets.set_item((&*span.topic, span.partition), span.next_offset)?;
         }
         Ok(offsets)
@@ -95,7 +105,7 @@ impl Batch {
 
     /// The rows one by one, as `Record` objects. For services; analysis is faster on the columns.
     fn records(&self) -> PyResult<Records> {
-        Ok(Records { columns: crate::record::Columns::of(&self.0.record_batch), next: 0.into() })
+        Ok(Records::new(&self.0.columns.record_batch, Arc::default()))
     }
 
     /// As a `pyarrow.RecordBatch`, without a copy. Needs pyarrow (`pip install 'monedula[arrow]'`).
@@ -121,8 +131,8 @@ impl Batch {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         let _ = requested_schema;
-        let schema = capsule::schema(py, self.0.record_batch.schema_ref())?;
-        Ok((schema, capsule::array(py, &self.0.record_batch)?))
+        let schema = capsule::schema(py, self.0.columns.record_batch.schema_ref())?;
+        Ok((schema, capsule::array(py, &self.0.columns.record_batch)?))
     }
 
     /// Export as an `arrow_array_stream` capsule of one batch. `requested_schema` is ignored, as the interface allows.
@@ -133,14 +143,14 @@ impl Batch {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        let batch: RecordBatch = self.0.record_batch.clone();
+        let batch: RecordBatch = self.0.columns.record_batch.clone();
         let schema = batch.schema();
         capsule::stream(py, Box::new(RecordBatchIterator::new([Ok(batch)], schema)))
     }
 
     /// Export as an `arrow_schema` capsule.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        capsule::schema(py, self.0.record_batch.schema_ref())
+        capsule::schema(py, self.0.columns.record_batch.schema_ref())
     }
 
     fn __len__(&self) -> usize {
@@ -148,12 +158,12 @@ impl Batch {
     }
 
     fn __repr__(&self) -> String {
-        let spans = self.0.spans.iter().take(4);
+        let spans = self.0.columns.spans.iter().take(4);
         let mut parts: Vec<String> = spans
             .map(|span| format!("{}-{} {}..{}", span.topic, span.partition, span.first_offset, span.next_offset))
             .collect();
-        if self.0.spans.len() > parts.len() {
-            parts.push(format!("{} more", self.0.spans.len() - parts.len()));
+        if self.0.columns.spans.len() > parts.len() {
+            parts.push(format!("{} more", self.0.columns.spans.len() - parts.len()));
         }
         format!("<monedula.Batch of {} rows: {}>", self.num_rows(), parts.join(", "))
     }
@@ -163,7 +173,15 @@ impl Batch {
 #[pyclass(frozen, module = "monedula")]
 pub(crate) struct Records {
     columns: crate::record::Columns,
-    next: std::sync::atomic::AtomicUsize,
+    /// How many rows were asked for; more than there are once all were taken.
+    next: Arc<AtomicUsize>,
+}
+
+impl Records {
+    /// The rows, counted in `next` as they are asked for.
+    pub(crate) fn new(rows: &RecordBatch, next: Arc<AtomicUsize>) -> Self {
+        Self { columns: crate::record::Columns::of(rows), next }
+    }
 }
 
 #[pymethods]
@@ -173,11 +191,11 @@ impl Records {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
-        let row = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let row = self.next.fetch_add(1, Ordering::AcqRel);
         self.columns.record(py, row)
     }
 
     fn __length_hint__(&self) -> usize {
-        self.columns.rows().saturating_sub(self.next.load(std::sync::atomic::Ordering::Relaxed))
+        self.columns.rows().saturating_sub(self.next.load(Ordering::Acquire))
     }
 }

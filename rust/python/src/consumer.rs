@@ -1,11 +1,13 @@
 //! The consumer as Python's own classes use it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use monedula_client::consumer::{Consumer, Found, GroupOffset, PartitionStatus, Want};
 use monedula_client::error::ClientError;
+use monedula_client::group::Step;
 use monedula_client::log::Log;
 use monedula_engine::TopicPartition;
 use monedula_engine::cluster::Cluster;
@@ -13,11 +15,14 @@ use monedula_engine::fetch::{Fault, Start};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::batch::Batch;
+use crate::assignor::{AssignorDesk, assignors};
+use crate::batch::{Batch, Records};
 use crate::config;
 use crate::error::{argument_error, to_py};
+use crate::group::{MemberCore, PendingCallback};
 use crate::logging::{flush_log, follow_level};
 use crate::operation::{Notifier, Operation};
+use crate::rows::thread_holder;
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
 
@@ -40,25 +45,55 @@ pub(crate) type PyStart = (String, i64);
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct ConsumerCore {
     consumer: Own<Arc<Consumer>>,
+    /// What Python's thread of assignors takes, once.
+    desk: Mutex<Option<AssignorDesk>>,
+    /// Set when a commit that nobody waits for is done.
+    news: Arc<AtomicBool>,
+}
+
+/// What a wait came to, for Python.
+#[derive(IntoPyObject)]
+pub(crate) enum PyStep {
+    Batch(Batch),
+    Callback(PendingCallback),
 }
 
 #[pymethods]
 impl ConsumerCore {
     #[new]
-    #[pyo3(signature = (settings, columns=None, headers=false))]
+    #[pyo3(signature = (settings, columns=None, headers=false, strategy=None))]
     fn new(
         py: Python<'_>,
         settings: Vec<(String, String)>,
         columns: Option<Vec<String>>,
         headers: bool,
+        strategy: Option<Vec<(String, Option<bool>)>>,
     ) -> PyResult<Self> {
         let settings = config::parse(py, &settings)?;
         let columns = config::columns(py, columns, headers)?;
         let runtime = runtime::handle()?;
-        let consumer = Arc::new(Consumer::new(settings, columns, &runtime, config::seed()));
+        let (consumer, desk) = match strategy {
+            None => (Consumer::new(settings, columns, &runtime, config::seed()), None),
+            Some(strategy) => {
+                let (assignors, desk) = assignors(py, strategy)?;
+                (Consumer::with_assignors(settings, columns, &runtime, config::seed(), assignors), Some(desk))
+            }
+        };
+        let consumer = Arc::new(consumer);
         follow_level(py, consumer.log());
+        flush_log(py, consumer.log());
         runtime::register(&consumer);
-        Ok(Self { consumer: Own::new(consumer) })
+        Ok(Self { consumer: Own::new(consumer), desk: Mutex::new(desk), news: Arc::default() })
+    }
+
+    /// Where the questions to assignors of Python's come; once only.
+    fn assignor_desk(&self) -> Option<AssignorDesk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The same consumer as a member of its group.
+    fn member(&self) -> PyResult<MemberCore> {
+        Ok(MemberCore::new(self.consumer.get()?.clone(), self.news.clone()))
     }
 
     fn assign(&self, py: Python<'_>, partitions: Vec<(PyPartition, PyStart)>) -> PyResult<()> {
@@ -116,34 +151,40 @@ impl ConsumerCore {
         py_status(py, consumer, &status)
     }
 
-    /// The next batch with rows. `timeout` in seconds, `None` for no end; an empty batch at its end.
-    #[pyo3(signature = (max_rows, max_bytes, max_wait, timeout=None))]
-    fn next_batch(
+    /// The next batch with rows, or a callback to be run before that. `timeout` in seconds, `None` for no end; an empty batch
+    /// at its end. `None` if there are events or ended commits to be told of.
+    #[pyo3(signature = (max_rows, max_bytes, max_wait, timeout=None, holder=None))]
+    fn next_step(
         &self,
         py: Python<'_>,
         max_rows: usize,
         max_bytes: usize,
         max_wait: f64,
         timeout: Option<f64>,
-    ) -> PyResult<Batch> {
+        holder: Option<u64>,
+    ) -> PyResult<Option<PyStep>> {
         let consumer = self.consumer.get()?;
         let want = want(py, max_rows, max_bytes, max_wait, timeout)?;
-        let batch = in_slices(py, |until| {
+        let holder = holder.unwrap_or_else(thread_holder);
+        let step = in_slices(py, |until| {
             let until = want.deadline.map_or(until, |deadline| until.min(deadline));
-            match consumer.next_batch(&want, until)? {
-                Some(batch) => Ok(Some(batch)),
-                None if want.deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
-                    Ok(Some(consumer.empty_batch()))
+            match consumer.next(&want, until, holder)? {
+                Step::Batch(batch) => Ok(Some(Some(PyStep::Batch(Batch(batch))))),
+                Step::Callback(callback) => Ok(Some(Some(PyStep::Callback(callback.into())))),
+                Step::Nothing if self.has_news(consumer) => Ok(Some(None)),
+                Step::Nothing if want.deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+                    Ok(Some(Some(PyStep::Batch(consumer.empty_batch().into()))))
                 }
-                None => Ok(None),
+                Step::Nothing => Ok(None),
             }
         });
         self.flush_log(py);
-        batch.map(Batch)
+        step
     }
 
-    /// An operation that ends when `next_batch` would return at once.
-    #[pyo3(signature = (descriptor, max_rows, max_bytes, max_wait, timeout=None))]
+    /// An operation that ends when `next_step` would return at once. Whoever starts it has finished what it holds.
+    #[pyo3(signature = (descriptor, max_rows, max_bytes, max_wait, timeout=None, holder=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn start_ready(
         &self,
         py: Python<'_>,
@@ -152,17 +193,25 @@ impl ConsumerCore {
         max_bytes: usize,
         max_wait: f64,
         timeout: Option<f64>,
+        holder: Option<u64>,
     ) -> PyResult<Operation> {
-        let consumer = Arc::downgrade(self.consumer.get()?);
+        let consumer = self.consumer.get()?;
         let want = want(py, max_rows, max_bytes, max_wait, timeout)?;
+        let holder = holder.unwrap_or_else(thread_holder);
+        py.detach(|| consumer.enter(holder));
+        let (consumer, news) = (Arc::downgrade(consumer), self.news.clone());
         let waiting = async move {
             loop {
                 // Weak in between: waiting for a batch must not keep a forgotten consumer alive.
                 let Some(consumer) = consumer.upgrade() else { return Err(ClientError::Closed) };
+                let news = news.clone();
                 let waited = tokio::task::spawn_blocking(move || {
                     let until = Instant::now() + SLICE;
                     let until = want.deadline.map_or(until, |deadline| until.min(deadline));
-                    consumer.ready(&want, until) || want.deadline.is_some_and(|deadline| deadline <= Instant::now())
+                    consumer.ready(&want, until)
+                        || consumer.has_events()
+                        || news.load(Ordering::Acquire)
+                        || want.deadline.is_some_and(|deadline| deadline <= Instant::now())
                 });
                 if waited.await.map_err(|_| ClientError::Closed)? {
                     return Ok(());
@@ -170,6 +219,29 @@ impl ConsumerCore {
             }
         };
         Operation::start(waiting, Notifier::new(descriptor)?, self.log()?, |py, ()| Ok(py.None()))
+    }
+
+    /// The rows of a batch one by one: each is finished when the next one is asked for.
+    #[pyo3(signature = (batch, holder=None))]
+    fn rows(&self, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<Records> {
+        let (consumer, Batch(batch)) = (self.consumer.get()?, batch.get());
+        let taken = consumer.by_rows(batch, holder.unwrap_or_else(thread_holder));
+        Ok(Records::new(&batch.columns.record_batch, taken))
+    }
+
+    /// Whether rows of a batch may still be handed out: its partitions are owned, and not to be given up.
+    fn may_go_on(&self, py: Python<'_>, batch: &Bound<'_, Batch>) -> PyResult<bool> {
+        let (consumer, Batch(batch)) = (self.consumer.get()?, batch.get());
+        Ok(py.detach(|| consumer.may_go_on(batch)))
+    }
+
+    /// Lets rows of a batch beyond the first `taken` be handed out again.
+    #[pyo3(signature = (batch, taken, holder=None))]
+    fn give_back(&self, py: Python<'_>, batch: &Bound<'_, Batch>, taken: usize, holder: Option<u64>) -> PyResult<()> {
+        let (consumer, Batch(batch)) = (self.consumer.get()?, batch.get());
+        let holder = holder.unwrap_or_else(thread_holder);
+        py.detach(|| consumer.give_back(batch, taken, holder));
+        Ok(())
     }
 
     #[getter]
@@ -355,6 +427,11 @@ impl ConsumerCore {
 }
 
 impl ConsumerCore {
+    /// Whether Python is to be told of something that is no batch and no callback. Said once of each ended commit.
+    fn has_news(&self, consumer: &Consumer) -> bool {
+        self.news.swap(false, Ordering::AcqRel) || consumer.has_events()
+    }
+
     fn timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
         match timeout {
             Some(timeout) => seconds(py, "timeout", timeout),

@@ -1,7 +1,10 @@
 //! Errors of the client as the exceptions that `monedula.errors` defines.
 
+use monedula_client::config::ConfigError;
 use monedula_client::error::ClientError;
+use monedula_engine::assign::AssignError;
 use monedula_engine::fetch::Fault;
+use monedula_engine::group::GroupError;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -44,9 +47,48 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
         ClientError::GroupInUse { code, .. } => details.set_item("code", code.name())?,
         ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => details.set_item("retriable", true)?,
         ClientError::Config(error) => details.set_item("key", &error.key)?,
+        ClientError::Group(error) => group_details(error, &details)?,
         _ => {}
     }
     exception(py, class_of(error), error.to_string(), &details)
+}
+
+fn group_details(error: &GroupError, details: &Bound<'_, PyDict>) -> PyResult<()> {
+    let (group, code) = match error {
+        GroupError::Denied { group } => (Some(group), Some("GROUP_AUTHORIZATION_FAILED")),
+        GroupError::FencedInstance { group, instance } => {
+            details.set_item("instance_id", instance)?;
+            // Its class knows the code.
+            (Some(group), None)
+        }
+        GroupError::InconsistentProtocol { group, .. } => (Some(group), Some("INCONSISTENT_GROUP_PROTOCOL")),
+        GroupError::InvalidSessionTimeout { .. } => {
+            details.set_item("key", "session.timeout.ms")?;
+            (None, Some("INVALID_SESSION_TIMEOUT"))
+        }
+        GroupError::MaxPollExceeded { group, .. } => {
+            details.set_item("retriable", true)?;
+            (Some(group), None)
+        }
+        GroupError::Assign { group, error } => {
+            if let AssignError::Failed { assignor, .. } | AssignError::Invalid { assignor, .. } = error {
+                details.set_item("assignor", assignor)?;
+            }
+            (Some(group), None)
+        }
+        GroupError::Broker { group, code, .. } => {
+            details.set_item("retriable", code.is_retriable())?;
+            (Some(group), Some(code.name()))
+        }
+        GroupError::Call { group, .. } => (Some(group), None),
+    };
+    if let Some(group) = group {
+        details.set_item("group", group)?;
+    }
+    if let Some(code) = code {
+        details.set_item("code", code)?;
+    }
+    Ok(())
 }
 
 fn class_of(error: &ClientError) -> &'static str {
@@ -66,10 +108,20 @@ fn class_of(error: &ClientError) -> &'static str {
         },
         ClientError::GroupDenied { .. } => "GroupAuthorizationError",
         ClientError::GroupInUse { .. } => "GroupInUseError",
+        ClientError::Group(error) => match error {
+            GroupError::Denied { .. } => "GroupAuthorizationError",
+            GroupError::FencedInstance { .. } => "FencedInstanceError",
+            GroupError::InconsistentProtocol { .. } => "InconsistentGroupProtocolError",
+            GroupError::InvalidSessionTimeout { .. } => "InvalidSessionTimeoutError",
+            GroupError::MaxPollExceeded { .. } => "MaxPollExceededError",
+            GroupError::Assign { .. } => "AssignorError",
+            GroupError::Broker { .. } | GroupError::Call { .. } => "GroupError",
+        },
         ClientError::Decode { .. } => "CorruptRecordError",
         ClientError::UnsupportedVersion { .. } => "UnsupportedVersionError",
         ClientError::Closed => "ClosedError",
         ClientError::WokenUp => "WakeupError",
+        ClientError::Internal(_) => "KafkaError",
         _ => "BrokerError",
     }
 }
@@ -95,6 +147,11 @@ pub(crate) fn fork_error() -> PyErr {
 /// A wrong argument.
 pub(crate) fn argument_error(py: Python<'_>, message: String) -> PyErr {
     to_py(py, ClientError::Argument(message))
+}
+
+/// A setting that does not do.
+pub(crate) fn config_error(py: Python<'_>, key: &str, message: String) -> PyErr {
+    to_py(py, ConfigError { key: key.into(), message }.into())
 }
 
 pub(crate) fn exception(py: Python<'_>, class: &str, message: String, details: &Bound<'_, PyDict>) -> PyResult<PyErr> {

@@ -3,16 +3,20 @@
 //! Three rules hold everywhere here: whatever waits or decodes does so detached from the interpreter; no Python object is
 //! touched on a tokio thread; nothing of a parent process is touched in a forked child.
 
+mod assignor;
 mod batch;
 mod broker;
 mod capsule;
 mod config;
 mod consumer;
 mod error;
+mod group;
+mod group_state;
 mod logging;
 mod operation;
 mod reader;
 mod record;
+mod rows;
 mod runtime;
 mod schema;
 
@@ -22,6 +26,8 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _monedula {
     #[pymodule_export]
+    use super::assignor::AssignorDesk;
+    #[pymodule_export]
     use super::batch::{Batch, Span};
     #[pymodule_export]
     use super::broker::BrokerCore;
@@ -30,11 +36,15 @@ mod _monedula {
     #[pymodule_export]
     use super::consumer::ConsumerCore;
     #[pymodule_export]
+    use super::group::{MemberCore, PendingCallback};
+    #[pymodule_export]
     use super::operation::Operation;
     #[pymodule_export]
     use super::reader::ReaderCore;
     #[pymodule_export]
     use super::record::Record;
+    #[pymodule_export]
+    use super::rows::new_holder;
     #[pymodule_export]
     use super::runtime::shutdown;
     #[pymodule_export]

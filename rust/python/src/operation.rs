@@ -1,22 +1,38 @@
-//! Work that goes on while an event loop does other things.
+//! Work that goes on while an event loop, or a thread, does other things.
 //!
 //! The loop is woken by a byte on a socket that it watches; it then asks the operation for its result. So no Python object
 //! is ever touched outside of the loop's own thread.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Instant;
 
 use monedula_client::error::ClientError;
 use monedula_client::log::Log;
 use pyo3::prelude::*;
 
+use crate::consumer::seconds;
 use crate::error::to_py;
 use crate::logging::flush_log;
+use crate::runtime::in_slices;
 
 /// What an operation came to; made into a Python object by whoever asks.
 pub(crate) type Outcome = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
-type Slot = Arc<Mutex<Option<Result<Outcome, ClientError>>>>;
+type Slot = Arc<(Mutex<State>, Condvar)>;
+
+#[derive(Default)]
+enum State {
+    #[default]
+    UnderWay,
+    Done(Result<Outcome, ClientError>),
+    Taken,
+}
+
+fn locked(slot: &Slot) -> std::sync::MutexGuard<'_, State> {
+    slot.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// An operation under way, or done.
 #[pyclass(frozen, module = "monedula._monedula")]
@@ -38,7 +54,8 @@ impl Operation {
         let done = slot.clone();
         let task = crate::runtime::handle()?.spawn(async move {
             let outcome = future.await.map(|value| Box::new(move |py: Python<'_>| convert(py, value)) as Outcome);
-            *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+            *locked(&done) = State::Done(outcome);
+            done.1.notify_all();
             notifier.notify();
         });
         Ok(Self { slot, cancel: Box::new(move || task.abort()), log: log.clone() })
@@ -49,16 +66,40 @@ impl Operation {
 impl Operation {
     /// Whether the result is there.
     fn done(&self) -> bool {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        !matches!(*locked(&self.slot), State::UnderWay)
+    }
+
+    /// Waits until it is done; `timeout` in seconds, `None` for no end. Whether it is.
+    #[pyo3(signature = (timeout=None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        in_slices(py, |until| {
+            let until = deadline.map_or(until, |deadline| until.min(deadline));
+            let state = locked(&self.slot);
+            let left = until.saturating_duration_since(Instant::now());
+            let waits = |state: &mut State| matches!(state, State::UnderWay);
+            let waited = self.slot.1.wait_timeout_while(state, left, waits);
+            let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let done = !matches!(*state, State::UnderWay);
+            let over = deadline.is_some_and(|deadline| deadline <= Instant::now());
+            Ok((done || over).then_some(done))
+        })
     }
 
     /// Takes the result, or raises what went wrong. Once only.
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         flush_log(py, &self.log);
-        let outcome = self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match outcome.unwrap_or(Err(ClientError::Closed)) {
-            Ok(convert) => convert(py),
-            Err(error) => Err(to_py(py, error)),
+        let mut slot = locked(&self.slot);
+        let state = match *slot {
+            State::UnderWay => State::UnderWay,
+            _ => std::mem::replace(&mut *slot, State::Taken),
+        };
+        drop(slot);
+        match state {
+            State::Done(Ok(convert)) => convert(py),
+            State::Done(Err(error)) => Err(to_py(py, error)),
+            State::UnderWay | State::Taken => Err(to_py(py, ClientError::Closed)),
         }
     }
 
@@ -68,22 +109,27 @@ impl Operation {
     }
 }
 
-/// The sending end of the socket pair that an event loop watches; a duplicate of Python's, so that closing that one never
-/// makes a byte go elsewhere.
+/// Who is told that an operation is done.
 #[derive(Clone)]
-pub(crate) struct Notifier(Arc<Socket>);
+pub(crate) enum Notifier {
+    /// The sending end of the socket pair that an event loop watches; a duplicate of Python's, so that closing that one
+    /// never makes a byte go elsewhere.
+    Loop(Arc<Socket>),
+    /// Whoever looks at this between two slices of a wait.
+    Flag(Arc<AtomicBool>),
+}
 
 #[cfg(unix)]
-type Socket = std::os::unix::net::UnixStream;
+pub(crate) type Socket = std::os::unix::net::UnixStream;
 #[cfg(windows)]
-type Socket = std::net::TcpStream;
+pub(crate) type Socket = std::net::TcpStream;
 
 impl Notifier {
     /// Duplicates the non-blocking socket whose descriptor Python gives.
     pub(crate) fn new(descriptor: i64) -> std::io::Result<Self> {
         // SAFETY: Python's socket owns the descriptor and outlives this call; it is only duplicated, never closed here.
         let borrowed = std::mem::ManuallyDrop::new(unsafe { Self::borrow(descriptor) });
-        Ok(Self(Arc::new(borrowed.try_clone()?)))
+        Ok(Self::Loop(Arc::new(borrowed.try_clone()?)))
     }
 
     #[cfg(unix)]
@@ -101,7 +147,10 @@ impl Notifier {
     }
 
     fn notify(&self) {
-        // A full pipe already wakes the loop, and a closed one has nobody to wake.
-        let _ = (&*self.0).write(&[1]);
+        match self {
+            // A full pipe already wakes the loop, and a closed one has nobody to wake.
+            Self::Loop(socket) => drop((&**socket).write(&[1])),
+            Self::Flag(flag) => flag.store(true, Ordering::Release),
+        }
     }
 }

@@ -126,7 +126,7 @@ impl ReaderCore {
             Some(None) => Ok(None),
         });
         flush_log(py, &self.log);
-        Ok(batch?.map(Batch))
+        Ok(batch?.map(Batch::from))
     }
 
     /// The counters, by name.

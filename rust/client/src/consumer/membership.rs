@@ -150,6 +150,10 @@ impl Consumer {
         if let Some((partition, at)) = offsets.iter().find(|(_, at)| at.offset < 0) {
             return Err(ClientError::Argument(format!("{partition}: offset {} cannot be committed", at.offset)));
         }
+        if let Some((partition, at)) = offsets.iter().find(|(_, at)| at.metadata.len() > i16::MAX as usize) {
+            let what = format!("{partition}: metadata of {} bytes cannot be committed", at.metadata.len());
+            return Err(ClientError::Argument(format!("{what}; brokers take up to 4096 unless told otherwise")));
+        }
         let member = self.group.get().filter(|_| self.is_subscribed() && !offsets.is_empty());
         let answer = member.map(|group| group.commit(offsets.clone(), timeout)).transpose()?;
         let (coordinators, delivery) = (self.coordinators.clone(), self.delivery.clone());

@@ -55,7 +55,8 @@ impl Delivery {
     /// Whether more rows of a batch with these places may be handed out.
     pub(crate) fn may_go_on(&self, places: &[(TopicPartition, u64, Place)]) -> bool {
         let state = self.state();
-        let stays = |partition, span| state.lanes.get(partition).is_some_and(|lane| lane.span == span && !lane.settling);
+        let stays =
+            |partition, span| state.lanes.get(partition).is_some_and(|lane| lane.span == span && !lane.settling);
         // Without places there is no group, and nobody to take anything away.
         places.is_empty()
             || (!state.gates.keep_back(Instant::now()) && places.iter().all(|(named, span, _)| stays(named, *span)))
@@ -73,8 +74,12 @@ impl Delivery {
     ) {
         let _turn = self.turn();
         let mut state = self.state();
-        state.gates.rows.remove(&id);
-        if let Some(ledger) = &mut state.gates.ledger {
+        let State { gates, .. } = &mut *state;
+        if let Some(ledger) = &mut gates.ledger {
+            // The rows before the last one taken are finished, whatever becomes of that one.
+            if let Some(rows) = gates.rows.remove(&id) {
+                rows.finish(id, ledger, false);
+            }
             ledger.pass_on(id, holder);
         }
         let taken_to: BTreeMap<TopicPartition, (i64, i32)> = batch

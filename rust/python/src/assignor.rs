@@ -1,0 +1,211 @@
+//! Assignors written in Python. The core asks, a thread of Python's answers: no tokio thread ever touches the interpreter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use monedula_engine::TopicPartition;
+use monedula_engine::assign::{
+    AssignError, Assignment, Assignor, LastAssignment, MemberAssignment, Protocol, Subscription, Topics, builtin,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::consumer::{PyPartition, py_partition, topic_partition};
+use crate::error::config_error;
+use crate::runtime::{Own, is_ending_elsewhere, park_for_ever};
+
+/// How long an assignor may take to say what it wants the leader to know: the join waits for it.
+const SUBSCRIPTION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long it may take to assign: the whole group waits for it.
+const ASSIGN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A share as Python gives it: member id, partitions, user data.
+type PyShare = (String, Vec<PyPartition>, Option<Vec<u8>>);
+
+enum Question {
+    Subscription { topics: Vec<String>, last: LastAssignment },
+    Assign { topics: BTreeMap<String, usize>, members: Vec<Subscription> },
+}
+
+enum Told {
+    UserData(Option<Vec<u8>>),
+    Shares(Vec<PyShare>),
+}
+
+type Reply = Sender<Result<Told, String>>;
+
+struct Job {
+    name: Arc<str>,
+    question: Question,
+    reply: Reply,
+}
+
+/// The assignors of a consumer, in order: built-in ones by name, and those of Python's, whose questions come to the desk.
+pub(crate) fn assignors(
+    py: Python<'_>,
+    strategy: Vec<(String, Option<bool>)>,
+) -> PyResult<(Vec<Arc<dyn Assignor>>, AssignorDesk)> {
+    let (jobs, inbox) = channel();
+    let made = strategy.into_iter().map(|(name, own)| -> PyResult<Arc<dyn Assignor>> {
+        match own {
+            Some(cooperative) => {
+                let protocol = if cooperative { Protocol::Cooperative } else { Protocol::Eager };
+                Ok(Arc::new(PyAssignor { name: name.into(), protocol, jobs: jobs.clone() }))
+            }
+            None => builtin(&name).ok_or_else(|| {
+                let message = format!("assignors: there is no built-in assignor {name:?}");
+                config_error(py, "partition.assignment.strategy", message)
+            }),
+        }
+    });
+    let made = made.collect::<PyResult<Vec<_>>>()?;
+    let desk = AssignorDesk { state: Own::new(Desk { inbox: Mutex::new(inbox), open: Mutex::default() }) };
+    Ok((made, desk))
+}
+
+struct PyAssignor {
+    name: Arc<str>,
+    protocol: Protocol,
+    jobs: Sender<Job>,
+}
+
+impl PyAssignor {
+    fn ask(&self, question: Question, timeout: Duration) -> Result<Told, String> {
+        let (reply, told) = channel();
+        let job = Job { name: self.name.clone(), question, reply };
+        self.jobs.send(job).map_err(|_| "its thread has ended".to_owned())?;
+        // Heartbeats go on meanwhile: whatever else this thread of the runtime had to do is taken over by another.
+        tokio::task::block_in_place(|| told.recv_timeout(timeout))
+            .unwrap_or_else(|_| Err(format!("it did not answer within {} s", timeout.as_secs())))
+    }
+}
+
+impl Assignor for PyAssignor {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    fn user_data(&self, topics: &BTreeSet<Arc<str>>, last: &LastAssignment) -> Option<Vec<u8>> {
+        let topics = topics.iter().map(ToString::to_string).collect();
+        // Without user data the leader decides as for a new member; the failure is in Python's log.
+        match self.ask(Question::Subscription { topics, last: last.clone() }, SUBSCRIPTION_TIMEOUT) {
+            Ok(Told::UserData(data)) => data,
+            _ => None,
+        }
+    }
+
+    fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError> {
+        let topics = topics.iter().map(|(name, partitions)| (name.to_string(), partitions.len())).collect();
+        let failed = |reason| AssignError::Failed { assignor: self.name.to_string(), reason };
+        match self.ask(Question::Assign { topics, members: members.to_vec() }, ASSIGN_TIMEOUT).map_err(failed)? {
+            Told::Shares(shares) => Ok(shares.into_iter().map(share).collect()),
+            Told::UserData(_) => Err(failed("it answered another question".into())),
+        }
+    }
+}
+
+fn share((member_id, partitions, user_data): PyShare) -> (String, MemberAssignment) {
+    let partitions = partitions.into_iter().map(topic_partition).collect();
+    (member_id, MemberAssignment { partitions, user_data })
+}
+
+struct Desk {
+    inbox: Mutex<Receiver<Job>>,
+    open: Mutex<Open>,
+}
+
+/// Questions that Python works on.
+#[derive(Default)]
+struct Open {
+    last: u64,
+    /// By number: whether the question is for an assignment, and who waits for the answer.
+    replies: BTreeMap<u64, (bool, Reply)>,
+}
+
+/// A question as Python gets it: number, name of the assignor, "subscription" or "assign", arguments.
+type PyJob<'py> = (u64, String, &'static str, Bound<'py, PyAny>);
+
+/// Where Python's thread finds what its assignors are asked; see `monedula.assignors`.
+#[pyclass(frozen, module = "monedula._monedula")]
+pub(crate) struct AssignorDesk {
+    state: Own<Desk>,
+}
+
+#[pymethods]
+impl AssignorDesk {
+    /// Waits for the next question; `None` when the consumer is gone.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<PyJob<'py>>> {
+        let desk = self.state.get()?;
+        let job = py.detach(|| {
+            let job = desk.inbox.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
+            if is_ending_elsewhere() {
+                park_for_ever();
+            }
+            job
+        });
+        let Some(Job { name, question, reply }) = job else { return Ok(None) };
+        let mut open = desk.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.last += 1;
+        let number = open.last;
+        open.replies.insert(number, (matches!(question, Question::Assign { .. }), reply));
+        drop(open);
+        let (kind, arguments) = match question {
+            Question::Subscription { topics, last } => {
+                let user_data = last.user_data.map(|data| PyBytes::new(py, &data));
+                let arguments = (topics, partitions(last.partitions), last.generation, user_data);
+                ("subscription", arguments.into_pyobject(py)?.into_any())
+            }
+            Question::Assign { topics, members } => {
+                let members: Vec<_> = members.into_iter().map(|each| member(py, each)).collect();
+                ("assign", (topics, members).into_pyobject(py)?.into_any())
+            }
+        };
+        Ok(Some((number, name.to_string(), kind, arguments)))
+    }
+
+    fn answer(&self, number: u64, told: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Some((assigns, reply)) = self.take(number)? else { return Ok(()) };
+        let told = match assigns {
+            true => told.extract().map(Told::Shares),
+            false => told.extract().map(Told::UserData),
+        };
+        // Nobody waits for an answer that comes too late.
+        let _ = reply.send(told.map_err(|error| error.to_string()));
+        Ok(())
+    }
+
+    fn fail(&self, number: u64, reason: String) -> PyResult<()> {
+        if let Some((_, reply)) = self.take(number)? {
+            let _ = reply.send(Err(reason));
+        }
+        Ok(())
+    }
+}
+
+impl AssignorDesk {
+    fn take(&self, number: u64) -> PyResult<Option<(bool, Reply)>> {
+        Ok(self.state.get()?.open.lock().unwrap_or_else(PoisonError::into_inner).replies.remove(&number))
+    }
+}
+
+fn partitions(given: impl IntoIterator<Item = TopicPartition>) -> Vec<PyPartition> {
+    given.into_iter().map(py_partition).collect()
+}
+
+/// A member as Python is told of it: id, static id, topics, owned, generation, rack, user data.
+type PyMember<'py> =
+    (String, Option<String>, Vec<String>, Vec<PyPartition>, i32, Option<String>, Option<Bound<'py, PyBytes>>);
+
+fn member(py: Python<'_>, member: Subscription) -> PyMember<'_> {
+    let topics = member.topics.iter().map(ToString::to_string).collect();
+    let user_data = member.user_data.map(|data| PyBytes::new(py, &data));
+    let owned = partitions(member.owned);
+    (member.member_id, member.instance_id, topics, owned, member.generation, member.rack, user_data)
+}

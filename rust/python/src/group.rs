@@ -1,0 +1,321 @@
+//! Membership of a group as Python's own classes use it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use monedula_client::consumer::Consumer;
+use monedula_client::error::ClientError;
+use monedula_client::group::{
+    CallbackKind, CommitError, CommitOffset, CommitOutcome, CommitWhat, Leaving, Listens, Subscribed,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::batch::Batch;
+use crate::consumer::{PyPartition, py_partition, seconds, topic_partition};
+use crate::error::to_py;
+use crate::group_state::{PyEvent, py_event, py_figures, py_health};
+use crate::logging::flush_log;
+use crate::operation::{Notifier, Operation};
+use crate::runtime::{Own, SLICE, in_slices, wait};
+
+/// An offset to commit, as Python gives it: partition, offset, leader epoch or -1, metadata.
+type PyOffset = (PyPartition, i64, i32, String);
+
+/// What Python is told of a committed offset: offset, leader epoch or -1, metadata.
+type PyCommitted = (i64, i32, String);
+
+/// Which callbacks there are: for partitions assigned, revoked, lost.
+type PyListens = (bool, bool, bool);
+
+/// A callback that Python is to run now.
+#[pyclass(frozen, get_all, module = "monedula._monedula")]
+pub(crate) struct PendingCallback {
+    /// For `called_back`.
+    ticket: u64,
+    /// "assigned", "revoked" or "lost".
+    kind: &'static str,
+    /// The partitions that change.
+    partitions: Vec<PyPartition>,
+}
+
+impl From<monedula_client::group::PendingCallback> for PendingCallback {
+    fn from(pending: monedula_client::group::PendingCallback) -> Self {
+        let kind = match pending.kind {
+            CallbackKind::Assigned => "assigned",
+            CallbackKind::Revoked => "revoked",
+            CallbackKind::Lost => "lost",
+        };
+        let partitions = pending.partitions.into_iter().map(py_partition).collect();
+        Self { ticket: pending.ticket, kind, partitions }
+    }
+}
+
+/// A consumer as a member of its group; see `monedula.Consumer`.
+#[pyclass(frozen, module = "monedula._monedula")]
+pub(crate) struct MemberCore {
+    consumer: Own<Arc<Consumer>>,
+    /// Set when a commit that nobody waits for is done.
+    news: Arc<AtomicBool>,
+}
+
+impl MemberCore {
+    pub(crate) fn new(consumer: Arc<Consumer>, news: Arc<AtomicBool>) -> Self {
+        Self { consumer: Own::new(consumer), news }
+    }
+
+    fn timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
+        match timeout {
+            Some(timeout) => seconds(py, "timeout", timeout),
+            None => Ok(self.consumer.get()?.config().default_api_timeout),
+        }
+    }
+}
+
+#[pymethods]
+impl MemberCore {
+    fn subscribe(&self, py: Python<'_>, topics: Vec<String>, listens: PyListens) -> PyResult<()> {
+        let topics = topics.into_iter().map(Arc::from).collect();
+        self.subscribe_to(py, Subscribed::Topics(topics), listens)
+    }
+
+    fn subscribe_pattern(
+        &self,
+        py: Python<'_>,
+        include: String,
+        exclude: Option<String>,
+        listens: PyListens,
+    ) -> PyResult<()> {
+        self.subscribe_to(py, Subscribed::Pattern { include, exclude }, listens)
+    }
+
+    fn called_back(&self, py: Python<'_>, ticket: u64) -> PyResult<()> {
+        let consumer = self.consumer.get()?;
+        py.detach(|| consumer.called_back(ticket));
+        Ok(())
+    }
+
+    fn keep_alive(&self, py: Python<'_>) -> PyResult<()> {
+        let consumer = self.consumer.get()?;
+        py.detach(|| consumer.keep_alive());
+        Ok(())
+    }
+
+    fn rebalance_wanted(&self, py: Python<'_>) -> PyResult<Vec<PyPartition>> {
+        let consumer = self.consumer.get()?;
+        Ok(py.detach(|| consumer.rebalance_wanted()).into_iter().map(py_partition).collect())
+    }
+
+    fn enforce_rebalance(&self, py: Python<'_>, reason: String, after: f64) -> PyResult<()> {
+        let (consumer, after) = (self.consumer.get()?, seconds(py, "after", after)?);
+        py.detach(|| consumer.enforce_rebalance(reason, after)).map_err(|error| to_py(py, error))
+    }
+
+    /// `{(topic, partition): (offset, None or (Kafka's name, whether a later try may do, why))}`.
+    #[pyo3(signature = (what, holder, timeout))]
+    fn commit<'py>(
+        &self,
+        py: Python<'py>,
+        what: Option<&Bound<'py, PyAny>>,
+        holder: Option<u64>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let consumer = self.consumer.get()?;
+        let what = commit_what(what, holder)?;
+        let outcome = wait(py, consumer.commit(what, self.timeout(py, timeout)?));
+        flush_log(py, consumer.log());
+        outcome_dict(py, outcome?)
+    }
+
+    /// As `commit`. Without a descriptor of a loop's, a wait of the consumer's takes notice of its end.
+    #[pyo3(signature = (descriptor, what, holder, timeout))]
+    fn start_commit(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        what: Option<&Bound<'_, PyAny>>,
+        holder: Option<u64>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let consumer = self.consumer.get()?;
+        let notifier = match descriptor {
+            Some(descriptor) => Notifier::new(descriptor)?,
+            None => Notifier::Flag(self.news.clone()),
+        };
+        let committing = consumer.commit(commit_what(what, holder)?, self.timeout(py, timeout)?);
+        Operation::start(committing, notifier, consumer.log(), |py, outcome| {
+            Ok(outcome_dict(py, outcome)?.into_any().unbind())
+        })
+    }
+
+    /// What the group has committed: `{(topic, partition): (offset, leader epoch or -1, metadata) or None}`.
+    fn committed(
+        &self,
+        py: Python<'_>,
+        partitions: Option<Vec<PyPartition>>,
+        timeout: Option<f64>,
+    ) -> PyResult<BTreeMap<PyPartition, Option<PyCommitted>>> {
+        let found = wait(py, self.looking_up(py, partitions, timeout)?);
+        flush_log(py, self.consumer.get()?.log());
+        found
+    }
+
+    fn start_committed(
+        &self,
+        py: Python<'_>,
+        descriptor: i64,
+        partitions: Option<Vec<PyPartition>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let lookup = self.looking_up(py, partitions, timeout)?;
+        Operation::start(lookup, Notifier::new(descriptor)?, self.consumer.get()?.log(), |py, found| {
+            Ok(found.into_pyobject(py)?.into_any().unbind())
+        })
+    }
+
+    /// Keeps events from now on, for `take_events`.
+    fn keep_events(&self) -> PyResult<()> {
+        self.consumer.get()?.keep_events(true);
+        Ok(())
+    }
+
+    /// What happened since the last call: seconds since 1970, name of a class of `monedula.events`, its attributes.
+    fn take_events<'py>(&self, py: Python<'py>) -> PyResult<Vec<PyEvent<'py>>> {
+        let events = self.consumer.get()?.take_events();
+        events.into_iter().map(|(at, event)| py_event(py, at, event)).collect()
+    }
+
+    fn begin_unsubscribe(&self, py: Python<'_>) -> PyResult<()> {
+        let consumer = self.consumer.get()?;
+        py.detach(|| consumer.start_unsubscribe()).map_err(|error| to_py(py, error))
+    }
+
+    fn begin_close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+        let (consumer, timeout) = (self.consumer.get()?, seconds(py, "timeout", timeout)?);
+        py.detach(|| consumer.start_close(timeout)).map_err(|error| to_py(py, error))
+    }
+
+    /// Goes on with leaving the group: a callback to be run, or `None` when all is done or `timeout` seconds are over.
+    fn leaving(&self, py: Python<'_>, timeout: f64) -> PyResult<Option<PendingCallback>> {
+        let consumer = self.consumer.get()?;
+        let deadline = Instant::now() + seconds(py, "timeout", timeout)?;
+        let step = in_slices(py, |until| Ok(left(consumer, until, deadline)));
+        flush_log(py, consumer.log());
+        step
+    }
+
+    fn start_leaving(&self, py: Python<'_>, descriptor: i64, timeout: f64) -> PyResult<Operation> {
+        let consumer = self.consumer.get()?.clone();
+        let log = consumer.log().clone();
+        let deadline = Instant::now() + seconds(py, "timeout", timeout)?;
+        let leaving = async move {
+            loop {
+                let consumer = consumer.clone();
+                let waited = tokio::task::spawn_blocking(move || left(&consumer, Instant::now() + SLICE, deadline));
+                if let Some(step) = waited.await.map_err(|_| ClientError::Closed)? {
+                    return Ok(step);
+                }
+            }
+        };
+        Operation::start(leaving, Notifier::new(descriptor)?, &log, |py, step: Option<PendingCallback>| {
+            Ok(step.into_pyobject(py)?.into_any().unbind())
+        })
+    }
+
+    /// A member's figures by name; none without a `group.id`.
+    fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let consumer = self.consumer.get()?;
+        let health = py.detach(|| consumer.group_status());
+        py_figures(py, health.map(|health| health.figures).as_ref())
+    }
+
+    /// How the membership is; `None` without a `group.id`.
+    fn health<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let consumer = self.consumer.get()?;
+        let health = py.detach(|| consumer.group_status());
+        health.map(|health| py_health(py, health)).transpose()
+    }
+}
+
+impl MemberCore {
+    fn subscribe_to(&self, py: Python<'_>, what: Subscribed, (assigned, revoked, lost): PyListens) -> PyResult<()> {
+        let consumer = self.consumer.get()?;
+        let listens = Listens { assigned, revoked, lost };
+        py.detach(|| consumer.subscribe(what, listens)).map_err(|error| to_py(py, error))
+    }
+
+    fn looking_up(
+        &self,
+        py: Python<'_>,
+        partitions: Option<Vec<PyPartition>>,
+        timeout: Option<f64>,
+    ) -> PyResult<impl Future<Output = Result<BTreeMap<PyPartition, Option<PyCommitted>>, ClientError>> + Send + use<>>
+    {
+        let consumer = self.consumer.get()?;
+        let group = consumer.config().group_id.clone();
+        let group = group.ok_or_else(|| {
+            to_py(py, ClientError::Argument("committed() needs the setting group.id: whose offsets it is about".into()))
+        })?;
+        let partitions = match partitions {
+            Some(partitions) => partitions.into_iter().map(topic_partition).collect(),
+            None => consumer.assignment(),
+        };
+        let lookup = consumer.committed_offsets(group, Some(partitions), self.timeout(py, timeout)?);
+        Ok(async move {
+            let found = lookup.await?.into_iter().map(|(partition, found)| {
+                let found = found.map_err(ClientError::from)?;
+                Ok((py_partition(partition), found.map(|at| (at.offset, at.leader_epoch, at.metadata))))
+            });
+            found.collect()
+        })
+    }
+}
+
+/// `None`: not yet; `Some(None)`: done, or given up.
+fn left(consumer: &Consumer, until: Instant, deadline: Instant) -> Option<Option<PendingCallback>> {
+    match consumer.leaving(until.min(deadline)) {
+        Leaving::Callback(pending) => Some(Some(pending.into())),
+        Leaving::Done => Some(None),
+        Leaving::Waiting if deadline <= Instant::now() => {
+            consumer.abandon_callbacks();
+            Some(None)
+        }
+        Leaving::Waiting => None,
+    }
+}
+
+fn commit_what(what: Option<&Bound<'_, PyAny>>, holder: Option<u64>) -> PyResult<CommitWhat> {
+    let Some(what) = what else {
+        return Ok(CommitWhat::Finished { holder: holder.unwrap_or_else(crate::rows::thread_holder) });
+    };
+    if let Ok(batch) = what.cast::<Batch>() {
+        let Batch(batch) = batch.get();
+        return Ok(CommitWhat::Batch { id: batch.id, places: batch.places.clone() });
+    }
+    let offsets: Vec<PyOffset> = what.extract()?;
+    let offsets = offsets.into_iter().map(|(partition, offset, leader_epoch, metadata)| {
+        (topic_partition(partition), CommitOffset { offset, leader_epoch, metadata })
+    });
+    Ok(CommitWhat::Offsets(offsets.collect()))
+}
+
+fn outcome_dict(py: Python<'_>, outcome: CommitOutcome) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    for (partition, (at, result)) in outcome {
+        dict.set_item(py_partition(partition), (at.offset, result.err().map(|error| failure(&error))))?;
+    }
+    Ok(dict)
+}
+
+/// Kafka's name for it, whether a later try may do, and why.
+fn failure(error: &CommitError) -> (Option<&'static str>, bool, String) {
+    let (code, retriable) = match error {
+        CommitError::MemberGone { code } => (Some(code.name()), false),
+        CommitError::Refused { code } => (Some(code.name()), code.is_retriable()),
+        CommitError::TimedOut { .. } => (None, true),
+        CommitError::NotOwned | CommitError::Closed => (None, false),
+    };
+    (code, retriable, error.to_string())
+}

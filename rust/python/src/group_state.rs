@@ -1,0 +1,126 @@
+//! What happens to a member, and how it is, as Python is told.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use monedula_client::group::{GroupEvent, GroupFigures, GroupHealth, Latency};
+use monedula_engine::TopicPartition;
+use monedula_engine::assign::Protocol;
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::consumer::{PyPartition, py_partition};
+
+/// Seconds since 1970, name of a class of `monedula.events`, its attributes.
+pub(crate) type PyEvent<'py> = (f64, &'static str, Bound<'py, PyDict>);
+
+pub(crate) fn py_event<'py>(py: Python<'py>, at: SystemTime, event: GroupEvent) -> PyResult<PyEvent<'py>> {
+    let time = at.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    let (kind, fields) = parts(py, event)?;
+    let attributes = PyDict::new(py);
+    for (name, value) in fields {
+        attributes.set_item(name, value)?;
+    }
+    Ok((time, kind, attributes))
+}
+
+type Field = (&'static str, Py<PyAny>);
+
+/// Name of the class, and its attributes.
+fn parts(py: Python<'_>, event: GroupEvent) -> PyResult<(&'static str, Vec<Field>)> {
+    macro_rules! fields {
+        ($($name:ident: $value:expr),*) => { vec![$((stringify!($name), $value.into_py_any(py)?)),*] };
+    }
+    Ok(match event {
+        GroupEvent::StateChanged { from, to } => ("StateChanged", fields![before: from.name(), after: to.name()]),
+        GroupEvent::CoordinatorFound { node_id } => ("CoordinatorFound", fields![node_id: node_id]),
+        GroupEvent::CoordinatorLost { reason } => ("CoordinatorLost", fields![reason: reason]),
+        GroupEvent::RebalanceStarted { reason } => ("RebalanceStarted", fields![reason: reason]),
+        GroupEvent::Joined { generation, leader, protocol, took } => {
+            ("Joined", fields![generation: generation, leader: leader, assignor: protocol, seconds: took.as_secs_f64()])
+        }
+        GroupEvent::Synced { generation, took, rebalance, owned, gained, revoked } => (
+            "Synced",
+            fields![
+                generation: generation, seconds: took.as_secs_f64(), rebalance: rebalance.as_secs_f64(),
+                owned: owned, gained: gained, revoked: revoked
+            ],
+        ),
+        GroupEvent::Heartbeat { took } => ("Heartbeat", fields![seconds: took.as_secs_f64()]),
+        GroupEvent::Commit { took, partitions, failed } => {
+            ("Commit", fields![seconds: took.as_secs_f64(), partitions: partitions, failed: failed])
+        }
+        GroupEvent::Retried { api, reason } => ("Retried", fields![api: api, reason: reason]),
+        GroupEvent::RebalanceWanted { partitions } => ("RebalanceWanted", fields![partitions: pairs(partitions)]),
+        GroupEvent::Lost { partitions, reason } => ("Lost", fields![partitions: pairs(partitions), reason: reason]),
+        GroupEvent::LeaseExpired => ("LeaseExpired", Vec::new()),
+        GroupEvent::LeaseRenewed => ("LeaseRenewed", Vec::new()),
+        GroupEvent::Left { reason } => ("Left", fields![reason: reason]),
+    })
+}
+
+/// How the membership is.
+pub(crate) fn py_health(py: Python<'_>, health: GroupHealth) -> PyResult<Bound<'_, PyDict>> {
+    let seconds = |age: Option<Duration>| age.map(|age| age.as_secs_f64());
+    let dict = PyDict::new(py);
+    dict.set_item("group_id", health.group_id)?;
+    dict.set_item("state", health.state.name())?;
+    dict.set_item("coordinator", health.coordinator)?;
+    dict.set_item("member_id", health.member_id)?;
+    dict.set_item("instance_id", health.instance_id)?;
+    dict.set_item("generation", health.generation)?;
+    dict.set_item("leader", health.leader)?;
+    dict.set_item("assignor", health.assignor)?;
+    dict.set_item("cooperative", health.protocol == Protocol::Cooperative)?;
+    dict.set_item("topics", health.topics.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    dict.set_item("owned", pairs(health.owned))?;
+    dict.set_item("rebalance_wanted", pairs(health.wanted))?;
+    dict.set_item("last_heartbeat_ago", seconds(health.last_heartbeat))?;
+    dict.set_item("lease_left", seconds(health.lease))?;
+    dict.set_item("last_rebalance_ago", seconds(health.last_rebalance))?;
+    dict.set_item("last_rebalance_reason", health.last_rebalance_reason)?;
+    dict.set_item("fatal_error", health.fatal.map(|error| error.to_string()))?;
+    dict.set_item("last_retried_error_ago", seconds(health.last_error.as_ref().map(|(ago, _)| *ago)))?;
+    dict.set_item("last_retried_error", health.last_error.map(|(_, error)| error))?;
+    dict.set_item("pending_commits", health.pending_commits)?;
+    Ok(dict)
+}
+
+/// A member's figures by name, for `metrics()`.
+pub(crate) fn py_figures<'py>(py: Python<'py>, figures: Option<&GroupFigures>) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    let Some(figures) = figures else { return Ok(dict) };
+    let latencies = [
+        ("rebalance", figures.rebalances),
+        ("join", figures.joins),
+        ("sync", figures.syncs),
+        ("heartbeat", figures.heartbeats),
+        ("commit", figures.commits),
+    ];
+    for (name, Latency { count, last, max, total }) in latencies {
+        dict.set_item(format!("group_{name}_count"), count)?;
+        for (what, took) in [("last", last), ("max", max), ("total", total)] {
+            dict.set_item(format!("group_{name}_seconds_{what}"), took.as_secs_f64())?;
+        }
+    }
+    let counts = [
+        ("commit_failed_partitions", figures.commits_failed),
+        ("partitions_gained", figures.gained),
+        ("partitions_revoked", figures.revoked),
+        ("partitions_lost", figures.lost),
+        ("lease_expiries", figures.lease_expiries),
+        ("records_stalled", figures.records_stalled),
+        ("coordinators_lost", figures.coordinators_lost),
+        ("retried_errors", figures.retried),
+        ("callbacks", figures.callbacks),
+        ("events_lost", figures.events_lost),
+    ];
+    for (name, count) in counts {
+        dict.set_item(format!("group_{name}"), count)?;
+    }
+    Ok(dict)
+}
+
+fn pairs(partitions: impl IntoIterator<Item = TopicPartition>) -> Vec<PyPartition> {
+    partitions.into_iter().map(py_partition).collect()
+}
