@@ -2,10 +2,10 @@
 
     import monedula
 
-    with monedula.Consumer({"bootstrap.servers": "localhost:9092", "auto.offset.reset": "earliest"}) as consumer:
-        consumer.assign("orders")
+    with monedula.Consumer({"bootstrap.servers": "localhost:9092", "group.id": "etl"}, topics=["orders"]) as consumer:
         for batch in consumer.batches():
             print(batch.num_rows, batch.offsets)
+            consumer.commit(batch)
 
 A Rust core owns connections, fetching and decoding, and never holds the GIL meanwhile. Batches go to polars, pandas,
 pyarrow and DuckDB through Arrow's PyCapsule interface, without a copy.
@@ -13,6 +13,7 @@ pyarrow and DuckDB through Arrow's PyCapsule interface, without a copy.
 
 import atexit as _atexit
 
+from monedula._commits import CommitFuture
 from monedula._monedula import Batch, Record, Schema, Span, __version__
 from monedula._monedula import shutdown as _shutdown
 from monedula.aio import AsyncConsumer
@@ -20,21 +21,29 @@ from monedula.config import ConfigKey, config_keys
 from monedula.consumer import Consumer
 from monedula.errors import (
     ArgumentError,
+    AssignorError,
     AuthorizationError,
     BrokerCommandError,
     BrokerConnectionError,
     BrokerError,
     BrokerStartError,
     ClosedError,
+    CommitFailedError,
+    CommitFailure,
     ConfigError,
     CorruptRecordError,
     DataLossError,
+    FencedInstanceError,
     ForkError,
     GroupAuthorizationError,
+    GroupError,
     GroupInUseError,
+    InconsistentGroupProtocolError,
+    InvalidSessionTimeoutError,
     KafkaError,
     KafkaTimeoutError,
     LogTruncatedError,
+    MaxPollExceededError,
     OffsetOutOfRangeError,
     PartitionError,
     TopicRecreatedError,
@@ -42,11 +51,12 @@ from monedula.errors import (
     UnsupportedVersionError,
     WakeupError,
 )
-from monedula.partitions import OffsetAndTimestamp, TopicPartition
+from monedula.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from monedula.reading import RecordStream, read, read_range
 
 __all__ = [
     "ArgumentError",
+    "AssignorError",
     "AsyncConsumer",
     "AuthorizationError",
     "Batch",
@@ -55,17 +65,26 @@ __all__ = [
     "BrokerError",
     "BrokerStartError",
     "ClosedError",
+    "CommitFailedError",
+    "CommitFailure",
+    "CommitFuture",
     "ConfigError",
     "ConfigKey",
     "Consumer",
     "CorruptRecordError",
     "DataLossError",
+    "FencedInstanceError",
     "ForkError",
     "GroupAuthorizationError",
+    "GroupError",
     "GroupInUseError",
+    "InconsistentGroupProtocolError",
+    "InvalidSessionTimeoutError",
     "KafkaError",
     "KafkaTimeoutError",
     "LogTruncatedError",
+    "MaxPollExceededError",
+    "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetOutOfRangeError",
     "PartitionError",

@@ -1,29 +1,46 @@
 """Reading record by record over batches, without losing what was read ahead."""
 
 from collections.abc import Iterator
+from time import monotonic
 
-from monedula._monedula import Batch, ConsumerCore, Record, Span
+from monedula._monedula import Batch, ConsumerCore, Record
 from monedula.errors import KafkaError
 
 MAX_ROWS = 10_000
 """Rows read ahead: enough that a batch costs nothing a record, few enough to give back."""
 
+LOOK_EVERY = 0.05
+"""Seconds after which the core is asked whether the partitions are still there: at each row it would cost as much as
+the row. A process that was stopped meanwhile asks before its first row."""
+
 
 class RowCursor:
-    """The rows of one batch after another. Who leaves early gives back the rows not taken."""
+    """The rows of one batch after another. Who leaves early gives back the rows not taken.
 
-    def __init__(self, core: ConsumerCore) -> None:
+    Args:
+        core: whose batches they are.
+        holder: who asks for rows; the thread if left out.
+    """
+
+    def __init__(self, core: ConsumerCore, holder: int | None = None) -> None:
         self._core = core
+        self.holder = holder
         self._batch: Batch | None = None
         self._rows: Iterator[Record] = iter(())
         self._taken = 0
+        self._look_at = 0.0
 
     def load(self, batch: Batch) -> None:
         """Go on with this batch."""
-        self._batch, self._rows, self._taken = batch, batch.records(), 0
+        # The core counts the rows as they are asked for: so it knows what is finished, whoever commits it.
+        self._batch, self._rows, self._taken = batch, self._core.rows(batch, self.holder), 0
+        self._look_at = monotonic() + LOOK_EVERY
 
     def take(self) -> Record | None:
-        """The next record, `None` if the batch is used up."""
+        """The next record, `None` if the batch is used up, or may not be handed out any more."""
+        if monotonic() >= self._look_at and not self._may_go_on():
+            self.give_back()
+            return None
         record = next(self._rows, None)
         if record is None:
             self._batch = None
@@ -31,30 +48,18 @@ class RowCursor:
         return record
 
     def give_back(self) -> None:
-        """Let the consumer hand out again what was not taken, except where it was moved or lost the partition since."""
-        batch, self._batch = self._batch, None
+        """Let the consumer hand out again what was not taken, except where it was moved or lost the partition since.
+
+        The row taken last may still be in the user's hands: it is finished when the user comes back.
+        """
+        batch, self._batch, self._rows = self._batch, None, iter(())
         if batch is None:
             return
-        taken = self._taken
-        unread: dict[tuple[str, int], tuple[int, int]] = {}
-        for span in batch.spans:
-            first, taken = min(taken, span.rows), max(taken - span.rows, 0)
-            if first < span.rows:
-                partition = (span.topic, span.partition)
-                offset, _ = unread.get(partition) or (self._offset(span, first), 0)
-                unread[partition] = (offset, span.next_offset)
-        for partition, (offset, expected) in unread.items():
-            try:
-                if self._core.status(partition)["position"] == expected:
-                    self._core.seek(partition, ("offset", offset))
-            except KafkaError:
-                continue  # closed, forked or unassigned: there is nobody to give it back to
+        try:
+            self._core.give_back(batch, self._taken, self.holder)
+        except KafkaError:
+            return  # closed or forked: there is nobody to give it back to
 
-    def _offset(self, span: Span, row: int) -> int:
-        if row == 0:
-            return span.first_offset
-        following = next(self._rows, None)
-        if following is not None and following.offset is not None:
-            return following.offset
-        # Without an offset column, the lowest that it can be: over a gap this repeats records, but loses none.
-        return span.first_offset + row
+    def _may_go_on(self) -> bool:
+        self._look_at = monotonic() + LOOK_EVERY
+        return self._batch is None or self._core.may_go_on(self._batch)

@@ -1,17 +1,19 @@
 """The asyncio consumer: the same verbs, awaited."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from monedula._monedula import Batch, ConsumerCore, Operation, Record
+from monedula._commits import Offsets, RawOffset, as_committed, committed_offsets, raw_commit
+from monedula._monedula import Batch, ConsumerCore, Operation, PendingCallback, Record
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
 from monedula.consumer import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen
-from monedula.errors import WakeupError
+from monedula.errors import ArgumentError, WakeupError
 from monedula.partitions import (
+    OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
     raw_partition,
@@ -19,7 +21,9 @@ from monedula.partitions import (
 )
 
 if TYPE_CHECKING:
-    from monedula._bridge import Bridge
+    import asyncio
+
+    from monedula._bridge import Bridge, Callbacks
 
 
 class AsyncConsumer(ConsumerBase):
@@ -29,6 +33,10 @@ class AsyncConsumer(ConsumerBase):
     there, by the task that gets them. Taking a batch builds its columns in the loop's thread, for milliseconds and
     without the GIL; smaller `max_rows` make that shorter. One event loop a consumer.
 
+    Rebalance callbacks may be coroutine functions; each runs in a task of its own, which a cancelled wait does not
+    cancel, and what it raises comes out of the next call that waits. What `Consumer` says of threads holds for tasks
+    here: a task that asks for the next batch has finished the one before.
+
     Examples:
         async with AsyncConsumer({"bootstrap.servers": "localhost:9092"}) as consumer:
             consumer.assign("orders")
@@ -37,6 +45,7 @@ class AsyncConsumer(ConsumerBase):
     """
 
     _bridge: "Bridge | None" = None
+    _calling: "Callbacks | None" = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -57,15 +66,45 @@ class AsyncConsumer(ConsumerBase):
 
         A step that is cancelled (`asyncio.wait_for(anext(batches), 1)`) may be tried again.
         """
-        return _Batches(partial(self._next, max_rows, max_bytes, max_wait, timeout))
+        return _Batches(lambda holder: self._step(holder, max_rows, max_bytes, max_wait, timeout))
 
-    async def poll(self, timeout: float = 1.0, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES) -> Batch:
+    # Not a coroutine function: who asks is the task that calls it, not one that is made around it to wait with a
+    # timeout.
+    def poll(
+        self, timeout: float = 1.0, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES
+    ) -> Coroutine[Any, Any, Batch]:
         """What is there now, or comes first within `timeout` seconds; as `Consumer.poll`."""
-        return await self._next(max_rows, max_bytes, 0.0, timeout)
+        return self._step(current_holder(), max_rows, max_bytes, 0.0, timeout)
 
     def records(self, timeout: float | None = None) -> AsyncIterator[Record]:
         """Records one by one; as `Consumer.records`."""
-        return _Records(self._core, self.batches(max_rows=ROWS_AHEAD, max_wait=0.0, timeout=timeout))
+        return _Records(self._core, lambda holder: self._step(holder, ROWS_AHEAD, MAX_BYTES, 0.0, timeout))
+
+    def commit(
+        self, what: Batch | Offsets | None = None, *, timeout: float | None = None
+    ) -> Coroutine[Any, Any, dict[TopicPartition, int]]:
+        """Commit offsets for the group; as `Consumer.commit`. A wait that is cancelled does not end the commit."""
+        return self._commit(raw_commit(what), current_holder(), timeout)
+
+    def commit_async(
+        self, what: Batch | Offsets | None = None, *, timeout: float | None = None
+    ) -> "asyncio.Task[dict[TopicPartition, int]]":
+        """Commit offsets without waiting for it; await the task, or let it be. As `Consumer.commit_async`."""
+        return self._start_commit(raw_commit(what), current_holder(), timeout)
+
+    async def committed(
+        self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed; as `Consumer.committed`."""
+        raw = chosen(partitions)
+        return as_committed(await self._run(lambda fd: self._member.start_committed(fd, raw, timeout)))
+
+    async def unsubscribe(self, timeout: float = 5.0) -> None:
+        """Leave the group; as `Consumer.unsubscribe`."""
+        self._refuse_in_callback("unsubscribe")
+        self._member.begin_unsubscribe()
+        self._named = set()
+        await self._leave(self._loop().time() + timeout)
 
     async def beginning_offsets(
         self,
@@ -100,28 +139,89 @@ class AsyncConsumer(ConsumerBase):
         return [TopicPartition(*partition) for partition in found]
 
     async def close(self, timeout: float = 5.0) -> None:
-        """Close the connections; waits of other tasks end with `ClosedError`. May be called again."""
-        await self._run(lambda fd: self._core.start_close(fd, timeout))
-        if self._bridge is not None:
-            self._bridge.close()
-            self._bridge = None
+        """Commit what is finished, leave the group, close the connections; as `Consumer.close`. May be called again.
 
-    async def _next(self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
+        `on_revoked` is called meanwhile, and cancelled if it does not end in time; waits of other tasks end with
+        `ClosedError`.
+        """
+        self._refuse_in_callback("close")
+        until = self._loop().time() + timeout
+        try:
+            self._member.begin_close(timeout)
+            await self._leave(until)
+        finally:
+            left = max(until - self._loop().time(), 0.0)
+            await self._run(lambda fd: self._core.start_close(fd, left))
+            self._callbacks().cancel()
+            if self._bridge is not None:
+                self._bridge.close()
+                self._bridge = None
+
+    async def _step(self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
+        self._refuse_in_callback("poll")
         bridge = self._loop()
         deadline = None if timeout is None else bridge.time() + timeout
         left = timeout
         while True:
+            await self._callbacks().wait()
+            self._tell_events()
             # Waiting takes nothing, so a cancelled wait loses nothing; taking does not wait.
-            await bridge.run(partial(self._start_ready, max_rows, max_bytes, max_wait, left))
-            batch = self._core.next_batch(max_rows, max_bytes, 0.0, 0.0)
-            if batch or (deadline is not None and bridge.time() >= deadline):
-                return batch
+            await bridge.run(partial(self._start_ready, holder, max_rows, max_bytes, max_wait, left))
+            step = self._core.next_step(max_rows, max_bytes, 0.0, 0.0, holder)
+            if isinstance(step, Batch):
+                if step or (deadline is not None and bridge.time() >= deadline):
+                    return step
+            elif step is not None:
+                self._call_back(step)
             left = None if deadline is None else max(deadline - bridge.time(), 0.0)
 
     def _start_ready(
-        self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None, descriptor: int
+        self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None, descriptor: int
     ) -> Operation:
-        return self._core.start_ready(descriptor, max_rows, max_bytes, max_wait, timeout)
+        return self._core.start_ready(descriptor, max_rows, max_bytes, max_wait, timeout, holder)
+
+    async def _leave(self, until: float) -> None:
+        failure: BaseException | None = None
+        while True:
+            try:
+                await self._callbacks().wait(until)
+            except Exception as error:
+                failure = failure or error
+            left = max(until - self._loop().time(), 0.0)
+            pending = await self._run(partial(self._start_leaving, left))
+            if pending is None:
+                break
+            self._call_back(pending)
+        self._tell_events()
+        if failure is not None:
+            raise failure
+
+    async def _commit(
+        self, raw: Batch | list[RawOffset] | None, holder: int, timeout: float | None
+    ) -> dict[TopicPartition, int]:
+        return await self._start_commit(raw, holder, timeout)
+
+    def _start_commit(
+        self, raw: Batch | list[RawOffset] | None, holder: int, timeout: float | None
+    ) -> "asyncio.Task[dict[TopicPartition, int]]":
+        return self._loop().start(lambda fd: self._member.start_commit(fd, raw, holder, timeout), committed_offsets)
+
+    def _start_leaving(self, timeout: float, descriptor: int) -> Operation:
+        return self._member.start_leaving(descriptor, timeout)
+
+    def _call_back(self, pending: PendingCallback) -> None:
+        self._callbacks().start(self._listeners.of(pending), partial(self._member.called_back, pending.ticket))
+
+    def _callbacks(self) -> "Callbacks":
+        if self._calling is None:
+            from monedula._bridge import Callbacks
+
+            self._calling = Callbacks()
+        return self._calling
+
+    def _refuse_in_callback(self, name: str) -> None:
+        if self._calling is not None and self._calling.is_current():
+            raise ArgumentError(f"{name}() cannot be called inside of a rebalance callback: return from it first")
 
     async def _run(self, start: Callable[[int], Operation]) -> Any:
         return await self._loop().run(start)
@@ -134,18 +234,29 @@ class AsyncConsumer(ConsumerBase):
         return self._bridge
 
 
+def current_holder() -> int:
+    """Names the task that asks; 0 outside of any."""
+    from monedula._bridge import holder
+
+    return holder()
+
+
 class _Batches:
     """An iterator, not a generator: a generator is over once a step of it was cancelled."""
 
-    def __init__(self, step: Callable[[], Awaitable[Batch]]) -> None:
+    def __init__(self, step: Callable[[int], Awaitable[Batch]]) -> None:
         self._step = step
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Batch:
+    # Not a coroutine function, for the reason given at `poll`.
+    def __anext__(self) -> Coroutine[Any, Any, Batch]:
+        return self._batch(current_holder())
+
+    async def _batch(self, holder: int) -> Batch:
         try:
-            batch = await self._step()
+            batch = await self._step(holder)
         except WakeupError:
             raise StopAsyncIteration from None
         if not batch:
@@ -156,16 +267,26 @@ class _Batches:
 class _Records:
     """Records over batches; whoever drops it gives back what was read ahead."""
 
-    def __init__(self, core: ConsumerCore, batches: AsyncIterator[Batch]) -> None:
-        self._rows = RowCursor(core)
-        self._batches = batches
+    def __init__(self, core: ConsumerCore, step: Callable[[int], Awaitable[Batch]]) -> None:
+        self._rows = RowCursor(core, 0)
+        self._step = step
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Record:
+    def __anext__(self) -> Coroutine[Any, Any, Record]:
+        return self._record(current_holder())
+
+    async def _record(self, holder: int) -> Record:
+        self._rows.holder = holder
         while (record := self._rows.take()) is None:
-            self._rows.load(await anext(self._batches))
+            try:
+                batch = await self._step(holder)
+            except WakeupError:
+                raise StopAsyncIteration from None
+            if not batch:
+                raise StopAsyncIteration
+            self._rows.load(batch)
         return record
 
     def __del__(self) -> None:

@@ -2,16 +2,21 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from threading import get_ident
+from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from monedula._monedula import Batch, ConsumerCore, Record, Schema
+from monedula._commits import CommitFuture, Offsets, as_committed, committed_offsets, raw_commit
+from monedula._group import EventHook, GroupVerbs, Topics
+from monedula._monedula import Batch, PendingCallback, Record, Schema
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
 from monedula.config import Settings, raw_settings
 from monedula.errors import ArgumentError, WakeupError
 from monedula.partitions import (
     Assignment,
+    OffsetAndMetadata,
     OffsetAndTimestamp,
     Position,
     RawPosition,
@@ -23,26 +28,37 @@ from monedula.partitions import (
     timestamp_ms,
 )
 
+if TYPE_CHECKING:
+    from monedula.assignors import Strategy
+
 MAX_ROWS = 100_000
 MAX_BYTES = 32 << 20
 
 
-class ConsumerBase:
+class ConsumerBase(GroupVerbs):
     """What both consumers share: everything that does not wait."""
-
-    _core: ConsumerCore
 
     def __init__(
         self,
         config: Settings | None = None,
         /,
+        topics: Topics | None = None,
         *,
         columns: Sequence[str] | None = None,
         headers: bool = False,
+        assignors: "Strategy | None" = None,
+        on_event: EventHook | None = None,
         **settings: Any,
     ) -> None:
+        self._commits: list[CommitFuture] = []
         names = None if columns is None else list(columns)
-        self._core = ConsumerCore(raw_settings(config, settings), names, headers)
+        self._open(raw_settings(config, settings), names, headers, assignors, on_event)
+        try:
+            if topics is not None:
+                self.subscribe(topics)
+        except BaseException:
+            self._core.close(0.0)
+            raise
 
     @property
     def schema(self) -> Schema:
@@ -64,7 +80,7 @@ class ConsumerBase:
         return self._core.schema
 
     def assign(self, partitions: Assignment) -> None:
-        """Read these partitions, in place of what was read before. Belongs to no group, and nothing is committed.
+        """Read these partitions, in place of what was assigned before. Joins no group; only `commit` commits anything.
 
         Returns at once; what is wrong with a partition is raised by the next call that waits.
 
@@ -75,7 +91,7 @@ class ConsumerBase:
                 first record.
 
         Raises:
-            ArgumentError: if it is none of these.
+            ArgumentError: if it is none of these, or while topics are subscribed to with `subscribe()`.
             ClosedError: if the consumer is closed.
         """
         topics, pairs = split_assignment(partitions, ("policy", 0))
@@ -150,15 +166,24 @@ class ConsumerBase:
             lags[TopicPartition(*partition)] = max(end - position, 0) if known else None
         return lags
 
-    def metrics(self) -> dict[str, int]:
-        """Counters since the consumer was made: connections, requests, bytes, records, lost positions and so on."""
-        return dict(self._core.metrics())
+    def metrics(self) -> dict[str, float]:
+        """Counters since the consumer was made: connections, requests, bytes, records, lost positions and so on.
+
+        With a `group.id` also those of the group, whose names begin with `group_`: how many rebalances, joins, syncs,
+        heartbeats and commits there were, and how many seconds they took; partitions gained, revoked and lost; and so
+        on.
+        """
+        return {**dict(self._core.metrics()), **self._member.figures()}
 
     def health(self) -> dict[str, Any]:
         """How the client is: connections, the last error and for how long, retried errors, the byte budget, and each
-        partition's position, ends of its log, what is queued of it, and why it stopped if it did.
+        partition's position, ends of its log, what is queued of it, and why it stopped if it did. `"group"` is about
+        the
+        membership: state, coordinator, generation, what is owned, the last heartbeat and rebalance, errors; `None`
+            without
+        a `group.id`.
         """  # noqa: D205
-        return self._core.health()
+        return {**self._core.health(), "group": self._member.health()}
 
     def wakeup(self) -> None:
         """End the wait that is under way in another thread or task, or the next one, with `WakeupError`.
@@ -190,8 +215,12 @@ class Consumer(ConsumerBase):
     Args:
         config: settings by Kafka's names, such as `{"bootstrap.servers": "localhost:9092"}`; Java's and librdkafka's
             names both do. `monedula.config_keys()` lists them with their defaults.
+        topics: what to `subscribe()` to, as a member of the group `group.id`.
         columns: names of the columns wanted, in place of all but `headers`; what is left out costs nothing.
         headers: whether to add the `headers` column.
+        assignors: assignors of one's own and names of built-in ones, in place of `partition.assignment.strategy`; see
+            `monedula.assignors`.
+        on_event: called with what happens to the member of the group (see `monedula.events`), in calls that wait.
         **settings: settings with underscores for dots, such as `bootstrap_servers="localhost:9092"`.
 
     Raises:
@@ -203,6 +232,8 @@ class Consumer(ConsumerBase):
         ['value', 'offset']
         >>> consumer.close()
     """
+
+    _calling_back: int | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -222,7 +253,8 @@ class Consumer(ConsumerBase):
         """Batches of records, for ever, or until `timeout` seconds pass without one.
 
         A batch ends at the first of `max_rows`, `max_bytes` and `max_wait`, and earlier if the byte budget
-        (`queued.max.bytes`) is full; the next fetch is under way meanwhile.
+        (`queued.max.bytes`) is full; the next fetch is under way meanwhile. Asking for the next one says that this
+        thread has finished the one before: it is then committed, if `enable.auto.commit` is on.
 
         Args:
             max_rows: most rows of a batch.
@@ -235,12 +267,14 @@ class Consumer(ConsumerBase):
 
         Raises:
             PartitionError: a subclass, when a partition stops; iterating anew goes on with the others.
+            GroupError: a subclass, when the membership of the group ends; after `MaxPollExceededError`, iterating anew
+                joins it again.
             BrokerConnectionError: if the cluster cannot be reached within `bootstrap.timeout.ms`.
             ClosedError: if the consumer is closed, by another thread too.
         """
         while True:
             try:
-                batch = self._core.next_batch(max_rows, max_bytes, max_wait, timeout)
+                batch = self._next(max_rows, max_bytes, max_wait, timeout)
             except WakeupError:
                 return
             if not batch:
@@ -252,18 +286,21 @@ class Consumer(ConsumerBase):
 
         Raises:
             PartitionError: a subclass, when a partition stops; the next call goes on with the others.
+            GroupError: a subclass, when the membership of the group ends; after `MaxPollExceededError`, the next call
+                joins it again.
             BrokerConnectionError: if the cluster cannot be reached within `bootstrap.timeout.ms`.
             WakeupError: after `wakeup()`.
             ClosedError: if the consumer is closed, by another thread too.
         """
-        return self._core.next_batch(max_rows, max_bytes, 0.0, timeout)
+        return self._next(max_rows, max_bytes, 0.0, timeout)
 
     def records(self, timeout: float | None = None) -> Iterator[Record]:
         """Records one by one, for ever, or until `timeout` seconds pass without one.
 
         For services that handle one record at a time; the columns of `batches()` are faster. Records are read ahead in
         batches; leaving the loop early gives back those not taken, so that the next call goes on with them. While the
-        loop runs, `position()` is that after what was read ahead.
+        loop runs, `position()` is that after what was read ahead. A record is finished, and committed if
+        `enable.auto.commit` is on, when the next one is asked for.
         """
         rows = RowCursor(self._core)
         try:
@@ -321,13 +358,119 @@ class Consumer(ConsumerBase):
         """
         return [TopicPartition(*partition) for partition in self._core.partitions_of(list(topics), timeout)]
 
-    def close(self, timeout: float = 5.0) -> None:
-        """Close the connections; ends waits in other threads with `ClosedError`. May be called again.
+    def commit(self, what: Batch | Offsets | None = None, *, timeout: float | None = None) -> dict[TopicPartition, int]:
+        """Commit offsets for the group, and wait until that is done.
+
+        Args:
+            what: a batch: it is finished, and its partitions are committed up to its end, or as far as other threads
+                have finished what comes before. Or `{(topic, partition): offset}`, the offsets of the next records to
+                read, also with metadata as `(offset, metadata)`: committed as they are, lower ones too. Or nothing:
+                what this thread was handed is finished, and all that is finished is committed.
+            timeout: seconds, `default.api.timeout.ms` if left out.
+
+        Returns:
+            What was committed; nothing if there is nothing new.
+
+        Raises:
+            CommitFailedError: if it was not committed for some partitions; `failures` says why for each. A partition
+                that is owned no more is never committed.
+            ArgumentError: without `group.id`, or if `what` is none of these.
+        """
+        outcome = self._member.commit(raw_commit(what), None, timeout)
+        return committed_offsets(outcome)
+
+    def commit_async(self, what: Batch | Offsets | None = None, *, timeout: float | None = None) -> CommitFuture:
+        """Commit offsets without waiting for it. Commits are made in the order of the calls.
+
+        Arguments as `commit`; its errors are those of the future's `result()`.
+        """
+        future = CommitFuture(self._member.start_commit(None, raw_commit(what), None, timeout))
+        self._commits.append(future)
+        return future
+
+    def committed(
+        self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed of these partitions, or of all that are assigned; `None` where nothing is.
+
+        Raises:
+            KafkaTimeoutError: past `timeout`; the message has the last failure.
+            ArgumentError: without `group.id`.
+        """
+        return as_committed(self._member.committed(chosen(partitions), timeout))
+
+    def unsubscribe(self, timeout: float = 5.0) -> None:
+        """Leave the group: give up what is owned, with the callbacks and commits that belong to it, and unassign all.
 
         Args:
             timeout: seconds after which it returns in any case.
         """
-        self._core.close(timeout)
+        self._refuse_in_callback("unsubscribe")
+        self._member.begin_unsubscribe()
+        self._named = set()
+        self._leave(monotonic() + timeout)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Commit what is finished, give up what is owned, leave the group, close the connections. May be called again.
+
+        `on_revoked` is called in this thread; waits in other threads end with `ClosedError`. A batch that is still
+        held is not finished: `commit()` it before.
+
+        Args:
+            timeout: seconds after which it returns in any case.
+        """
+        self._refuse_in_callback("close")
+        until = monotonic() + timeout
+        try:
+            self._member.begin_close(timeout)
+            self._leave(until)
+        finally:
+            self._core.close(max(until - monotonic(), 0.0))
+            self._tell_events()
+
+    def _next(self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
+        self._refuse_in_callback("poll")
+        deadline, left = None if timeout is None else monotonic() + timeout, timeout
+        while True:
+            self._tell_events()
+            self._tell_commits()
+            step = self._core.next_step(max_rows, max_bytes, max_wait, left, None)
+            if isinstance(step, Batch):
+                return step
+            if step is not None:
+                self._call_back(step)
+            left = None if deadline is None else max(deadline - monotonic(), 0.0)
+
+    def _leave(self, until: float) -> None:
+        failure: BaseException | None = None
+        while (pending := self._member.leaving(max(until - monotonic(), 0.0))) is not None:
+            try:
+                self._call_back(pending)
+            except Exception as error:
+                failure = failure or error
+        self._tell_events()
+        self._tell_commits()
+        if failure is not None:
+            raise failure
+
+    def _call_back(self, pending: PendingCallback) -> None:
+        call = self._listeners.of(pending)
+        self._calling_back = get_ident()
+        try:
+            call()
+        finally:
+            self._calling_back = None
+            self._member.called_back(pending.ticket)
+
+    def _tell_commits(self) -> None:
+        for future in [future for future in self._commits if future.done()]:
+            future.run_callbacks()
+            if future in self._commits:
+                self._commits.remove(future)
+
+    def _refuse_in_callback(self, name: str) -> None:
+        if self._calling_back == get_ident():
+            raise ArgumentError(f"{name}() cannot be called inside of a rebalance callback: return from it first")
 
 
 def chosen(partitions: Iterable[tuple[str, int]] | None) -> list[tuple[str, int]] | None:

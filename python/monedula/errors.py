@@ -1,5 +1,11 @@
 """The exceptions: one tree, by what the caller can do next."""
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from monedula.partitions import TopicPartition
+
 
 class KafkaError(Exception):
     """Anything that goes wrong between this client and Kafka.
@@ -14,6 +20,7 @@ class KafkaError(Exception):
         log_start_offset: smallest offset that the log holds, where that is what went wrong, or `None`.
         log_end_offset: offset of the next record to come, likewise.
         key: setting that it is about, or `None`.
+        group: consumer group that it is about, or `None`.
     """
 
     def __init__(
@@ -29,6 +36,7 @@ class KafkaError(Exception):
         log_start_offset: int | None = None,
         log_end_offset: int | None = None,
         key: str | None = None,
+        group: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -40,6 +48,7 @@ class KafkaError(Exception):
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.key = key
+        self.group = group
 
 
 class ConfigError(KafkaError, ValueError):
@@ -93,12 +102,88 @@ class DataLossError(KafkaError):
     """
 
 
-class GroupAuthorizationError(KafkaError, PermissionError):
+class GroupError(KafkaError):
+    """Something about the consumer group. `group` names it, `code` has Kafka's name for it."""
+
+
+class GroupAuthorizationError(GroupError, PermissionError):
     """The consumer group may not be used."""
 
 
-class GroupInUseError(KafkaError):
+class GroupInUseError(GroupError):
     """The consumer group has members: nobody else may commit its offsets. Stop them, or use another group id."""
+
+
+class FencedInstanceError(GroupError):
+    """Another consumer took over this one's `group.instance.id`. This one is out; give each an id of its own.
+
+    Attributes:
+        instance_id: the id.
+    """
+
+    def __init__(self, message: str = "", *, instance_id: str | None = None, **details: str | None) -> None:
+        super().__init__(message, code="FENCED_INSTANCE_ID", group=details.get("group"))
+        self.instance_id = instance_id
+
+
+class InconsistentGroupProtocolError(GroupError):
+    """The members have no assignor in common. Give all of them one in `partition.assignment.strategy`."""
+
+
+class InvalidSessionTimeoutError(GroupError, ValueError):
+    """The broker does not allow this `session.timeout.ms`. Change it, or the broker's bounds."""
+
+
+class MaxPollExceededError(GroupError):
+    """Nothing was polled for `max.poll.interval.ms`, so the consumer left its group.
+
+    The next call that waits joins again. What was handed out before is not committed any more: others may read the
+    same records.
+    """
+
+
+class AssignorError(GroupError):
+    """An assignor failed, or assigned what it must not.
+
+    Attributes:
+        assignor: its name.
+    """
+
+    def __init__(self, message: str = "", *, assignor: str | None = None, **details: str | None) -> None:
+        super().__init__(message, group=details.get("group"))
+        self.assignor = assignor
+
+
+class CommitFailure(NamedTuple):
+    """Why the offset of one partition was not committed."""
+
+    offset: int
+    code: str | None
+    """Kafka's name for it, where a broker said so."""
+    reason: str
+
+
+class CommitFailedError(GroupError):
+    """Offsets were not committed. The consumer itself goes on, and joins its group again where it is out.
+
+    Attributes:
+        failures: why, by partition.
+        committed: the offsets of the same call that were committed.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        failures: "Mapping[TopicPartition, CommitFailure] | None" = None,
+        committed: "Mapping[TopicPartition, int] | None" = None,
+        group: str | None = None,
+        code: str | None = None,
+        retriable: bool = False,
+    ) -> None:
+        super().__init__(message, group=group, code=code, retriable=retriable)
+        self.failures = dict(failures or {})
+        self.committed = dict(committed or {})
 
 
 class LogTruncatedError(PartitionError):

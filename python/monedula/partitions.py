@@ -25,6 +25,17 @@ class OffsetAndTimestamp(NamedTuple):
     """Milliseconds since 1970, UTC."""
 
 
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset."""
+
+    offset: int
+    """Of the next record to read."""
+    metadata: str = ""
+    """What the user keeps with it."""
+    leader_epoch: int = -1
+    """Leader epoch of the record before it, -1 unknown."""
+
+
 Position = int | str | datetime
 """Where to start: an offset; `"earliest"`, `"latest"`; or the time of the first record wanted (aware datetime)."""
 

@@ -1,0 +1,147 @@
+"""Commits: what is committed, and what became of it."""
+
+from collections.abc import Callable, Mapping
+from threading import Lock
+
+from monedula._monedula import Batch, Operation
+from monedula.errors import ArgumentError, CommitFailedError, CommitFailure, KafkaError, KafkaTimeoutError
+from monedula.partitions import OffsetAndMetadata, TopicPartition, raw_partition, whole_number
+
+Offset = int | tuple[int, str] | OffsetAndMetadata
+
+Offsets = Mapping[tuple[str, int], Offset] | Mapping[TopicPartition, Offset]
+"""Offsets to commit: of the next record to read, alone or as `OffsetAndMetadata` or `(offset, metadata)`."""
+
+RawOffset = tuple[tuple[str, int], int, int, str]
+"""As the core takes it: partition, offset, leader epoch or -1, metadata."""
+
+RawOutcome = dict[tuple[str, int], tuple[int, tuple[str | None, bool, str] | None]]
+"""As the core has it: the offset, and what went wrong: Kafka's name for it, whether a later try may do, a sentence."""
+
+
+class CommitFuture:
+    """A commit that is under way, as `Consumer.commit_async` gives it."""
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+        self._outcome: dict[TopicPartition, int] | BaseException | None = None
+        self._lock = Lock()
+        self._callbacks: list[Callable[[CommitFuture], object]] = []
+
+    def done(self) -> bool:
+        """Whether it has come to something."""
+        return self._operation.done()
+
+    def result(self, timeout: float | None = None) -> dict[TopicPartition, int]:
+        """What was committed, once it is.
+
+        Args:
+            timeout: seconds to wait, `None` for as long as the commit itself may take.
+
+        Raises:
+            CommitFailedError: if it was not committed for some partitions.
+            KafkaTimeoutError: if nothing is known yet after `timeout`; the commit goes on.
+        """
+        failure = self.exception(timeout)
+        if failure is not None:
+            raise failure
+        assert isinstance(self._outcome, dict)
+        return dict(self._outcome)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """What `result` would raise of the commit, `None` if all was committed.
+
+        Raises:
+            KafkaTimeoutError: if nothing is known yet after `timeout`.
+        """
+        if not self._operation.wait(timeout):
+            raise KafkaTimeoutError(f"the commit is not answered after {timeout} s; it goes on", retriable=True)
+        with self._lock:
+            if self._outcome is None:
+                try:
+                    self._outcome = committed_offsets(self._operation.result())
+                except KafkaError as error:
+                    self._outcome = error
+        return self._outcome if isinstance(self._outcome, BaseException) else None
+
+    def add_done_callback(self, callback: "Callable[[CommitFuture], object]") -> None:
+        """Have this called with the future when it is done: at once if it is, else in a later call that waits.
+
+        That is `poll`, `batches`, `records`, `unsubscribe` or `close` of its consumer, in the thread that calls it.
+        What the callback raises is raised there.
+        """
+        with self._lock:
+            waits = not self._operation.done()
+            if waits:
+                self._callbacks.append(callback)
+        if not waits:
+            callback(self)
+
+    def run_callbacks(self) -> None:
+        """Call those that wait. After one that raises the others are still to be called."""
+        while True:
+            with self._lock:
+                callback = self._callbacks.pop(0) if self._callbacks else None
+            if callback is None:
+                return
+            callback(self)
+
+
+def raw_commit(what: object) -> Batch | list[RawOffset] | None:
+    """What to commit, as the core takes it.
+
+    Raises:
+        ArgumentError: if it is no batch, no offsets and not `None`.
+    """
+    if what is None or isinstance(what, Batch):
+        return what
+    if isinstance(what, Mapping):
+        return [_raw_offset(partition, offset) for partition, offset in what.items()]
+    raise ArgumentError(f"{what!r} cannot be committed: expected a batch, {{(topic, partition): offset}}, or nothing")
+
+
+def committed_offsets(outcome: RawOutcome) -> dict[TopicPartition, int]:
+    """The offsets that were committed, if all were.
+
+    Raises:
+        CommitFailedError: if some were not.
+    """
+    committed = {TopicPartition(*key): offset for key, (offset, wrong) in outcome.items() if wrong is None}
+    failures: dict[TopicPartition, CommitFailure] = {}
+    retriable = True
+    for partition, (offset, wrong) in outcome.items():
+        if wrong is not None:
+            code, may_do_later, reason = wrong
+            retriable = retriable and may_do_later
+            failures[TopicPartition(*partition)] = CommitFailure(offset, code, reason)
+    if not failures:
+        return committed
+    (topic, index), first = next(iter(failures.items()))
+    rest = f" (and {len(failures) - 1} more partitions, see .failures)" if len(failures) > 1 else ""
+    message = f"offset {first.offset} of {topic}-{index} was not committed: {first.reason}{rest}"
+    code = first.code if len({failure.code for failure in failures.values()}) == 1 else None
+    raise CommitFailedError(message, failures=failures, committed=committed, code=code, retriable=retriable)
+
+
+def as_committed(
+    found: dict[tuple[str, int], tuple[int, int, str] | None],
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """Committed offsets as the core has them, by `TopicPartition`."""
+    return {
+        TopicPartition(*partition): None if at is None else OffsetAndMetadata(at[0], at[2], at[1])
+        for partition, at in found.items()
+    }
+
+
+def _raw_offset(partition: object, value: object) -> RawOffset:
+    metadata, epoch = "", -1
+    at = value
+    if isinstance(value, OffsetAndMetadata):
+        at, metadata, epoch = value
+    elif isinstance(value, tuple) and len(value) == 2:
+        at, metadata = value
+    offset = whole_number(at)
+    if offset is None or offset < 0 or not isinstance(metadata, str):
+        message = f"{value!r} cannot be committed for {partition!r}: expected an offset, or (offset, metadata)"
+        raise ArgumentError(message)
+    return raw_partition(partition), offset, epoch, metadata

@@ -1,0 +1,202 @@
+"""The verbs of a group member that do not wait, for both consumers."""
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from monedula._monedula import ConsumerCore, MemberCore, PendingCallback
+from monedula.errors import ArgumentError, ConfigError
+from monedula.partitions import TopicPartition
+
+# Whoever uses neither should not wait for dataclasses, logging and threading to be imported.
+if TYPE_CHECKING:
+    from monedula.assignors import Strategy
+    from monedula.events import GroupEvent
+
+Topics = str | Iterable[str] | re.Pattern[str]
+"""Topics to subscribe to: one, several, or a pattern that whole names match."""
+
+Listener = Callable[[set[TopicPartition]], object]
+"""A rebalance callback: it is given the partitions that change. For `AsyncConsumer` it may be a coroutine function."""
+
+EventHook = Callable[["GroupEvent"], object]
+"""What `on_event` takes; see `monedula.events`."""
+
+
+_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
+
+
+class Listeners(NamedTuple):
+    """The rebalance callbacks of a subscription."""
+
+    assigned: Listener | None = None
+    revoked: Listener | None = None
+    lost: Listener | None = None
+
+    def kinds(self) -> tuple[bool, bool, bool]:
+        """Which there are."""
+        return self.assigned is not None, self.revoked is not None, self.lost is not None
+
+    def of(self, pending: PendingCallback) -> Callable[[], object]:
+        """The call that is due."""
+        listener: Listener | None = getattr(self, pending.kind)
+        partitions = {TopicPartition(*partition) for partition in pending.partitions}
+        # The core asks only for callbacks that there are; a subscription that was changed meanwhile may have fewer.
+        return (lambda: None) if listener is None else (lambda: listener(partitions))
+
+
+class GroupVerbs:
+    """The verbs of a group member that do not wait."""
+
+    _core: ConsumerCore
+    _member: MemberCore
+    _listeners = Listeners()
+    _on_event: EventHook | None = None
+    _named: set[str] | None = set()  # noqa: RUF012 - replaced, never changed
+
+    def _open(
+        self,
+        settings: list[tuple[str, str]],
+        columns: list[str] | None,
+        headers: bool,
+        assignors: "Strategy | None",
+        on_event: EventHook | None,
+    ) -> None:
+        if assignors is None:
+            self._core = ConsumerCore(settings, columns, headers)
+        else:
+            if any(key.replace("_", ".") == "partition.assignment.strategy" for key, _ in settings):
+                message = "assignors and partition.assignment.strategy say the same; give one of them"
+                raise ConfigError(message, key="partition.assignment.strategy")
+            from monedula.assignors import serve, split_strategy
+
+            names, own = split_strategy(assignors)
+            self._core = ConsumerCore(settings, columns, headers, names)
+            desk = self._core.assignor_desk()
+            if own and desk is not None:
+                serve(desk, own)
+        self._member = self._core.member()
+        self._events: deque[tuple[float, str, dict[str, object]]] = deque()
+        if on_event is not None:
+            self._on_event = on_event
+            self._member.keep_events()
+
+    def subscribe(
+        self,
+        topics: Topics | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        exclude: str | re.Pattern[str] | None = None,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
+    ) -> None:
+        """Read topics as a member of the group `group.id`, in place of what was subscribed to before.
+
+        Returns at once: the consumer joins in the background, and its partitions come and go from then on. Callbacks
+        are called in the thread that waits in `poll`, `batches`, `records`, `unsubscribe` or `close`, with the
+        partitions that change, and what they raise is raised there. They may seek, pause and commit, and must not poll.
+
+        Args:
+            topics: one topic or several, whether they exist yet or not; or a compiled pattern.
+            pattern: in place of topics, a regular expression that whole names match. Topics that come to exist later
+                are found within `metadata.max.age.ms`. Look-around and back-references are not supported.
+            exclude: topics whose whole name matches this are left out of what `pattern` finds.
+            on_assigned: called with partitions that were gained, before any record of them is handed out.
+            on_revoked: called with partitions that are to be given up, while their offsets can still be committed.
+            on_lost: called with partitions that others may own already, so that nothing of them can be committed.
+                Nothing else is called for them.
+
+        Raises:
+            ArgumentError: on other arguments, without `group.id`, or while partitions are assigned with `assign()`.
+            ClosedError: if the consumer is closed.
+        """
+        if (topics is None) == (pattern is None):
+            raise ArgumentError("subscribe() takes topics or a pattern, one of them")
+        if isinstance(topics, re.Pattern):
+            topics, pattern = None, topics
+        listeners = Listeners(on_assigned, on_revoked, on_lost)
+        for name, listener in zip(("on_assigned", "on_revoked", "on_lost"), listeners, strict=True):
+            if listener is not None and not callable(listener):
+                raise ArgumentError(f"{name}={listener!r} cannot be called")
+        before, self._listeners = self._listeners, listeners
+        try:
+            if pattern is not None:
+                left_out = None if exclude is None else regular_expression(exclude)
+                self._member.subscribe_pattern(regular_expression(pattern), left_out, listeners.kinds())
+                self._named = None
+            elif exclude is not None:
+                raise ArgumentError("exclude goes with pattern; leave topics out that are not wanted")
+            else:
+                names = _topic_names(topics)
+                self._member.subscribe(names, listeners.kinds())
+                self._named = set(names)
+        except BaseException:
+            self._listeners = before
+            raise
+
+    def subscription(self) -> set[str]:
+        """The topics subscribed to: those named, or those that match the pattern as far as they are known."""
+        if self._named is not None:
+            return set(self._named)
+        health = self._member.health()
+        return set() if health is None else set(health["topics"])
+
+    def keep_alive(self) -> None:
+        """Say that a long batch is still being worked on, as `max.poll.interval.ms` asks. From any thread."""
+        self._member.keep_alive()
+
+    @property
+    def rebalance_wanted(self) -> set[TopicPartition]:
+        """Partitions that another member waits for, empty if there are none.
+
+        They are given up as soon as what was handed out of them is finished. Whoever is in the middle of a long batch
+        may commit what is done and ask for the next one.
+        """
+        return {TopicPartition(*partition) for partition in self._member.rebalance_wanted()}
+
+    def enforce_rebalance(self, reason: str, after: float = 0.0) -> None:
+        """Have the group assign anew, such as when an assignor of one's own would decide differently now.
+
+        Args:
+            reason: what brokers and members log of it.
+            after: seconds to wait before.
+
+        Raises:
+            ArgumentError: if nothing is subscribed to.
+        """
+        self._member.enforce_rebalance(reason, after)
+
+    def _tell_events(self) -> None:
+        # Never between a batch's being taken and its being returned: a hook that raises must not cost a batch.
+        if self._on_event is not None:
+            from monedula.events import event_of
+
+            self._events.extend(self._member.take_events())
+            while self._events:
+                self._on_event(event_of(*self._events.popleft()))
+
+
+def regular_expression(pattern: object) -> str:
+    """A pattern as the core takes it: flags become part of it.
+
+    Raises:
+        ArgumentError: if it is none, or one of bytes.
+    """
+    if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
+        flags = "".join(letter for letter, flag in _FLAGS.items() if pattern.flags & flag)
+        return f"(?{flags}){pattern.pattern}" if flags else pattern.pattern
+    if isinstance(pattern, str):
+        return pattern
+    raise ArgumentError(f"{pattern!r} is no pattern: expected a regular expression as a text or compiled from one")
+
+
+def _topic_names(topics: Any) -> list[str]:
+    names: list[str] = [topics] if isinstance(topics, str) or not isinstance(topics, Iterable) else list(topics)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise ArgumentError(f"{name!r} is no topic's name; subscribe() takes whole topics, assign() partitions")
+    if not names:
+        raise ArgumentError("subscribe() was given no topic; unsubscribe() leaves the group")
+    return names
