@@ -31,7 +31,7 @@ else
 endif
 
 interop: extension  ## clients that others wrote, on the embedded broker; ON=kafka or ON=both for a real Kafka
-	python -m pytest tests/interop --on $(or $(ON),embedded)
+	python -m pytest tests/interop tests/groups --on $(or $(ON),embedded)
 	python -m pytest tests/consumer tests/real --on embedded
 
 spark-versions: extension  ## tests/spark/versions on every Spark that the source supports; installs each once, 0.7 GB

@@ -130,10 +130,10 @@ def test_assigning_anew_replaces_what_was_read(
 
 def test_waiting_with_nothing_assigned_is_an_error_not_a_hang(consumer: ConsumerFactory) -> None:
     reader = consumer(bootstrap_servers="localhost:1")
-    with pytest.raises(monedula.ArgumentError, match=re.escape("call assign() first")):
+    with pytest.raises(monedula.ArgumentError, match=re.escape("call subscribe() or assign() first")):
         reader.poll()
     for iterator in (reader.batches(), reader.records()):
-        with pytest.raises(monedula.ArgumentError, match=re.escape("call assign() first")):
+        with pytest.raises(monedula.ArgumentError, match=re.escape("call subscribe() or assign() first")):
             next(iterator)
 
 

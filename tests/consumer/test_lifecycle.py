@@ -99,7 +99,9 @@ def test_metrics_and_health_tell_what_happened(
     for counter in ("connections_opened", "requests_sent", "responses_received", "bytes_received", "fetches_sent"):
         assert metrics[counter] > 0, counter
     health = reader.health()
+    assert health["group"] is None
     assert set(health) == {
+        "group",
         "connections",
         "brokers",
         "bootstrapped",

@@ -18,9 +18,7 @@ def examples() -> list[str]:
 
 
 def run(example: str, kafka: KafkaCluster, topic: str) -> str:
-    # The example waits for more for ten seconds, which nobody needs who knows that there is no more.
     source = example.replace("localhost:9092", kafka.bootstrap).replace('"orders"', repr(topic))
-    source = source.replace("timeout=10.0", "timeout=2.0")
     wide = {**os.environ, "POLARS_TABLE_WIDTH": "200"}
     ran = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, env=wide)
     assert ran.returncode == 0, ran.stderr

@@ -1,0 +1,76 @@
+"""`ground`: a server by `--on`, for all tests; `broker`: an embedded one for one test; `member`: makes consumers."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, Protocol
+
+import monedula
+import pytest
+from monedula.testing import Broker
+
+from tests.conftest import give_up
+from tests.groups.ground import SETTINGS, TIMING, EmbeddedGround, Ground, KafkaGround
+from tests.kafka import KafkaCluster, KafkaUnavailable
+
+
+class MemberFactory(Protocol):
+    """Makes a consumer of a group, by default on `ground`."""
+
+    def __call__(self, group: str | None, topics: Any = None, **settings: Any) -> monedula.Consumer:
+        """Make one.
+
+        Args:
+            group: its group, `None` for none.
+            topics: what to subscribe to.
+            settings: with underscores; arguments of `Consumer` too.
+        """
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kind" in metafunc.fixturenames:
+        on = metafunc.config.getoption("--on") or "embedded"
+        metafunc.parametrize("kind", ["embedded", "kafka"] if on == "both" else [on], scope="session")
+
+
+@pytest.fixture(scope="session")
+def ground(kind: str) -> Iterator[Ground]:
+    """Where a test runs; what it makes has names of its own."""
+    if kind == "embedded":
+        embedded = EmbeddedGround()
+        yield embedded
+        embedded.broker.stop()
+        return
+    try:
+        cluster = KafkaCluster(1, config=SETTINGS).__enter__()
+    except KafkaUnavailable as error:
+        give_up(error)
+    yield KafkaGround(cluster)
+    cluster.close()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """An embedded broker of the test's own."""
+    with Broker(settings=SETTINGS) as broker:
+        yield broker
+
+
+@pytest.fixture
+def member(request: pytest.FixtureRequest) -> Iterator[MemberFactory]:
+    arguments = ("columns", "headers", "assignors", "on_event")
+    with ExitStack() as stack:
+
+        def make(group: str | None, topics: Any = None, **settings: Any) -> monedula.Consumer:
+            given = {name: settings.pop(name) for name in arguments if name in settings}
+            if "bootstrap_servers" not in settings:
+                server = "broker" if "broker" in request.fixturenames else "ground"
+                found = request.getfixturevalue(server)
+                settings["bootstrap_servers"] = found.bootstrap_servers if server == "broker" else found.bootstrap
+            group_id = {} if group is None else {"group_id": group}
+            timing = {name.replace(".", "_"): value for name, value in TIMING.items()}
+            settings = {"auto_offset_reset": "earliest", **timing, **group_id, **settings}
+            made = monedula.Consumer(None, topics, **given, **settings)
+            stack.callback(made.close)
+            return made
+
+        yield make

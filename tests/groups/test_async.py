@@ -1,0 +1,194 @@
+"""The asyncio consumer as a member."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import monedula
+import pytest
+from monedula import TopicPartition
+from monedula.testing import Broker
+
+from tests.groups.ground import PATIENCE_SECONDS, Ground, values
+
+Open = Callable[..., monedula.AsyncConsumer]
+
+
+def opened(ground: Ground | Broker, group: str, topics: Any = None, **settings: Any) -> monedula.AsyncConsumer:
+    bootstrap = ground.bootstrap_servers if isinstance(ground, Broker) else ground.bootstrap
+    timing = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 200, "auto_offset_reset": "earliest"}
+    return monedula.AsyncConsumer(None, topics, bootstrap_servers=bootstrap, group_id=group, **{**timing, **settings})
+
+
+async def take(consumer: monedula.AsyncConsumer, count: int) -> list[int]:
+    seen: list[int] = []
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while len(seen) < count:
+            seen += values(await consumer.poll(timeout=1))
+    return seen
+
+
+async def until(is_so: Callable[[], bool], *consumers: monedula.AsyncConsumer) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not is_so():
+            for consumer in consumers:
+                await consumer.poll(timeout=0.05)
+            await asyncio.sleep(0)
+
+
+async def test_subscribe_commit_and_go_on(ground: Ground) -> None:
+    topic, group = ground.topic(2), ground.name("group")
+    for partition in range(2):
+        ground.append(topic, range(5), partition)
+    async with opened(ground, group, topic, enable_auto_commit=False) as first:
+        assert sorted(await take(first, 10)) == sorted([*range(5), *range(5)])
+        assert await first.commit() == {TopicPartition(topic, 0): 5, TopicPartition(topic, 1): 5}
+        task = first.commit_async({(topic, 0): (3, "note")})
+        assert await task == {TopicPartition(topic, 0): 3}
+        found = await first.committed()
+        assert found[TopicPartition(topic, 0)] == monedula.OffsetAndMetadata(3, "note", -1)
+        with pytest.raises(monedula.ArgumentError):
+            await first.commit(5)  # type: ignore[arg-type]
+    async with opened(ground, group, topic) as second:
+        assert await take(second, 2) == [3, 4]
+
+
+async def test_coroutine_callbacks_run_before_records_and_survive_cancelled_waits(ground: Ground) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(3))
+    order: list[str] = []
+    go_on = asyncio.Event()
+    async with opened(ground, ground.name("group")) as consumer:
+
+        async def assigned(partitions: set[TopicPartition]) -> None:
+            order.append("begin")
+            await go_on.wait()
+            assert await consumer.committed(partitions) == dict.fromkeys(partitions)
+            order.append("end")
+
+        consumer.subscribe(topic, on_assigned=assigned)
+        batches = consumer.batches()
+        while not order:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(anext(batches), 0.05)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(consumer.poll(timeout=30), 0.05)
+        go_on.set()
+        assert await take(consumer, 3) == [0, 1, 2]
+    assert order == ["begin", "end"]
+
+
+async def test_what_a_callback_raises_comes_out_of_the_next_wait(ground: Ground) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(3))
+    error = KeyError("the user's own")
+    async with opened(ground, ground.name("group")) as consumer:
+
+        async def fail(_: set[TopicPartition]) -> None:
+            await asyncio.sleep(0)
+            raise error
+
+        consumer.subscribe(topic, on_assigned=fail)
+        with pytest.raises(KeyError) as caught:
+            await take(consumer, 3)
+        assert caught.value is error
+        assert await take(consumer, 3) == [0, 1, 2]
+
+
+async def test_a_coroutine_callback_must_not_poll(ground: Ground) -> None:
+    refused: list[str] = []
+    async with opened(ground, ground.name("group")) as consumer:
+
+        async def assigned(_: set[TopicPartition]) -> None:
+            for call in (consumer.poll, consumer.unsubscribe, consumer.close):
+                with pytest.raises(monedula.ArgumentError, match="inside of a rebalance callback") as caught:
+                    await call()
+                refused.append(str(caught.value).partition("(")[0])
+
+        consumer.subscribe(ground.topic(), on_assigned=assigned)
+        await until(lambda: bool(refused), consumer)
+    assert refused == ["poll", "unsubscribe", "close"]
+
+
+async def test_two_members_share_and_close_revokes(ground: Ground) -> None:
+    topic, group = ground.topic(4), ground.name("group")
+    revoked: list[set[TopicPartition]] = []
+    first, second = opened(ground, group), opened(ground, group)
+
+    async def give_up(partitions: set[TopicPartition]) -> None:
+        await first.commit(dict.fromkeys(partitions, 1))
+        revoked.append(partitions)
+
+    first.subscribe(topic, on_revoked=give_up)
+    second.subscribe(topic)
+    await until(lambda: len(first.assignment()) == len(second.assignment()) == 2, first, second)
+    had = first.assignment()
+    await first.close()
+    assert revoked[-1] == had
+    await until(lambda: len(second.assignment()) == 4, second)
+    found = await second.committed(had)
+    assert {at.offset for at in found.values() if at is not None} == {1}
+    await second.unsubscribe()
+    assert second.assignment() == set()
+    await second.close()
+
+
+async def test_each_task_finishes_its_own_batches(ground: Ground) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(9))
+    async with opened(ground, ground.name("group"), topic, enable_auto_commit=False) as consumer:
+        held, go_on = asyncio.Event(), asyncio.Event()
+
+        async def hold() -> None:
+            batch = await consumer.poll(timeout=20, max_rows=3)
+            assert values(batch) == [0, 1, 2]
+            held.set()
+            await go_on.wait()
+            assert await consumer.commit(batch) == {TopicPartition(topic, 0): 3}
+
+        holding = asyncio.create_task(hold())
+        await held.wait()
+        second = await asyncio.wait_for(consumer.poll(timeout=20, max_rows=3), 30)
+        assert values(second) == [3, 4, 5]
+        # Asking again finishes one's own batch, not that of the other task.
+        third = await asyncio.wait_for(consumer.poll(timeout=20, max_rows=3), 30)
+        assert values(third) == [6, 7, 8]
+        assert (await consumer.committed())[TopicPartition(topic, 0)] is None
+        go_on.set()
+        await holding
+        assert await consumer.commit() == {TopicPartition(topic, 0): 9}
+
+
+async def test_async_for_over_records_commits_row_by_row(ground: Ground) -> None:
+    topic, group = ground.topic(), ground.name("group")
+    ground.append(topic, range(10))
+    async with opened(ground, group, topic) as consumer:
+        async for record in consumer.records(timeout=20):
+            if record.offset == 6:
+                break
+    async with opened(ground, group) as watching:
+        found = (await watching.committed([(topic, 0)]))[TopicPartition(topic, 0)]
+    assert found is not None
+    assert found.offset == 6
+
+
+async def test_max_poll_exceeded_and_rejoin(broker: Broker) -> None:
+    broker.create_topic("orders")
+    broker.append("orders", ["0", "1"])
+    async with opened(broker, "etl", "orders", max_poll_interval_ms=600) as consumer:
+        assert values(await consumer.poll(timeout=20, max_rows=1)) == [0]
+        await until(lambda: consumer.metrics()["group_partitions_lost"] == 1)  # without a poll
+        with pytest.raises(monedula.MaxPollExceededError):
+            await consumer.poll(timeout=20)
+        assert await take(consumer, 2) == [0, 1]
+
+
+async def test_close_is_bounded_though_a_callback_never_ends(ground: Ground) -> None:
+    consumer = opened(ground, ground.name("group"))
+    never = asyncio.Event()
+    consumer.subscribe(ground.topic(), on_revoked=lambda _: never.wait())
+    await until(lambda: bool(consumer.assignment()), consumer)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await consumer.close(timeout=0.5)
+    with pytest.raises(monedula.ClosedError):
+        await consumer.poll()

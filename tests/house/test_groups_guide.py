@@ -1,0 +1,115 @@
+"""GROUPS.md: its examples run as they stand; its table of errors is the engine's."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import monedula
+import pytest
+from monedula.testing import Broker
+
+ROOT = Path(__file__).resolve().parents[2]
+GUIDE = ROOT / "GROUPS.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+
+WORDS = {
+    "Retry": "retry",
+    "Rediscover": "find",
+    "TakeMemberId": "take id",
+    "Rejoin": "rejoin",
+    "DropGeneration": "lose",
+    "DropMember": "lose, new id",
+    "Tell": "tell",
+    "Fail": "fail",
+    "Done": "done",
+}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    settings = {"group.initial.rebalance.delay.ms": 0}
+    with Broker(topics={"orders": 2}, settings=settings) as broker:
+        for partition in range(2):
+            broker.append("orders", [f"order {number}" for number in range(5)], partition=partition)
+        yield broker
+
+
+class Figure:
+    """In the place of one of Prometheus'."""
+
+    made: list["Figure"] = []  # noqa: RUF012 - shared on purpose
+
+    def __init__(self, name: str, _: str) -> None:
+        self.name, self.values = name, list[float]()
+        self.made.append(self)
+
+    def observe(self, value: float) -> None:
+        self.values.append(value)
+
+    inc = observe
+
+
+@pytest.mark.parametrize("source", EXAMPLES)
+def test_an_example_runs(broker: Broker, source: str) -> None:
+    stored: list[object] = []
+    names = {
+        "asyncio": asyncio,
+        "logging": logging,
+        "monedula": monedula,
+        "prometheus_client": SimpleNamespace(Histogram=Figure, Counter=Figure),
+        "settings": {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest"},
+        "store": stored.append,
+    }
+    exec(compile(source, str(GUIDE), "exec"), names)
+    if "store(" in source:
+        assert stored
+    if "Histogram" in source:
+        seconds, lost = Figure.made[-2:]
+        assert len(seconds.values) >= 1
+        assert lost.values == []
+
+
+def engine_table() -> dict[tuple[str, str], str]:
+    source = (ROOT / "rust/engine/src/group/reactions.rs").read_text()
+    tables = re.findall(r'\(\s*"(\w+)",\s*&\[(.*?)\],\s*\)', source, flags=re.DOTALL)
+    return {
+        (re.sub(r"(?<!^)(?=[A-Z])", "_", error).upper(), api): WORDS[reaction]
+        for api, errors in tables
+        for error, reaction in re.findall(r"\(E::(\w+), R::(\w+)\)", errors)
+    }
+
+
+def guide_table() -> dict[tuple[str, str], str]:
+    lines = GUIDE.read_text().splitlines()
+    (head,) = (line for line in lines if line.startswith("| | FindCoordinator"))
+    apis = [cell.strip() for cell in head.split("|")[2:-1]]
+    rows = [re.fullmatch(r"\| `([A-Z_]+)` \|(.*)\|", line) for line in lines]
+    return {
+        (row[1], api): cell.strip()
+        for row in rows
+        if row is not None
+        for api, cell in zip(apis, row[2].split("|"), strict=True)
+        if cell.strip()
+    }
+
+
+def test_the_table_of_errors_is_the_engines() -> None:
+    table = engine_table()
+    assert len(table) > 50
+    assert guide_table() == table
+
+
+def test_every_error_and_every_setting_of_groups_is_told() -> None:
+    guide = GUIDE.read_text()
+    errors = [
+        name
+        for name in monedula.__all__
+        if isinstance(made := getattr(monedula, name), type) and issubclass(made, monedula.GroupError)
+    ]
+    assert [name for name in errors if f"`{name}`" not in guide and name != "GroupInUseError"] == []
+    words = ("group.i", "session", "heartbeat", "max.poll", "auto.commit", "assignment.strategy", "exclude.internal")
+    settings = [key.name for key in monedula.config_keys() if any(word in key.name for word in words)]
+    assert [name for name in settings if f"`{name}`" not in guide] == []
