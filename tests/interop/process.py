@@ -80,6 +80,10 @@ class Driver:
         """Of the program."""
         return self._process.pid
 
+    def poll(self) -> int | None:
+        """What the program ended with, `None` while it runs."""
+        return self._process.poll()
+
     def call(self, command: str, timeout_seconds: float = 60.0, **fields: Any) -> Any:
         """Run a command and return what it answered.
 
@@ -164,6 +168,8 @@ class Driver:
         assert self._process.stdout is not None
         with self._process.stdout:
             for line in self._process.stdout:
+                if not line.endswith(b"\n"):
+                    break  # the program was killed in the middle of it
                 event = json.loads(line)
                 with self._changed:
                     if "id" in event:

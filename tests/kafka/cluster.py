@@ -34,8 +34,9 @@ FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 class Node:
     """One broker and controller in one JVM."""
 
-    def __init__(self, node_id: int, port: int, controller_port: int, directory: Path) -> None:
+    def __init__(self, node_id: int, port: int, controller_port: int, directory: Path, host: str = HOST) -> None:
         self.id = node_id
+        self.host = host
         self.port = port
         self.controller_port = controller_port
         self.directory = directory
@@ -45,7 +46,7 @@ class Node:
     @property
     def address(self) -> str:
         """`host:port` of the broker's listener."""
-        return f"{HOST}:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int | None:
@@ -78,6 +79,7 @@ class KafkaCluster:
         config: broker settings on top of the fixture's own, for every node.
         heap: heap of each JVM; 1g for one node, 512m each for more.
         fast_start: start quicker and smaller, at the cost of peak speed. Benches turn it off.
+        host: where the nodes listen, an address of this machine.
         directory: keep the data here, from one run to the next. Default: a temporary directory, removed at the end.
         start_timeout_seconds: for all nodes to see each other.
     """
@@ -89,6 +91,7 @@ class KafkaCluster:
         config: Mapping[str, object] | None = None,
         heap: str | None = None,
         fast_start: bool = True,
+        host: str = HOST,
         directory: Path | None = None,
         start_timeout_seconds: float = 120.0,
     ) -> None:
@@ -100,9 +103,10 @@ class KafkaCluster:
         self.start_timeout_seconds = start_timeout_seconds
         self.directory = directory or Path(tempfile.gettempdir()) / f"monedula-kafka-{uuid.uuid4().hex[:12]}"
         self._temporary = directory is None
-        ports = _free_ports(2 * nodes)
+        self.host = host
+        ports = _free_ports(2 * nodes, host)
         self.nodes = {
-            node_id: Node(node_id, ports.pop(), ports.pop(), self.directory / f"node-{node_id}")
+            node_id: Node(node_id, ports.pop(), ports.pop(), self.directory / f"node-{node_id}", host)
             for node_id in range(1, nodes + 1)
         }
         self._reaper: Reaper | None = None
@@ -146,7 +150,7 @@ class KafkaCluster:
     def metadata(self) -> wire.Metadata:
         """The cluster as the first running node sees it."""
         for node in self._running():
-            return wire.metadata(HOST, node.port)
+            return wire.metadata(node.host, node.port)
         raise NodeFailed("no node is running")
 
     def start(self, node_id: int, timeout_seconds: float = 60.0) -> None:
@@ -212,7 +216,7 @@ class KafkaCluster:
 
         def leads() -> bool:
             for node in self._running():
-                seen = wire.metadata(HOST, node.port).topics.get(topic, {}).get(partition)
+                seen = wire.metadata(node.host, node.port).topics.get(topic, {}).get(partition)
                 if seen is None or seen.leader != node_id:
                     return False
             return True
@@ -229,7 +233,7 @@ class KafkaCluster:
     def _all_see_all(self) -> bool:
         running = self._running()
         expected = {node.id for node in running}
-        return all(set(wire.metadata(HOST, node.port).brokers) == expected for node in running)
+        return all(set(wire.metadata(node.host, node.port).brokers) == expected for node in running)
 
     def _wait_until(self, condition: Callable[[], bool], timeout_seconds: float, what: str) -> None:
         deadline = time.monotonic() + timeout_seconds
@@ -267,13 +271,13 @@ class KafkaCluster:
                 raise NodeFailed(f"formatting the storage of node {node.id} failed\n{node.log_tail()}")
 
     def _properties(self, node: Node) -> dict[str, object]:
-        voters = ",".join(f"{n.id}@{HOST}:{n.controller_port}" for n in self.nodes.values())
+        voters = ",".join(f"{n.id}@{n.host}:{n.controller_port}" for n in self.nodes.values())
         factor = len(self.nodes)
         return {
             "process.roles": "broker,controller",
             "node.id": node.id,
             "controller.quorum.voters": voters,
-            "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
+            "listeners": f"PLAINTEXT://{node.host}:{node.port},CONTROLLER://{node.host}:{node.controller_port}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": node.directory / "data",
             "broker.rack": node.rack,
@@ -351,14 +355,14 @@ class KafkaCluster:
         warnings.warn(f"Kafka's logs are kept in {kept}", stacklevel=3)
 
 
-def _free_ports(count: int) -> list[int]:
+def _free_ports(count: int, host: str) -> list[int]:
     ports: list[int] = []
     while len(ports) < count:
         port = random.choice(PORTS)
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind((HOST, port))
+                probe.bind((host, port))
             except OSError:
                 continue
         if port not in ports:
