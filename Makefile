@@ -10,7 +10,7 @@ export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 CARGO_TEST := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --locked --workspace --exclude monedula-python
 DEVELOP := maturin develop --release --locked
 
-.PHONY: demo demo-kafka test simulate interop spark-versions extension lint wheel build-wheel sdist bench clean
+.PHONY: demo demo-kafka test simulate interop behaviour spark-versions extension lint wheel build-wheel sdist bench clean
 
 demo: extension  ## the embedded broker, a topic, and monedula reading it
 	python -m benches.demo
@@ -33,6 +33,9 @@ endif
 interop: extension  ## clients that others wrote, on the embedded broker; ON=kafka or ON=both for a real Kafka
 	python -m pytest tests/interop tests/groups --on $(or $(ON),embedded)
 	python -m pytest tests/consumer tests/real --on embedded
+
+behaviour: extension  ## whole groups while things go wrong, slow scenarios too; ON=kafka or ON=both for a real three-node Kafka
+	python -m pytest tests/groups/behaviour --on $(or $(ON),embedded) -m "slow or not slow"
 
 spark-versions: extension  ## tests/spark/versions on every Spark that the source supports; installs each once, 0.7 GB
 	python -m tests.spark.versions $(VERSIONS)

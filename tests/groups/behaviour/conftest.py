@@ -1,0 +1,147 @@
+"""`stage`: what a scenario runs on, by `--on`; `group_on`: a group there, whose history is kept where a test fails.
+
+By default everything runs on the embedded broker, what is marked `also_on_kafka` on a real three-node Kafka as well.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from tests.conftest import give_up
+from tests.groups.behaviour.group import Group
+from tests.groups.behaviour.scene import Scene
+from tests.groups.behaviour.stage import EmbeddedStage, KafkaStage, Stage
+from tests.groups.behaviour.writer import Writer
+from tests.kafka import KafkaUnavailable
+
+_NUMBERS = count(1)
+
+Unique = Callable[[str], str]
+
+
+class GroupFactory(Protocol):
+    """Makes a group on the stage; its processes end with the test."""
+
+    def __call__(self, *topics: str, session_seconds: float | None = None, **options: Any) -> Group:
+        """Make one.
+
+        Args:
+            topics: what members subscribe to.
+            session_seconds: the stage's long one by default.
+            options: of `Group`.
+        """
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "staged_on" not in metafunc.fixturenames:
+        return
+    on = metafunc.config.getoption("--on")
+    if on is None:
+        short = metafunc.definition.get_closest_marker("also_on_kafka") is not None
+        kinds = ["embedded", "kafka"] if short else ["embedded"]
+    else:
+        kinds = ["embedded", "kafka"] if on == "both" else [on]
+    metafunc.parametrize("staged_on", kinds, scope="session")
+
+
+@pytest.fixture(scope="session")
+def real_stage() -> Iterator[KafkaStage]:
+    """Started by the first scenario that asks."""
+    try:
+        stage = KafkaStage()
+    except KafkaUnavailable as error:
+        give_up(error)
+    yield stage
+    stage.close()
+
+
+@pytest.fixture
+def stage(staged_on: str, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """Three nodes. The embedded ones are started for each test, which takes no time."""
+    if staged_on == "kafka":
+        real: KafkaStage = request.getfixturevalue("real_stage")
+        yield real
+        real.mend()
+        return
+    embedded = EmbeddedStage()
+    yield embedded
+    embedded.close()
+
+
+@pytest.fixture
+def unique(request: pytest.FixtureRequest) -> Unique:
+    """Makes names for topics and groups."""
+    stem = re.sub(r"[^A-Za-z0-9-]+", "-", request.node.originalname).strip("-")[:60]
+    return lambda what: f"{stem}-{what}-{os.getpid()}-{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def group_on(stage: Stage, unique: Unique, tmp_path: Path) -> Iterator[GroupFactory]:
+    """A factory of groups."""
+    with ExitStack() as stack:
+
+        def make(*topics: str, session_seconds: float | None = None, **options: Any) -> Group:
+            group = Group(
+                stage.bootstrap,
+                unique("group"),
+                list(topics),
+                session_seconds=session_seconds or stage.long_session,
+                directory=tmp_path,
+                **options,
+            )
+            return stack.enter_context(group)
+
+        yield make
+
+
+class SceneFactory(Protocol):
+    """Makes a topic under load and a group that reads it."""
+
+    def __call__(
+        self,
+        *names: str,
+        partitions: int = 6,
+        records_per_second: float = 300.0,
+        session_seconds: float | None = None,
+        **options: Any,
+    ) -> Scene:
+        """Make one; returns when the members share the partitions, and records flow in each.
+
+        Args:
+            names: of the members.
+            partitions: of the topic.
+            records_per_second: written in all.
+            session_seconds: the stage's long one by default.
+            options: of `Group`.
+        """
+
+
+@pytest.fixture
+def scene(stage: Stage, group_on: GroupFactory, unique: Unique) -> Iterator[SceneFactory]:
+    """A factory of scenes."""
+    with ExitStack() as stack:
+
+        def make(
+            *names: str,
+            partitions: int = 6,
+            records_per_second: float = 300.0,
+            session_seconds: float | None = None,
+            **options: Any,
+        ) -> Scene:
+            topic = unique("topic")
+            stage.create_topic(topic, partitions)
+            writer = stack.enter_context(Writer(stage.bootstrap, topic, partitions, records_per_second))
+            group = group_on(topic, session_seconds=session_seconds, **options)
+            made = Scene(stage, group, topic, partitions, writer)
+            if names:
+                made.join(*names)
+                made.flows()
+            return made
+
+        yield make

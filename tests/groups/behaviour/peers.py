@@ -1,0 +1,115 @@
+"""Java's consumer as a member of a group: `VerifiableConsumer`, whose events are told as ours."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.groups.behaviour.group import WAIT_SECONDS, Member
+from tests.groups.behaviour.history import Event, crc
+from tests.interop import java
+from tests.interop.process import Driver
+
+ASSIGNORS = {
+    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+    "sticky": "org.apache.kafka.clients.consumer.StickyAssignor",
+    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+}
+MOVES = {"partitions_assigned": "assigned", "partitions_revoked": "revoked", "partitions_lost": "lost"}
+MILLISECOND = 1_000_000
+
+
+class JavaMember(Member):
+    """A `VerifiableConsumer`: it commits after each poll.
+
+    Args:
+        name: in histories, and its client id.
+        bootstrap: where.
+        group: its id.
+        topic: what it subscribes to.
+        strategies: names of assignors.
+        directory: for its settings.
+        settings: of the consumer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bootstrap: str,
+        group: str,
+        topic: str,
+        strategies: str,
+        directory: Path,
+        settings: dict[str, Any],
+    ) -> None:
+        self.name = name
+        self.options = {"settings": {"client.id": name}}
+        self.noted: list[Event] = []
+        self._begin()
+        path = directory / f"{group}-{name}.properties"
+        lines = {"client.id": name, "metadata.max.age.ms": 500, **settings}
+        path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        classes = ",".join(ASSIGNORS[strategy] for strategy in strategies.split(","))
+        arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group, "--verbose"]
+        arguments += ["--reset-policy", "earliest", "--assignment-strategy", classes, "--command-config", str(path)]
+        arguments += ["--session-timeout", str(settings["session.timeout.ms"])]
+        # Its events are stamped with the time of day; all others with the time since the machine was started.
+        self._clock_ns = time.monotonic_ns() - time.time_ns()
+        self._numbers = 0
+        self._told: list[Event] = []
+        self._heard = 0
+        self.driver = Driver(java.command(java.VERIFIABLE_CONSUMER, *arguments))
+
+    @property
+    def events(self) -> list[Event]:
+        """Its events as ours."""
+        events = self.driver.events
+        while self._heard < len(events):
+            self._told += self._translated(events[self._heard])
+            self._heard += 1
+        return self._told
+
+    def leave(self) -> None:
+        """SIGTERM: it closes its consumer."""
+        self.is_leaving = True
+        self.driver.terminate()
+        self.alive = False
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        os.kill(self.driver.pid, signal.SIGKILL)
+        self.driver.wait_ended(WAIT_SECONDS)
+        self.note("killed")
+        self.alive = False
+
+    def _translated(self, event: Event) -> list[Event]:
+        at = int(event.get("timestamp", 0)) * MILLISECOND + self._clock_ns
+        match event["name"]:
+            case "partitions_assigned" | "partitions_revoked" | "partitions_lost" as name:
+                # Milliseconds are cut off: what began may have begun up to one later.
+                begins = MILLISECOND if name == "partitions_assigned" else 0
+                partitions = [[each["topic"], each["partition"]] for each in event["partitions"]]
+                return [{"t": at + begins, "event": MOVES[name], "partitions": partitions}] if partitions else []
+            case "record_data":
+                self._numbers += 1
+                offset, value = event["offset"], event["value"].encode()
+                part = [event["topic"], event["partition"], offset, offset, 1, crc([value])]
+                after = at + MILLISECOND
+                return [
+                    {"t": after, "event": "batch", "n": self._numbers, "parts": [part]},
+                    {"t": after, "event": "finished", "n": self._numbers},
+                ]
+            case "offsets_committed":
+                self._numbers += 1
+                offsets = [[each["topic"], each["partition"], each["offset"]] for each in event["offsets"]]
+                done = "committed" if event["success"] else "commit_failed"
+                after = at + MILLISECOND
+                return [
+                    {"t": after, "event": "commit", "c": self._numbers, "offsets": offsets},
+                    {"t": after, "event": done, "c": self._numbers, "offsets": offsets},
+                ]
+            case "shutdown_complete":
+                return [{"t": at + MILLISECOND, "event": "closed"}]
+        return []
