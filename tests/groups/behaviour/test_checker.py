@@ -195,7 +195,7 @@ def own_twice(history: list[Event]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plant", "kind"),
+    ("plant", "finding"),
     [
         (cut_batch, "poll-skip"),
         (cut_batch, "lost"),
@@ -225,11 +225,11 @@ def own_twice(history: list[Event]) -> None:
         (own_twice, "overlap"),
     ],
 )
-def test_what_is_planted_is_found(plant: Plant, kind: str) -> None:
+def test_what_is_planted_is_found(plant: Plant, finding: str) -> None:
     history = copy.deepcopy(clean())
     plant(history)
     verdict = judge(history)
-    assert kind in verdict.kinds, in_words(verdict.findings)
+    assert finding in verdict.kinds, in_words(verdict.findings)
 
 
 def test_a_clean_history_has_no_findings() -> None:
