@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import monedula
 import pyarrow
@@ -24,7 +25,7 @@ def main() -> None:
         )
         threading.Thread(target=events.at_end_of_input, args=(consumer.wakeup,), daemon=True).start()
         for batch in consumer.batches(max_wait=0.0):
-            counts = pyarrow.compute.value_counts(pyarrow.record_batch(batch).column("partition"))
+            counts: Any = pyarrow.compute.value_counts(pyarrow.record_batch(batch).column("partition"))
             events.records({row["values"]: row["counts"] for row in counts.to_pylist()})
 
 
