@@ -82,8 +82,6 @@ pub(super) struct Gates {
     /// Brought to be committed and not known to be, and the last that is known to be, since the partition was gained or sought.
     brought: BTreeMap<TopicPartition, CommitOffset>,
     confirmed: BTreeMap<TopicPartition, CommitOffset>,
-    /// Where the furthest batch ends that the user has committed, whether all before it is finished yet or not.
-    said: BTreeMap<TopicPartition, Place>,
 }
 
 impl Gates {
@@ -164,20 +162,14 @@ impl Gates {
     fn forget_commits(&mut self, partition: &TopicPartition) {
         self.brought.remove(partition);
         self.confirmed.remove(partition);
-        self.said.remove(partition);
     }
 
     /// What committing a batch that ends at `next` means for a partition. `Ok`: nothing has to be sent.
     fn frontier(&mut self, partition: &TopicPartition, next: Place) -> Option<Result<CommitOffset, CommitOffset>> {
         let ledger = self.ledger.as_mut()?;
         let finished = ledger.finished(partition)?;
-        // Whoever read on in another thread did not mean the user's work on those batches to be done (contract 1). But a later
-        // batch that was committed before this one, by a quicker thread, is committed with it.
-        let said = self.said.entry(partition.clone()).or_insert(next);
-        if said.offset < next.offset {
-            *said = next;
-        }
-        let at = if finished.offset <= said.offset { finished } else { *said };
+        // Whoever read on in another thread did not mean the user's work on those batches to be done (contract 1).
+        let at = if finished.offset <= next.offset { finished } else { next };
         let reaches = |committed: &&CommitOffset| committed.offset >= at.offset;
         // Never below what an earlier commit said; one that is under way is brought again, to be waited for.
         if let Some(brought) = self.brought.get(partition).filter(reaches) {
