@@ -175,7 +175,7 @@ async def test_async_for_over_records_commits_row_by_row(ground: Ground) -> None
 async def test_max_poll_exceeded_and_rejoin(broker: Broker) -> None:
     broker.create_topic("orders")
     broker.append("orders", ["0", "1"])
-    async with opened(broker, "etl", "orders", max_poll_interval_ms=600) as consumer:
+    async with opened(broker, "etl", "orders", max_poll_interval_ms=1000, session_timeout_ms=1500) as consumer:
         assert values(await consumer.poll(timeout=20, max_rows=1)) == [0]
         await until(lambda: consumer.metrics()["group_partitions_lost"] == 1)  # without a poll
         with pytest.raises(monedula.MaxPollExceededError):

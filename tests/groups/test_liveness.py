@@ -11,7 +11,7 @@ from monedula.testing import Broker
 from tests.groups.conftest import MemberFactory
 from tests.groups.ground import Ground, committed, shared, take, until, values
 
-SHORT_POLL = {"max_poll_interval_ms": 600, "session_timeout_ms": 6000}
+SHORT_POLL = {"max_poll_interval_ms": 1000, "session_timeout_ms": 1500}
 
 
 @pytest.mark.seed("S007")

@@ -91,7 +91,7 @@ def test_callbacks_are_told_what_changes(ground: Ground, member: MemberFactory) 
     topic, group, told, other = ground.topic(4), ground.name("group"), Told(), Told()
     first, second = member(group), member(group)
     first.subscribe(topic, **told.callbacks())
-    until(shared(4, first), first)
+    until(lambda: told.owned == {0, 1, 2, 3}, first)
     assert [note for note in told.notes if note[1]] == [("assigned", {0, 1, 2, 3})]
     second.subscribe(topic, **other.callbacks())
     until(shared(4, first, second), first, second)
