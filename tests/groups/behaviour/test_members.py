@@ -92,7 +92,6 @@ def test_a_hiccup_shorter_than_the_session_goes_unnoticed(scene: SceneFactory) -
 
 
 @pytest.mark.seed("S069", "S087")
-@pytest.mark.also_on_kafka
 @pytest.mark.parametrize("commit", ["batch", "auto"])
 def test_a_member_stopped_beyond_its_session_is_no_zombie(stage: Stage, scene: SceneFactory, commit: str) -> None:
     """The checker sees to it that it hands out and commits nothing of what others own by then."""
