@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -301,7 +302,7 @@ impl Member {
             }
             return match read_assignment(&assignment) {
                 Ok(assigned) => {
-                    self.confirm(call.sent);
+                    // This proves no session: a coordinator that has the assignment already hands it out without renewing that.
                     self.assigned(assigned.partitions.into_iter().collect(), assigned.user_data, call, now);
                 }
                 Err(error) => {
@@ -341,8 +342,8 @@ impl Member {
     fn assigned(&mut self, all: BTreeSet<TopicPartition>, user_data: Option<Vec<u8>>, sync: InFlight, now: Now) {
         self.last = LastAssignment { generation: self.generation, partitions: all.clone(), user_data };
         // The subscription may have changed since the join; nobody gets what it does not subscribe to (seed S067).
-        let wanted: BTreeSet<TopicPartition> =
-            all.into_iter().filter(|partition| self.topics.contains(&partition.topic)).collect();
+        let (wanted, unwanted): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) =
+            all.into_iter().partition(|partition| self.topics.contains(&partition.topic));
         let gained: BTreeSet<TopicPartition> = wanted.difference(&self.owned).cloned().collect();
         let revoked: BTreeSet<TopicPartition> = self.owned.difference(&wanted).cloned().collect();
         let (started, reason) = self.rebalance.take().unwrap_or((sync.sent, String::new()));
@@ -361,7 +362,10 @@ impl Member {
             true => self.want_rejoin("the coordinator rebalances the group".into()),
             false => self.rejoin_by = None,
         }
-        self.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
+        // A join that was held for long proves little, and nothing of what is gained is handed out before a heartbeat does.
+        let proved = self.confirmed.is_some_and(|confirmed| now < confirmed + self.config.heartbeat_interval);
+        let wait = if proved { self.config.heartbeat_interval } else { Duration::ZERO };
+        self.timers.set(Timer::Heartbeat, now + wait);
         if let Some(interval) = self.config.auto_commit_interval
             && self.timers.at(Timer::AutoCommit).is_none()
         {
@@ -382,6 +386,10 @@ impl Member {
         }
         if self.topics != self.joined_topics {
             self.want_rejoin("the subscription changed".into());
+        } else if !unwanted.is_empty() {
+            // A static member that comes back with fewer topics is given what it had, without a rebalance.
+            self.hold_join(now);
+            self.want_rejoin("partitions of topics were assigned that are not subscribed to".into());
         }
     }
 

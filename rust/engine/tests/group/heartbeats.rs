@@ -20,7 +20,8 @@ fn heartbeats_leave_every_interval_while_in_the_group_and_never_before_or_after(
     world.look_up(10);
     let since = world.now;
     world.pass(secs(17));
-    let expected: Vec<_> = (1..=10).map(|n| since + ms(1700) * n).collect();
+    // The first at once: the join was held for longer than an interval, and the answer to SyncGroup proves nothing.
+    let expected: Vec<_> = (0..=10).map(|n| since + ms(1700) * n).collect();
     assert_eq!(world.beats, expected);
     world.put(Input::Unsubscribe);
     let (id, _) = world.call("LeaveGroup");
