@@ -426,8 +426,7 @@ impl Checks {
             Some(_) => {}
             None => self.first(pid, partition, from, starts),
         }
-        let fenced =
-            |of: &Pid, view: &View| view.instance_id.as_ref().is_some_and(|id| self.holders.get(id) != Some(of));
+        let fenced = |of: &Pid, view: &View| self.is_fenced(*of, view);
         if fenced(&pid, &self.views[&pid]) || self.views[&pid].blind {
             return;
         }
@@ -441,9 +440,16 @@ impl Checks {
         }
     }
 
+    /// Whether another process runs under its static id since.
+    fn is_fenced(&self, pid: Pid, view: &View) -> bool {
+        view.instance_id.as_ref().is_some_and(|id| self.holders.get(id) != Some(&pid))
+    }
+
     fn first(&mut self, pid: Pid, partition: &TopicPartition, from: i64, starts: Option<i64>) {
         let committed = self.committed.get(partition).copied();
-        let expected = committed.or(starts);
+        let view = &self.views[&pid];
+        let zombie = view.blind || self.is_fenced(pid, view);
+        let expected = if zombie { starts } else { committed.or(starts) };
         if starts != Some(from) || (expected != Some(from) && !self.excused.contains(partition)) {
             let text = format!("p{pid}: {partition} starts at {from}; {committed:?} is committed, told was {starts:?}");
             self.fail(Rule::Start, text);

@@ -12,6 +12,7 @@ use monedula_engine::group::{
 use monedula_engine::ledger::Place;
 
 use crate::checks::{Pid, Rule};
+use crate::large::measured;
 use crate::plan::CLOSE;
 use crate::planted::Bug;
 use crate::process::{Doing, Ending, Lane, Process};
@@ -29,16 +30,24 @@ impl World {
             while let Some(process) = self.processes.get_mut(&pid) {
                 let Some(input) = process.inbox.pop_front() else { break };
                 let polled = process.polled(self.now);
-                process.member.handle(self.now, Input::Polled { at: polled });
-                self.drain_outputs(pid);
-                let Some(process) = self.processes.get_mut(&pid) else { return };
-                process.member.handle(self.now, input);
-                self.drain_outputs(pid);
+                self.handle(pid, Input::Polled { at: polled });
+                self.handle(pid, input);
             }
             if self.checks.violation.is_some() || !self.serve(pid) {
                 return;
             }
         }
+    }
+
+    fn handle(&mut self, pid: Pid, mut input: Input) {
+        if let (Some(Bug::CommitOneMore), Input::Settled { offsets, .. } | Input::Commit { offsets, .. }) =
+            (self.bug, &mut input)
+        {
+            offsets.values_mut().for_each(|at| at.offset += 1);
+        }
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        measured(&mut self.members_busy, || process.member.handle(self.now, input));
+        self.drain_outputs(pid);
     }
 
     fn drain_outputs(&mut self, pid: Pid) {
@@ -190,7 +199,7 @@ impl World {
                 offsets.get(partition).is_some_and(|at| at.offset == finished)
             };
             let done = self.checks.was_committed(partition, finished) || process.commits.values().any(asked);
-            if !done && process.failed.get(partition) != Some(&finished) {
+            if !done && !process.failed.contains(&(partition.clone(), finished)) {
                 let text = format!("p{pid}: {partition} is finished up to {finished}, and no commit was tried");
                 return self.checks.fail(Rule::RevokedInOrder, text);
             }
@@ -239,7 +248,7 @@ impl World {
                     if !matches!(error, CommitError::NotOwned) {
                         process.ledger.not_committed(partition, at.offset);
                     }
-                    process.failed.insert(partition.clone(), at.offset);
+                    process.failed.insert((partition.clone(), at.offset));
                     if ticket.is_none() && process.member.status().state == State::Revoking {
                         self.checks.met.met(Situation::RevocationCommitTroubled);
                     }
@@ -272,6 +281,9 @@ impl World {
         match error {
             GroupError::MaxPollExceeded { .. } => self.checks.met.met(Situation::PollExpired),
             GroupError::FencedInstance { .. } => self.checks.met.met(Situation::Fenced),
+            // What a coordinator reads back from the log after a failover is each member's metadata for the chosen assignor only:
+            // who offers others is refused until the members have joined again.
+            GroupError::InconsistentProtocol { .. } if self.mixed && self.loading_until > Duration::ZERO => {}
             other => self.checks.fail(Rule::Fatal, format!("p{pid}: {other}")),
         }
         if let Some(process) = self.processes.get_mut(&pid).filter(|_| fatal) {
@@ -279,6 +291,8 @@ impl World {
             if process.ending == Ending::None {
                 process.ending = Ending::Wanted;
             }
+            let slot = process.slot;
+            self.push(self.now + Duration::from_secs(2), Event::Start(slot));
         }
     }
 
@@ -391,7 +405,9 @@ impl World {
         process.group_topics = topics;
         counts.retain(|topic, _| process.group_topics.contains(topic));
         let racks: Topics = counts.iter().map(|(topic, count)| (topic.clone(), vec![Vec::new(); *count])).collect();
-        let outcome = perform(&*builtin(assignor).unwrap(), &racks, members).map(|given| (given, counts.clone()));
+        let assignor = builtin(assignor).unwrap();
+        let given = measured(&mut self.assigning, || perform(&*assignor, &racks, members));
+        let outcome = given.map(|given| (given, counts.clone()));
         if let Err(error) = &outcome {
             self.checks.fail(Rule::Fatal, format!("p{pid} cannot assign: {error}"));
         }
@@ -423,7 +439,7 @@ impl World {
         if self.calm {
             self.push(self.now, Event::CommitAll(pid));
         }
-        if self.plan.slots.iter().any(|other| other.assignors.len() != self.plan.slots[slot].assignors.len()) {
+        if self.mixed {
             self.checks.met.met(Situation::Mixed);
         }
     }
@@ -448,6 +464,8 @@ impl World {
         if self.processes[&pid].lanes.values().any(|lane| lane.open) {
             self.checks.met.met(Situation::SubscriptionChanged);
         }
+        // What a static member's next process subscribes to beyond this one's, no leader would hear of before the next rebalance.
+        self.plan.slots[slot].topics = topics.clone();
         self.subscribe_process(pid, topics);
         self.refresh(pid, false);
     }

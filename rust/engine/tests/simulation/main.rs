@@ -8,6 +8,7 @@
 mod chance;
 mod checks;
 mod driving;
+mod large;
 mod network;
 mod plan;
 mod planted;

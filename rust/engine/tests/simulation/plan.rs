@@ -109,6 +109,7 @@ pub(crate) struct Plan {
     /// The highest version of any API that is spoken.
     pub(crate) version_cap: i16,
     pub(crate) disruptions: Vec<(Now, Disruption)>,
+    pub(crate) produces: bool,
     /// From here on all is well.
     pub(crate) calm: Now,
 }
@@ -158,9 +159,30 @@ impl Plan {
             slow_ms: *chance.pick(&[50, 500, 3000, 9000]),
             version_cap: *chance.pick(&[9, 9, 9, 8, 7, 6, 5]),
             disruptions: Vec::new(),
+            produces: true,
             calm,
         };
         plan.disruptions = disruptions(chance, &plan, &names);
+        plan
+    }
+
+    /// A cooperative group in which nothing goes wrong, without records and without disruptions.
+    pub(crate) fn quiet(members: usize, topics: usize, partitions: usize) -> Self {
+        let topics: Vec<_> = (0..topics).map(|index| (format!("t{index}").into(), partitions, 0)).collect();
+        let mut plan = Self::new(0);
+        let mut slot = plan.slots[0].clone();
+        slot.assignors = vec!["cooperative-sticky"];
+        slot.instance_id = None;
+        slot.topics = topics.iter().map(|(name, ..)| Arc::clone(name)).collect();
+        slot.habits.hurry();
+        slot.habits.holders = 1;
+        plan.slots = vec![slot; members];
+        plan.topics = topics;
+        (plan.nodes, plan.load_ms, plan.slow_frames, plan.version_cap) = (1, 0, 0, 9);
+        (plan.session, plan.heartbeat) = (Duration::from_secs(45), Duration::from_secs(3));
+        (plan.max_poll, plan.request_timeout) = (Duration::from_secs(300), Duration::from_secs(30));
+        (plan.auto_commit, plan.initial_delay_ms) = (Some(Duration::from_secs(5)), 3000);
+        (plan.disruptions, plan.produces, plan.calm) = (Vec::new(), false, Now::from_secs(100_000));
         plan
     }
 

@@ -82,8 +82,8 @@ pub(crate) struct Process {
     pub(crate) fatal: bool,
     /// When it last said what is to be committed before partitions are given up.
     pub(crate) settled: Now,
-    /// Commits that came to nothing last.
-    pub(crate) failed: BTreeMap<TopicPartition, i64>,
+    /// Commits that came to nothing.
+    pub(crate) failed: BTreeSet<(TopicPartition, i64)>,
     /// It is in a rebalance, from its notice on.
     pub(crate) rebalancing: bool,
     /// When, and how often at that time, the machine was woken by its own timer.
@@ -118,7 +118,7 @@ impl Process {
             slow: Duration::ZERO,
             fatal: false,
             settled: Now::ZERO,
-            failed: BTreeMap::new(),
+            failed: BTreeSet::new(),
             rebalancing: false,
             woken: (Now::ZERO, 0),
         }

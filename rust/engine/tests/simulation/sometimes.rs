@@ -93,7 +93,7 @@ situations! {
     ClosedAtDeadline;
     /// A member of a cooperative group gave up some partitions and kept others.
     PartlyRevoked;
-    /// A group with eager and cooperative members.
+    /// A group whose members offer different assignors.
     Mixed;
     /// A user committed in the callback of a revocation.
     CommittedInCallback;

@@ -16,6 +16,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use crate::chance::Chance;
 use crate::checks::{Checks, Pid, Rule};
+use crate::large::measured;
 use crate::network::{Link, Network, Request};
 use crate::plan::{Disruption, GROUP, Plan};
 use crate::planted::Bug;
@@ -109,6 +110,8 @@ pub(crate) struct World {
     pub(crate) processes: BTreeMap<Pid, Process>,
     pub(crate) counts: BTreeMap<Arc<str>, usize>,
     pub(crate) calm: bool,
+    /// Whether members offer different assignors.
+    pub(crate) mixed: bool,
     pub(crate) ending: bool,
     pub(crate) network: Network,
     core: Core,
@@ -119,9 +122,15 @@ pub(crate) struct World {
     lose: Vec<&'static str>,
     delay: Vec<(&'static str, Duration)>,
     give_up_at: Now,
+    /// When static members that did not converge are made to rebalance.
+    nudge_at: Now,
     /// Until when a coordinator may load, and answers heartbeats blindly.
-    loading_until: Now,
+    pub(crate) loading_until: Now,
     pub(crate) steps: usize,
+    /// What the machines, the coordinator and assigning took of the processor's time.
+    pub(crate) members_busy: Duration,
+    pub(crate) coordinator_busy: Duration,
+    pub(crate) assigning: Duration,
 }
 
 /// Prints a line of the trace, if there is one.
@@ -161,6 +170,7 @@ impl World {
             processes: BTreeMap::new(),
             counts: BTreeMap::new(),
             calm: false,
+            mixed: plan.slots.iter().any(|slot| slot.assignors != plan.slots[0].assignors),
             ending: false,
             network: Network::default(),
             core,
@@ -171,9 +181,16 @@ impl World {
             lose: Vec::new(),
             delay: Vec::new(),
             give_up_at: plan.calm + 3 * (plan.max_poll + plan.session + plan.request_timeout) + Duration::from_secs(60),
+            nudge_at: match plan.slots.iter().any(|slot| slot.instance_id.is_some()) {
+                true => plan.calm + 2 * (plan.max_poll + plan.session + plan.request_timeout) + Duration::from_secs(40),
+                false => Now::MAX,
+            },
             loading_until: Now::ZERO,
             plan,
             steps: 0,
+            members_busy: Duration::ZERO,
+            coordinator_busy: Duration::ZERO,
+            assigning: Duration::ZERO,
         };
         world.begin();
         world
@@ -201,14 +218,21 @@ impl World {
             };
             self.push(*at, event);
         }
-        self.push(Duration::from_millis(1), Event::Produce);
+        if self.plan.produces {
+            self.push(Duration::from_millis(1), Event::Produce);
+        }
         self.push(self.plan.calm, Event::Calm);
     }
 
     /// Runs to the end, or to the first broken rule.
     pub(crate) fn run(&mut self) {
+        self.run_until(Now::MAX);
+    }
+
+    /// The same as far as that time.
+    pub(crate) fn run_until(&mut self, until: Now) {
         while self.checks.violation.is_none() {
-            let Some((at, next)) = self.next() else { return };
+            let Some((at, next)) = self.next().filter(|(at, _)| *at <= until) else { return };
             self.now = self.now.max(at);
             self.checks.at(self.now);
             self.steps += 1;
@@ -221,7 +245,8 @@ impl World {
                     self.happen(event);
                 }
                 Next::Core => {
-                    self.core.tick(self.ms());
+                    let ms = self.ms();
+                    measured(&mut self.coordinator_busy, || self.core.tick(ms));
                     self.drain();
                 }
                 Next::Member(pid) => self.wake(pid),
@@ -343,7 +368,7 @@ impl World {
 
     // ----- Calls --------------------------------------------------------------------------------------------------------
 
-    pub(crate) fn send(&mut self, pid: Pid, id: CallId, target: Target, mut call: Call) {
+    pub(crate) fn send(&mut self, pid: Pid, id: CallId, target: Target, call: Call) {
         let now = self.now;
         if let Some(process) = self.processes.get_mut(&pid) {
             process.calls.insert(id, (now, matches!(call, Call::Commit { .. })));
@@ -353,14 +378,13 @@ impl World {
             Target::Coordinator { node_id } => node_id,
         };
         say!(self, "p{pid} -> n{node} #{id} {}", brief(&call));
-        if let Call::Commit { generation, offsets, .. } = &mut call {
+        if let Call::Commit { generation, offsets, .. } = &call {
             self.checks.commits(pid, *generation, offsets);
             match self.bug {
                 Some(Bug::SkipCommit) if self.chance.odds(300) => {
                     let codes = offsets.keys().map(|partition| (partition.clone(), ErrorCode::None)).collect();
                     return self.outcome_later(pid, id, Answer::Commit { codes });
                 }
-                Some(Bug::CommitOneMore) => offsets.values_mut().for_each(|at| at.offset += 1),
                 _ => {}
             }
         }
@@ -438,7 +462,7 @@ impl World {
         if !connection.client_open {
             self.checks.met.met(Situation::LateRequest);
         }
-        self.core.request(ms, broker, &frame);
+        measured(&mut self.coordinator_busy, || self.core.request(ms, broker, &frame));
     }
 
     /// Takes what the core has to say.
@@ -568,8 +592,7 @@ impl World {
         }
         match &outcome {
             Ok(Answer::Heartbeat { code: ErrorCode::None | ErrorCode::RebalanceInProgress })
-            | Ok(Answer::Join { code: ErrorCode::None, .. })
-            | Ok(Answer::Sync { code: ErrorCode::None, .. }) => self.checks.proved(pid, sent),
+            | Ok(Answer::Join { code: ErrorCode::None, .. }) => self.checks.proved(pid, sent),
             _ => {}
         }
         process.inbox.push_back(Input::Answer { id, outcome });
@@ -674,7 +697,7 @@ impl World {
             Disruption::Pause(slot, time) => {
                 let (now, session) = (self.now, self.plan.session);
                 let Some(process) = self.of_slot(slot).and_then(|pid| self.processes.get_mut(&pid)) else { return };
-                process.stopped_until = now + time;
+                process.stopped_until = process.stopped_until.max(now + time);
                 if time > session {
                     self.checks.met.met(Situation::LongPause);
                 }
@@ -724,13 +747,19 @@ impl World {
                 }
             }
             Disruption::Rejoin(slot) => {
-                let now = self.now;
-                let Some(pid) = self.of_slot(slot) else { return };
-                if let Some(process) = self.processes.get_mut(&pid).filter(|process| process.stopped_until <= now) {
-                    process.inbox.push_back(Input::Rejoin { at: now, reason: "the user wants it".into() });
-                    self.run_process(pid);
+                if let Some(pid) = self.of_slot(slot) {
+                    self.nudge(pid);
                 }
             }
+        }
+    }
+
+    /// The user wants a rebalance.
+    fn nudge(&mut self, pid: Pid) {
+        let now = self.now;
+        if let Some(process) = self.processes.get_mut(&pid).filter(|process| process.stopped_until <= now) {
+            process.inbox.push_back(Input::Rejoin { at: now, reason: "the user wants it".into() });
+            self.run_process(pid);
         }
     }
 
@@ -826,6 +855,14 @@ impl World {
                 }
             }
             Some(missing) if self.now > self.give_up_at => self.checks.fail(Rule::Converges, missing),
+            Some(_) if self.now > self.nudge_at => {
+                // A static leader that came back does not know what was kept back, or added, before: the next rebalance mends it.
+                self.nudge_at = self.give_up_at;
+                for pid in self.processes.keys().copied().collect::<Vec<_>>() {
+                    self.nudge(pid);
+                }
+                self.push(self.now, Event::Look);
+            }
             Some(_) => self.push(self.now + Duration::from_millis(500), Event::Look),
         }
     }
