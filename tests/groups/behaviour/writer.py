@@ -42,6 +42,9 @@ class Writer:
         self._failed: list[str] = []
         self._ends: dict[tuple[str, int], int] = {}
         self._over = threading.Event()
+        self._goes_on = threading.Event()
+        self._goes_on.set()
+        self._stands = threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
 
     def __enter__(self) -> Self:
@@ -52,6 +55,7 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
+        self._goes_on.set()
         self._thread.join()
 
     @property
@@ -59,9 +63,22 @@ class Writer:
         """The offset after the last that was acknowledged, by partition."""
         return dict(self._ends)
 
+    def pause(self) -> dict[tuple[str, int], int]:
+        """Write no more until `go_on`; returns where the partitions end."""
+        self._stands.clear()
+        self._goes_on.clear()
+        assert self._stands.wait(DEADLINE_SECONDS)
+        assert self._producer.flush(DEADLINE_SECONDS) == 0
+        return self.ends
+
+    def go_on(self) -> None:
+        """Write again."""
+        self._goes_on.set()
+
     def stop(self) -> dict[tuple[str, int], int]:
         """Stop, wait until everything is acknowledged, and return where the partitions end."""
         self._over.set()
+        self._goes_on.set()
         self._thread.join()
         left = self._producer.flush(DEADLINE_SECONDS)
         assert left == 0, f"{left} records are not acknowledged after {DEADLINE_SECONDS} s"
@@ -74,6 +91,10 @@ class Writer:
             for partition in range(self._partitions):
                 if self._over.is_set():
                     return
+                if not self._goes_on.is_set():
+                    self._stands.set()
+                    self._goes_on.wait()
+                    at = time.monotonic()
                 value = f"{self._topic}:{partition}:{number}"
                 self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
                 self._producer.poll(0)
