@@ -15,7 +15,7 @@ use monedula_engine::ledger::Holder;
 
 use super::{Consumer, GroupOffset, Partitions, unless_closed};
 use crate::coordinator::Coordinators;
-use crate::delivery::Want;
+use crate::delivery::{CommitCall, Want};
 use crate::error::ClientError;
 use crate::group::handle::{Group, Parts};
 use crate::group::subscription::Subscription;
@@ -116,9 +116,10 @@ impl Consumer {
         what: CommitWhat,
         timeout: Duration,
     ) -> impl Future<Output = Result<CommitOutcome, ClientError>> + Send + use<> {
+        let call = self.delivery.commits();
         let (offsets, known) = self.to_commit(what);
         let closed = self.closed.subscribe();
-        let committing = self.committing(offsets, timeout);
+        let committing = self.committing(offsets, timeout, call);
         async move {
             let mut outcome = unless_closed(closed, committing?).await?;
             outcome.extend(known);
@@ -142,6 +143,7 @@ impl Consumer {
         &self,
         offsets: BTreeMap<TopicPartition, CommitOffset>,
         timeout: Duration,
+        call: CommitCall,
     ) -> Result<impl Future<Output = Result<CommitOutcome, ClientError>> + Send + use<>, ClientError> {
         let group_id = self.config.group_id.clone().ok_or_else(no_group)?;
         if self.is_closed() {
@@ -155,7 +157,7 @@ impl Consumer {
             return Err(ClientError::Argument(format!("{what}; brokers take up to 4096 unless told otherwise")));
         }
         let member = self.group.get().filter(|_| self.is_subscribed() && !offsets.is_empty());
-        let answer = member.map(|group| group.commit(offsets.clone(), timeout)).transpose()?;
+        let answer = member.map(|group| group.commit(offsets.clone(), timeout, call)).transpose()?;
         let (coordinators, delivery) = (self.coordinators.clone(), self.delivery.clone());
         Ok(async move {
             let outcome = match answer {

@@ -6,7 +6,7 @@
 //! lease out of date.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use monedula_engine::TopicPartition;
@@ -79,9 +79,23 @@ pub(super) struct Gates {
     commit_after: Option<u64>,
     held_rows: BTreeMap<Holder, u64>,
     finished_rows: u64,
+    /// Calls of the user's that finished something and whose commit the group's task has not heard of yet.
+    commit_calls: usize,
     /// Brought to be committed and not known to be, and the last that is known to be, since the partition was gained or sought.
     brought: BTreeMap<TopicPartition, CommitOffset>,
     confirmed: BTreeMap<TopicPartition, CommitOffset>,
+}
+
+/// A commit of the user's on its way to the group's task.
+pub(crate) struct CommitCall(Arc<Delivery>);
+
+impl Drop for CommitCall {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.gates.commit_calls -= 1;
+        drop(state);
+        self.0.group_wanted.notify_one();
+    }
 }
 
 impl Gates {
@@ -131,7 +145,8 @@ impl Gates {
 
     fn is_settled(&self, settle: &Settle) -> bool {
         let quiet = self.ledger.as_ref().is_none_or(|ledger| ledger.is_quiet(&settle.partitions));
-        self.leaving || (quiet && !settle.wait_for_user)
+        // What a call finishes is to be committed by it: given up before, another would read it again.
+        self.commit_calls == 0 && (self.leaving || (quiet && !settle.wait_for_user))
     }
 
     fn snapshot(&mut self, only: Option<&BTreeSet<TopicPartition>>) -> BTreeMap<TopicPartition, CommitOffset> {
@@ -250,6 +265,12 @@ impl Delivery {
         let mut state = self.state();
         state.gates.polled = Some(Instant::now());
         self.tell_task(state);
+    }
+
+    /// The user commits: nothing is settled until the task has heard of it, or there is nothing to hear.
+    pub(crate) fn commits(self: &Arc<Self>) -> CommitCall {
+        self.state().gates.commit_calls += 1;
+        CommitCall(self.clone())
     }
 
     pub(super) fn waits(&self) -> Waiting<'_> {

@@ -23,7 +23,7 @@ use monedula_protocol::records::Batches;
 use tokio::sync::{Notify, mpsc};
 
 use self::gates::Gates;
-pub(crate) use self::gates::Lease;
+pub(crate) use self::gates::{CommitCall, Lease};
 use self::lane::{Data, Lane, Piece};
 use crate::budget::Budget;
 use crate::driver::Command;

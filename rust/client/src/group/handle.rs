@@ -17,7 +17,7 @@ use super::task::Task;
 use super::{CommitOffset, CommitOutcome, GroupFigures, GroupHealth, Listens};
 use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;
-use crate::delivery::Delivery;
+use crate::delivery::{CommitCall, Delivery};
 use crate::error::ClientError;
 use crate::log::Log;
 use crate::metadata::Metadata;
@@ -34,6 +34,7 @@ pub(super) enum Order {
         offsets: BTreeMap<TopicPartition, CommitOffset>,
         deadline: Now,
         reply: oneshot::Sender<CommitOutcome>,
+        call: CommitCall,
     },
     CalledBack {
         ticket: u64,
@@ -143,9 +144,10 @@ impl Group {
         &self,
         offsets: BTreeMap<TopicPartition, CommitOffset>,
         timeout: Duration,
+        call: CommitCall,
     ) -> Result<oneshot::Receiver<CommitOutcome>, ClientError> {
         let (reply, outcome) = oneshot::channel();
-        self.order(Order::Commit { offsets, deadline: self.shared.now() + timeout, reply })?;
+        self.order(Order::Commit { offsets, deadline: self.shared.now() + timeout, reply, call })?;
         Ok(outcome)
     }
 

@@ -103,7 +103,10 @@ impl Task {
     fn order(&mut self, order: Order) {
         match order {
             Order::Subscribe { subscription, listens } => self.subscribe(subscription, listens),
-            Order::Commit { offsets, deadline, reply } => self.commit(offsets, deadline, Some(reply)),
+            Order::Commit { offsets, deadline, reply, call } => {
+                self.commit(offsets, deadline, Some(reply));
+                drop(call);
+            }
             Order::CalledBack { ticket } => self.handle(Input::CalledBack { ticket }),
             Order::Rejoin { at, reason } => self.handle(Input::Rejoin { at, reason }),
             Order::Unsubscribe => {

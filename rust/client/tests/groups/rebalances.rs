@@ -312,3 +312,29 @@ fn a_partition_moves_only_when_the_last_thread_has_finished_its_batch_of_it() {
     let moved = second.owned().into_iter().next().expect("one");
     assert_eq!(world.committed("orders").get(&moved), Some(&10));
 }
+
+#[test]
+fn a_batch_committed_while_its_partition_is_asked_for_is_committed_before_it_goes() {
+    // The user finishes and commits by one call; given up between the two, the next owner would read it all again.
+    for round in 0..20 {
+        let world = World::new(&["orders:2"], 1);
+        world.append("orders", 0, 10);
+        world.append("orders", 1, 10);
+        let mut first = world.consumer(&[("enable.auto.commit", "false")]);
+        first.consumer.subscribe(topics_of(&["orders"]), Listens::default()).expect("subscribes");
+        while first.rows() < 20 {
+            first.take(20);
+        }
+        let mut second = world.consumer(&[]);
+        second.subscribe(&["orders"]);
+        until("one is asked for", || {
+            second.poll().expect("a poll");
+            first.consumer.rebalance_wanted().len() == 1
+        });
+        let wanted = first.consumer.rebalance_wanted();
+        let outcome = first.commit_last(&world).expect("commits");
+        for partition in wanted.iter().filter(|partition| outcome.contains_key(*partition)) {
+            assert_eq!(outcome[partition].1, Ok(()), "round {round}: {partition}");
+        }
+    }
+}

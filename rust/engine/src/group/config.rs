@@ -42,7 +42,8 @@ impl GroupConfig {
     /// How long before the session's end, counted from the sending of the last acknowledged heartbeat, nothing is handed out
     /// any more: for clocks that run differently, and for what is under way to the user.
     pub fn lease_margin(&self) -> Duration {
-        (self.session_timeout / 10).min(Duration::from_secs(1))
+        // The lease lasts for the shorter of both: a margin as long as it would leave nothing of it.
+        (self.session_timeout.min(self.max_poll_interval) / 10).min(Duration::from_secs(1))
     }
 
     /// How long giving up partitions may wait for the commit that goes before: a coordinator that cannot commit must not keep
