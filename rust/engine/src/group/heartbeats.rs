@@ -63,7 +63,8 @@ impl Member {
             }
         };
         self.coordinator_answered(code);
-        let joining = matches!(self.state, State::PreparingRebalance | State::CompletingRebalance) || self.in_doubt;
+        let joining =
+            self.state == State::PreparingRebalance || self.in_doubt && self.state != State::CompletingRebalance;
         if code == ErrorCode::None {
             self.heartbeat_attempts = 0;
             self.event(GroupEvent::Heartbeat { took: now - call.sent });
@@ -85,7 +86,7 @@ impl Member {
                     _ => {}
                 }
             }
-            // The join or the sync that is under way will tell: the generation is one that it replaces.
+            // The join that is under way will tell: the generation is one that it replaces.
             Reaction::DropGeneration if joining => {}
             Reaction::DropGeneration => self.lose_and_rejoin(code, Kind::Heartbeat.api(), false),
             Reaction::DropMember => self.lose_and_rejoin(code, Kind::Heartbeat.api(), true),

@@ -124,6 +124,11 @@ impl Member {
             }
             let leads = leader == member_id;
             self.join_attempts = 0;
+            // A static member is not dropped when it misses a rebalance, so nobody tells it: but the leader of the generation that
+            // it missed may have given its partitions to others.
+            if self.generation >= 0 && generation > self.generation + 1 && !self.in_doubt {
+                self.lose(None, "the group had a generation without this member");
+            }
             (self.generation, self.member_id, self.leader) = (generation, member_id, leads);
             self.assignor = Some(protocol.clone());
             self.assigned_counts = None;
