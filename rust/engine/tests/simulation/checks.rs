@@ -112,7 +112,7 @@ pub(crate) struct Checks {
     /// What a late request committed last: Kafka has nothing that tells it from a new one of the same generation.
     overwritten: BTreeSet<TopicPartition>,
     assigned: BTreeMap<(i32, TopicPartition), String>,
-    /// The last process that runs under each static id. One before it is fenced, and Kafka's protocol lets it hear so only by its
+    /// The last process that joined under each static id. One before it is fenced, and Kafka's protocol lets it hear so only by its
     /// next request.
     holders: BTreeMap<String, Pid>,
     views: BTreeMap<Pid, View>,
@@ -232,9 +232,6 @@ impl Checks {
     // ----- A member's outputs ---------------------------------------------------------------------------------------------
 
     pub(crate) fn started(&mut self, pid: Pid, instance_id: Option<String>, session: Duration) {
-        if let Some(instance_id) = &instance_id {
-            self.holders.insert(instance_id.clone(), pid);
-        }
         self.views.insert(pid, View { instance_id, session, generation: -1, ..View::default() });
     }
 
@@ -261,6 +258,11 @@ impl Checks {
     pub(crate) fn proved(&mut self, pid: Pid, sent: Now) {
         let view = self.view(pid);
         view.proof = view.proof.max(Some(sent));
+    }
+
+    /// The coordinator took a process for the member of this static id.
+    pub(crate) fn took(&mut self, pid: Pid, instance_id: &str) {
+        self.holders.insert(instance_id.to_owned(), pid);
     }
 
     /// A heartbeat was answered blindly.
@@ -442,7 +444,7 @@ impl Checks {
 
     /// Whether another process runs under its static id since.
     fn is_fenced(&self, pid: Pid, view: &View) -> bool {
-        view.instance_id.as_ref().is_some_and(|id| self.holders.get(id) != Some(&pid))
+        view.instance_id.as_ref().and_then(|id| self.holders.get(id)).is_some_and(|holder| *holder != pid)
     }
 
     fn first(&mut self, pid: Pid, partition: &TopicPartition, from: i64, starts: Option<i64>) {
@@ -454,6 +456,11 @@ impl Checks {
             let text = format!("p{pid}: {partition} starts at {from}; {committed:?} is committed, told was {starts:?}");
             self.fail(Rule::Start, text);
         }
+    }
+
+    /// Where a partition starts, as it was told.
+    pub(crate) fn starts(&self, pid: Pid, partition: &TopicPartition) -> Option<i64> {
+        self.views.get(&pid)?.owned.get(partition)?.starts
     }
 
     /// What a user who waits would have to get.

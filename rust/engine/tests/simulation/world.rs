@@ -497,6 +497,11 @@ impl World {
         };
         say!(self, "n{node} -> p{pid} #{} {}{}", request.id, brief_answer(&answer), if late { ", late" } else { "" });
         self.checks.served(&request.call, &answer, late);
+        if let (Call::Join { instance_id: Some(id), .. }, Answer::Join { code: ErrorCode::None, .. }) =
+            (&request.call, &answer)
+        {
+            self.checks.took(pid, id);
+        }
         if matches!(answer, Answer::Heartbeat { code: ErrorCode::None }) && self.now <= self.loading_until {
             self.checks.met.met(Situation::BlindHeartbeat);
             self.checks.blind(pid);
