@@ -6,7 +6,7 @@ import pytest
 
 from tests.groups.behaviour.conftest import GroupFactory, SceneFactory, Unique
 from tests.groups.behaviour.group import Member
-from tests.groups.behaviour.history import TopicPartition, of_kind
+from tests.groups.behaviour.history import of_kind
 from tests.groups.behaviour.scene import joins
 from tests.groups.behaviour.stage import Stage
 from tests.groups.behaviour.writer import numbered, truth_of, write
@@ -48,12 +48,12 @@ def test_what_is_not_worked_on_of_one_partition_stops_no_other(scene: SceneFacto
     member = play["a"]
     # Paused, it has records that were fetched already.
     member.call("pause", partitions=[[play.topic, 0]])
-    reached = play.group.reached().get(TopicPartition(play.topic, 0), 0)
+    reached = play.group.reached().get((play.topic, 0), 0)
     others = set(range(1, play.partitions))
     more = [f"{play.topic}:0:{'more' * 1000}:{number}" for number in range(1500)]
     write(play.stage.bootstrap, play.topic, {0: more})
     play.flows(others, records=50)
-    assert play.group.reached().get(TopicPartition(play.topic, 0), 0) <= reached + play.partitions * 50, "it stood still"
+    assert play.group.reached().get((play.topic, 0), 0) <= reached + play.partitions * 50, "it stood still"
     member.call("resume", partitions=[[play.topic, 0]])
     assert play.end().repeated == 0
 
