@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -46,6 +47,20 @@ def test_every_crate_has_its_place() -> None:
 def test_a_crate_points_only_where_the_design_lets_it(crate: str) -> None:
     ours = {name.removeprefix(PREFIX) for name in dependencies()[crate] if name.startswith(PREFIX)}
     assert ours == ARROWS[crate]
+
+
+@pytest.mark.seed("S153")
+def test_the_client_needs_neither_the_broker_nor_a_python_package() -> None:
+    needed, open_ends = set(), {"client"}
+    while open_ends:
+        crate = open_ends.pop()
+        needed.add(crate)
+        ours = {name.removeprefix(PREFIX) for name in dependencies()[crate] if name.startswith(PREFIX)}
+        open_ends |= ours - needed
+    assert needed == {"client", "columns", "engine", "protocol"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert not project.get("dependencies")
+    assert "dependencies" not in project.get("dynamic", [])
 
 
 @pytest.mark.parametrize("library", KEPT_TO)

@@ -43,6 +43,31 @@ fn a_user_in_the_middle_of_a_batch_is_waited_for_and_asked_to_hurry() {
     assert_eq!(second.rows(), 0);
 }
 
+// seed: S012
+#[test]
+fn what_was_fetched_of_a_partition_that_goes_is_handed_out_by_its_next_owner_only() {
+    let world = World::new(&["orders:2"], 1);
+    world.append("orders", 0, 10);
+    world.append("orders", 1, 10);
+    let mut first = world.consumer(&[]);
+    first.subscribe(&["orders"]);
+    first.poll_until("rows of both", |user| user.rows() == 20);
+    // While its user is busy, more is fetched of both.
+    world.append("orders", 0, 10);
+    world.append("orders", 1, 10);
+    until("more is fetched", || {
+        first.consumer.health().partitions.values().map(|partition| partition.queued_records).sum::<u64>() == 20
+    });
+    let mut second = world.consumer(&[]);
+    second.subscribe(&["orders"]);
+    until("one is asked for", || first.consumer.rebalance_wanted().len() == 1);
+    let wanted = first.consumer.rebalance_wanted()[0].partition;
+    poll_both(&mut first, &mut second, "all is read", |first, second| first.rows() + second.rows() == 40);
+    let (early, late): (Vec<i64>, Vec<i64>) = ((0..10).collect(), (10..20).collect());
+    assert_eq!(first.read[&wanted], early, "what was fetched of it is dropped");
+    assert_eq!(second.read, BTreeMap::from([(wanted, late)]));
+}
+
 #[test]
 fn eager_members_give_everything_up_and_go_on_where_they_were() {
     let world = World::new(&["orders:4"], 1);
