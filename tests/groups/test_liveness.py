@@ -169,7 +169,7 @@ def test_past_the_lease_nothing_is_handed_out_until_the_coordinator_answers(
     broker: Broker, member: MemberFactory
 ) -> None:
     broker.create_topic("orders")
-    consumer = member("etl", "orders", session_timeout_ms=1500, heartbeat_interval_ms=200)
+    consumer = member("etl", "orders", session_timeout_ms=1500, heartbeat_interval_ms=200, request_timeout_ms=1000)
     until(lambda: bool(consumer.assignment()), consumer)
     apis = ("Heartbeat", "FindCoordinator", "JoinGroup", "SyncGroup")
     with broker.fault(api=apis, drop=True):
