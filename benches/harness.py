@@ -53,6 +53,7 @@ class Peer:
 MONEDULA = Peer("monedula_batches", checks=True)
 PEERS = {
     "monedula": MONEDULA,
+    "monedula_group": Peer("monedula_group", checks=True),
     "drain": Peer("drain", builds=True),
     "confluent_consume": Peer("confluent_consume"),
     "confluent_pyarrow": Peer("confluent_pyarrow", checks=True),
