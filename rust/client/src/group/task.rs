@@ -9,6 +9,7 @@ use monedula_engine::assign::AssignError;
 use monedula_engine::group::{
     Answer, CallError, CallId, CallbackKind, GroupError, GroupEvent, Input, Output, Scope, State, Ticket,
 };
+use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::mpsc;
 
 use super::assigning::Led;
@@ -43,6 +44,7 @@ pub(super) struct Task {
     /// Topics of the whole group, while this member leads it.
     led: BTreeSet<Arc<str>>,
     denied: BTreeSet<Arc<str>>,
+    missing: BTreeSet<Arc<str>>,
     state: State,
     /// Nobody runs callbacks any more.
     abandoned: bool,
@@ -65,6 +67,7 @@ impl Task {
             counted: None,
             led: BTreeSet::new(),
             denied: BTreeSet::new(),
+            missing: BTreeSet::new(),
             state: State::Unsubscribed,
             abandoned: false,
             closed: false,
@@ -173,6 +176,7 @@ impl Task {
         self.parts.metadata.set_filter(None);
         self.parts.delivery.forget_topics();
         self.denied.clear();
+        self.missing.clear();
         self.counted = None;
         self.subscribed.clear();
     }
@@ -195,6 +199,7 @@ impl Task {
             self.handle(Input::Subscribe { topics, from_pattern });
         }
         self.tell_denied(view);
+        self.tell_missing(view);
         let known = counts(&view.cluster, self.subscribed.union(&self.led));
         if let Some(known) = known.filter(|known| self.counted.as_ref() != Some(known)) {
             self.counted = Some(known.clone());
@@ -211,6 +216,23 @@ impl Task {
                 && self.denied.insert(topic.clone())
             {
                 self.parts.delivery.topic_failed(error);
+            }
+        }
+    }
+
+    /// A topic may come to exist later, so a name that nothing has is no error; but it may be mistyped.
+    fn tell_missing(&mut self, view: &View) {
+        for topic in &self.subscribed {
+            let Some(known) = view.cluster.topics.get(topic) else { continue };
+            if !known.partitions.is_empty() {
+                self.missing.remove(topic);
+            } else if known.error == ErrorCode::UnknownTopicOrPartition && self.missing.insert(topic.clone()) {
+                self.parts.log.record(Level::Warning, "groups", || {
+                    let after_ms = self.parts.config.metadata_max_age.as_millis();
+                    format!(
+                        "topic {topic} does not exist; once it does, it is read within metadata.max.age.ms={after_ms}"
+                    )
+                });
             }
         }
     }
