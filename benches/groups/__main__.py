@@ -85,12 +85,12 @@ def _measure(client: str, bootstrap: str, group_id: str, options: argparse.Names
     phases: Phases = {}
 
     def phase(name: str, change: Callable[[], object]) -> None:
-        since = time.monotonic_ns()
+        before, since = group.owners(), time.monotonic_ns()
         change()
         group.settle(name)
         time.sleep(options.seconds)
         until = time.monotonic_ns()
-        phases[name] = _figures(group, since, until, options.partitions)
+        phases[name] = _figures(group, before, since, until, options.partitions)
 
     try:
         for _ in range(options.members):
@@ -135,8 +135,8 @@ def _takeover(group: Group, end: Callable[[members.Member], int], options: argpa
     raise SystemExit(f"{group.client}: nobody took over {sorted(owned)}")
 
 
-def _figures(group: Group, since: int, until: int, partitions: int) -> dict[str, float]:
-    found = members.gaps(group.deliveries(since, until), partitions, since, until)
+def _figures(group: Group, before: dict[int, int], since: int, until: int, partitions: int) -> dict[str, float]:
+    found = members.gaps(group.deliveries(since, until), before, partitions, since, until)
     stayed = [gap for gap, moved in found.values() if not moved]
     moved = [gap for gap, moved in found.values() if moved]
     return {

@@ -122,6 +122,10 @@ class Group:
                 raise SystemExit(f"{self.client}: {what}: not even: {shares}\n{self._errors.read()[-3000:].decode()}")
             time.sleep(POLL_SECONDS)
 
+    def owners(self) -> dict[int, int]:
+        """Who owns each partition, by what members said."""
+        return {partition: member.number for member in self.members for partition in set(member.owned)}
+
     def deliveries(self, since: int, until: int) -> list[Delivery]:
         """What all members, past ones too, got between two times, oldest first."""
         everything = (delivery for member in [*self.members, *self.gone] for delivery in list(member.deliveries))
@@ -150,14 +154,17 @@ class Group:
         return owned == list(range(self.partitions)) and max(sizes) - min(sizes) <= 1
 
 
-def gaps(deliveries: Iterable[Delivery], partitions: int, since: int, until: int) -> dict[int, tuple[float, bool]]:
+def gaps(
+    deliveries: Iterable[Delivery], owners_before: Mapping[int, int], partitions: int, since: int, until: int
+) -> dict[int, tuple[float, bool]]:
     """The longest time between two deliveries of each partition, ms, and whether it moved.
 
-    The window's ends count as deliveries: a partition that stood still to the end has stood still at least so long.
+    The window's ends count as deliveries: a partition that stood still to the end has stood still at least so long. A
+    partition moved if anyone got records of it but the member that owned it before the window.
     """
     last = dict.fromkeys(range(partitions), since)
     longest = dict.fromkeys(range(partitions), 0)
-    owners: dict[int, set[int]] = {partition: set() for partition in range(partitions)}
+    owners = {partition: {owners_before[partition]} for partition in range(partitions)}
     for it in deliveries:
         longest[it.partition] = max(longest[it.partition], it.at - last[it.partition])
         last[it.partition] = it.at
