@@ -91,16 +91,24 @@ def _cells(rates: list[float]) -> str:
 
 
 _CREATE = """
-import sys
-from confluent_kafka import Consumer, TopicPartition
+import sys, time
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 address, topic, partitions = sys.argv[1:]
 client = AdminClient({"bootstrap.servers": address})
 client.create_topics([NewTopic(topic, int(partitions), 1)])[topic].result(30)
 # A topic is there before its partitions are led: Kafka would refuse the first records of those that are not.
 consumer = Consumer({"bootstrap.servers": address, "group.id": "leaders"})
+deadline = time.monotonic() + 30
 for partition in range(int(partitions)):
-    consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+    while True:
+        try:
+            consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=5)
+            break
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 consumer.close()
 """
 
