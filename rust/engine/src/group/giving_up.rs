@@ -6,8 +6,7 @@ use super::commits::Own;
 use super::member::Member;
 use super::timers::Timer;
 use super::{CallbackKind, CommitOffset, GroupEvent, Output, Scope, State, Ticket};
-use crate::Now;
-use crate::TopicPartition;
+use crate::{Now, TopicPartition};
 
 /// What comes after partitions were given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
