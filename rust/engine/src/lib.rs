@@ -11,7 +11,9 @@ pub mod cluster;
 pub mod fetch;
 pub mod group;
 pub mod ledger;
+pub mod produce;
 mod topic_partition;
+pub mod transaction;
 
 use std::time::Duration;
 

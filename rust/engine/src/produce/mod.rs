@@ -1,0 +1,12 @@
+//! Delivery of record batches: when a batch is closed, which request carries it, what is repeated, split or given up.
+//!
+//! `ProduceMachine` sees batches, never bytes: the driver (`monedula-client`) appends records to the open batch of a
+//! partition and tells what became of it. For every partition the batches stand in a queue in the order of their first
+//! records; the machine keeps that order whatever fails.
+
+mod io;
+
+pub use io::{
+    Acknowledged, Acks, Batch, BatchId, Identity, Input, Output, PartitionAnswer, ProduceConfig, RequestFailure,
+    RequestId, SendFault, Sending, Ticket, WakeAt,
+};
