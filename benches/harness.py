@@ -7,26 +7,20 @@ something else than what is there.
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # so that `python benches/harness.py` works as well as `python -m benches.harness`
 
-from benches import data, table  # noqa: E402
+from benches import data, running, table  # noqa: E402
 from tests.kafka import KafkaError  # noqa: E402
 
-RUN_TIMEOUT_SECONDS = 900
 VERIFY_RECORDS_MAX = 1_000_000
-COMPLAINT_CHARACTERS = 2000
 
 
 @dataclass(frozen=True)
@@ -195,51 +189,16 @@ def _run(bootstrap: str, dataset: data.Dataset, name: str, number: int, *, verif
     if verify:
         command.append("--verify")
     run = Run(name, dataset.codec, number)
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=errors)
-        status, usage, peak_rss_bytes = _wait(process)
-        output.seek(0)
-        errors.seek(0)
-        printed, complaint = output.read().strip(), errors.read().strip()
-    run.process_cpu_seconds = usage.ru_utime + usage.ru_stime
-    run.peak_rss_bytes = peak_rss_bytes
-    if status != 0 or not printed:
-        said = complaint.splitlines()[-1] if complaint else "nothing printed"
-        run.error = f"ended with {os.waitstatus_to_exitcode(status)}: {said}"
-        print(complaint[-COMPLAINT_CHARACTERS:], file=sys.stderr)
+    ended = running.run(command)
+    run.process_cpu_seconds, run.peak_rss_bytes, run.error = ended.cpu_seconds, ended.peak_rss_bytes, ended.error
+    if run.error:
         return run
-    for key, value in json.loads(printed.splitlines()[-1]).items():
+    for key, value in ended.said.items():
         setattr(run, key, value)
     # A peer that is to read the whole topic must end with exactly its records; one that stops early may overshoot.
     if run.records < wanted or (wanted == dataset.records and run.records != wanted):
         run.error = f"read {run.records:,} records in place of {wanted:,}"
     return run
-
-
-def _wait(process: "subprocess.Popen[bytes]") -> tuple[int, Any, int]:
-    """Wait with a deadline; exit status, resource usage of that one process, and its peak RSS in bytes."""
-    deadline = time.monotonic() + RUN_TIMEOUT_SECONDS
-    peak_rss_bytes = 0
-    while True:
-        peak_rss_bytes = _high_water_bytes(process.pid) or peak_rss_bytes
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if pid == process.pid:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            return status, usage, peak_rss_bytes or usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        if time.monotonic() > deadline:
-            process.kill()
-            deadline = float("inf")
-        time.sleep(0.01)
-
-
-def _high_water_bytes(pid: int) -> int:
-    """VmHWM of Linux: unlike `ru_maxrss`, it does not take over the peak of what forked, or ran before exec."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    return int(found[1]) * 1024 if found else 0
 
 
 def _differences(checked: Sequence[Run]) -> list[str]:

@@ -1,0 +1,1 @@
+"""The producer beside its peers; see README.md."""
