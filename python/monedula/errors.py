@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from monedula.partitions import TopicPartition
+    from monedula.reports import BatchReport
 
 
 class KafkaError(Exception):
@@ -88,7 +89,7 @@ class TopicRecreatedError(PartitionError):
 
 
 class AuthorizationError(PartitionError, PermissionError):
-    """The topic may not be read."""
+    """The topic may not be read, or not written to."""
 
 
 class OffsetOutOfRangeError(PartitionError, LookupError):
@@ -186,6 +187,68 @@ class CommitFailedError(GroupError):
         self.committed = dict(committed or {})
 
 
+class BufferFullError(KafkaTimeoutError):
+    """There was no room in `buffer.memory` for `max.block.ms`: the brokers take records more slowly than they come.
+
+    The record was not sent. Sending it again waits again.
+    """
+
+
+class RecordTooLargeError(KafkaError, ValueError):
+    """A record is larger than `max.request.size` here, or than `max.message.bytes` of its topic."""
+
+
+class InvalidRecordError(KafkaError, ValueError):
+    """The broker refused this very record; the message has its reason (KIP-467)."""
+
+
+class DeliveryTimeoutError(KafkaTimeoutError):
+    """A record was not acknowledged within `delivery.timeout.ms`.
+
+    Attributes:
+        in_doubt: whether it had been sent: it may be in the log all the same.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        in_doubt: bool = False,
+    ) -> None:
+        super().__init__(message, retriable=True, topic=topic, partition=partition)
+        self.in_doubt = in_doubt
+
+
+class OrderInDoubtError(KafkaError):
+    """A record was not sent: one before it in its partition was given up while nobody knew whether it is in the log."""
+
+
+class BatchSendError(KafkaError):
+    """Some rows of a batch were not delivered. The others were.
+
+    Attributes:
+        report: what became of the rows.
+    """
+
+    def __init__(self, message: str = "", *, report: "BatchReport | None" = None) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+class TransactionError(KafkaError):
+    """A transaction's verb failed, or does not belong where it was called."""
+
+
+class TransactionAbortedError(TransactionError):
+    """The transaction was aborted, or can only be aborted: readers of committed records will see nothing of it."""
+
+
+class ProducerFencedError(TransactionError):
+    """Another producer with the same `transactional.id` was started. This one is out: close it."""
+
+
 class LogTruncatedError(PartitionError):
     """Records that were read are gone or replaced after an unclean leader election (KIP-320)."""
 
@@ -199,7 +262,7 @@ class CorruptRecordError(PartitionError):
 
 
 class ClosedError(KafkaError, RuntimeError):
-    """The consumer is closed."""
+    """The consumer or producer is closed."""
 
 
 class WakeupError(KafkaError):
