@@ -294,7 +294,7 @@ class KafkaCluster:
             # A killed node is fenced after this (9 s by default): tests of a broker's loss need not wait so long.
             "broker.session.timeout.ms": 4000,
             "broker.heartbeat.interval.ms": 500,
-            # Tests write records of 1970. Looked at every five minutes, by default, these were gone from under a running test.
+            # Tests write records of 1970: looked at every five minutes, these were gone from under a running test.
             "log.retention.check.interval.ms": 86_400_000,
             **self.config,
         }
