@@ -1,0 +1,1 @@
+"""The producer against real brokers: beside other clients, while things go wrong, at its limits."""
