@@ -12,6 +12,10 @@ def main() -> None:
             raise
         print('the command line needs typer: pip install "monedula[cli]"', file=sys.stderr)
         raise SystemExit(1) from None
-    from monedula.cli.app import app
+    try:
+        from monedula.cli.app import app
+        from monedula.cli.running import run
 
-    app()
+        run(app)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

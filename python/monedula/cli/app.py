@@ -1,17 +1,43 @@
 """The commands."""
 
+import logging
+from typing import Annotated
+
 import typer
 
 from monedula import __version__
-from monedula.cli.broker import broker
+from monedula.cli import broker, consume
 
-app = typer.Typer(name="monedula", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-app.command()(broker)
+# Help without boxes: it fits 80 columns, comes at once, and its examples can be copied.
+app = typer.Typer(
+    name="monedula",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
+)
+
+
+def examples(lines: str) -> str:
+    """Examples as the end of a command's help, line by line."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines.strip().splitlines())
+
+
+app.command(epilog=examples(consume.EXAMPLES))(consume.consume)
+app.command(epilog=examples(broker.EXAMPLES))(broker.broker)
 
 
 @app.callback(invoke_without_command=True)
-def root(version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True)) -> None:
+def root(
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Say what is being done, on standard error.")
+    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
     """Kafka topics as Arrow record batches."""
+    if verbose:
+        logging.getLogger("monedula").setLevel(logging.DEBUG)
     if version:
         typer.echo(f"monedula {__version__}")
         raise typer.Exit

@@ -17,6 +17,11 @@ _TRACE = 5
 _WRONG_ARGUMENTS = 2
 _FAILED = 1
 
+EXAMPLES = """
+monedula broker --topic orders:3
+monedula broker --port 0 --nodes 3 --data-dir kafka-data
+"""
+
 # Seconds between two looks at what the broker logged.
 _LOOK = 0.2
 
@@ -88,5 +93,5 @@ def _give_up(problem: str, code: int) -> NoReturn:
 
 def _log_to_stderr(level: int) -> None:
     logging.addLevelName(_TRACE, "TRACE")
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(stream=sys.stderr, force=True, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("monedula.broker").setLevel(level)

@@ -1,0 +1,244 @@
+"""`monedula consume`: records to a screen, a pipe or a file."""
+
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import monedula
+from monedula import Batch, TopicPartition
+from monedula.cli.positions import Place, partitions_of, place_of
+from monedula.cli.progress import Bar
+from monedula.cli.rendering import Form
+from monedula.cli.running import Interrupts, UsageError, command
+from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, settings_of
+from monedula.cli.sinks import BINARY, Format, Look, Sink, format_of, open_sink
+from monedula.consumer import MAX_ROWS
+from monedula.partitions import Position
+
+_logger = logging.getLogger(__name__)
+
+# Seconds that a wait without an end is cut into.
+_WAIT = 3600.0
+
+EXAMPLES = """
+monedula consume orders
+monedula consume orders --from -10 --follow
+monedula consume orders --from 2026-11-21T10:00 --to "5m ago" -o orders.parquet
+monedula consume orders --format json --max-rows 3
+monedula consume orders --group etl --timeout 10 --key-separator :
+"""
+
+
+@command("consume")
+def consume(
+    topics: Annotated[list[str], typer.Argument(help="Topics to read.")],
+    bootstrap_servers: BootstrapServers = None,
+    partition: Annotated[
+        list[str] | None, typer.Option("-p", "--partition", help="Only these partitions: 0, 0,2 or 0-3. Repeatable.")
+    ] = None,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="WHERE",
+            help="First record: an offset, -N for N before the end, earliest, latest, or a time.",
+        ),
+    ] = "earliest",
+    end: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="WHERE", help="First record not read any more, as --from. By default the end as of now."
+        ),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")] = False,
+    group: Annotated[
+        str | None,
+        typer.Option("-g", "--group", help="Read as a member of this group, commit what was written, until Ctrl-C."),
+    ] = None,
+    max_rows: Annotated[
+        int | None, typer.Option("-n", "--max-rows", min=0, help="End after this many records.")
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="With --follow or --group: end after so long without a record."),
+    ] = None,
+    format_: Annotated[
+        Format | None,
+        typer.Option("-f", "--format", help="By default what the file's name ends in, otherwise text."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="A file; standard output without it.")] = None,
+    key_separator: Annotated[
+        str | None, typer.Option("-k", "--key-separator", help="In text: put the key and this before each value.")
+    ] = None,
+    key_as: Annotated[Form, typer.Option(help="How keys are written in text and JSON.")] = Form.auto,
+    value_as: Annotated[
+        Form, typer.Option(help="How values are written in text and JSON; json puts them into the line as they are.")
+    ] = Form.auto,
+    headers: Annotated[bool, typer.Option("--headers", help="Headers too.")] = False,
+    columns: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Only these columns, in JSON, Arrow and Parquet.")
+    ] = None,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Read topics: to a screen, or as text, JSON lines, Arrow or Parquet into a file or a pipe.
+
+    All that is there now, unless told otherwise; no group, and nothing is committed. On a terminal each line says where
+    the record is; in a pipe it is the record's value and nothing else.
+    """
+    settings = settings_of(bootstrap_servers, setting, settings_file)
+    wanted = None if columns is None else tuple(name.strip() for name in columns.split(","))
+    target = _Target(
+        format_of(format_, output), output, Look(key_separator, key_as, value_as, wanted), headers, max_rows
+    )
+    if wanted is not None and target.format is Format.text:
+        raise UsageError("--columns is for JSON, Arrow and Parquet; add --format json")
+    partitions = partitions_of(partition)
+    pairs = [(topic, index) for topic in topics for index in partitions]
+    _check_together(follow, group, end, timeout, pairs)
+    if group is not None:
+        _as_member(target, {**settings, "group.id": group}, topics, start, timeout)
+    elif follow:
+        _following(target, settings, topics, pairs, place_of(start, "--from"), timeout)
+    else:
+        stop = "latest" if end is None else place_of(end, "--to")
+        _bounded(target, settings, pairs or topics, place_of(start, "--from"), stop)
+
+
+class _Target:
+    """What is wanted of records, and where it goes."""
+
+    def __init__(self, kind: Format, output: Path | None, look: Look, headers: bool, max_rows: int | None) -> None:
+        self.format = kind
+        self.left = max_rows
+        self.max_rows = max_rows
+        # A bar would stand in the way of what is shown on the same terminal.
+        self.to_screen = output is None and sys.stdout.isatty()
+        self.shape: dict[str, Any] = {"headers": headers, "columns": look.columns if kind in BINARY else None}
+        self._output = output
+        self._look = look
+
+    @contextmanager
+    def opened(self, schema: Any) -> Iterator[Sink]:
+        """The sink, which is closed whatever happens."""
+        sink = open_sink(self.format, self._output, self._look, schema)
+        try:
+            yield sink
+        finally:
+            sink.close()
+
+    def room(self) -> int:
+        """How many rows to ask for."""
+        return MAX_ROWS if self.left is None else min(MAX_ROWS, self.left)
+
+    def write(self, sink: Sink, batch: Batch) -> None:
+        """Write a batch, or what is wanted of it."""
+        rows = batch.num_rows if self.left is None else min(batch.num_rows, self.left)
+        sink.write(batch, rows)
+        sink.flush()
+        if self.left is not None:
+            self.left -= rows
+        _logger.debug("wrote %d records", rows)
+
+
+def _bounded(target: _Target, settings: dict[str, str], what: Any, start: Place, end: Place) -> None:
+    rows = max(target.room(), 1)
+    with (
+        Interrupts() as interrupts,
+        monedula.read(settings, what, start=start, end=end, max_rows=rows, **target.shape) as stream,
+        target.opened(stream.schema) as sink,
+        Bar("reading", wanted=not target.to_screen) as bar,
+    ):
+        while target.left != 0 and (batch := next(stream, None)) is not None:
+            with interrupts.held():
+                target.write(sink, batch)
+            bar.count(batch.num_rows, batch.nbytes)
+            done, total = stream.progress
+            bar.at(done, total if target.max_rows is None else min(total, target.max_rows))
+
+
+def _following(
+    target: _Target,
+    settings: dict[str, str],
+    topics: list[str],
+    pairs: list[tuple[str, int]],
+    start: Place,
+    timeout: float | None,
+) -> None:
+    reset = start if isinstance(start, str) else "earliest"
+    with (
+        Interrupts() as interrupts,
+        monedula.Consumer({**settings, "auto.offset.reset": reset}, **target.shape) as consumer,
+        target.opened(consumer.schema) as sink,
+    ):
+        if isinstance(start, str):
+            consumer.assign(pairs or topics)
+        else:
+            consumer.assign(_positions(consumer, pairs or consumer.partitions_of(*topics), start))
+        _poll(target, consumer, sink, interrupts, timeout)
+
+
+def _as_member(target: _Target, settings: dict[str, str], topics: list[str], start: str, timeout: float | None) -> None:
+    place = place_of(start, "--from")
+    if not isinstance(place, str):
+        raise UsageError(
+            f"--from {start}: a group goes on where it committed; use earliest or latest, or reset its offsets"
+        )
+    commits = settings.get("enable.auto.commit", "true").lower() != "false"
+    # What a sink keeps to itself is not written yet, and must not be committed before it is.
+    kept = {"enable.auto.commit": "false"} if target.format in (Format.parquet, Format.arrow_file) else {}
+    stopped: KeyboardInterrupt | None = None
+    with (
+        Interrupts() as interrupts,
+        monedula.Consumer({"auto.offset.reset": place, **settings, **kept}, topics, **target.shape) as consumer,
+    ):
+        with target.opened(consumer.schema) as sink:
+            try:
+                _poll(target, consumer, sink, interrupts, timeout)
+            except KeyboardInterrupt as error:
+                if interrupts.torn:
+                    raise
+                stopped = error
+        if commits:
+            consumer.commit()
+    if stopped is not None:
+        raise stopped
+
+
+def _poll(
+    target: _Target, consumer: monedula.Consumer, sink: Sink, interrupts: Interrupts, timeout: float | None
+) -> None:
+    while target.left != 0:
+        batch = consumer.poll(_WAIT if timeout is None else timeout, max_rows=target.room())
+        if not batch and timeout is not None:
+            return
+        with interrupts.held():
+            target.write(sink, batch)
+
+
+def _positions(
+    consumer: monedula.Consumer, pairs: Iterable[tuple[str, int]], start: int | datetime
+) -> dict[tuple[str, int], Position]:
+    pairs = list(pairs)
+    if not isinstance(start, int) or start >= 0:
+        return dict.fromkeys(pairs, start)
+    first, end = consumer.beginning_offsets(pairs), consumer.end_offsets(pairs)
+    return {pair: max(end[TopicPartition(*pair)] + start, first[TopicPartition(*pair)]) for pair in pairs}
+
+
+def _check_together(
+    follow: bool, group: str | None, end: str | None, timeout: float | None, pairs: list[tuple[str, int]]
+) -> None:
+    endless = "--follow" if follow else "--group"
+    if end is not None and (follow or group is not None):
+        raise UsageError(f"--to and {endless} contradict each other: {endless} reads on")
+    if timeout is not None and not (follow or group is not None):
+        raise UsageError("--timeout is for --follow and --group; other reads end at the end of the topic")
+    if pairs and group is not None:
+        raise UsageError("--partition and --group contradict each other: the group says who reads which partition")

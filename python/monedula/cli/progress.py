@@ -1,0 +1,90 @@
+"""A bar on standard error, where that is a terminal."""
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn, Task
+
+# Redraws a second.
+_FREQUENCY = 8
+
+
+class Bar:
+    """How far a command is, at what rate, and how much time is left. Draws nothing where nobody looks.
+
+    Args:
+        what: what is counted.
+        total: how much there is, if that is known.
+        wanted: whether to draw at all.
+    """
+
+    def __init__(self, what: str, total: int | None = None, *, wanted: bool = True) -> None:
+        self.records = 0
+        self.bytes = 0
+        self._progress: Progress | None = None
+        if wanted and sys.stderr.isatty():
+            self._progress = _progress(self)
+            self._task = self._progress.add_task(what, total=total)
+
+    def __enter__(self) -> Self:
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def at(self, done: int, total: int | None = None) -> None:
+        """Say how far it is."""
+        if self._progress is not None:
+            self._progress.update(self._task, completed=done, total=total)
+
+    def count(self, records: int, size: int) -> None:
+        """Say how much more it was."""
+        self.records += records
+        self.bytes += size
+
+
+def amount(count: float) -> str:
+    """A number with few digits: 12.3 M."""
+    for unit in ("", "k", "M", "G"):
+        if abs(count) < 1000 or unit == "G":
+            return f"{count:.0f}" if unit == "" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def _progress(bar: Bar) -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        _rate(bar),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left"),
+        console=Console(stderr=True),
+        refresh_per_second=_FREQUENCY,
+    )
+
+
+def _rate(bar: Bar) -> "ProgressColumn":
+    from rich.progress import ProgressColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: "Task") -> Text:
+            seconds = task.elapsed or 0.0
+            if not seconds:
+                return Text("")
+            rate = f"{amount(bar.records / seconds)} records/s, {amount(bar.bytes / seconds)}B/s"
+            return Text(rate, style="progress.data.speed")
+
+    return Rate()

@@ -1,0 +1,87 @@
+"""Which cluster, and with what settings: options that the commands share."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from monedula.cli.running import UsageError
+from monedula.config import config_keys
+
+SERVERS_VARIABLE = "MONEDULA_BOOTSTRAP_SERVERS"
+_DEFAULT_SERVERS = "localhost:9092"
+
+BootstrapServers = Annotated[
+    str | None,
+    typer.Option(
+        "-b",
+        "--bootstrap-servers",
+        metavar="HOST:PORT,...",
+        help=f"Where the cluster is; else what {SERVERS_VARIABLE} says, or {_DEFAULT_SERVERS}.",
+    ),
+]
+Setting = Annotated[
+    list[str] | None,
+    typer.Option("-X", "--setting", metavar="KEY=VALUE", help="A setting of the client by Kafka's name. Repeatable."),
+]
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option("-F", "--settings-file", metavar="FILE", help="A properties file with settings of the client."),
+]
+
+
+def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None) -> dict[str, str]:
+    """Settings from the options: `-b` goes before `-X`, that before the file, and that before the environment.
+
+    Raises:
+        UsageError: if a setting or a line of the file is none.
+    """
+    settings = {} if file is None else read_properties(file)
+    settings.update(pair(text, "-X") for text in pairs or ())
+    names = _names_of_servers()
+    if servers is not None:
+        settings = {key: value for key, value in settings.items() if key not in names}
+        settings["bootstrap.servers"] = servers
+    elif not names & settings.keys():
+        settings["bootstrap.servers"] = os.environ.get(SERVERS_VARIABLE) or _DEFAULT_SERVERS
+    return settings
+
+
+def pair(text: str, option: str) -> tuple[str, str]:
+    """The two halves of `key=value`.
+
+    Raises:
+        UsageError: if it is none.
+    """
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise UsageError(f"{option} {text}: expected key=value")
+    return key.strip(), value.strip()
+
+
+def read_properties(file: Path) -> dict[str, str]:
+    """The settings of a Java properties file: `key=value` or `key: value`, `#` and `!` for comments.
+
+    Raises:
+        UsageError: if a line is none of these.
+    """
+    settings: dict[str, str] = {}
+    begun = ""
+    for number, raw in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        line = raw.strip()
+        if not begun and (not line or line[0] in "#!"):
+            continue
+        if line.endswith("\\"):
+            begun += line[:-1]
+            continue
+        line, begun = begun + line, ""
+        ends = [line.index(mark) for mark in "=:" if mark in line]
+        if not ends or min(ends) == 0:
+            raise UsageError(f"{file}, line {number}: expected key=value, not {line!r}")
+        settings[line[: min(ends)].strip()] = line[min(ends) + 1 :].strip()
+    return settings
+
+
+def _names_of_servers() -> set[str]:
+    return next({key.name, *key.aliases} for key in config_keys() if key.name == "bootstrap.servers")

@@ -1,0 +1,269 @@
+"""Where `monedula consume` writes records, and in which format."""
+
+import json
+import os
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import StrEnum
+from io import BufferedWriter
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from monedula import Batch, Record
+from monedula.cli.rendering import Form, json_field, shown, time_text
+from monedula.cli.running import UsageError, require
+
+
+class Format(StrEnum):
+    """Formats of what is consumed."""
+
+    text = "text"
+    json = "json"
+    arrow = "arrow"
+    arrow_file = "arrow-file"
+    parquet = "parquet"
+
+
+BINARY = (Format.arrow, Format.arrow_file, Format.parquet)
+
+_ENDINGS = {
+    ".json": Format.json,
+    ".jsonl": Format.json,
+    ".ndjson": Format.json,
+    ".arrow": Format.arrow_file,
+    ".feather": Format.arrow_file,
+    ".arrows": Format.arrow,
+    ".parquet": Format.parquet,
+}
+
+# What a row group of a Parquet file has at least: small ones make slow files.
+_GROUP_ROWS = 1 << 18
+_GROUP_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a record looks like as text or JSON."""
+
+    key_separator: str | None = None
+    key_form: Form = Form.auto
+    value_form: Form = Form.auto
+    columns: tuple[str, ...] | None = None
+
+
+class Sink(ABC):
+    """Takes batches. What was written is whole after `close`, however the command ends."""
+
+    keeps = False
+    """Whether it keeps what it was given until it is closed."""
+
+    @abstractmethod
+    def write(self, batch: Batch, rows: int) -> None:
+        """Write the first rows of a batch."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Let others see what was written."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish."""
+
+
+def format_of(chosen: Format | None, output: Path | None) -> Format:
+    """The format asked for, or else the one that the file's name ends in."""
+    if chosen is not None:
+        return chosen
+    return Format.text if output is None else _ENDINGS.get(output.suffix.lower(), Format.text)
+
+
+def open_sink(kind: Format, output: Path | None, look: Look, schema: Any) -> Sink:
+    """A sink to a file, or to standard output.
+
+    Raises:
+        UsageError: if bytes would go to a terminal.
+        Failure: if the format needs a package that is not there.
+    """
+    if kind in BINARY:
+        if output is None and sys.stdout.isatty():
+            raise UsageError(f"{kind} is no text: give a file with -o, or pipe it into a program")
+        require("pyarrow", "arrow", f"--format {kind}")
+    # Not buffered twice: sinks of lines write one piece a batch.
+    file: BufferedWriter = os.fdopen(os.dup(1), "wb") if output is None else output.open("wb")
+    try:
+        if kind in BINARY:
+            return ParquetSink(file, schema) if kind is Format.parquet else ArrowSink(file, schema, kind)
+        if kind is Format.json:
+            return JsonSink(file, look)
+        return ScreenSink(file, look) if file.isatty() else TextSink(file, look)
+    except BaseException:
+        file.close()
+        raise
+
+
+class LineSink(Sink):
+    """One line a record."""
+
+    def __init__(self, file: BufferedWriter, look: Look) -> None:
+        self._file = file
+        self._look = look
+
+    def write(self, batch: Batch, rows: int) -> None:
+        """Write the first rows of a batch."""
+        line = self.line
+        self._file.write(b"".join([line(record) for record in islice(batch.records(), rows)]))
+
+    @abstractmethod
+    def line(self, record: Record) -> bytes:
+        """A record, with the end of its line."""
+
+    def flush(self) -> None:
+        """Let others see what was written."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Finish."""
+        self._file.close()
+
+
+class TextSink(LineSink):
+    """Values, and keys where they are asked for, as they are: what text tools expect."""
+
+    def __init__(self, file: BufferedWriter, look: Look) -> None:
+        super().__init__(file, look)
+        self._separator = None if look.key_separator is None else look.key_separator.encode()
+
+    def line(self, record: Record) -> bytes:
+        """A record, with the end of its line."""
+        value = _raw(record.value, self._look.value_form)
+        if self._separator is None:
+            return value + b"\n"
+        return _raw(record.key, self._look.key_form) + self._separator + value + b"\n"
+
+
+class ScreenSink(LineSink):
+    """For eyes: place and time of a record, dimmer, then its key and value without control characters."""
+
+    def __init__(self, file: BufferedWriter, look: Look) -> None:
+        super().__init__(file, look)
+        plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        self._dim, self._key, self._end = ("", "", "") if plain else ("\x1b[2m", "\x1b[36m", "\x1b[0m")
+
+    def line(self, record: Record) -> bytes:
+        """A record, with the end of its line."""
+        where = f"{record.topic}-{record.partition}@{record.offset} {time_text(record.timestamp) or ''}"
+        parts = [f"{self._dim}{where}{self._end}"]
+        if record.headers:
+            pairs = " ".join(f"{name}={self._text(value, Form.auto)}" for name, value in record.headers)
+            parts.append(f"{self._dim}[{self._end}{pairs}{self._dim}]{self._end}")
+        if record.key is not None:
+            parts.append(f"{self._key}{shown(record.key, self._look.key_form)}{self._end}")
+        parts.append(self._text(record.value, self._look.value_form))
+        return (" ".join(parts) + "\n").encode(errors="replace")
+
+    def _text(self, data: bytes | None, form: Form) -> str:
+        return f"{self._dim}null{self._end}" if data is None else shown(data, form)
+
+
+class JsonSink(LineSink):
+    """One JSON object a line; `monedula produce --format json` takes them again."""
+
+    def line(self, record: Record) -> bytes:
+        """A record, with the end of its line."""
+        look = self._look
+        fields: dict[str, Any] = {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": time_text(record.timestamp),
+            "timestampType": record.timestamp_type,
+        }
+        wanted = look.columns
+        if wanted is not None:
+            fields = {name: fields[name] for name in fields if name in wanted}
+        if wanted is None or "key" in wanted:
+            name, value = json_field("key", record.key, look.key_form)
+            fields[name] = value
+        if wanted is None or "value" in wanted:
+            name, value = json_field("value", record.value, look.value_form)
+            fields[name] = value
+        if record.headers is not None:
+            fields["headers"] = [
+                dict([("key", name), json_field("value", value, Form.auto)]) for name, value in record.headers
+            ]
+        return (json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n").encode(errors="replace")
+
+
+class ArrowSink(Sink):
+    """Arrow IPC, as a stream or as a file."""
+
+    def __init__(self, file: BufferedWriter, schema: Any, kind: Format) -> None:
+        import pyarrow
+        import pyarrow.ipc
+
+        self.keeps = kind is Format.arrow_file
+        self._file = file
+        self._of = pyarrow.record_batch
+        make = pyarrow.ipc.new_file if self.keeps else pyarrow.ipc.new_stream
+        self._writer = make(pyarrow.PythonFile(file, mode="w"), pyarrow.schema(schema))
+
+    def write(self, batch: Batch, rows: int) -> None:
+        """Write the first rows of a batch."""
+        self._writer.write_batch(self._of(batch).slice(0, rows))
+
+    def flush(self) -> None:
+        """Let others see what was written."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Finish."""
+        self._writer.close()
+        self._file.close()
+
+
+class ParquetSink(Sink):
+    """Parquet, in row groups that are worth it."""
+
+    keeps = True
+
+    def __init__(self, file: BufferedWriter, schema: Any) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        self._file = file
+        self._arrow = pyarrow
+        self._group: list[Any] = []
+        self._writer = pyarrow.parquet.ParquetWriter(
+            pyarrow.PythonFile(file, mode="w"), pyarrow.schema(schema), compression="zstd"
+        )
+
+    def write(self, batch: Batch, rows: int) -> None:
+        """Write the first rows of a batch."""
+        self._group.append(self._arrow.record_batch(batch).slice(0, rows))
+        grouped = sum(part.num_rows for part in self._group)
+        if grouped >= _GROUP_ROWS or sum(part.nbytes for part in self._group) >= _GROUP_BYTES:
+            self._write_group()
+
+    def flush(self) -> None:
+        """Nothing: a Parquet file is none before its end."""
+
+    def close(self) -> None:
+        """Finish."""
+        self._write_group()
+        self._writer.close()
+        self._file.close()
+
+    def _write_group(self) -> None:
+        if self._group:
+            self._writer.write_table(self._arrow.Table.from_batches(self._group))
+            self._group.clear()
+
+
+def _raw(data: bytes | None, form: Form) -> bytes:
+    if data is None:
+        return b""
+    if form in (Form.base64, Form.hex):
+        return shown(data, form).encode()
+    return data

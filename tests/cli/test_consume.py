@@ -1,0 +1,248 @@
+"""`monedula consume`: formats, ranges, groups, and how it ends."""
+
+import base64
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import monedula
+import pyarrow.feather
+import pyarrow.ipc
+import pyarrow.parquet
+import pytest
+from monedula.testing import Broker
+
+from tests.cli.processes import Terminal, output, problem, run, running
+
+MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def servers(broker: Broker) -> str:
+    """A broker with `orders`: six records in two partitions, a minute apart."""
+    broker.create_topic("orders", 2)
+    for partition in (0, 1):
+        times = [int(MIDNIGHT.timestamp() * 1000) + 60_000 * row for row in range(3)]
+        records = [(f"key-{partition}", f"value-{partition}-{row}") for row in range(3)]
+        broker.append("orders", records, partition=partition, timestamps=times, headers={"source": "test"})
+    return broker.bootstrap_servers
+
+
+def lines(text: str) -> list[str]:
+    return sorted(text.splitlines())
+
+
+def test_a_pipe_gets_values_and_nothing_else(servers: str) -> None:
+    done = run("consume", "orders", servers=servers)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert lines(done.stdout.decode()) == [f"value-{part}-{row}" for part in (0, 1) for row in range(3)]
+
+
+def test_keys_go_before_values_if_asked_for(servers: str) -> None:
+    text = output("consume", "orders", "-p", "1", "-n", "2", "-k", "=>", servers=servers)
+    assert text == "key-1=>value-1-0\nkey-1=>value-1-1\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        (["--from", "1"], [1, 2]),
+        (["--from", "-1"], [2]),
+        (["--from", "-10", "--to", "-1"], [0, 1]),
+        (["--to", "1"], [0]),
+        (["--from", "latest"], []),
+        (["--from", "2026-01-01T00:01:00Z"], [1, 2]),
+        (["--from", "2026-01-01T01:00:30+01:00", "--to", f"@{int(MIDNIGHT.timestamp() * 1000) + 120_000}"], [1]),
+        (["--to", "1d ago"], [0, 1, 2]),
+        (["--from", "-5m"], []),
+        (["--max-rows", "2"], [0, 1]),
+        (["--max-rows", "0"], []),
+    ],
+)
+def test_a_range_is_read_and_no_more(servers: str, options: list[str], rows: list[int]) -> None:
+    text = output("consume", "orders", "-p", "0", *options, servers=servers)
+    assert text.splitlines() == [f"value-0-{row}" for row in rows]
+
+
+def test_json_lines_say_all_there_is(servers: str) -> None:
+    text = output("consume", "orders", "-p", "0", "-n", "1", "-f", "json", "--headers", servers=servers)
+    assert json.loads(text) == {
+        "topic": "orders",
+        "partition": 0,
+        "offset": 0,
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "timestampType": 0,
+        "key": "key-0",
+        "value": "value-0-0",
+        "headers": [{"key": "source", "value": "test"}],
+    }
+    text = output("consume", "orders", "-p", "0", "-n", "1", "-f", "json", "--columns", "offset,value", servers=servers)
+    assert json.loads(text) == {"offset": 0, "value": "value-0-0"}
+
+
+def test_bytes_that_are_no_text_are_shown_as_asked_and_never_lost(broker: Broker) -> None:
+    raw = b"\xff\x00\x1b[31m"
+    broker.create_topic("raw", 1)
+    broker.append("raw", [(b"\xfe", raw), (None, None), (None, '{"a": [1]}')])
+
+    def first(*options: str) -> bytes:
+        return run("consume", "raw", *options, servers=broker.bootstrap_servers).stdout
+
+    assert first("-n", "1") == raw + b"\n"
+    assert first("-n", "1", "--value-as", "hex") == raw.hex().encode() + b"\n"
+    assert first("-n", "1", "--value-as", "base64") == base64.b64encode(raw) + b"\n"
+    records = [json.loads(line) for line in first("-f", "json", "--columns", "key,value").splitlines()]
+    assert records[0] == {"key_base64": "/g==", "value_base64": base64.b64encode(raw).decode()}
+    assert records[1] == {"key": None, "value": None}
+    records = [json.loads(line) for line in first("-f", "json", "--value-as", "json").splitlines()]
+    assert records[2]["value"] == {"a": [1]}
+    assert records[0]["value_base64"] == base64.b64encode(raw).decode()
+    record = json.loads(first("-n", "1", "-f", "json", "--value-as", "string", "--key-as", "hex"))
+    assert (record["value"], record["key_hex"]) == ("\ufffd\x00\x1b[31m", "fe")
+
+
+def test_a_terminal_sees_where_a_record_is_and_is_not_moved_by_it(
+    broker: Broker, terminal: Callable[..., Terminal]
+) -> None:
+    broker.create_topic("raw", 1)
+    broker.append("raw", [("k", "a\x1b[2Jb\n"), (None, b"\xff"), (None, None)], timestamps=MIDNIGHT, headers={"h": "1"})
+    screen = terminal("consume", "raw", "--headers", servers=broker.bootstrap_servers)
+    assert screen.end() == 0
+    assert screen.text.replace("\r\n", "\n").splitlines() == [
+        "raw-0@0 2026-01-01T00:00:00.000Z [h=1] k a\\u001b[2Jb\\n",
+        "raw-0@1 2026-01-01T00:00:00.000Z [h=1] 0xff",
+        "raw-0@2 2026-01-01T00:00:00.000Z [h=1] null",
+    ]
+    assert "\x1b[2J" not in screen.raw
+    assert "\x1b[2m" in screen.raw
+
+
+def test_parquet_and_arrow_hold_every_column(servers: str, tmp_path: Path) -> None:
+    expected = pyarrow.table(monedula.read({"bootstrap.servers": servers}, [("orders", 0)], headers=True))
+    common = ["consume", "orders", "-p", "0", "--headers", "-o"]
+    for name in ("out.parquet", "out.arrow", "out.arrows"):
+        assert output(*common, str(tmp_path / name), servers=servers) == ""
+    assert pyarrow.parquet.read_table(tmp_path / "out.parquet").to_pylist() == expected.to_pylist()
+    assert pyarrow.feather.read_table(tmp_path / "out.arrow").equals(expected)
+    assert pyarrow.ipc.open_stream((tmp_path / "out.arrows").read_bytes()).read_all().equals(expected)
+    piped = run("consume", "orders", "-f", "parquet", "-n", "4", "--columns", "offset", servers=servers).stdout
+    table = pyarrow.parquet.read_table(pyarrow.BufferReader(piped))
+    assert (table.num_rows, table.column_names) == (4, ["offset"])
+
+
+def test_a_bounded_read_shows_a_bar_where_somebody_looks(
+    broker: Broker, terminal: Callable[..., Terminal], tmp_path: Path
+) -> None:
+    broker.create_topic("many", 1)
+    broker.append("many", [str(row) for row in range(50_000)])
+    file = tmp_path / "many.txt"
+    screen = terminal("consume", "many", "-o", str(file), servers=broker.bootstrap_servers)
+    assert screen.end() == 0
+    assert "100%" in screen.text
+    assert "records/s" in screen.text
+    assert "left" in screen.text
+    assert file.read_text().splitlines() == [str(row) for row in range(50_000)]
+    shown = terminal("consume", "many", "-n", "1", servers=broker.bootstrap_servers)
+    assert shown.end() == 0
+    assert "%" not in shown.text
+
+
+def test_following_shows_what_comes_until_ctrl_c(broker: Broker) -> None:
+    broker.create_topic("news", 1)
+    broker.append("news", ["old", "older"])
+    with running("consume", "news", "--from", "-1", "--follow", servers=broker.bootstrap_servers) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"older\n"
+        broker.append("news", ["new"])
+        assert process.stdout.readline() == b"new\n"
+        process.send_signal(signal.SIGINT)
+        assert (process.wait(60), process.stderr.read(), process.stdout.read()) == (130, b"", b"")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_file_is_whole_when_it_is_stopped(broker: Broker, tmp_path: Path, number: signal.Signals, code: int) -> None:
+    broker.create_topic("news", 1)
+    broker.append("news", ["a", "b"])
+    file = tmp_path / "news.parquet"
+    # What it says of itself comes after the batch was taken: two records are in its hands.
+    options = ["-v", "consume", "news", "--follow", "-o", str(file)]
+    with running(*options, servers=broker.bootstrap_servers) as process:
+        assert process.stderr is not None
+        while b"wrote" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        assert process.wait(60) == code
+    assert pyarrow.parquet.read_table(file)["value"].to_pylist() == [b"a", b"b"]
+
+
+def test_a_group_goes_on_where_it_was(broker: Broker) -> None:
+    broker.create_topic("orders", 1)
+    broker.append("orders", [str(row) for row in range(5)])
+    group = ["consume", "orders", "--group", "etl", "--timeout", "20"]
+    assert output(*group, "-n", "2", servers=broker.bootstrap_servers) == "0\n1\n"
+    assert output(*group, "-n", "3", servers=broker.bootstrap_servers) == "2\n3\n4\n"
+    with monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl"}) as consumer:
+        committed = consumer.committed([("orders", 0)])[monedula.TopicPartition("orders", 0)]
+        assert committed is not None
+        assert committed.offset == 5
+
+
+def test_a_reader_that_goes_away_is_no_error(broker: Broker) -> None:
+    broker.create_topic("many", 1)
+    broker.append("many", ["x" * 1000] * 20_000)
+    for kind in ("text", "json", "arrow"):
+        with running("consume", "many", "-f", kind, servers=broker.bootstrap_servers) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.read(10)
+            process.stdout.close()
+            assert (process.wait(60), process.stderr.read()) == (141, b"")
+
+
+def test_what_is_wrong_is_one_line(servers: str, tmp_path: Path) -> None:
+    def wrong(*arguments: str, code: int = 2) -> str:
+        return problem("consume", *arguments, servers=servers, code=code)
+
+    assert "does not know this topic" in wrong("missing", code=1)
+    assert "offset 9 is out of range" in wrong("orders", "--from", "9", code=1)
+    assert "--from soon: expected an offset" in wrong("orders", "--from", "soon")
+    assert "--partition x: expected a number" in wrong("orders", "-p", "x")
+    assert "--to and --follow contradict" in wrong("orders", "--follow", "--to", "3")
+    assert "--timeout is for" in wrong("orders", "--timeout", "3")
+    assert "a group goes on where it committed" in wrong("orders", "--group", "g", "--from", "3")
+    assert "--columns is for JSON" in wrong("orders", "--columns", "value")
+    assert "No such option" in wrong("orders", "--fom", "3")
+    assert "did you mean isolation.level" in wrong("orders", "-X", "isolation.levle=none", code=1)
+    assert "-X x: expected key=value" in wrong("orders", "-X", "x")
+    assert "No such file or directory" in wrong("orders", "-o", str(tmp_path / "none" / "out.parquet"), code=1)
+
+
+def test_settings_come_from_a_file_and_options_go_before_it(servers: str, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"# a comment\nbootstrap.servers = {servers}\nisolation.level: \\\n  read_committed\n")
+    options = ["consume", "orders", "-n", "1", "-F", str(file)]
+    assert output(*options)
+    assert "isolation.level" in problem(*options, "-X", "isolation.level=none")
+    assert "127.0.0.1:1" in problem(*options, "-b", "127.0.0.1:1", "-X", "bootstrap.timeout.ms=300")
+    file.write_text("bootstrap.servers\n")
+    assert "line 1: expected key=value" in problem(*options, code=2)
+
+
+def test_without_pyarrow_it_says_what_to_install(servers: str) -> None:
+    code = "import sys; sys.modules['pyarrow'] = None; from monedula.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "consume", "orders", "-f", "parquet", "-b", servers],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        'monedula consume: --format parquet needs pyarrow: pip install "monedula[cli,arrow]"\n',
+    )

@@ -1,0 +1,67 @@
+"""Every example of every `--help` runs as it stands."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from monedula.cli.app import app
+from monedula.testing import Broker
+from typer.main import get_command
+
+from tests.cli.processes import environment
+
+COMMANDS = get_command(app)
+
+# These go on until Ctrl-C: it is pressed once they show something.
+ENDLESS = ("--follow", "--watch", "broker", "quickstart")
+
+
+def examples() -> list[str]:
+    found = []
+    commands = [COMMANDS]
+    while commands:
+        command = commands.pop(0)
+        commands.extend(getattr(command, "commands", {}).values())
+        if command is not COMMANDS and not hasattr(command, "commands"):
+            assert command.epilog, f"{command.name} has no example"
+        found += [line.strip() for line in (command.epilog or "").splitlines() if line.startswith("  ")]
+    return found
+
+
+@pytest.mark.parametrize("example", examples())
+def test_an_example_runs(example: str, broker: Broker, tmp_path: Path) -> None:
+    broker.create_topic("orders", 3)
+    for partition in range(3):
+        broker.append("orders", [(f"key-{row}", '{"amount": 1}') for row in range(20)], partition=partition)
+    program = tmp_path / "bin" / "monedula"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m monedula "$@"\n')
+    program.chmod(0o755)
+    variables = environment(broker.bootstrap_servers)
+    variables["PATH"] = f"{program.parent}{os.pathsep}{variables['PATH']}"
+    if example.split()[1] in ("broker", "quickstart") and "--port" not in example:
+        example += " --port 0"  # its own port may be in use where tests run
+    endless = any(word in shlex.split(example) for word in ENDLESS)
+    with subprocess.Popen(
+        f"exec {example}" if endless else example,
+        shell=True,
+        cwd=tmp_path,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            if endless:
+                assert process.stdout is not None
+                assert process.stdout.readline()
+                process.send_signal(signal.SIGINT)
+            _, problems = process.communicate(timeout=60)
+        finally:
+            if process.poll() is None:
+                process.kill()
+    assert process.returncode == (130 if endless and "broker" not in example else 0), problems.decode()
