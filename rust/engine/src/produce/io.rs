@@ -289,6 +289,12 @@ pub enum SendFault {
         /// What said so.
         reason: String,
     },
+    /// Something else in the transaction failed before the records were sent: it can only be aborted.
+    #[error("not sent, because the transaction must be aborted: {reason}")]
+    TransactionFailed {
+        /// What failed.
+        reason: String,
+    },
     /// The transaction was aborted before the records were sent.
     #[error("the transaction was aborted before these records were sent")]
     Aborted,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::State;
 use crate::backoff::Backoff;
 use crate::group::CommitOffset;
 use crate::produce::{Identity, SendFault};
@@ -99,6 +100,8 @@ pub enum Call {
         group: GroupMetadata,
         /// What.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
+        /// Whether the group is taken into the transaction by it (transaction version 2, KIP-890).
+        version2: bool,
     },
     /// EndTxn.
     End {
@@ -106,6 +109,8 @@ pub enum Call {
         identity: Identity,
         /// How.
         ending: Ending,
+        /// Whether it raises the epoch (transaction version 2, KIP-890).
+        version2: bool,
     },
 }
 
@@ -116,12 +121,16 @@ pub enum Answer {
     Coordinator {
         /// Its node id.
         node_id: i32,
+        /// Its advertised host.
+        host: String,
+        /// Its advertised port.
+        port: i32,
     },
     /// The producer's id and epoch; of EndTxn too where it raises the epoch (KIP-890).
     Identity(Identity),
     /// Done.
     Ok,
-    /// A partition's error each; those without one are left out.
+    /// A code for each partition; one that the broker left out is not in it.
     Partitions(BTreeMap<TopicPartition, ErrorCode>),
 }
 
@@ -146,7 +155,8 @@ pub enum Input {
         /// The one that is no longer of use.
         old: Option<Identity>,
     },
-    /// Whether the cluster has transaction version 2 (feature `transaction.version`, KIP-890); told before the first call.
+    /// Whether the cluster has transaction version 2 (feature `transaction.version`, KIP-890); told before the first call, and
+    /// whenever it changes. It counts from the next [`Input::Begin`] on.
     TransactionVersion2(bool),
     /// An answer to a [`Output::Call`]; exactly one comes for each.
     Answer {
@@ -218,8 +228,31 @@ pub enum Output {
         /// How it went.
         outcome: Result<(), TransactionError>,
     },
-    /// Nothing can be sent any more: to the delivery machine.
+    /// The transaction can only be aborted: what was not sent yet fails with this ([`crate::produce::Input::FailUnsent`]).
+    FailUnsent(SendFault),
+    /// Nothing can be sent any more: to the delivery machine ([`crate::produce::Input::FailAll`]).
     Fatal(SendFault),
+    /// What happened, for logs and figures.
+    Event(SessionEvent),
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionEvent {
+    /// The session went from one state to another.
+    StateChanged {
+        /// Before.
+        from: State,
+        /// Now.
+        to: State,
+    },
+    /// A call failed and is made again.
+    Retried {
+        /// The API.
+        api: &'static str,
+        /// What it failed of.
+        reason: String,
+    },
 }
 
 /// Why a transaction's verb failed.
@@ -228,7 +261,8 @@ pub enum Output {
 pub enum TransactionError {
     /// Another producer with the same `transactional.id` took over: this one is of no use any more.
     #[error(
-        "the producer was fenced: another one with transactional.id={transactional_id} was started ({code}). Close this one"
+        "the producer was fenced ({code}): another one with transactional.id={transactional_id} was started, or a transaction \
+         was open for longer than transaction.timeout.ms and the coordinator aborted it. Close this one"
     )]
     Fenced {
         /// The id.
@@ -254,7 +288,7 @@ pub enum TransactionError {
         code: ErrorCode,
     },
     /// Its time was over.
-    #[error("{what} did not end within its time; {last_error}. Call it again to wait on")]
+    #[error("{what} did not end within its time ({last_error}); it goes on: call it again to wait on")]
     TimedOut {
         /// What.
         what: &'static str,

@@ -1,0 +1,384 @@
+//! The machine: what it knows, and which call comes next. It makes one call at a time, as the Java producer does: each has its
+//! place in a transaction, and the coordinator takes one after the other anyway.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::{
+    Call, CallId, Ending, GroupMetadata, Input, Output, SessionConfig, SessionEvent, State, Target, Ticket,
+    TransactionError,
+};
+use crate::backoff::{Backoff, Jitter};
+use crate::group::CommitOffset;
+use crate::produce::{Identity, SendFault};
+use crate::{Now, TopicPartition};
+
+/// Someone who waits for the end of a verb.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiter {
+    pub(super) ticket: Ticket,
+    pub(super) deadline: Now,
+    pub(super) verb: Verb,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Init,
+    SendOffsets,
+    End(Ending),
+}
+
+impl Verb {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Init => "init_transactions",
+            Self::SendOffsets => "send_offsets",
+            Self::End(Ending::Commit) => "commit_transaction",
+            Self::End(Ending::Abort) => "abort_transaction",
+        }
+    }
+}
+
+/// A call that has no outcome yet.
+#[derive(Clone, Debug)]
+pub(super) struct InFlight {
+    pub(super) id: CallId,
+    pub(super) target: Target,
+    pub(super) call: Call,
+}
+
+/// Offsets on their way into the transaction.
+#[derive(Clone, Debug)]
+pub(super) struct Offsets {
+    pub(super) ticket: Ticket,
+    pub(super) group: GroupMetadata,
+    pub(super) offsets: BTreeMap<TopicPartition, CommitOffset>,
+}
+
+/// What a transaction has.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Contents {
+    /// Whether the coordinator knows of it, as far as is known: then it has to be ended there.
+    pub(super) started: bool,
+    /// A call that would start it was made, so it may be known even if no good answer came.
+    pub(super) in_doubt: bool,
+    /// EndTxn was sent: it may have ended.
+    pub(super) end_sent: bool,
+    pub(super) partitions: BTreeSet<TopicPartition>,
+    /// Those that are to be added.
+    pub(super) joining: BTreeSet<TopicPartition>,
+    /// Groups that are added.
+    pub(super) groups: BTreeSet<String>,
+    pub(super) offsets: VecDeque<Offsets>,
+}
+
+/// A producer's identity and transactions; see the [module](super).
+pub struct ProducerSession {
+    pub(super) config: SessionConfig,
+    pub(super) state: State,
+    jitter: Jitter,
+    outputs: VecDeque<Output>,
+    next_call: CallId,
+    pub(super) in_flight: Option<InFlight>,
+    /// No call is made before.
+    retry_at: Option<Now>,
+    /// Failures in a row, of whatever call.
+    pub(super) failures: u32,
+    /// Of which the last one, for those who wait in vain.
+    pub(super) last_error: Option<String>,
+    /// FindCoordinator goes to another broker each time.
+    find_attempts: u32,
+
+    pub(super) identity: Option<Identity>,
+    pub(super) coordinator: Option<i32>,
+    pub(super) group_coordinators: BTreeMap<String, i32>,
+    /// What the cluster has, and what the current transaction goes by.
+    pub(super) cluster_version2: bool,
+    pub(super) version2: bool,
+
+    pub(super) contents: Contents,
+    /// Its identity is no good for another transaction: a higher epoch is asked for after the abort.
+    pub(super) raise: bool,
+    /// The coordinator would not accept the end of the transaction; asking for an identity aborts it as well.
+    pub(super) skip_end: bool,
+    pub(super) waiters: Vec<Waiter>,
+    /// A commit or abort whose waiter's time was over: it is to be called again before anything else.
+    pub(super) unheard: Option<Ending>,
+    /// Why the transaction can only be aborted, or the producer is of no use.
+    pub(super) failure: Option<TransactionError>,
+}
+
+impl ProducerSession {
+    /// CONCURRENT_TRANSACTIONS means that the markers of the last transaction are being written, which takes moments.
+    const MARKERS: Duration = Duration::from_millis(20);
+
+    /// A session without an identity; `seed` decides its jitter.
+    pub fn new(config: SessionConfig, seed: u64) -> Self {
+        Self {
+            config,
+            state: State::Uninitialized,
+            jitter: Jitter::new(seed),
+            outputs: VecDeque::new(),
+            next_call: 0,
+            in_flight: None,
+            retry_at: None,
+            failures: 0,
+            last_error: None,
+            find_attempts: 0,
+            identity: None,
+            coordinator: None,
+            group_coordinators: BTreeMap::new(),
+            cluster_version2: false,
+            version2: false,
+            contents: Contents::default(),
+            raise: false,
+            skip_end: false,
+            waiters: Vec::new(),
+            unheard: None,
+            failure: None,
+        }
+    }
+
+    /// Takes an input, at a time that never goes back. Drain [`Self::poll`] afterwards.
+    pub fn handle(&mut self, now: Now, input: Input) {
+        match input {
+            Input::Tick => {}
+            Input::Init { ticket, .. }
+            | Input::Begin { ticket }
+            | Input::SendOffsets { ticket, .. }
+            | Input::End { ticket, .. }
+                if self.config.transactional_id.is_none() =>
+            {
+                self.refuse(ticket, "transactions need a transactional.id: set one");
+            }
+            Input::NeedIdentity { old } => self.need_identity(old),
+            Input::TransactionVersion2(on) => self.cluster_version2 = on,
+            Input::Answer { id, outcome } => self.answered(id, outcome, now),
+            Input::Init { ticket, deadline } => self.init(ticket, deadline),
+            Input::Begin { ticket } => self.begin(ticket),
+            Input::Join(partition) => self.join(partition),
+            Input::SendOffsets { ticket, group, offsets, deadline } => {
+                self.send_offsets(ticket, group, offsets, deadline);
+            }
+            Input::End { ticket, ending, deadline } => self.end(ticket, ending, deadline),
+            Input::Failed(fault) => self.failed(fault),
+        }
+        self.expire_waiters(now);
+        self.advance(now);
+    }
+
+    /// What is to be done next; `None` if nothing is.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Self::handle`] has to be called without anything else having happened.
+    pub fn wake_at(&self) -> Option<Now> {
+        let retry = self.retry_at.filter(|_| self.in_flight.is_none());
+        self.waiters.iter().map(|waiter| waiter.deadline).chain(retry).min()
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Who the producer is, if it knows.
+    pub fn identity(&self) -> Option<Identity> {
+        self.identity
+    }
+
+    /// Whether the current transaction goes by transaction version 2 (KIP-890): produce requests then take their partitions into
+    /// it, which needs version 12 of Produce; without it, 11 is the last version for transactional batches.
+    pub fn version2(&self) -> bool {
+        self.version2
+    }
+
+    /// Why records cannot be sent now, if they cannot.
+    pub fn refusal(&self) -> Option<TransactionError> {
+        if self.config.transactional_id.is_none() || self.state == State::InTransaction {
+            return self.failure.clone();
+        }
+        Some(self.failure.clone().unwrap_or_else(|| {
+            let state = match self.state {
+                State::Uninitialized => "init_transactions() was not called yet",
+                State::Initializing => "init_transactions() has not ended yet",
+                State::Committing => "the transaction is being committed",
+                State::Aborting => "the transaction is being aborted",
+                _ => "no transaction is open: call begin_transaction() first",
+            };
+            TransactionError::State(format!("a producer with a transactional.id sends in transactions only: {state}"))
+        }))
+    }
+
+    pub(super) fn push(&mut self, output: Output) {
+        self.outputs.push_back(output);
+    }
+
+    pub(super) fn enter(&mut self, to: State) {
+        let from = std::mem::replace(&mut self.state, to);
+        debug_assert!(from.successors().contains(&to), "{from:?} -> {to:?}");
+        self.push(Output::Event(SessionEvent::StateChanged { from, to }));
+        // A new step does not wait for the failures of the one before.
+        self.retry_at = None;
+        self.failures = 0;
+        self.last_error = None;
+    }
+
+    pub(super) fn done(&mut self, ticket: Ticket, outcome: Result<(), TransactionError>) {
+        self.push(Output::Done { ticket, outcome });
+    }
+
+    /// Tells everybody who waits for one of these verbs.
+    pub(super) fn tell(&mut self, which: impl Fn(Verb) -> bool, outcome: Result<(), TransactionError>) {
+        let (told, rest): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(|waiter| which(waiter.verb));
+        self.waiters = rest;
+        for waiter in told {
+            self.done(waiter.ticket, outcome.clone());
+        }
+    }
+
+    fn expire_waiters(&mut self, now: Now) {
+        let (late, rest): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(|waiter| waiter.deadline <= now);
+        self.waiters = rest;
+        for waiter in late {
+            if let Verb::End(ending) = waiter.verb {
+                self.unheard = Some(ending);
+            }
+            let last_error = self.last_error.clone().unwrap_or_else(|| "no broker has answered yet".into());
+            let outcome = Err(TransactionError::TimedOut { what: waiter.verb.name(), last_error });
+            self.done(waiter.ticket, outcome);
+        }
+    }
+
+    /// Makes the next call, if there is one and it is its time. What needs no call is done on the way.
+    fn advance(&mut self, now: Now) {
+        while self.in_flight.is_none() {
+            if self.retry_at.is_some_and(|at| at > now) {
+                return;
+            }
+            self.retry_at = None;
+            let Some(call) = self.next_call() else {
+                // Ends without a call: the coordinator never heard of the transaction.
+                match self.state {
+                    State::Committing | State::Aborting => self.ended(None),
+                    _ => return,
+                }
+                continue;
+            };
+            let (target, call) = self.route(call);
+            let id = self.next_call;
+            self.next_call += 1;
+            self.push(Output::Call { id, target: target.clone(), call: call.clone() });
+            self.in_flight = Some(InFlight { id, target, call });
+        }
+    }
+
+    fn next_call(&mut self) -> Option<Call> {
+        match self.state {
+            State::Initializing => Some(Call::InitProducerId { current: self.identity.filter(|_| self.raise) }),
+            State::InTransaction => self.next_addition(),
+            State::Committing => self.next_addition().or_else(|| self.next_end(Ending::Commit)),
+            State::Aborting => self.next_end(Ending::Abort),
+            State::Uninitialized | State::Ready | State::AbortableError | State::Fatal => None,
+        }
+    }
+
+    fn next_addition(&mut self) -> Option<Call> {
+        let identity = self.identity?;
+        if !self.contents.joining.is_empty() {
+            return Some(Call::AddPartitions { identity, partitions: self.contents.joining.clone() });
+        }
+        let Offsets { group, offsets, .. } = self.contents.offsets.front()?;
+        if !self.version2 && !self.contents.groups.contains(&group.group) {
+            return Some(Call::AddOffsets { identity, group: group.group.clone() });
+        }
+        let (group, offsets, version2) = (group.clone(), offsets.clone(), self.version2);
+        Some(Call::CommitOffsets { identity, group, offsets, version2 })
+    }
+
+    fn next_end(&self, ending: Ending) -> Option<Call> {
+        let identity = self.identity?;
+        let known = self.contents.started || self.contents.in_doubt;
+        (known && !self.skip_end).then_some(Call::End { identity, ending, version2: self.version2 })
+    }
+
+    /// The call if its coordinator is known, else the question who it is.
+    fn route(&mut self, call: Call) -> (Target, Call) {
+        let (node_id, find) = match &call {
+            Call::InitProducerId { .. } if self.config.transactional_id.is_none() => {
+                return (Target::Any { attempt: self.failures }, call);
+            }
+            Call::CommitOffsets { group, .. } => {
+                (self.group_coordinators.get(&group.group).copied(), Some(group.group.clone()))
+            }
+            _ => (self.coordinator, None),
+        };
+        match node_id {
+            Some(node_id) => {
+                match &call {
+                    Call::AddPartitions { .. }
+                    | Call::AddOffsets { .. }
+                    | Call::CommitOffsets { version2: true, .. } => {
+                        self.contents.in_doubt = true;
+                    }
+                    Call::End { .. } => self.contents.end_sent = true,
+                    _ => {}
+                }
+                (Target::Coordinator { node_id }, call)
+            }
+            None => {
+                let attempt = self.find_attempts;
+                self.find_attempts = self.find_attempts.wrapping_add(1);
+                (Target::Any { attempt }, Call::FindCoordinator { group: find })
+            }
+        }
+    }
+
+    /// The next call waits for a backoff.
+    pub(super) fn wait(&mut self, code: Option<ErrorCode>, now: Now) {
+        let backoff = match code {
+            Some(ErrorCode::ConcurrentTransactions) => {
+                Backoff { initial: Self::MARKERS.min(self.config.backoff.initial), ..self.config.backoff }
+            }
+            _ => self.config.backoff,
+        };
+        self.retry_at = Some(now + backoff.delay(self.failures, &mut self.jitter));
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    /// The transaction can only be aborted.
+    pub(super) fn must_abort(&mut self, reason: String) {
+        if !matches!(self.state, State::InTransaction | State::Committing) {
+            return;
+        }
+        self.enter(State::AbortableError);
+        self.contents.joining.clear();
+        self.contents.offsets.clear();
+        self.push(Output::FailUnsent(SendFault::TransactionFailed { reason: reason.clone() }));
+        let error = TransactionError::MustAbort { reason };
+        self.failure = Some(error.clone());
+        self.unheard = None;
+        self.tell(|_| true, Err(error));
+    }
+
+    /// Nothing is of use any more.
+    pub(super) fn fatal(&mut self, error: TransactionError) {
+        if self.state == State::Fatal {
+            return;
+        }
+        self.enter(State::Fatal);
+        let fault = match &error {
+            TransactionError::Fenced { code, .. } => SendFault::Fenced { reason: (*code).to_owned() },
+            error => SendFault::Fatal { reason: error.to_string() },
+        };
+        self.push(Output::Fatal(fault));
+        self.contents = Contents::default();
+        self.failure = Some(error.clone());
+        self.unheard = None;
+        self.tell(|_| true, Err(error));
+    }
+}

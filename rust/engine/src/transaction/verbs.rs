@@ -1,0 +1,192 @@
+//! What the user and the delivery machine ask for.
+
+use std::collections::BTreeMap;
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::session::{Contents, Offsets, ProducerSession, Verb, Waiter};
+use super::{Ending, GroupMetadata, Output, State, Ticket, TransactionError};
+use crate::group::CommitOffset;
+use crate::produce::{Identity, SendFault};
+use crate::{Now, TopicPartition};
+
+impl ProducerSession {
+    /// The delivery machine has no identity, or none that is of use.
+    pub(super) fn need_identity(&mut self, old: Option<Identity>) {
+        let Some(identity) = self.identity else {
+            // A transactional one comes with init_transactions.
+            if self.config.transactional_id.is_none() && self.state == State::Uninitialized {
+                self.enter(State::Initializing);
+            }
+            return;
+        };
+        if old != Some(identity) {
+            self.push(Output::Identity(identity));
+        } else if self.config.transactional_id.is_some() {
+            self.doubt_identity();
+        } else if self.state == State::Ready {
+            self.raise_alone(identity);
+        }
+    }
+
+    /// Without a transactional id nobody else has this producer id, so the next epoch is taken without asking (KIP-360).
+    fn raise_alone(&mut self, identity: Identity) {
+        match identity.epoch.checked_add(1) {
+            Some(epoch) => self.take_identity(Identity { epoch, ..identity }),
+            // Its epochs are used up.
+            None => self.enter(State::Initializing),
+        }
+    }
+
+    /// Sequence numbers are in doubt: only a higher epoch makes them good.
+    fn doubt_identity(&mut self) {
+        match self.state {
+            State::Ready => {
+                self.raise = true;
+                self.enter(State::Initializing);
+            }
+            State::InTransaction | State::Committing => {
+                self.raise = true;
+                self.must_abort("it is not known which records were written".into());
+            }
+            State::AbortableError | State::Aborting => self.raise = true,
+            State::Uninitialized | State::Initializing | State::Fatal => {}
+        }
+    }
+
+    pub(super) fn take_identity(&mut self, identity: Identity) {
+        self.identity = Some(identity);
+        self.raise = false;
+        self.push(Output::Identity(identity));
+    }
+
+    pub(super) fn init(&mut self, ticket: Ticket, deadline: Now) {
+        match self.state {
+            State::Uninitialized => self.enter(State::Initializing),
+            State::Initializing => {}
+            State::Ready => return self.done(ticket, Ok(())),
+            _ => return self.refuse(ticket, "init_transactions() is called once, before the first transaction"),
+        }
+        self.waiters.push(Waiter { ticket, deadline, verb: Verb::Init });
+    }
+
+    pub(super) fn begin(&mut self, ticket: Ticket) {
+        match (self.state, self.unheard) {
+            (State::Ready, None) => {
+                self.contents = Contents::default();
+                self.version2 = self.cluster_version2;
+                self.enter(State::InTransaction);
+                self.done(ticket, Ok(()));
+            }
+            (State::Ready, Some(ending)) => {
+                let verb = Verb::End(ending).name();
+                let text =
+                    format!("{verb}() did not end within its time before: call it again to hear what came of it");
+                self.refuse(ticket, &text);
+            }
+            (State::Uninitialized | State::Initializing, _) => {
+                self.refuse(ticket, "begin_transaction() comes after init_transactions()");
+            }
+            (State::InTransaction, _) => {
+                self.refuse(ticket, "a transaction is open already: commit or abort it first");
+            }
+            _ => self.refuse(ticket, "the last transaction has not ended yet"),
+        }
+    }
+
+    /// A partition is about to get its first records.
+    pub(super) fn join(&mut self, partition: TopicPartition) {
+        if !matches!(self.state, State::InTransaction | State::Committing) {
+            return;
+        }
+        if self.version2 {
+            // The records themselves take it in (KIP-890).
+            self.contents.started = true;
+            self.contents.partitions.insert(partition.clone());
+        }
+        if self.contents.partitions.contains(&partition) {
+            return self.push(Output::Joined(partition));
+        }
+        self.contents.joining.insert(partition);
+    }
+
+    pub(super) fn send_offsets(
+        &mut self,
+        ticket: Ticket,
+        group: GroupMetadata,
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
+        deadline: Now,
+    ) {
+        if self.state != State::InTransaction {
+            return self.refuse(ticket, "send_offsets() belongs into a transaction: call begin_transaction() first");
+        }
+        if offsets.is_empty() {
+            return self.done(ticket, Ok(()));
+        }
+        self.waiters.push(Waiter { ticket, deadline, verb: Verb::SendOffsets });
+        self.contents.offsets.push_back(Offsets { ticket, group, offsets });
+    }
+
+    pub(super) fn end(&mut self, ticket: Ticket, ending: Ending, deadline: Now) {
+        match (ending, self.state) {
+            (Ending::Commit, State::InTransaction) => self.enter(State::Committing),
+            (Ending::Abort, State::InTransaction | State::AbortableError) => {
+                self.enter(State::Aborting);
+                self.failure = None;
+                self.contents.joining.clear();
+                self.contents.offsets.clear();
+                let reason = "the transaction was aborted".into();
+                self.tell(|verb| verb == Verb::SendOffsets, Err(TransactionError::MustAbort { reason }));
+            }
+            // Called again after its time was over.
+            (Ending::Commit, State::Committing) | (Ending::Abort, State::Aborting) => {}
+            (Ending::Abort, State::Initializing) if self.unheard == Some(Ending::Abort) => {}
+            (_, State::Ready) if self.unheard == Some(ending) => {
+                self.unheard = None;
+                return self.done(ticket, Ok(()));
+            }
+            (Ending::Abort, State::Committing) => {
+                return self
+                    .refuse(ticket, "the transaction is being committed already: call commit_transaction() again");
+            }
+            (Ending::Commit, State::Aborting) => {
+                return self.refuse(ticket, "the transaction is being aborted already: call abort_transaction() again");
+            }
+            _ => return self.refuse(ticket, "no transaction is open: call begin_transaction() first"),
+        }
+        self.unheard = None;
+        self.waiters.push(Waiter { ticket, deadline, verb: Verb::End(ending) });
+    }
+
+    /// Records of the transaction were given up.
+    pub(super) fn failed(&mut self, fault: SendFault) {
+        if self.config.transactional_id.is_none() {
+            return;
+        }
+        match &fault {
+            SendFault::Fenced { .. } => return self.fenced(ErrorCode::ProducerFenced),
+            SendFault::Refused { code: code @ ErrorCode::TransactionalIdAuthorizationFailed, .. } => {
+                return self.fatal(TransactionError::Denied { what: "the transactional id".into(), code: *code });
+            }
+            // All was flushed before: it is about something that does not belong to what is being ended.
+            _ if self.contents.end_sent => return,
+            _ => {}
+        }
+        // A number was given out that no record came under: the next would be out of sequence.
+        if matches!(self.state, State::InTransaction | State::Committing | State::Aborting | State::AbortableError) {
+            self.raise |= !self.version2;
+        }
+        self.must_abort(fault.to_string());
+    }
+
+    pub(super) fn fenced(&mut self, code: ErrorCode) {
+        let transactional_id = self.config.transactional_id.clone().unwrap_or_default();
+        self.fatal(TransactionError::Fenced { transactional_id, code: code.name() });
+    }
+
+    /// What went wrong before is the better answer.
+    pub(super) fn refuse(&mut self, ticket: Ticket, text: &str) {
+        let error = self.failure.clone().unwrap_or_else(|| TransactionError::State(text.to_owned()));
+        self.done(ticket, Err(error));
+    }
+}

@@ -1,0 +1,266 @@
+//! The bytes of calls and answers, for every version that a session speaks.
+//!
+//! A broker may leave out what was asked, or answer what nobody asked: what is missing stays missing, the first answer counts,
+//! and the rest is dropped.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use monedula_protocol::api::{ApiKey, Request};
+use monedula_protocol::error::WireError;
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::frame::{decode_response, encode_request};
+use monedula_protocol::messages::add_offsets_to_txn::AddOffsetsToTxnRequest;
+use monedula_protocol::messages::add_partitions_to_txn::{AddPartitionsToTxnRequest, AddPartitionsToTxnTopic};
+use monedula_protocol::messages::end_txn::EndTxnRequest;
+use monedula_protocol::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
+use monedula_protocol::messages::init_producer_id::InitProducerIdRequest;
+use monedula_protocol::messages::txn_offset_commit::{
+    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
+
+use super::{Answer, Call, CallFailure, Ending, GroupMetadata, SessionConfig};
+use crate::TopicPartition;
+use crate::group::CommitOffset;
+use crate::produce::Identity;
+
+/// FindCoordinator's names for groups and transactional ids.
+const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
+
+impl Call {
+    /// Name of the API.
+    pub fn api(&self) -> &'static str {
+        match self {
+            Self::FindCoordinator { .. } => "FindCoordinator",
+            Self::InitProducerId { .. } => "InitProducerId",
+            Self::AddPartitions { .. } => "AddPartitionsToTxn",
+            Self::AddOffsets { .. } => "AddOffsetsToTxn",
+            Self::CommitOffsets { .. } => "TxnOffsetCommit",
+            Self::End { .. } => "EndTxn",
+        }
+    }
+
+    /// The API that it calls.
+    pub fn api_key(&self) -> ApiKey {
+        match self {
+            Self::FindCoordinator { .. } => ApiKey::FindCoordinator,
+            Self::InitProducerId { .. } => ApiKey::InitProducerId,
+            Self::AddPartitions { .. } => ApiKey::AddPartitionsToTxn,
+            Self::AddOffsets { .. } => ApiKey::AddOffsetsToTxn,
+            Self::CommitOffsets { .. } => ApiKey::TxnOffsetCommit,
+            Self::End { .. } => ApiKey::EndTxn,
+        }
+    }
+
+    /// The versions that can carry it. The newest versions are the switch between the two transaction versions (KIP-890), so
+    /// they are used with version 2 and only with it.
+    pub fn versions(&self) -> RangeInclusive<i16> {
+        match self {
+            // The key's type came with 1.
+            Self::FindCoordinator { .. } => 1..=*FindCoordinatorRequest::VERSIONS.end(),
+            Self::InitProducerId { current } => {
+                let lowest = if current.is_some() { 3 } else { 0 };
+                lowest..=*InitProducerIdRequest::VERSIONS.end()
+            }
+            // From 4 on it is brokers who ask.
+            Self::AddPartitions { .. } => 0..=3,
+            Self::AddOffsets { .. } => 0..=*AddOffsetsToTxnRequest::VERSIONS.end(),
+            Self::CommitOffsets { version2: true, .. } => 5..=5,
+            // Without its member, a group could not refuse one that it has lost (KIP-447).
+            Self::CommitOffsets { group, .. } if !group.member_id.is_empty() => 3..=4,
+            Self::CommitOffsets { .. } => 0..=4,
+            Self::End { version2: true, .. } => 5..=5,
+            Self::End { .. } => 0..=4,
+        }
+    }
+
+    /// The whole frame, with its length.
+    ///
+    /// # Errors
+    /// What `version` cannot carry.
+    pub fn encode(
+        &self,
+        config: &SessionConfig,
+        version: i16,
+        correlation_id: i32,
+        client_id: Option<&str>,
+    ) -> Result<Vec<u8>, WireError> {
+        let transactional_id = config.transactional_id.as_deref().unwrap_or_default();
+        match self {
+            Self::FindCoordinator { group } => {
+                let (key, key_type) = match group {
+                    Some(group) => (group.as_str(), GROUP),
+                    None => (transactional_id, TRANSACTION),
+                };
+                let request = match version {
+                    ..=3 => FindCoordinatorRequest { key, key_type, ..Default::default() },
+                    _ => FindCoordinatorRequest { coordinator_keys: vec![key], key_type, ..Default::default() },
+                };
+                encode_request(&request, version, correlation_id, client_id)
+            }
+            Self::InitProducerId { current } => {
+                let request = InitProducerIdRequest {
+                    transactional_id: config.transactional_id.as_deref(),
+                    transaction_timeout_ms: i32::try_from(config.transaction_timeout.as_millis()).unwrap_or(i32::MAX),
+                    producer_id: current.map_or(-1, |identity| identity.producer_id),
+                    producer_epoch: current.map_or(-1, |identity| identity.epoch),
+                    ..Default::default()
+                };
+                encode_request(&request, version, correlation_id, client_id)
+            }
+            Self::AddPartitions { identity, partitions } => {
+                let request = AddPartitionsToTxnRequest {
+                    v3_and_below_transactional_id: transactional_id,
+                    v3_and_below_producer_id: identity.producer_id,
+                    v3_and_below_producer_epoch: identity.epoch,
+                    v3_and_below_topics: add_topics(partitions.iter()),
+                    ..Default::default()
+                };
+                encode_request(&request, version, correlation_id, client_id)
+            }
+            Self::AddOffsets { identity, group } => {
+                let request = AddOffsetsToTxnRequest {
+                    transactional_id,
+                    producer_id: identity.producer_id,
+                    producer_epoch: identity.epoch,
+                    group_id: group,
+                    ..Default::default()
+                };
+                encode_request(&request, version, correlation_id, client_id)
+            }
+            Self::CommitOffsets { identity, group, offsets, .. } => {
+                let request = commit_request(transactional_id, identity, group, offsets, version);
+                encode_request(&request, version, correlation_id, client_id)
+            }
+            Self::End { identity, ending, .. } => {
+                let request = EndTxnRequest {
+                    transactional_id,
+                    producer_id: identity.producer_id,
+                    producer_epoch: identity.epoch,
+                    committed: *ending == Ending::Commit,
+                    ..Default::default()
+                };
+                encode_request(&request, version, correlation_id, client_id)
+            }
+        }
+    }
+
+    /// The answer to it, or the error in it. `frame` comes without its length.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the bytes.
+    pub fn decode(
+        &self,
+        config: &SessionConfig,
+        frame: &[u8],
+        version: i16,
+    ) -> Result<Result<Answer, CallFailure>, WireError> {
+        Ok(match self {
+            Self::FindCoordinator { group } => {
+                let key = group.as_deref().or(config.transactional_id.as_deref()).unwrap_or_default();
+                found(&decode_response::<FindCoordinatorRequest<'_>>(frame, version)?, key, version)
+            }
+            Self::InitProducerId { .. } => {
+                let response = decode_response::<InitProducerIdRequest<'_>>(frame, version)?;
+                let identity = Identity { producer_id: response.producer_id, epoch: response.producer_epoch };
+                check(response.error_code).map(|()| Answer::Identity(identity))
+            }
+            Self::AddPartitions { .. } => {
+                let response = decode_response::<AddPartitionsToTxnRequest<'_>>(frame, version)?;
+                let topics = response.results_by_topic_v3_and_below.iter();
+                Ok(Answer::Partitions(first_of_each(topics.flat_map(|topic| {
+                    let each = topic.results_by_partition.iter();
+                    each.map(|at| (topic.name, at.partition_index, at.partition_error_code))
+                }))))
+            }
+            Self::AddOffsets { .. } => {
+                let response = decode_response::<AddOffsetsToTxnRequest<'_>>(frame, version)?;
+                check(response.error_code).map(|()| Answer::Ok)
+            }
+            Self::CommitOffsets { .. } => {
+                let response = decode_response::<TxnOffsetCommitRequest<'_>>(frame, version)?;
+                Ok(Answer::Partitions(first_of_each(response.topics.iter().flat_map(|topic| {
+                    topic.partitions.iter().map(|at| (topic.name, at.partition_index, at.error_code))
+                }))))
+            }
+            Self::End { .. } => {
+                let response = decode_response::<EndTxnRequest<'_>>(frame, version)?;
+                let next = Identity { producer_id: response.producer_id, epoch: response.producer_epoch };
+                check(response.error_code).map(|()| match next.producer_id {
+                    ..=-1 => Answer::Ok,
+                    _ => Answer::Identity(next),
+                })
+            }
+        })
+    }
+}
+
+fn check(code: i16) -> Result<(), CallFailure> {
+    ErrorCode::check(code).map_err(|code| CallFailure::Code(code, None))
+}
+
+fn add_topics<'a>(partitions: impl Iterator<Item = &'a TopicPartition>) -> Vec<AddPartitionsToTxnTopic<'a>> {
+    let mut by_topic: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+    for partition in partitions {
+        by_topic.entry(&partition.topic).or_default().push(partition.partition);
+    }
+    let each = by_topic.into_iter();
+    each.map(|(name, partitions)| AddPartitionsToTxnTopic { name, partitions, ..Default::default() }).collect()
+}
+
+fn commit_request<'a>(
+    transactional_id: &'a str,
+    identity: &Identity,
+    group: &'a GroupMetadata,
+    offsets: &'a BTreeMap<TopicPartition, CommitOffset>,
+    version: i16,
+) -> TxnOffsetCommitRequest<'a> {
+    let mut by_topic: BTreeMap<&str, Vec<TxnOffsetCommitRequestPartition<'a>>> = BTreeMap::new();
+    for (partition, at) in offsets {
+        by_topic.entry(&partition.topic).or_default().push(TxnOffsetCommitRequestPartition {
+            partition_index: partition.partition,
+            committed_offset: at.offset,
+            committed_leader_epoch: at.leader_epoch,
+            committed_metadata: Some(&at.metadata),
+            ..Default::default()
+        });
+    }
+    let each = by_topic.into_iter();
+    let topics =
+        each.map(|(name, partitions)| TxnOffsetCommitRequestTopic { name, partitions, ..Default::default() }).collect();
+    let mut request = TxnOffsetCommitRequest {
+        transactional_id,
+        group_id: &group.group,
+        producer_id: identity.producer_id,
+        producer_epoch: identity.epoch,
+        topics,
+        ..Default::default()
+    };
+    if version >= 3 {
+        request.generation_id = group.generation;
+        request.member_id = &group.member_id;
+        request.group_instance_id = group.instance_id.as_deref();
+    }
+    request
+}
+
+fn found(response: &FindCoordinatorResponse<'_>, key: &str, version: i16) -> Result<Answer, CallFailure> {
+    let (code, message, node_id, host, port) = match version {
+        ..=3 => (response.error_code, response.error_message, response.node_id, response.host, response.port),
+        _ => match response.coordinators.iter().find(|coordinator| coordinator.key == key) {
+            Some(found) => (found.error_code, found.error_message, found.node_id, found.host, found.port),
+            None => (ErrorCode::CoordinatorNotAvailable.code(), None, -1, "", -1),
+        },
+    };
+    ErrorCode::check(code).map_err(|code| CallFailure::Code(code, message.map(str::to_owned)))?;
+    Ok(Answer::Coordinator { node_id, host: host.to_owned(), port })
+}
+
+fn first_of_each<'a>(codes: impl Iterator<Item = (&'a str, i32, i16)>) -> BTreeMap<TopicPartition, ErrorCode> {
+    let mut first = BTreeMap::new();
+    for (topic, partition, code) in codes {
+        first.entry(TopicPartition::new(topic, partition)).or_insert(ErrorCode::from_code(code));
+    }
+    first
+}
