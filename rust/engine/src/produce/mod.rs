@@ -5,8 +5,10 @@
 //! records; the machine keeps that order whatever fails.
 
 mod io;
+mod partitioner;
 
 pub use io::{
     Acknowledged, Acks, Batch, BatchId, Identity, Input, Output, PartitionAnswer, ProduceConfig, RequestFailure,
     RequestId, SendFault, Sending, Ticket, WakeAt,
 };
+pub use partitioner::{Partitioner, partition_of};
