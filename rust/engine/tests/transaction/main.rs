@@ -1,5 +1,9 @@
 //! A producer's identity and transactions, in virtual time.
 
 mod identity;
-#[allow(dead_code, reason = "more scenarios use it")]
+mod offsets;
+mod reactions;
+mod states;
+mod storm;
+mod transactions;
 mod world;

@@ -1,0 +1,150 @@
+//! Each error code of each call, injected: what the session does is what the table says.
+
+use monedula_engine::transaction::{Ending, Input, REACTIONS, Reaction, State, TransactionError, reaction};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::world::{BACKOFF, World, identity, t};
+
+const APIS: [&str; 6] =
+    ["FindCoordinator", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"];
+
+/// Every code that Kafka has, and some that it has not.
+fn codes() -> impl Iterator<Item = ErrorCode> {
+    (-1..=150).chain([i16::MAX, i16::MIN]).filter(|code| *code != 0).map(ErrorCode::from_code)
+}
+
+/// A session that waits for an answer to this call, as the first of its kind.
+fn pending(api: &str) -> World {
+    match api {
+        // Of a group: that of the transactional id comes before any transaction, and is asked for below.
+        "FindCoordinator" => {
+            let mut world = World::open(true);
+            world.send_offsets(&[(0, 5)]);
+            world
+        }
+        "InitProducerId" => {
+            let mut world = World::new(Some("id"));
+            world.init();
+            world.find();
+            world
+        }
+        "AddPartitionsToTxn" => {
+            let mut world = World::ready(false);
+            world.begin();
+            world.put(Input::Join(t(0)));
+            world
+        }
+        "AddOffsetsToTxn" => {
+            let mut world = World::open(false);
+            world.send_offsets(&[(0, 5)]);
+            world
+        }
+        "TxnOffsetCommit" => {
+            let mut world = World::open(true);
+            world.send_offsets(&[(0, 5)]);
+            world.find();
+            world
+        }
+        _ => {
+            let mut world = World::open(false);
+            world.end(Ending::Commit);
+            world
+        }
+    }
+}
+
+/// What the session is seen to do.
+fn seen(api: &str, code: ErrorCode) -> Reaction {
+    let mut world = pending(api);
+    let before = world.session.state();
+    world.refuse(api, code);
+    match world.session.state() {
+        State::Fatal => match world.session.refusal() {
+            Some(TransactionError::Fenced { .. }) => return Reaction::Fence,
+            Some(TransactionError::Denied { .. }) if reaction(api, code) == Reaction::Deny => return Reaction::Deny,
+            _ => return Reaction::Fail,
+        },
+        State::Uninitialized => return Reaction::Deny,
+        State::AbortableError => {
+            world.end(Ending::Abort);
+            // A higher epoch is asked for, at once or after the end.
+            if world.calls[0].2.api() == "EndTxn" {
+                world.answer("EndTxn", monedula_engine::transaction::Answer::Ok);
+            }
+            let raised = world.session.state() == State::Initializing;
+            return if raised { Reaction::AbortAndRaise } else { Reaction::Abort };
+        }
+        state => assert_eq!(state, before, "{api} {code}"),
+    }
+    world.no_call();
+    world.pass(BACKOFF);
+    if world.calls[0].2.api() == api {
+        return Reaction::Retry;
+    }
+    world.find();
+    world.call(api);
+    Reaction::Rediscover
+}
+
+// seed: S121
+#[test]
+fn every_code_of_every_call_leads_to_what_the_table_says() {
+    for api in APIS {
+        for code in codes() {
+            assert_eq!(seen(api, code), reaction(api, code), "{api} {code} ({})", code.code());
+        }
+    }
+}
+
+#[test]
+fn the_coordinator_of_the_id_itself_may_be_denied() {
+    let mut world = World::new(Some("id"));
+    let ticket = world.init();
+    world.refuse("FindCoordinator", ErrorCode::TransactionalIdAuthorizationFailed);
+    assert!(matches!(world.error(ticket), TransactionError::Denied { .. }));
+    assert_eq!(world.session.state(), State::Uninitialized);
+    // There is no transaction yet that could be aborted.
+    let ticket = world.init();
+    world.refuse("FindCoordinator", ErrorCode::TransactionAbortable);
+    assert!(matches!(world.error(ticket), TransactionError::Refused { .. }));
+    assert_eq!(world.session.state(), State::Fatal);
+}
+
+#[test]
+fn all_that_kafka_calls_retriable_is_retried() {
+    for api in APIS {
+        for code in codes().filter(|code| code.is_retriable()) {
+            assert!(matches!(reaction(api, code), Reaction::Retry | Reaction::Rediscover), "{api} {code}");
+        }
+    }
+}
+
+#[test]
+fn no_code_keeps_an_abort_from_ending() {
+    for code in codes() {
+        let mut world = World::open(false);
+        let ticket = world.end(Ending::Abort);
+        world.refuse("EndTxn", code);
+        world.pass(BACKOFF);
+        while world.calls.first().is_some_and(|(_, _, call)| call.api() == "FindCoordinator") {
+            world.find();
+        }
+        match world.calls.first().map(|(_, _, call)| call.api()) {
+            Some("InitProducerId") => {
+                world.answer("InitProducerId", monedula_engine::transaction::Answer::Identity(identity(9, 1)));
+            }
+            Some(api) => _ = world.answer(api, monedula_engine::transaction::Answer::Ok),
+            None => {}
+        }
+        assert!(world.outcome(ticket).is_some(), "{code}");
+    }
+}
+
+#[test]
+fn the_table_names_every_call_once_and_its_codes_in_order() {
+    let apis: Vec<&str> = REACTIONS.iter().map(|(api, _)| *api).collect();
+    assert_eq!(apis, APIS);
+    for (api, errors) in REACTIONS {
+        assert!(errors.is_sorted_by(|(a, _), (b, _)| a.code() < b.code()), "{api}");
+    }
+}

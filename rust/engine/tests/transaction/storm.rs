@@ -1,0 +1,193 @@
+//! Random answers, losses, delays and users, thousands of steps of them: the same seed does the same, only legal steps are taken,
+//! no time makes the session spin, every verb is answered once, and what was committed was all there.
+
+use std::collections::BTreeSet;
+
+use monedula_engine::backoff::Jitter;
+use monedula_engine::produce::{Identity, SendFault};
+use monedula_engine::transaction::{Answer, Call, CallFailure, Ending, Input, State, Ticket};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::world::{COORDINATOR, GROUPS, World, coordinator, ms, refusal, secs, t};
+
+const SEEDS: u64 = 1500;
+const STEPS: u32 = 200;
+/// Codes that a session survives, and now and then one that spoils the transaction.
+const CODES: [i16; 10] = [14, 15, 16, 51, 7, 51, 16, 59, 120, 49];
+
+/// What a coordinator knows.
+#[derive(Default)]
+struct Broker {
+    producer: Option<Identity>,
+    open: bool,
+    /// Ends that were carried out.
+    commits: u32,
+}
+
+struct Storm {
+    world: World,
+    dice: Jitter,
+    broker: Broker,
+    tickets: BTreeSet<Ticket>,
+    log: Vec<String>,
+}
+
+impl Storm {
+    fn new(seed: u64) -> Self {
+        let mut world = World::seeded(Some("id"), seed);
+        world.put(Input::TransactionVersion2(seed.is_multiple_of(2)));
+        Self { world, dice: Jitter::new(seed), broker: Broker::default(), tickets: BTreeSet::new(), log: Vec::new() }
+    }
+
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.dice.next() % sides
+    }
+
+    fn step(&mut self) {
+        match self.roll(16) {
+            0..=8 => self.answer_one(),
+            9 => {
+                let time = [ms(20), ms(500), secs(2), secs(61)][self.roll(4) as usize];
+                self.world.pass(time);
+            }
+            10 => {
+                let partition = self.roll(4) as i32;
+                self.world.put(Input::Join(t(partition)));
+            }
+            11 if self.roll(4) == 0 => self.spoil(),
+            12 => {
+                let ticket = self.world.send_offsets(&[(0, 5)]);
+                self.tickets.insert(ticket);
+            }
+            _ => {
+                let ticket = match (self.world.session.state(), self.roll(8)) {
+                    (State::Uninitialized, _) | (_, 0) => self.world.init(),
+                    (State::Ready, _) | (_, 1) => self.world.begin(),
+                    (State::AbortableError | State::Aborting, _) | (_, 2..=3) => self.world.end(Ending::Abort),
+                    _ => self.world.end(Ending::Commit),
+                };
+                self.tickets.insert(ticket);
+            }
+        }
+        assert!(self.world.calls.len() <= 1, "one call at a time");
+        self.log.push(format!("{:?} {:?}", self.world.now, self.world.session.state()));
+    }
+
+    fn spoil(&mut self) {
+        let old = self.world.session.identity();
+        let input = match self.roll(8) {
+            0 => Input::Failed(SendFault::Fenced { reason: "dice".into() }),
+            1..=3 => Input::Failed(SendFault::OrderInDoubt { partition: t(0) }),
+            _ => Input::NeedIdentity { old },
+        };
+        self.world.put(input);
+    }
+
+    fn answer_one(&mut self) {
+        let Some((id, _, call)) = self.world.calls.pop() else { return };
+        let outcome = match self.roll(12) {
+            // Not sent, or its answer lost.
+            0 => Err(CallFailure::Lost("dice".into())),
+            1 => {
+                self.carry_out(&call);
+                Err(CallFailure::Lost("dice".into()))
+            }
+            2..=3 => {
+                let code = CODES[self.roll(CODES.len() as u64) as usize];
+                refusal(&call, ErrorCode::from_code(code))
+            }
+            4 if self.roll(60) == 0 => refusal(&call, ErrorCode::TransactionalIdAuthorizationFailed),
+            4 if self.roll(60) == 0 => Err(CallFailure::Fatal("dice".into())),
+            _ => self.carry_out(&call),
+        };
+        self.world.put(Input::Answer { id, outcome: outcome.clone() });
+        // TCP does not double, a confused driver might.
+        if self.roll(20) == 0 {
+            self.world.put(Input::Answer { id, outcome });
+        }
+    }
+
+    fn carry_out(&mut self, call: &Call) -> Result<Answer, CallFailure> {
+        Ok(match call {
+            Call::FindCoordinator { group: None } => coordinator(COORDINATOR),
+            Call::FindCoordinator { .. } => coordinator(GROUPS),
+            Call::InitProducerId { .. } => {
+                let epoch = self.broker.producer.map_or(0, |producer| producer.epoch + 1);
+                self.broker.open = false;
+                let identity = Identity { producer_id: 9, epoch };
+                self.broker.producer = Some(identity);
+                Answer::Identity(identity)
+            }
+            Call::AddPartitions { identity, partitions } => {
+                self.broker.open |= self.broker.producer == Some(*identity);
+                Answer::Partitions(partitions.iter().map(|partition| (partition.clone(), ErrorCode::None)).collect())
+            }
+            Call::AddOffsets { .. } => {
+                self.broker.open = true;
+                Answer::Ok
+            }
+            Call::CommitOffsets { offsets, version2, .. } => {
+                self.broker.open |= version2;
+                Answer::Partitions(offsets.keys().map(|partition| (partition.clone(), ErrorCode::None)).collect())
+            }
+            Call::End { identity, ending, version2 } => {
+                let current = self.broker.producer == Some(*identity);
+                self.broker.commits += u32::from(current && *ending == Ending::Commit);
+                self.broker.open = false;
+                if *version2 {
+                    let next = Identity { epoch: identity.epoch + 1, ..*identity };
+                    self.broker.producer = Some(next);
+                    return Ok(Answer::Identity(next));
+                }
+                Answer::Ok
+            }
+        })
+    }
+
+    fn run(mut self) -> Self {
+        for _ in 0..STEPS {
+            self.step();
+        }
+        // From now on all goes well: whatever waits comes to its end.
+        for _ in 0..100 {
+            self.world.pass(secs(2));
+            if let Some((id, _, call)) = self.world.calls.pop() {
+                let outcome = self.carry_out(&call);
+                self.world.put(Input::Answer { id, outcome });
+            }
+        }
+        for ticket in &self.tickets {
+            assert!(self.world.outcome(*ticket).is_some(), "verb {ticket} is not answered");
+        }
+        let resting = [State::Uninitialized, State::Ready, State::InTransaction, State::AbortableError, State::Fatal];
+        assert!(resting.contains(&self.world.session.state()), "{:?}", self.world.session.state());
+        if self.world.session.state() == State::Ready {
+            assert!(!self.broker.open, "a transaction was left open");
+        }
+        self
+    }
+}
+
+#[test]
+fn no_order_of_events_breaks_it_and_every_legal_step_is_taken() {
+    let mut taken: BTreeSet<(State, State)> = BTreeSet::new();
+    let mut commits = 0;
+    for seed in 0..SEEDS {
+        let storm = std::panic::catch_unwind(|| Storm::new(seed).run());
+        let Ok(storm) = storm else { panic!("seed {seed}") };
+        commits += storm.broker.commits;
+        taken.extend(storm.world.steps);
+    }
+    let legal: BTreeSet<(State, State)> =
+        State::ALL.iter().flat_map(|from| from.successors().iter().map(|to| (*from, *to))).collect();
+    assert_eq!(taken.difference(&legal).collect::<Vec<_>>(), Vec::<&(State, State)>::new(), "illegal");
+    assert_eq!(legal.difference(&taken).collect::<Vec<_>>(), Vec::<&(State, State)>::new(), "legal on paper only");
+    assert!(commits > 1000, "{commits} commits");
+}
+
+#[test]
+fn the_seed_decides() {
+    for seed in 0..20 {
+        assert_eq!(Storm::new(seed).run().log, Storm::new(seed).run().log);
+    }
+}
