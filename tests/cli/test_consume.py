@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 from monedula.testing import Broker
 
-from tests.cli.processes import Terminal, output, problem, run, running
+from tests.cli.processes import COMMAND, Terminal, output, problem, run, running
 
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -246,3 +246,9 @@ def test_without_pyarrow_it_says_what_to_install(servers: str) -> None:
         1,
         'monedula consume: --format parquet needs pyarrow: pip install "monedula[cli,arrow]"\n',
     )
+
+
+def test_a_closed_standard_output_is_said(servers: str) -> None:
+    command = [*COMMAND, "consume", "orders", "-b", servers]
+    done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, b"monedula consume: standard output is closed; give a file with -o\n")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from io import StringIO
 from time import monotonic
 from types import FrameType
 from typing import Any, NoReturn
@@ -43,6 +44,9 @@ class Stopped(KeyboardInterrupt):
 
 def run(app: typer.Typer) -> NoReturn:
     """Run the command line, and exit."""
+    # A program whose output was closed has none to look at.
+    sys.stdout = sys.stdout or StringIO()
+    sys.stderr = sys.stderr or StringIO()
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_Calm())
     logging.basicConfig(handlers=[handler], format="monedula: %(message)s", level=logging.WARNING)
@@ -92,6 +96,22 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 def say(message: str) -> None:
     """Tell the user something that is no data."""
     print(message, file=sys.stderr, flush=True)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask before something is done that cannot be undone.
+
+    Raises:
+        UsageError: if nobody can be asked.
+        Failure: if the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("nobody can be asked here whether that is meant: add --yes")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Failure("nothing was done")
 
 
 def require(package: str, extra: str, purpose: str) -> None:

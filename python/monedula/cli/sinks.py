@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from io import BufferedWriter
@@ -13,7 +14,7 @@ from typing import Any
 
 from monedula import Batch, Record
 from monedula.cli.rendering import Form, json_field, shown, time_text
-from monedula.cli.running import UsageError, require
+from monedula.cli.running import Failure, UsageError, require
 
 
 class Format(StrEnum):
@@ -37,6 +38,10 @@ _ENDINGS = {
     ".arrows": Format.arrow,
     ".parquet": Format.parquet,
 }
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+# Lines are put together from pieces, which is quicker than encoding an object.
+_quote = json.encoder.encode_basestring
 
 # What a row group of a Parquet file has at least: small ones make slow files.
 _GROUP_ROWS = 1 << 18
@@ -90,6 +95,9 @@ def open_sink(kind: Format, output: Path | None, look: Look, schema: Any) -> Sin
         if output is None and sys.stdout.isatty():
             raise UsageError(f"{kind} is no text: give a file with -o, or pipe it into a program")
         require("pyarrow", "arrow", f"--format {kind}")
+    if output is None and sys.__stdout__ is None:
+        # Its number may belong to a socket by now.
+        raise Failure("standard output is closed; give a file with -o")
     # Not buffered twice: sinks of lines write one piece a batch.
     file: BufferedWriter = os.fdopen(os.dup(1), "wb") if output is None else output.open("wb")
     try:
@@ -170,30 +178,26 @@ class ScreenSink(LineSink):
 class JsonSink(LineSink):
     """One JSON object a line; `monedula produce --format json` takes them again."""
 
+    def __init__(self, file: BufferedWriter, look: Look) -> None:
+        super().__init__(file, look)
+        fields: dict[str, Callable[[Record], str]] = {
+            "topic": lambda record: f'"topic":{_quote(record.topic or "")}',
+            "partition": lambda record: f'"partition":{record.partition}',
+            "offset": lambda record: f'"offset":{record.offset}',
+            "timestamp": lambda record: f'"timestamp":{_time(record.timestamp)}',
+            "timestampType": lambda record: (
+                f'"timestampType":{"null" if record.timestamp_type is None else record.timestamp_type}'
+            ),
+            "key": lambda record: _field("key", record.key, look.key_form),
+            "value": lambda record: _field("value", record.value, look.value_form),
+            "headers": _headers_field,
+        }
+        self._fields = [fields[name] for name in fields if look.columns is None or name in (*look.columns, "headers")]
+
     def line(self, record: Record) -> bytes:
         """A record, with the end of its line."""
-        look = self._look
-        fields: dict[str, Any] = {
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp": time_text(record.timestamp),
-            "timestampType": record.timestamp_type,
-        }
-        wanted = look.columns
-        if wanted is not None:
-            fields = {name: fields[name] for name in fields if name in wanted}
-        if wanted is None or "key" in wanted:
-            name, value = json_field("key", record.key, look.key_form)
-            fields[name] = value
-        if wanted is None or "value" in wanted:
-            name, value = json_field("value", record.value, look.value_form)
-            fields[name] = value
-        if record.headers is not None:
-            fields["headers"] = [
-                dict([("key", name), json_field("value", value, Form.auto)]) for name, value in record.headers
-            ]
-        return (json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n").encode(errors="replace")
+        pieces = ",".join([piece for field in self._fields if (piece := field(record))])
+        return f"{{{pieces}}}\n".encode(errors="replace")
 
 
 class ArrowSink(Sink):
@@ -267,3 +271,24 @@ def _raw(data: bytes | None, form: Form) -> bytes:
     if form in (Form.base64, Form.hex):
         return shown(data, form).encode()
     return data
+
+
+def _field(name: str, data: bytes | None, form: Form) -> str:
+    if data is not None and form is Form.auto:
+        try:
+            return f'"{name}":{_quote(data.decode())}'
+        except UnicodeDecodeError:
+            pass
+    coded, value = json_field(name, data, form)
+    return f'"{coded}":{_encode(value)}'
+
+
+def _headers_field(record: Record) -> str:
+    if record.headers is None:
+        return ""
+    headers = [dict([("key", name), json_field("value", value, Form.auto)]) for name, value in record.headers]
+    return f'"headers":{_encode(headers)}'
+
+
+def _time(milliseconds: int | None) -> str:
+    return "null" if milliseconds is None else f'"{time_text(milliseconds)}"'
