@@ -4,11 +4,20 @@
 //! partition and tells what became of it. For every partition the batches stand in a queue in the order of their first
 //! records; the machine keeps that order whatever fails.
 
+mod answers;
+mod giving_up;
 mod io;
+mod machine;
+mod numbers;
 mod partitioner;
+mod queue;
+mod reactions;
+mod sending;
 
 pub use io::{
     Acknowledged, Acks, Batch, BatchId, Identity, Input, Output, PartitionAnswer, ProduceConfig, RequestFailure,
     RequestId, SendFault, Sending, Ticket, WakeAt,
 };
+pub use machine::ProduceMachine;
 pub use partitioner::{Partitioner, partition_of};
+pub use reactions::{REACTIONS, Reaction, reaction};

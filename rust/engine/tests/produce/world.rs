@@ -1,0 +1,410 @@
+//! A machine, virtual time, and brokers that keep logs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_engine::backoff::Backoff;
+use monedula_engine::cluster::{Broker, Cluster, Partition};
+use monedula_engine::produce::{
+    Acknowledged, Acks, Batch, BatchId, Identity, Input, Output, PartitionAnswer, ProduceConfig, ProduceMachine,
+    RequestFailure, RequestId, SendFault, Sending,
+};
+use monedula_engine::{Now, TopicPartition};
+use monedula_protocol::error_code::ErrorCode;
+
+pub(crate) const TOPIC_ID: &str = "AAAAAAAAAAAAAAAAAAAAAQ";
+pub(crate) const LINGER: Duration = Duration::from_millis(5);
+pub(crate) const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longer than any wait between two attempts.
+pub(crate) const BACKOFF: Duration = Duration::from_millis(1300);
+pub(crate) const FIRST: Identity = Identity { producer_id: 7, epoch: 0 };
+
+pub(crate) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub(crate) fn p(index: i32) -> TopicPartition {
+    TopicPartition::new("t", index)
+}
+
+pub(crate) fn idempotent() -> ProduceConfig {
+    ProduceConfig {
+        acks: Acks::All,
+        idempotent: true,
+        transactional: false,
+        max_in_flight: 5,
+        linger: LINGER,
+        max_request_bytes: 1000,
+        delivery_timeout: DELIVERY_TIMEOUT,
+        retries: u32::MAX,
+        backoff: Backoff { initial: ms(100), max: ms(1000) },
+    }
+}
+
+pub(crate) fn plain(max_in_flight: usize) -> ProduceConfig {
+    ProduceConfig { idempotent: false, max_in_flight, ..idempotent() }
+}
+
+/// What a leader knows of a producer.
+#[derive(Clone, Debug)]
+struct Producer {
+    epoch: i16,
+    next: i64,
+    /// The last five batches: first sequence number, records, offset.
+    recent: Vec<(i32, u32, i64)>,
+}
+
+/// A partition's log and its leader.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) leader: Option<i32>,
+    pub(crate) epoch: i32,
+    /// Ids of batches by their place.
+    pub(crate) batches: Vec<BatchId>,
+    pub(crate) end: i64,
+    producers: BTreeMap<i64, Producer>,
+}
+
+impl Log {
+    /// What a leader does with a batch.
+    pub(crate) fn append(&mut self, sending: &Sending, records: u32) -> Result<i64, ErrorCode> {
+        let Some((identity, sequence)) = sending.sequence else { return Ok(self.write(sending.batch, records)) };
+        let known = self.producers.get(&identity.producer_id).cloned();
+        let mut producer = match known {
+            None => Producer { epoch: identity.epoch, next: i64::from(sequence), recent: Vec::new() },
+            Some(known) if known.epoch > identity.epoch => return Err(ErrorCode::InvalidProducerEpoch),
+            Some(known) if known.epoch == identity.epoch => known,
+            Some(_) => Producer { epoch: identity.epoch, next: 0, recent: Vec::new() },
+        };
+        let twice = |&&(first, count, _): &&(i32, u32, i64)| first == sequence && count == records;
+        if let Some(&(_, _, offset)) = producer.recent.iter().find(twice) {
+            return Ok(offset);
+        }
+        if producer.next & i64::from(i32::MAX) != i64::from(sequence) {
+            return Err(ErrorCode::OutOfOrderSequenceNumber);
+        }
+        let offset = self.write(sending.batch, records);
+        producer.next += i64::from(records);
+        producer.recent.push((sequence, records, offset));
+        if producer.recent.len() > 5 {
+            producer.recent.remove(0);
+        }
+        self.producers.insert(identity.producer_id, producer);
+        Ok(offset)
+    }
+
+    fn write(&mut self, batch: BatchId, records: u32) -> i64 {
+        self.batches.push(batch);
+        self.end += i64::from(records);
+        self.end - i64::from(records)
+    }
+
+    /// What stays of the producers after a clean restart: a snapshot holds the last batch of each only.
+    pub(crate) fn restart(&mut self) {
+        for producer in self.producers.values_mut() {
+            let old = producer.recent.len().saturating_sub(1);
+            producer.recent.drain(..old);
+        }
+    }
+
+    pub(crate) fn forget_producers(&mut self) {
+        self.producers.clear();
+    }
+}
+
+/// A request that was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) id: RequestId,
+    pub(crate) broker: i32,
+    pub(crate) batches: Vec<Sending>,
+}
+
+pub(crate) struct World {
+    pub(crate) machine: ProduceMachine,
+    pub(crate) now: Now,
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) logs: BTreeMap<TopicPartition, Log>,
+    /// Records and bytes of batches.
+    pub(crate) sizes: BTreeMap<BatchId, (u32, usize)>,
+    /// Requests without an answer, in the order in which they were sent.
+    pub(crate) requests: Vec<Sent>,
+    pub(crate) done: BTreeMap<BatchId, Result<Acknowledged, SendFault>>,
+    pub(crate) closed: Vec<BatchId>,
+    pub(crate) splits: Vec<BatchId>,
+    pub(crate) joins: Vec<TopicPartition>,
+    pub(crate) flushed: Vec<u64>,
+    pub(crate) failed: Vec<SendFault>,
+    /// Identities asked for that did not come yet.
+    pub(crate) asked: Vec<Option<Identity>>,
+    pub(crate) refreshes: usize,
+    pub(crate) hints: Vec<(TopicPartition, i32, i32)>,
+    /// Whether what is asked for (packing, identities) comes at once.
+    pub(crate) prompt: bool,
+    identity: Option<Identity>,
+    next_batch: BatchId,
+    config: ProduceConfig,
+}
+
+impl World {
+    /// Partition i is led by `leaders[i]`.
+    pub(crate) fn new(config: ProduceConfig, leaders: &[i32]) -> Self {
+        let mut world = Self {
+            machine: ProduceMachine::new(config.clone(), 1),
+            now: Now::ZERO,
+            cluster: Arc::default(),
+            logs: BTreeMap::new(),
+            sizes: BTreeMap::new(),
+            requests: Vec::new(),
+            done: BTreeMap::new(),
+            closed: Vec::new(),
+            splits: Vec::new(),
+            joins: Vec::new(),
+            flushed: Vec::new(),
+            failed: Vec::new(),
+            asked: Vec::new(),
+            refreshes: 0,
+            hints: Vec::new(),
+            prompt: true,
+            identity: None,
+            next_batch: 0,
+            config,
+        };
+        for (index, &leader) in (0..).zip(leaders) {
+            world.logs.insert(p(index), Log { leader: Some(leader), ..Log::default() });
+        }
+        world.metadata();
+        world
+    }
+
+    /// Tells the machine who leads what.
+    pub(crate) fn metadata(&mut self) {
+        let mut cluster = Cluster::default();
+        for id in 1..=3 {
+            cluster.brokers.insert(id, Broker { host: "h".to_owned(), port: 1, rack: None });
+        }
+        for (partition, log) in &self.logs {
+            let known = Partition { leader: log.leader, leader_epoch: log.epoch };
+            cluster.add_leader(partition, TOPIC_ID, known).unwrap();
+        }
+        self.take(cluster);
+    }
+
+    pub(crate) fn take(&mut self, cluster: Cluster) {
+        self.cluster = Arc::new(cluster);
+        self.machine.cluster_changed(self.now, &self.cluster);
+        self.drain();
+    }
+
+    /// Another broker leads; the machine does not know of it yet.
+    pub(crate) fn move_leader(&mut self, index: i32, leader: Option<i32>) {
+        let log = self.logs.get_mut(&p(index)).unwrap();
+        log.leader = leader;
+        log.epoch += 1;
+    }
+
+    pub(crate) fn input(&mut self, input: Input) {
+        self.machine.handle(self.now, input);
+        self.drain();
+    }
+
+    pub(crate) fn pass(&mut self, by: Duration) {
+        let until = self.now + by;
+        while let Some(at) = self.machine.wake_at().filter(|&at| at <= until) {
+            assert!(at > self.now, "a timer of {at:?} is still there at {:?}", self.now);
+            self.now = at;
+            self.input(Input::Tick);
+        }
+        self.now = until;
+        self.input(Input::Tick);
+    }
+
+    /// Opens a batch, which will have one record and 100 bytes.
+    pub(crate) fn open(&mut self, index: i32) -> BatchId {
+        self.open_sized(index, 1, 100)
+    }
+
+    pub(crate) fn open_sized(&mut self, index: i32, records: u32, bytes: usize) -> BatchId {
+        let batch = self.next_batch;
+        self.next_batch += 1;
+        self.sizes.insert(batch, (records, bytes));
+        self.input(Input::Opened { partition: p(index), batch });
+        batch
+    }
+
+    /// Opens a batch that is full at once.
+    pub(crate) fn fill(&mut self, index: i32) -> BatchId {
+        self.fill_sized(index, 1, 100)
+    }
+
+    pub(crate) fn fill_sized(&mut self, index: i32, records: u32, bytes: usize) -> BatchId {
+        let batch = self.next_batch;
+        self.next_batch += 1;
+        self.sizes.insert(batch, (records, bytes));
+        self.machine.handle(self.now, Input::Opened { partition: p(index), batch });
+        self.machine.handle(self.now, Input::Full { batch });
+        self.input(Input::Packed(Batch { id: batch, records, bytes }));
+        batch
+    }
+
+    pub(crate) fn pack(&mut self, batch: BatchId) {
+        let (records, bytes) = self.sizes[&batch];
+        self.input(Input::Packed(Batch { id: batch, records, bytes }));
+    }
+
+    /// A part of a batch that was split.
+    pub(crate) fn part(&mut self, records: u32, bytes: usize) -> Batch {
+        let id = self.next_batch;
+        self.next_batch += 1;
+        self.sizes.insert(id, (records, bytes));
+        Batch { id, records, bytes }
+    }
+
+    /// The broker carries out the oldest request that it has, and answers.
+    pub(crate) fn answer(&mut self, broker: i32) {
+        let sent = self.take_request(broker);
+        let answers = self.carry_out(&sent);
+        self.input(Input::Answer { request: sent.id, outcome: Ok(answers) });
+    }
+
+    pub(crate) fn answer_all(&mut self) {
+        while let Some(sent) = self.requests.first() {
+            let broker = sent.broker;
+            self.answer(broker);
+        }
+    }
+
+    /// The oldest request of the broker is refused with an error, for all its batches.
+    pub(crate) fn refuse(&mut self, broker: i32, code: ErrorCode) {
+        let sent = self.take_request(broker);
+        let answers = sent.batches.iter().map(|sending| refusal(sending, code)).collect();
+        self.input(Input::Answer { request: sent.id, outcome: Ok(answers) });
+    }
+
+    /// The connection to the broker breaks: its requests were carried out or not, their answers are lost.
+    pub(crate) fn break_off(&mut self, broker: i32, carried_out: usize) {
+        let (lost, kept): (Vec<Sent>, Vec<Sent>) = self.requests.drain(..).partition(|sent| sent.broker == broker);
+        self.requests = kept;
+        for sent in lost.iter().take(carried_out) {
+            self.carry_out(sent);
+        }
+        for sent in lost {
+            let outcome = Err(RequestFailure::Lost("the connection broke".to_owned()));
+            self.input(Input::Answer { request: sent.id, outcome });
+        }
+    }
+
+    pub(crate) fn take_request(&mut self, broker: i32) -> Sent {
+        let place = self.requests.iter().position(|sent| sent.broker == broker);
+        self.requests.remove(place.unwrap_or_else(|| panic!("no request to broker {broker}")))
+    }
+
+    pub(crate) fn carry_out(&mut self, sent: &Sent) -> Vec<PartitionAnswer> {
+        let answer = |sending: &Sending| {
+            let records = self.sizes[&sending.batch].0;
+            let log = self.logs.get_mut(&sending.partition).unwrap();
+            if log.leader != Some(sent.broker) {
+                return refusal(sending, ErrorCode::NotLeaderOrFollower);
+            }
+            match log.append(sending, records) {
+                Ok(base_offset) => PartitionAnswer { base_offset, ..refusal(sending, ErrorCode::None) },
+                Err(code) => refusal(sending, code),
+            }
+        };
+        sent.batches.iter().map(answer).collect()
+    }
+
+    /// Ids of the batches in requests to a broker.
+    pub(crate) fn at(&self, broker: i32) -> Vec<Vec<BatchId>> {
+        let requests = self.requests.iter().filter(|sent| sent.broker == broker);
+        requests.map(|sent| sent.batches.iter().map(|sending| sending.batch).collect()).collect()
+    }
+
+    pub(crate) fn log(&self, index: i32) -> &[BatchId] {
+        &self.logs[&p(index)].batches
+    }
+
+    pub(crate) fn give_identity(&mut self) {
+        let identity = match self.identity {
+            Some(old) => Identity { epoch: old.epoch + 1, ..old },
+            None => FIRST,
+        };
+        self.identity = Some(identity);
+        self.input(Input::Identity(identity));
+    }
+
+    pub(crate) fn drain(&mut self) {
+        while let Some(output) = self.machine.poll() {
+            self.output(output);
+        }
+    }
+
+    fn output(&mut self, output: Output) {
+        match output {
+            Output::Close { batch } => {
+                self.closed.push(batch);
+                if self.prompt {
+                    let (records, bytes) = self.sizes[&batch];
+                    self.machine.handle(self.now, Input::Packed(Batch { id: batch, records, bytes }));
+                }
+            }
+            Output::Send { request, broker, batches } => self.sent(Sent { id: request, broker, batches }),
+            Output::Split { batch } => self.splits.push(batch),
+            Output::Done { batch, outcome } => {
+                let before = self.done.insert(batch, outcome);
+                assert!(before.is_none(), "batch {batch} is done twice");
+            }
+            Output::RefreshMetadata => self.refreshes += 1,
+            Output::LeaderHint { partition, leader, leader_epoch } => {
+                self.hints.push((partition, leader, leader_epoch))
+            }
+            Output::NewIdentity { old, .. } => {
+                assert_eq!(old, self.identity);
+                match self.prompt {
+                    true => self.give_identity(),
+                    false => self.asked.push(old),
+                }
+            }
+            Output::JoinTransaction(partition) => {
+                if self.prompt {
+                    self.machine.handle(self.now, Input::InTransaction(partition.clone()));
+                }
+                self.joins.push(partition);
+            }
+            Output::TransactionFailed(fault) => self.failed.push(fault),
+            Output::Flushed { ticket } => self.flushed.push(ticket),
+        }
+    }
+
+    /// What must hold of every request.
+    fn sent(&mut self, sent: Sent) {
+        assert!(!sent.batches.is_empty());
+        let partitions: BTreeSet<_> = sent.batches.iter().map(|sending| &sending.partition).collect();
+        assert_eq!(partitions.len(), sent.batches.len(), "two batches of a partition: {sent:?}");
+        let bytes: usize = sent.batches.iter().map(|sending| self.sizes[&sending.batch].1).sum();
+        assert!(sent.batches.len() == 1 || bytes <= self.config.max_request_bytes, "{bytes} bytes: {sent:?}");
+        for sending in &sent.batches {
+            assert!(!self.done.contains_key(&sending.batch), "{} is done and sent again", sending.batch);
+            let flying = |other: &Sent| other.batches.iter().any(|flying| flying.batch == sending.batch);
+            assert!(!self.requests.iter().any(flying), "{} is sent twice at once", sending.batch);
+            assert_eq!(sending.sequence.is_some(), self.config.idempotent);
+        }
+        let there = self.requests.iter().filter(|other| other.broker == sent.broker).count();
+        assert!(there < self.config.max_in_flight, "too many requests: {sent:?}");
+        self.requests.push(sent);
+    }
+}
+
+pub(crate) fn refusal(sending: &Sending, code: ErrorCode) -> PartitionAnswer {
+    PartitionAnswer {
+        partition: sending.partition.clone(),
+        code,
+        message: None,
+        base_offset: -1,
+        log_append_time_ms: -1,
+        log_start_offset: -1,
+        record_errors: Vec::new(),
+        leader: None,
+    }
+}
