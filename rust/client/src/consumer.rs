@@ -1,6 +1,7 @@
 //! The consumer: what the user holds.
 
 mod membership;
+mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;

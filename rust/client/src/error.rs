@@ -6,6 +6,7 @@ use monedula_columns::WalkError;
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fault;
 use monedula_engine::group::GroupError;
+use monedula_engine::transaction::TransactionError;
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 
@@ -71,6 +72,9 @@ pub enum ClientError {
     /// The membership of the consumer group is in trouble.
     #[error(transparent)]
     Group(#[from] GroupError),
+    /// A transaction's verb failed.
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
     /// A broker answered with an error that no retry mends.
     #[error("{what}: the broker answered {} ({})", code.name(), code.message())]
     Broker {

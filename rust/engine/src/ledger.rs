@@ -38,6 +38,9 @@ struct Entry {
     dirty: bool,
     /// Whether the user committed an offset of its own choice since the frontier moved.
     chosen: bool,
+    /// Where the next owner would begin, and this one again after a transaction came to nothing: what is committed, or where
+    /// reading started.
+    base: Option<Place>,
 }
 
 #[derive(Debug)]
@@ -61,7 +64,8 @@ impl Ledger {
     pub fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<Place>) {
         // A seek is a decision about what is finished: it is committed as such. A new partition has nothing to commit yet.
         let sought = self.entries.contains_key(partition);
-        let entry = Entry { span, out: VecDeque::new(), finished: at, dirty: sought && at.is_some(), chosen: false };
+        let dirty = sought && at.is_some();
+        let entry = Entry { span, out: VecDeque::new(), finished: at, dirty, chosen: false, base: at };
         self.entries.insert(partition.clone(), entry);
     }
 
@@ -71,7 +75,7 @@ impl Ledger {
         if let Some(entry) = self.current(partition, span)
             && entry.finished.is_none()
         {
-            entry.finished = Some(at);
+            (entry.finished, entry.base) = (Some(at), Some(at));
             entry.dirty = !committed && !entry.chosen;
         }
     }
@@ -82,7 +86,13 @@ impl Ledger {
         let Some(entry) = self.current(partition, span) else { return };
         match entry.out.back_mut() {
             Some(last) => last.next = to,
-            None => entry.go_to(to),
+            None => {
+                // A partition of which nothing was read has lost nothing of what was read either.
+                if entry.finished == entry.base {
+                    entry.base = Some(to);
+                }
+                entry.go_to(to);
+            }
         }
     }
 
@@ -193,6 +203,29 @@ impl Ledger {
         {
             entry.dirty = true;
         }
+    }
+
+    /// `at` is committed.
+    pub fn committed(&mut self, partition: &TopicPartition, at: Place) {
+        if let Some(entry) = self.entries.get_mut(partition)
+            && entry.finished.is_some_and(|finished| finished.offset >= at.offset)
+        {
+            entry.base = Some(at);
+        }
+    }
+
+    /// Whether records were handed out, finished or not, that are not committed.
+    pub fn is_ahead(&self, partition: &TopicPartition) -> bool {
+        let at = |place: Option<Place>| place.map(|place| place.offset);
+        let ahead = |entry: &Entry| !entry.out.is_empty() || at(entry.finished) != at(entry.base);
+        self.entries.get(partition).is_some_and(ahead)
+    }
+
+    /// Where to begin again, for each partition of which records were handed out that are not committed; `None` where reading
+    /// started nowhere yet.
+    pub fn bases(&self) -> Vec<(TopicPartition, Option<Place>)> {
+        let ahead = self.entries.iter().filter(|(partition, _)| self.is_ahead(partition));
+        ahead.map(|(partition, entry)| (partition.clone(), entry.base)).collect()
     }
 
     fn current(&mut self, partition: &TopicPartition, span: u64) -> Option<&mut Entry> {

@@ -5,6 +5,7 @@ use monedula_client::error::ClientError;
 use monedula_engine::assign::AssignError;
 use monedula_engine::fetch::Fault;
 use monedula_engine::group::GroupError;
+use monedula_engine::transaction::TransactionError;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -48,6 +49,7 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
         ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => details.set_item("retriable", true)?,
         ClientError::Config(error) => details.set_item("key", &error.key)?,
         ClientError::Group(error) => group_details(error, &details)?,
+        ClientError::Transaction(error) => transaction_details(error, &details)?,
         _ => {}
     }
     exception(py, class_of(error), error.to_string(), &details)
@@ -91,6 +93,17 @@ fn group_details(error: &GroupError, details: &Bound<'_, PyDict>) -> PyResult<()
     Ok(())
 }
 
+fn transaction_details(error: &TransactionError, details: &Bound<'_, PyDict>) -> PyResult<()> {
+    match error {
+        TransactionError::Fenced { code, .. } => details.set_item("code", code),
+        TransactionError::Denied { code, .. } | TransactionError::Refused { code, .. } => {
+            details.set_item("code", code.name())
+        }
+        TransactionError::TimedOut { .. } => details.set_item("retriable", true),
+        _ => Ok(()),
+    }
+}
+
 fn class_of(error: &ClientError) -> &'static str {
     match error {
         ClientError::Config(_) => "ConfigError",
@@ -116,6 +129,12 @@ fn class_of(error: &ClientError) -> &'static str {
             GroupError::MaxPollExceeded { .. } => "MaxPollExceededError",
             GroupError::Assign { .. } => "AssignorError",
             GroupError::Broker { .. } | GroupError::Call { .. } => "GroupError",
+        },
+        ClientError::Transaction(error) => match error {
+            TransactionError::Fenced { .. } => "ProducerFencedError",
+            TransactionError::MustAbort { .. } => "TransactionAbortedError",
+            TransactionError::TimedOut { .. } => "KafkaTimeoutError",
+            _ => "TransactionError",
         },
         ClientError::Decode { .. } => "CorruptRecordError",
         ClientError::UnsupportedVersion { .. } => "UnsupportedVersionError",

@@ -128,7 +128,7 @@ impl Consumer {
     }
 
     /// What is to be sent, and what is known without a word to the coordinator.
-    fn to_commit(&self, what: CommitWhat) -> (BTreeMap<TopicPartition, CommitOffset>, CommitOutcome) {
+    pub(super) fn to_commit(&self, what: CommitWhat) -> (BTreeMap<TopicPartition, CommitOffset>, CommitOutcome) {
         match what {
             CommitWhat::Finished { holder } => (self.delivery.finish_all(holder), CommitOutcome::new()),
             CommitWhat::Offsets(offsets) => {
@@ -297,7 +297,7 @@ impl Consumer {
     }
 }
 
-fn no_group() -> ClientError {
+pub(super) fn no_group() -> ClientError {
     ClientError::Argument("this needs a consumer group: set group.id".into())
 }
 

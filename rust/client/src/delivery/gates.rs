@@ -84,6 +84,9 @@ pub(super) struct Gates {
     /// Brought to be committed and not known to be, and the last that is known to be, since the partition was gained or sought.
     brought: BTreeMap<TopicPartition, CommitOffset>,
     confirmed: BTreeMap<TopicPartition, CommitOffset>,
+    /// Partitions that were given up or lost while records of them were in the user's hands, or finished and not committed: what
+    /// a transaction has of these, another member will bring as well.
+    given_up: BTreeSet<TopicPartition>,
 }
 
 /// A commit of the user's on its way to the group's task.
@@ -160,6 +163,9 @@ impl Gates {
 
     pub(super) fn released(&mut self, partition: &TopicPartition) {
         if let Some(ledger) = &mut self.ledger {
+            if ledger.is_ahead(partition) {
+                self.given_up.insert(partition.clone());
+            }
             ledger.release(partition);
         }
         self.forget_commits(partition);
@@ -521,6 +527,10 @@ impl Delivery {
             }
             gates.brought.remove(partition);
             match &mut gates.ledger {
+                Some(ledger) if done => {
+                    ledger.committed(partition, Place { offset: at.offset, leader_epoch: at.leader_epoch });
+                    gates.confirmed.insert(partition.clone(), at.clone());
+                }
                 _ if done => _ = gates.confirmed.insert(partition.clone(), at.clone()),
                 Some(ledger) => ledger.not_committed(partition, at.offset),
                 None => {}
@@ -576,5 +586,32 @@ impl Delivery {
             }
             gates.forget_commits(partition);
         }
+    }
+
+    /// Takes the partitions that were given up with records of them not committed.
+    pub(crate) fn take_given_up(&self) -> BTreeSet<TopicPartition> {
+        std::mem::take(&mut self.state().gates.given_up)
+    }
+
+    /// Whether the partition is read.
+    pub(crate) fn owns(&self, partition: &TopicPartition) -> bool {
+        self.state().lanes.contains_key(partition)
+    }
+
+    /// A transaction with these offsets was committed.
+    pub(crate) fn transaction_committed(&self, offsets: &BTreeMap<TopicPartition, CommitOffset>) {
+        let mut state = self.state();
+        if let Some(ledger) = &mut state.gates.ledger {
+            for (partition, at) in offsets {
+                ledger.committed(partition, Place { offset: at.offset, leader_epoch: at.leader_epoch });
+            }
+        }
+        drop(state);
+        self.committed(offsets.iter().map(|(partition, at)| (partition, at, true)));
+    }
+
+    /// Where to begin again, of partitions of which records were handed out that are not committed.
+    pub(crate) fn bases(&self) -> Vec<(TopicPartition, Option<Place>)> {
+        self.state().gates.ledger.as_ref().map(Ledger::bases).unwrap_or_default()
     }
 }

@@ -8,6 +8,7 @@ use monedula_engine::Now;
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Assignor;
 use monedula_engine::group::{GroupEvent, Member};
+use monedula_engine::transaction::GroupMetadata;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -174,6 +175,17 @@ impl Group {
         health.last_error = figures.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone()));
         health.figures = figures.counted.clone();
         health
+    }
+
+    /// Who the member is to the coordinator, for a transaction (KIP-447).
+    pub(crate) fn metadata(&self) -> GroupMetadata {
+        let status = self.shared.member().status();
+        GroupMetadata {
+            group: self.config.group_id.clone().unwrap_or_default(),
+            generation: status.generation,
+            member_id: status.member_id,
+            instance_id: self.config.group_instance_id.clone(),
+        }
     }
 
     /// Keeps events for [`Self::take_events`] from now on, or no more.

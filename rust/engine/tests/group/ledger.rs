@@ -148,3 +148,24 @@ fn a_start_that_is_not_committed_is_worth_a_commit() {
     ledger.start(&t(0), 1, place(43), false);
     assert_eq!(snapshot(&mut ledger), [(0, 42)]);
 }
+
+#[test]
+fn reading_begins_again_where_the_last_commit_is() {
+    let mut ledger = reading();
+    assert_eq!(ledger.bases(), []);
+    hand_out(&mut ledger, 1, 7, &[(0, 20)]);
+    assert!(ledger.is_ahead(&t(0)) && !ledger.is_ahead(&t(1)));
+    ledger.finish(1);
+    // Brought is not committed.
+    assert_eq!(snapshot(&mut ledger), [(0, 20)]);
+    assert_eq!(ledger.bases(), [(t(0), Some(place(10)))]);
+    ledger.committed(&t(0), place(20));
+    assert_eq!(ledger.bases(), []);
+    hand_out(&mut ledger, 2, 7, &[(0, 30)]);
+    assert_eq!(ledger.bases(), [(t(0), Some(place(20)))]);
+    // A seek is where it begins, whatever was committed before.
+    ledger.restart(&t(0), 2, Some(place(5)));
+    assert_eq!(ledger.bases(), []);
+    ledger.committed(&t(0), place(30));
+    assert!(!ledger.is_ahead(&t(0)), "a commit of before the seek");
+}
