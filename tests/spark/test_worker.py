@@ -7,8 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from monedula import DataLossError, OffsetOutOfRangeError, TopicPartition
-from monedula.spark import worker
+from monedula._monedula import ReaderCore
+from monedula.spark import idle, worker
 from monedula.spark.cluster import Cluster, Layout
+from monedula.spark.idle import IdleClients
 from monedula.spark.options import SourceOptions
 from monedula.spark.planning import OffsetRange
 from monedula.spark.worker import ReadSettings, ReadTask, read
@@ -22,7 +24,7 @@ COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timesta
 @pytest.fixture(autouse=True)
 def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test has clients of its own, as a new worker process has."""
-    fresh = worker._Clients()
+    fresh = IdleClients(worker._open, ReaderCore.close)
     monkeypatch.setattr(worker, "_clients", fresh)
     yield
     for _, core, _ in fresh._idle:
@@ -110,7 +112,7 @@ def test_other_settings_have_a_client_of_their_own(kafka: KafkaCluster, topic: T
 def test_a_client_that_no_task_wants_is_closed(
     kafka: KafkaCluster, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(idle, "IDLE_SECONDS", 0.0)
     name = topic()
     _produce(kafka, name, 3)
     _rows(_task(_layout(kafka, name), {(name, 0): (0, 3)}), _settings(kafka))

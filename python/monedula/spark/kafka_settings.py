@@ -77,40 +77,59 @@ def kafka_settings(options: Mapping[str, str], client_id: str) -> dict[str, str]
         ConfigError: if there is a setting that the source cannot leave to its user, or that the client refuses, or if
             there are no `bootstrap.servers`.
     """
+    given = given_settings(options, _REFUSED, "consumer")
+    left_out = {name for name in given if name in _LEFT_OUT or name.startswith(_LEFT_OUT_PREFIXES)}
+    if "group.id" in given:
+        _LOGGER.warning(_GROUP_ID)
+        if "groupidprefix" in options:
+            _LOGGER.warning("Option groupIdPrefix will be ignored as option kafka.group.id has been set.")
+    if others := [PREFIX + name for name in sorted(left_out - {"group.id"})]:
+        _LOGGER.warning("options that this source has no use for are left out: %s", ", ".join(others))
+    settings = {name: value for name, value in given.items() if name not in left_out}
+    settings = with_defaults(settings, {**_DEFAULTS, "client.id": client_id})
+    try:
+        check_settings(list(settings.items()))
+    except ConfigError as error:
+        raise kafka_error(error) from None
+    return settings
+
+
+def given_settings(options: Mapping[str, str], refused: Mapping[str, str], client: str) -> dict[str, str]:
+    """The options of Kafka, by the settings' dotted names.
+
+    Args:
+        options: all options, names in lower case.
+        refused: settings that the options cannot be, and what to say then.
+        client: what they configure: consumer or producer.
+
+    Raises:
+        ConfigError: if there is one of `refused`, or of Java's keystores, or no `bootstrap.servers`.
+    """
     # The client takes underscores for dots, so what is refused must not come in by that spelling.
     given = {
         name.removeprefix(PREFIX).strip().replace("_", "."): value
         for name, value in options.items()
         if name.startswith(PREFIX)
     }
-    for name, message in _REFUSED.items():
+    for name, message in refused.items():
         if name in given:
             raise ConfigError(message, key=PREFIX + name)
     if not {"bootstrap.servers", "metadata.broker.list"} & given.keys():
-        message = "Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer"
+        message = f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}"
         if "bootstrap.servers" in options:
             message += "; settings of Kafka begin with 'kafka.', and 'bootstrap.servers' was given without it"
         raise ConfigError(message, key="kafka.bootstrap.servers")
     _refuse_java_stores(given)
     _refuse_security(given)
-    left_out = sorted(name for name in given if name in _LEFT_OUT or name.startswith(_LEFT_OUT_PREFIXES))
-    if "group.id" in given:
-        _LOGGER.warning(_GROUP_ID)
-        if "groupidprefix" in options:
-            _LOGGER.warning("Option groupIdPrefix will be ignored as option kafka.group.id has been set.")
-    if others := [PREFIX + name for name in left_out if name != "group.id"]:
-        _LOGGER.warning("options that this source has no use for are left out: %s", ", ".join(others))
-    settings = {name: value for name, value in given.items() if name not in left_out}
-    settings |= {
-        name: value
-        for name, value in {**_DEFAULTS, "client.id": client_id}.items()
-        if not settings.keys() & _names_of(name)
+    return given
+
+
+def with_defaults(settings: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """`settings`, and of `defaults` those that they do not have under any of their names."""
+    return {
+        **settings,
+        **{name: value for name, value in defaults.items() if not settings.keys() & _names_of(name)},
     }
-    try:
-        check_settings(list(settings.items()))
-    except ConfigError as error:
-        raise kafka_error(error) from None
-    return settings
 
 
 def kafka_error(error: ConfigError) -> ConfigError:

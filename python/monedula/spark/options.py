@@ -12,10 +12,11 @@ from monedula.errors import ConfigError
 from monedula.partitions import TopicPartition
 from monedula.spark import bounds
 from monedula.spark.bounds import Bound, Earliest, Latest, Offsets, Timestamp, Timestamps
-from monedula.spark.kafka_settings import PREFIX, client_keys, kafka_error, kafka_settings
+from monedula.spark.kafka_settings import kafka_error, kafka_settings
+from monedula.spark.names import check_names
 from monedula.spark.offsets import parse_assign
 from monedula.spark.pattern import topic_pattern
-from monedula.spark.values import INT_MAX, boolean, edit_distance, size_bytes, time_ms, whole_number
+from monedula.spark.values import INT_MAX, boolean, size_bytes, time_ms, whole_number
 
 __all__ = [
     "COLUMNS",
@@ -154,7 +155,7 @@ class SourceOptions:
             ConfigError: if one is missing, cannot be read, contradicts another, or looks like a misspelling.
         """
         options = {name.lower(): str(value) for name, value in raw.items()}
-        _check_names(options)
+        check_names(options, OPTIONS, _PASSED_ALONG)
         selection = _selection(options)
         numbers = _Numbers(options)
         group_id_prefix = options.get("groupidprefix", "spark-kafka-source")
@@ -301,19 +302,3 @@ def _columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
             raise ConfigError(message, key="columns")
         wanted.add(canonical[name.lower()])
     return tuple(column for column in COLUMNS if column in wanted)
-
-
-def _check_names(options: Mapping[str, str]) -> None:
-    """Refuses what is nearly an option of ours, and warns of what is none at all."""
-    known = {name.lower(): name for name in OPTIONS}
-    ignored = []
-    for name in options:
-        if name in known or name in _PASSED_ALONG or name.startswith((PREFIX, "_")):
-            continue
-        distance, nearest = min((edit_distance(name, candidate), candidate) for candidate in known)
-        if distance <= min(2, len(nearest) // 4):
-            message = f"option '{name}' is not known; did you mean '{known[nearest]}'?"
-            raise ConfigError(message, key=name)
-        ignored.append(f"{name} (did you mean {PREFIX}{name}?)" if name in client_keys() else name)
-    if ignored:
-        _LOGGER.warning("options that are not known are ignored: %s", ", ".join(ignored))

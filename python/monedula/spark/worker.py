@@ -1,13 +1,6 @@
-"""Reading in Spark's Python workers: ranges of offsets in, Arrow batches out.
-
-A worker process serves task after task, so its client outlives them: connections and buffers are there when the next
-micro-batch comes. A client is taken out of the store while a task uses it, so two tasks never share one.
-"""
+"""Reading in Spark's Python workers: ranges of offsets in, Arrow batches out."""
 
 import logging
-import os
-import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +8,7 @@ from typing import TYPE_CHECKING
 from monedula._monedula import Batch, ReaderCore
 from monedula.errors import DataLossError, OffsetOutOfRangeError, PartitionError, TopicRecreatedError, UnknownTopicError
 from monedula.partitions import TopicPartition
+from monedula.spark.idle import IdleClients
 from monedula.spark.offsets import partition_text
 from monedula.spark.planning import OffsetRange
 from monedula.spark.process import show_warnings, tune
@@ -27,9 +21,6 @@ _log = logging.getLogger("monedula.spark")
 MAX_ROWS = 65_536
 MAX_BYTES = 8 << 20
 """Most rows, and bytes of columns, of a batch: large enough for Arrow, small enough for an executor's memory."""
-
-IDLE_SECONDS = 60.0
-"""How long a client is kept without a task. Spark ends idle workers after the same time."""
 
 
 @dataclass(frozen=True)
@@ -139,48 +130,8 @@ def report_data_loss(what: str, fail: bool, cause: Exception | None = None) -> N
     _log.warning("%s The query goes on, as failOnDataLoss is false. Reason: %s", lost, what)
 
 
-class _Clients:
-    """The clients that wait for the next task of this process."""
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        self._lock = threading.Lock()
-        self._idle: list[tuple[ReadSettings, ReaderCore, float]] = []
-        self._is_expiring = False
-
-    def take(self, settings: ReadSettings) -> ReaderCore:
-        with self._lock:
-            for index in reversed(range(len(self._idle))):
-                if self._idle[index][0] == settings:
-                    return self._idle.pop(index)[1]
-        return ReaderCore(list(settings.kafka), list(settings.columns), False, MAX_ROWS, MAX_BYTES)
-
-    def put(self, settings: ReadSettings, core: ReaderCore) -> None:
-        with self._lock:
-            self._idle.append((settings, core, time.monotonic() + IDLE_SECONDS))
-            if not self._is_expiring:
-                self._is_expiring = True
-                threading.Thread(target=self._expire, name="monedula-idle", daemon=True).start()
-
-    def _expire(self) -> None:
-        while True:
-            with self._lock:
-                now = time.monotonic()
-                expired = [core for _, core, until in self._idle if until <= now]
-                self._idle = [each for each in self._idle if each[2] > now]
-                next_until = min((until for _, _, until in self._idle), default=None)
-                self._is_expiring = next_until is not None
-            for core in expired:
-                core.close()
-            if next_until is None:
-                return
-            time.sleep(next_until - now)
+def _open(settings: ReadSettings) -> ReaderCore:
+    return ReaderCore(list(settings.kafka), list(settings.columns), False, MAX_ROWS, MAX_BYTES)
 
 
-_clients = _Clients()
-
-if hasattr(os, "register_at_fork"):
-    # In a forked child nothing of the parent's may be touched, its locks neither.
-    os.register_at_fork(after_in_child=_clients.forget)
+_clients = IdleClients(_open, ReaderCore.close)
