@@ -75,6 +75,8 @@ public final class GoldenWriter {
         ApiKeys.CREATE_PARTITIONS,
         ApiKeys.ELECT_LEADERS,
         ApiKeys.INCREMENTAL_ALTER_CONFIGS,
+        ApiKeys.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKeys.LIST_PARTITION_REASSIGNMENTS,
         ApiKeys.DESCRIBE_CLUSTER,
         ApiKeys.DESCRIBE_PRODUCERS,
         ApiKeys.DESCRIBE_TRANSACTIONS,

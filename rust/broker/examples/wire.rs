@@ -80,6 +80,8 @@ apis! {
     "DeleteGroups", delete_groups::DeleteGroupsRequest;
     "ElectLeaders", elect_leaders::ElectLeadersRequest;
     "IncrementalAlterConfigs", incremental_alter_configs::IncrementalAlterConfigsRequest;
+    "AlterPartitionReassignments", alter_partition_reassignments::AlterPartitionReassignmentsRequest;
+    "ListPartitionReassignments", list_partition_reassignments::ListPartitionReassignmentsRequest;
     "OffsetDelete", offset_delete::OffsetDeleteRequest;
     "DescribeCluster", describe_cluster::DescribeClusterRequest;
     "DescribeProducers", describe_producers::DescribeProducersRequest;

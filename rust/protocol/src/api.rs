@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use crate::error::WireError;
 use crate::messages::add_offsets_to_txn::AddOffsetsToTxnRequest;
 use crate::messages::add_partitions_to_txn::AddPartitionsToTxnRequest;
+use crate::messages::alter_partition_reassignments::AlterPartitionReassignmentsRequest;
 use crate::messages::api_versions::ApiVersionsRequest;
 use crate::messages::consumer_group_describe::ConsumerGroupDescribeRequest;
 use crate::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
@@ -31,6 +32,7 @@ use crate::messages::join_group::JoinGroupRequest;
 use crate::messages::leave_group::LeaveGroupRequest;
 use crate::messages::list_groups::ListGroupsRequest;
 use crate::messages::list_offsets::ListOffsetsRequest;
+use crate::messages::list_partition_reassignments::ListPartitionReassignmentsRequest;
 use crate::messages::list_transactions::ListTransactionsRequest;
 use crate::messages::metadata::MetadataRequest;
 use crate::messages::offset_commit::OffsetCommitRequest;
@@ -174,6 +176,10 @@ api_keys! {
     ElectLeaders = 43, ElectLeadersRequest;
     /// Changes some settings, and leaves the others (KIP-339).
     IncrementalAlterConfigs = 44, IncrementalAlterConfigsRequest;
+    /// Moves partitions to other brokers (KIP-455).
+    AlterPartitionReassignments = 45, AlterPartitionReassignmentsRequest;
+    /// Tells which partitions move to other brokers (KIP-455).
+    ListPartitionReassignments = 46, ListPartitionReassignmentsRequest;
     /// Deletes a group's offsets of single partitions (KIP-496).
     OffsetDelete = 47, OffsetDeleteRequest;
     /// Describes the cluster's nodes (KIP-700).

@@ -110,6 +110,10 @@ macro_rules! for_each_message {
             describe_configs_response: describe_configs::DescribeConfigsResponse, 1..=4, 4;
             create_partitions_request: create_partitions::CreatePartitionsRequest, 0..=3, 2;
             create_partitions_response: create_partitions::CreatePartitionsResponse, 0..=3, 2;
+            alter_partition_reassignments_request: alter_partition_reassignments::AlterPartitionReassignmentsRequest, 0..=1, 0;
+            alter_partition_reassignments_response: alter_partition_reassignments::AlterPartitionReassignmentsResponse, 0..=1, 0;
+            list_partition_reassignments_request: list_partition_reassignments::ListPartitionReassignmentsRequest, 0..=0, 0;
+            list_partition_reassignments_response: list_partition_reassignments::ListPartitionReassignmentsResponse, 0..=0, 0;
             elect_leaders_request: elect_leaders::ElectLeadersRequest, 0..=2, 2;
             elect_leaders_response: elect_leaders::ElectLeadersResponse, 0..=2, 2;
             incremental_alter_configs_request: incremental_alter_configs::IncrementalAlterConfigsRequest, 0..=1, 1;
