@@ -6,6 +6,7 @@
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
+mod alter_partition_reassignments;
 mod api_versions;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
@@ -31,6 +32,7 @@ mod join_group;
 mod leave_group;
 mod list_groups;
 mod list_offsets;
+mod list_partition_reassignments;
 mod list_transactions;
 mod metadata;
 mod offset_commit;
@@ -169,6 +171,10 @@ apis! {
     EndTxn, end_txn, monedula_protocol::messages::end_txn::EndTxnRequest<'_>;
     DescribeTransactions, describe_transactions, monedula_protocol::messages::describe_transactions::DescribeTransactionsRequest<'_>;
     ListTransactions, list_transactions, monedula_protocol::messages::list_transactions::ListTransactionsRequest<'_>;
+    AlterPartitionReassignments, alter_partition_reassignments,
+        monedula_protocol::messages::alter_partition_reassignments::AlterPartitionReassignmentsRequest<'_>;
+    ListPartitionReassignments, list_partition_reassignments,
+        monedula_protocol::messages::list_partition_reassignments::ListPartitionReassignmentsRequest<'_>;
     ElectLeaders, elect_leaders, monedula_protocol::messages::elect_leaders::ElectLeadersRequest<'_>;
     DescribeTopicPartitions, describe_topic_partitions, monedula_protocol::messages::describe_topic_partitions::DescribeTopicPartitionsRequest<'_>;
     DescribeCluster, describe_cluster, monedula_protocol::messages::describe_cluster::DescribeClusterRequest<'_>;

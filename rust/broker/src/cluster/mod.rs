@@ -7,6 +7,7 @@ mod coordinators;
 mod nodes;
 mod partition;
 mod persistence;
+mod reassigning;
 mod replicas;
 mod store;
 mod topic_configs;

@@ -15,6 +15,9 @@ pub(crate) struct Partition {
     /// The first is the preferred leader.
     pub(crate) replicas: Vec<NodeId>,
     pub(crate) isr: Vec<NodeId>,
+    /// Those of the replicas that a move adds, and those that are to go when it ends.
+    pub(crate) adding: Vec<NodeId>,
+    pub(crate) removing: Vec<NodeId>,
     pub(crate) log: Log,
 }
 

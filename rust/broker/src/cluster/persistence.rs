@@ -22,7 +22,8 @@ fn stored(topic: &Topic) -> StoredTopic {
         StoredPartition {
             leader: partition.leader.map(|leader| leader.0),
             leader_epoch: partition.leader_epoch,
-            replicas: ids(&partition.replicas),
+            // After a restart all nodes live, so a move that was under way has ended.
+            replicas: ids(&partition.target_replicas()),
             isr: ids(&partition.isr),
             log_start_offset: start_offset,
             epochs,
@@ -83,6 +84,7 @@ impl Core {
             replicas = self.place_replicas(index, 1, 1).pop().unwrap_or_default();
         }
         let mut isr = alive(&stored.isr);
+        isr.retain(|node| replicas.contains(node));
         if isr.is_empty() {
             isr.clone_from(&replicas);
         }
@@ -92,7 +94,7 @@ impl Core {
         let state = LogState { start_offset: stored.log_start_offset, epochs: stored.epochs };
         let mut log = Log::open(data_dir.log_directory(id, index), &state, data_dir.open_files())?;
         log.begin_epoch(leader_epoch);
-        Ok(Partition { index, leader, leader_epoch, replicas, isr, log })
+        Ok(Partition { index, leader, leader_epoch, replicas, isr, adding: Vec::new(), removing: Vec::new(), log })
     }
 
     /// Saves what changed in topics since the last time.

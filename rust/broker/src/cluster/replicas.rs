@@ -49,6 +49,7 @@ impl Core {
                 let isr = partition.isr.iter().copied().chain([node]).collect();
                 core.set_isr(topic, index, isr);
             }
+            core.complete_reassignment(topic, index);
         });
     }
 
@@ -118,7 +119,7 @@ impl Core {
     }
 
     /// Makes the first living replica in sync the leader; one that is not in sync only where that is allowed.
-    fn elect(&mut self, name: &str, index: i32) {
+    pub(super) fn elect(&mut self, name: &str, index: i32) {
         let Some(topic) = self.topics.get(name) else { return };
         let Some(partition) = self.topics.partition(name, index) else { return };
         let is_alive = |replica: &&NodeId| self.nodes.is_alive(**replica);

@@ -161,7 +161,16 @@ impl Core {
 
     fn new_partition(&self, index: i32, replicas: Vec<NodeId>) -> Partition {
         let isr: Vec<_> = replicas.iter().copied().filter(|&node| self.nodes.is_alive(node)).collect();
-        Partition { index, leader: isr.first().copied(), leader_epoch: 0, replicas, isr, log: Log::default() }
+        Partition {
+            index,
+            leader: isr.first().copied(),
+            leader_epoch: 0,
+            replicas,
+            isr,
+            adding: Vec::new(),
+            removing: Vec::new(),
+            log: Log::default(),
+        }
     }
 
     /// Adds partitions to a topic, whose replicas have been checked.
@@ -230,6 +239,30 @@ impl Core {
         assignment: &[i32],
         factor: Option<usize>,
     ) -> Result<Vec<NodeId>, ApiError> {
+        let replicas = self.check_replicas(assignment)?;
+        let invalid = |message: String| Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message));
+        let start = "The manual partition assignment includes";
+        if let Some(factor) = factor.filter(|factor| *factor != replicas.len()) {
+            let count = replicas.len();
+            return invalid(format!(
+                "{start} a partition with {count} replica(s), but this is not consistent with previous partitions, \
+                 which have {factor} replica(s)."
+            ));
+        }
+        if !replicas.iter().any(|node| self.nodes.is_alive(*node)) {
+            return invalid(format!(
+                "All brokers specified in the manual partition assignment for partition {partition} are fenced or in \
+                 controlled shutdown."
+            ));
+        }
+        Ok(replicas)
+    }
+
+    /// Nodes for a partition's replicas, as a client names them: each must be there, alive or not, and once.
+    ///
+    /// # Errors
+    /// INVALID_REPLICA_ASSIGNMENT.
+    pub(crate) fn check_replicas(&self, assignment: &[i32]) -> Result<Vec<NodeId>, ApiError> {
         let invalid = |message: String| Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message));
         let start = "The manual partition assignment includes";
         let replicas: Vec<NodeId> = assignment.iter().copied().map(NodeId).collect();
@@ -245,19 +278,6 @@ impl Core {
             if index > 0 && sorted[index - 1] == *node {
                 return invalid(format!("{start} the broker {node} more than once."));
             }
-        }
-        if let Some(factor) = factor.filter(|factor| *factor != replicas.len()) {
-            let count = replicas.len();
-            return invalid(format!(
-                "{start} a partition with {count} replica(s), but this is not consistent with previous partitions, \
-                 which have {factor} replica(s)."
-            ));
-        }
-        if !replicas.iter().any(|node| self.nodes.is_alive(*node)) {
-            return invalid(format!(
-                "All brokers specified in the manual partition assignment for partition {partition} are fenced or in \
-                 controlled shutdown."
-            ));
         }
         Ok(replicas)
     }

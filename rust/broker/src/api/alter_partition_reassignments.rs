@@ -1,0 +1,117 @@
+//! AlterPartitionReassignments, versions 0-1.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::alter_partition_reassignments::{
+    AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, ReassignablePartition,
+    ReassignablePartitionResponse, ReassignableTopicResponse,
+};
+
+use super::{ApiError, Mentions, TopicKey};
+use crate::core::{Answer, Call, Core};
+
+type Request<'a> = AlterPartitionReassignmentsRequest<'a>;
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+    let mut outcomes = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for partition in &topic.partitions {
+            let outcome = match core.faults.partition_error(call, topic.name, partition.partition_index) {
+                Some(code) => Err(ApiError { code, message: None }),
+                None => alter(core, topic.name, partition, request.allow_replication_factor_change),
+            };
+            partitions.push((partition.partition_index, outcome.err()));
+        }
+        outcomes.push((topic.name, partitions));
+    }
+    let responses = outcomes.iter().map(|(name, partitions)| ReassignableTopicResponse {
+        name,
+        partitions: partitions.iter().map(|(index, error)| answer(*index, error.as_ref())).collect(),
+        ..Default::default()
+    });
+    let response = AlterPartitionReassignmentsResponse {
+        allow_replication_factor_change: request.allow_replication_factor_change,
+        responses: responses.collect(),
+        ..Default::default()
+    };
+    call.answer::<Request<'_>>(&response)
+}
+
+fn answer(partition_index: i32, error: Option<&ApiError>) -> ReassignablePartitionResponse<'_> {
+    ReassignablePartitionResponse {
+        partition_index,
+        error_code: error.map_or(0, |error| error.code.code()),
+        error_message: error.and_then(|error| error.message.as_deref()),
+        ..Default::default()
+    }
+}
+
+fn alter(
+    core: &mut Core,
+    topic: &str,
+    wanted: &ReassignablePartition<'_>,
+    may_change_factor: bool,
+) -> Result<(), ApiError> {
+    let index = wanted.partition_index;
+    let unknown = |message: String| ApiError::new(ErrorCode::UnknownTopicOrPartition, message);
+    if core.topics.get(topic).is_none() {
+        return Err(unknown(format!("Unable to find a topic named {topic}.")));
+    }
+    let partition = core.topics.partition(topic, index);
+    let partition = partition.ok_or_else(|| unknown(format!("Unable to find partition {topic}:{index}.")))?;
+    let Some(replicas) = &wanted.replicas else {
+        return core.cancel_reassignment(topic, index).map_err(|code| refused(code, topic, index));
+    };
+    let factor = partition.target_replicas().len();
+    let target = core.check_replicas(replicas)?;
+    if !may_change_factor && target.len() != factor {
+        let message = format!("The replication factor is changed from {factor} to {}", target.len());
+        return Err(ApiError::new(ErrorCode::InvalidReplicationFactor, message));
+    }
+    core.reassign(topic, index, target).map_err(|code| refused(code, topic, index))
+}
+
+fn refused(code: ErrorCode, topic: &str, index: i32) -> ApiError {
+    match code {
+        ErrorCode::NoReassignmentInProgress => ApiError::new(code, "No partition reassignment is in progress."),
+        ErrorCode::InvalidReplicaAssignment => ApiError::new(
+            code,
+            format!(
+                "Unable to revert partition assignment for {topic}:{index} because it would require an unclean leader \
+                 election."
+            ),
+        ),
+        code => ApiError { code, message: None },
+    }
+}
+
+pub(super) fn refuse<'a>(request: &Request<'a>, error: ErrorCode) -> AlterPartitionReassignmentsResponse<'a> {
+    let topics = request.topics.iter().map(|topic| ReassignableTopicResponse {
+        name: topic.name,
+        partitions: topic
+            .partitions
+            .iter()
+            .map(|partition| ReassignablePartitionResponse {
+                partition_index: partition.partition_index,
+                error_code: error.code(),
+                error_message: Some(error.message()),
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    });
+    AlterPartitionReassignmentsResponse {
+        allow_replication_factor_change: request.allow_replication_factor_change,
+        error_code: error.code(),
+        error_message: Some(error.message()),
+        responses: topics.collect(),
+        ..Default::default()
+    }
+}
+
+pub(super) fn mentions<'a>(request: &Request<'a>) -> Mentions<'a> {
+    let partitions = request.topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|partition| (TopicKey::Name(topic.name), partition.partition_index))
+    });
+    Mentions { partitions: partitions.collect(), ..Default::default() }
+}
