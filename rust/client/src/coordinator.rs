@@ -51,7 +51,7 @@ pub type Commits = BTreeMap<TopicPartition, Result<(), Fault>>;
 pub type Committed = BTreeMap<TopicPartition, Result<Option<GroupOffset>, Fault>>;
 
 /// Why an attempt came to nothing.
-enum Failure {
+pub(crate) enum Failure {
     /// Another may not.
     Again {
         /// For the counters.
@@ -169,7 +169,7 @@ impl Coordinators {
                     self.log.record(Level::Debug, "groups", || format!("{}: {why}", call.what()));
                     *last_error = Some(why);
                     if moved {
-                        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(call.group());
+                        self.forget(call.group());
                         self.metadata.want();
                     }
                 }
@@ -180,12 +180,26 @@ impl Coordinators {
     }
 
     async fn attempt<C: GroupCall>(&self, call: &mut C) -> Result<C::Outcome, Failure> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(call.group()).copied();
-        let node = match known {
-            Some(node) => node,
-            None => self.find(call.group(), &call.what()).await?,
-        };
+        let node = self.node_of(call.group(), &call.what()).await?;
         call.ask(&self.network, node).await
+    }
+
+    /// The broker that coordinates the group, as far as it is known; else one attempt to find out.
+    pub(crate) async fn node_of(&self, group: &str, what: &str) -> Result<i32, Failure> {
+        match self.known_node(group) {
+            Some(node) => Ok(node),
+            None => self.find(group, what).await,
+        }
+    }
+
+    /// The broker that coordinates the group, if it is known.
+    pub(crate) fn known_node(&self, group: &str) -> Option<i32> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(group).copied()
+    }
+
+    /// The group may have another coordinator now.
+    pub(crate) fn forget(&self, group: &str) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(group);
     }
 
     /// Asks one broker after the other until one answers.
@@ -421,7 +435,7 @@ fn committed_in(response: &OffsetFetchResponse<'_>, group: &str, version: i16) -
     (group.error_code, committed)
 }
 
-fn check_group(group: &str) -> Result<(), ClientError> {
+pub(crate) fn check_group(group: &str) -> Result<(), ClientError> {
     match group.is_empty() {
         true => Err(ClientError::Argument("the id of a consumer group must not be empty".into())),
         false => Ok(()),
@@ -462,12 +476,12 @@ fn refused(group: &str, what: String, code: ErrorCode) -> ClientError {
     }
 }
 
-fn again(code: ErrorCode, moved: bool) -> Failure {
+pub(crate) fn again(code: ErrorCode, moved: bool) -> Failure {
     Failure::Again { name: code.name(), why: code.name().into(), moved }
 }
 
 /// A request without an answer.
-fn unanswered(error: RequestError) -> Failure {
+pub(crate) fn unanswered(error: RequestError) -> Failure {
     match error {
         RequestError::Fatal(error) => Failure::Final(*error),
         error => Failure::Again { name: ErrorCode::NetworkException.name(), why: error.to_string(), moved: true },
@@ -475,7 +489,7 @@ fn unanswered(error: RequestError) -> Failure {
 }
 
 /// An answer that cannot be read.
-fn unreadable(error: &monedula_protocol::error::WireError) -> Failure {
+pub(crate) fn unreadable(error: &monedula_protocol::error::WireError) -> Failure {
     let name = ErrorCode::UnknownServerError.name();
     Failure::Again { name, why: error.to_string(), moved: true }
 }

@@ -75,6 +75,9 @@ pub enum ClientError {
     /// A transaction's verb failed.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
+    /// A broker refused what was asked of a topic, a partition, a group or a resource.
+    #[error(transparent)]
+    Refused(Box<Refused>),
     /// A broker answered with an error that no retry mends.
     #[error("{what}: the broker answered {} ({})", code.name(), code.message())]
     Broker {
@@ -128,6 +131,30 @@ impl ClientError {
             Self::Decode { partition, .. } => Some(partition),
             _ => None,
         }
+    }
+}
+
+/// Why something was refused, and what it was about.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{what}: {} ({})", self.reason(), code.name())]
+pub struct Refused {
+    /// What was to be done, with the name of what it was to be done to.
+    pub what: String,
+    /// The broker's error.
+    pub code: ErrorCode,
+    /// What the broker said of it, if it said anything.
+    pub detail: Option<String>,
+    /// The topic, if it is about one.
+    pub topic: Option<String>,
+    /// The partition, if it is about one.
+    pub partition: Option<i32>,
+    /// The group, if it is about one.
+    pub group: Option<String>,
+}
+
+impl Refused {
+    fn reason(&self) -> &str {
+        self.detail.as_deref().map_or(self.code.message(), |detail| detail.trim_end_matches('.'))
     }
 }
 

@@ -4,6 +4,7 @@
 //! -> [`consumer::Consumer`], whose caller's thread walks them into Arrow columns. Commands flow the other way.
 #![forbid(unsafe_code)]
 
+pub mod admin;
 mod budget;
 pub mod config;
 mod config_keys;

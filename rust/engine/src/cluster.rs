@@ -52,6 +52,8 @@ pub struct Topic {
 pub struct Cluster {
     /// Cluster id, once known.
     pub cluster_id: Option<String>,
+    /// The broker that takes changes of the cluster, if the last answer named one.
+    pub controller_id: Option<i32>,
     /// Brokers by node id.
     pub brokers: BTreeMap<i32, Broker>,
     /// Topics by name.
@@ -64,6 +66,7 @@ impl Cluster {
         if let Some(cluster_id) = response.cluster_id {
             self.cluster_id = Some(cluster_id.to_owned());
         }
+        self.controller_id = Some(response.controller_id).filter(|&controller_id| controller_id >= 0);
         // An answer without brokers comes from a broker that is still starting; it must not orphan us.
         if !response.brokers.is_empty() {
             self.brokers = response

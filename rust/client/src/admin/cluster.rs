@@ -1,0 +1,205 @@
+//! The cluster: its brokers, and who leads.
+
+use std::future::Future;
+use std::time::Duration;
+
+use monedula_engine::TopicPartition;
+use monedula_engine::cluster::{Broker, Cluster};
+use monedula_protocol::api::Request;
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::elect_leaders::{ElectLeadersRequest, TopicPartitions};
+
+use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
+use super::{Admin, Shared};
+use crate::coordinator::Failure;
+use crate::error::ClientError;
+use crate::network::NodeId;
+
+/// A broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its id.
+    pub id: i32,
+    /// Where it listens.
+    pub broker: Broker,
+}
+
+impl Node {
+    pub(super) fn new(id: i32, broker: &Broker) -> Self {
+        Self { id, broker: broker.clone() }
+    }
+}
+
+/// The cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterDescription {
+    /// Its id.
+    pub cluster_id: Option<String>,
+    /// The broker that takes changes.
+    pub controller: Option<i32>,
+    /// The brokers.
+    pub nodes: Vec<Node>,
+}
+
+impl Admin {
+    /// The brokers, and the cluster's id.
+    pub fn describe_cluster(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<ClusterDescription, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move {
+            let cluster = shared.brokers(timeout).await?;
+            Ok(ClusterDescription {
+                cluster_id: cluster.cluster_id,
+                controller: cluster.controller_id,
+                nodes: cluster.brokers.iter().map(|(&id, broker)| Node::new(id, broker)).collect(),
+            })
+        })
+    }
+
+    /// Has leaders elected: the preferred replicas, or any living one where none is in sync. Of `None`, all partitions, those
+    /// are told that changed or could not.
+    pub fn elect_leaders(
+        &self,
+        partitions: Option<Vec<TopicPartition>>,
+        unclean: bool,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Items<TopicPartition, bool>, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move {
+            match partitions {
+                Some(partitions) => shared.run(ElectLeaders { unclean }, partitions, timeout).await,
+                None => shared.elect_all(unclean, timeout).await,
+            }
+        })
+    }
+}
+
+impl Shared {
+    /// The cluster without its topics.
+    pub(super) async fn brokers(&self, timeout: Duration) -> Result<Cluster, ClientError> {
+        let timeout = match self.metadata.watch().borrow().answers {
+            0 => timeout.min(self.config.bootstrap_timeout),
+            _ => timeout,
+        };
+        self.metadata.describe(Some(Vec::new()), timeout).await
+    }
+
+    async fn elect_all(&self, unclean: bool, timeout: Duration) -> Result<Items<TopicPartition, bool>, ClientError> {
+        let call = ElectAllLeaders(ElectLeaders { unclean });
+        let mut items = Items::new();
+        for (_, elected) in self.run(call, [()], timeout).await? {
+            for (partition, answer) in elected? {
+                let call = ElectLeaders { unclean };
+                let outcome = answer.or_else(|refusal| call.settle(refusal, false));
+                let outcome = outcome.map_err(|refusal| super::call::refused(&call, &partition, refusal));
+                items.push((partition, outcome));
+            }
+        }
+        Ok(items)
+    }
+}
+
+struct ElectLeaders {
+    unclean: bool,
+}
+
+impl ElectLeaders {
+    async fn elect(
+        &self,
+        shared: &Shared,
+        node: NodeId,
+        partitions: Option<&[TopicPartition]>,
+    ) -> Result<Result<Answers<TopicPartition, bool>, Refusal>, Failure> {
+        let topic = |(topic, partitions)| TopicPartitions { topic, partitions, ..Default::default() };
+        let build = |_| ElectLeadersRequest {
+            election_type: i8::from(self.unclean),
+            topic_partitions: partitions.map(|partitions| by_topic(partitions).into_iter().map(topic).collect()),
+            timeout_ms: shared.broker_time_ms(),
+            ..Default::default()
+        };
+        // Unclean elections can be asked for since KIP-460.
+        let lowest = if self.unclean { 1 } else { *ElectLeadersRequest::VERSIONS.start() };
+        let (frame, version) = shared.call(node, lowest..=*ElectLeadersRequest::VERSIONS.end(), build).await?;
+        let response = read::<ElectLeadersRequest<'_>>(&frame, version)?;
+        if let Err(refusal) = Refusal::check(response.error_code, None) {
+            return Ok(Err(refusal));
+        }
+        let topics = response.replica_election_results.iter();
+        let answers = topics.flat_map(|topic| {
+            topic.partition_result.iter().map(|answer| {
+                let partition = TopicPartition::new(topic.topic, answer.partition_id);
+                (partition, Refusal::check(answer.error_code, answer.error_message).map(|()| true))
+            })
+        });
+        Ok(Ok(answers.collect()))
+    }
+}
+
+impl ItemCall for ElectLeaders {
+    type Key = TopicPartition;
+    type Value = bool;
+
+    fn what(&self, partition: &TopicPartition) -> String {
+        format!("electing a leader of {partition}")
+    }
+
+    fn subject(&self, partition: &TopicPartition) -> Subject {
+        Subject::partition(partition)
+    }
+
+    fn place(&self, _: &TopicPartition) -> Place {
+        Place::Controller
+    }
+
+    async fn ask(
+        &self,
+        shared: &Shared,
+        node: NodeId,
+        partitions: &[TopicPartition],
+    ) -> Result<Answers<TopicPartition, bool>, Failure> {
+        let elected = self.elect(shared, node, Some(partitions)).await?;
+        Ok(elected.unwrap_or_else(|refusal| refuse_all(partitions, &refusal)))
+    }
+
+    /// Whoever asks wants to know that the replica is not there, not to wait for it.
+    fn passes(&self, code: ErrorCode, _: u32) -> bool {
+        let verdict = matches!(
+            code,
+            ErrorCode::ElectionNotNeeded
+                | ErrorCode::PreferredLeaderNotAvailable
+                | ErrorCode::EligibleLeadersNotAvailable
+                | ErrorCode::UnknownTopicOrPartition
+        );
+        !verdict && code.is_retriable()
+    }
+
+    fn settle(&self, refusal: Refusal, _: bool) -> Result<bool, Refusal> {
+        match refusal.code {
+            ErrorCode::ElectionNotNeeded => Ok(false),
+            _ => Err(refusal),
+        }
+    }
+}
+
+struct ElectAllLeaders(ElectLeaders);
+
+impl ItemCall for ElectAllLeaders {
+    type Key = ();
+    type Value = Answers<TopicPartition, bool>;
+
+    fn what(&self, (): &()) -> String {
+        "electing leaders of all partitions".into()
+    }
+
+    fn subject(&self, (): &()) -> Subject {
+        Subject::default()
+    }
+
+    fn place(&self, (): &()) -> Place {
+        Place::Controller
+    }
+
+    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Result<Answers<(), Self::Value>, Failure> {
+        Ok(vec![((), self.0.elect(shared, node, None).await?)])
+    }
+}

@@ -1,0 +1,273 @@
+//! Settings of topics, brokers and groups: described, changed.
+
+use std::future::Future;
+use std::time::Duration;
+
+use monedula_protocol::api::Request;
+use monedula_protocol::messages::describe_configs::{
+    DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
+};
+use monedula_protocol::messages::incremental_alter_configs::{
+    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
+};
+
+use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, read};
+use super::{Admin, Shared};
+use crate::coordinator::Failure;
+use crate::error::ClientError;
+use crate::network::NodeId;
+
+const TOPIC: i8 = 2;
+const BROKER: i8 = 4;
+const BROKER_LOGGER: i8 = 8;
+const GROUP: i8 = 32;
+
+/// Whose settings.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConfigResource {
+    /// Kafka's number for its type.
+    pub kind: i8,
+    /// Its name; a broker's is its id, and empty stands for all brokers.
+    pub name: String,
+}
+
+/// A setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigEntry {
+    /// Its name.
+    pub name: String,
+    /// Its value; `None` for a secret.
+    pub value: Option<String>,
+    /// Kafka's number for where the value is from.
+    pub source: i8,
+    /// Kafka's number for its type, 0 where that is not told.
+    pub kind: i8,
+    /// Whether it is a secret.
+    pub sensitive: bool,
+    /// Whether it can't be changed while the broker runs.
+    pub read_only: bool,
+    /// What the value could come from.
+    pub synonyms: Vec<ConfigSynonym>,
+    /// What it means.
+    pub documentation: Option<String>,
+}
+
+/// One of the places that a value could come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigSynonym {
+    /// What the setting is called there.
+    pub name: String,
+    /// Its value there.
+    pub value: Option<String>,
+    /// Kafka's number for the place.
+    pub source: i8,
+}
+
+/// What is to become of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(i8)]
+pub enum ConfigOperation {
+    /// It gets the value.
+    Set = 0,
+    /// It goes back to its default.
+    Delete = 1,
+    /// The value is added to its list.
+    Append = 2,
+    /// The value is taken from its list.
+    Subtract = 3,
+}
+
+/// A change of a setting.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConfigChange {
+    /// Its name.
+    pub name: String,
+    /// What is to become of it.
+    pub operation: ConfigOperation,
+    /// The value, `None` to delete it.
+    pub value: Option<String>,
+}
+
+impl ConfigResource {
+    /// What it is called in errors.
+    fn title(&self) -> String {
+        let Self { kind, name } = self;
+        match (*kind, name.is_empty()) {
+            (TOPIC, _) => format!("topic {name}"),
+            (BROKER, true) => "all brokers".into(),
+            (BROKER, false) => format!("broker {name}"),
+            (BROKER_LOGGER, _) => format!("the loggers of broker {name}"),
+            (GROUP, _) => format!("group {name}"),
+            _ => format!("client metrics {name}"),
+        }
+    }
+
+    /// A broker knows its own settings only; everybody knows the rest.
+    fn place(&self, otherwise: Place) -> Place {
+        match self.kind {
+            BROKER | BROKER_LOGGER => self.name.parse().map_or(otherwise, Place::Broker),
+            _ => otherwise,
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        match self.kind {
+            TOPIC => Subject::topic(&self.name),
+            GROUP => Subject::group(&self.name),
+            _ => Subject::default(),
+        }
+    }
+}
+
+impl Admin {
+    /// Settings of these resources: those of these names, or all.
+    pub fn describe_configs(
+        &self,
+        resources: Vec<ConfigResource>,
+        names: Option<Vec<String>>,
+        documentation: bool,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Items<ConfigResource, Vec<ConfigEntry>>, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move {
+            shared.run(DescribeConfigs { names, documentation }, resources, timeout).await
+        })
+    }
+
+    /// Changes some settings, and leaves the others; or only checks whether it could be done.
+    pub fn alter_configs(
+        &self,
+        changes: Vec<(ConfigResource, Vec<ConfigChange>)>,
+        validate_only: bool,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Items<ConfigResource, ()>, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move {
+            let altered = shared.run(AlterConfigs { validate_only }, changes, timeout).await?;
+            Ok(altered.into_iter().map(|((resource, _), outcome)| (resource, outcome)).collect())
+        })
+    }
+}
+
+struct DescribeConfigs {
+    names: Option<Vec<String>>,
+    documentation: bool,
+}
+
+impl ItemCall for DescribeConfigs {
+    type Key = ConfigResource;
+    type Value = Vec<ConfigEntry>;
+
+    fn what(&self, resource: &ConfigResource) -> String {
+        format!("describing the settings of {}", resource.title())
+    }
+
+    fn subject(&self, resource: &ConfigResource) -> Subject {
+        resource.subject()
+    }
+
+    fn place(&self, resource: &ConfigResource) -> Place {
+        resource.place(Place::Any)
+    }
+
+    async fn ask(
+        &self,
+        shared: &Shared,
+        node: NodeId,
+        resources: &[ConfigResource],
+    ) -> Result<Answers<ConfigResource, Vec<ConfigEntry>>, Failure> {
+        let build = |_| DescribeConfigsRequest {
+            resources: resources
+                .iter()
+                .map(|resource| DescribeConfigsResource {
+                    resource_type: resource.kind,
+                    resource_name: &resource.name,
+                    configuration_keys: self.names.as_ref().map(|names| names.iter().map(String::as_str).collect()),
+                    ..Default::default()
+                })
+                .collect(),
+            include_synonyms: true,
+            include_documentation: self.documentation,
+            ..Default::default()
+        };
+        let lowest = if self.documentation { 3 } else { *DescribeConfigsRequest::VERSIONS.start() };
+        let versions = lowest..=*DescribeConfigsRequest::VERSIONS.end();
+        let (frame, version) = shared.call(node, versions, build).await?;
+        let response = read::<DescribeConfigsRequest<'_>>(&frame, version)?;
+        let answers = response.results.iter().map(|answer| {
+            let resource = ConfigResource { kind: answer.resource_type, name: answer.resource_name.to_owned() };
+            let outcome = Refusal::check(answer.error_code, answer.error_message);
+            (resource, outcome.map(|()| answer.configs.iter().map(entry).collect()))
+        });
+        Ok(answers.collect())
+    }
+}
+
+fn entry(config: &DescribeConfigsResourceResult<'_>) -> ConfigEntry {
+    let synonyms = config.synonyms.iter().map(|synonym| ConfigSynonym {
+        name: synonym.name.to_owned(),
+        value: synonym.value.map(str::to_owned),
+        source: synonym.source,
+    });
+    ConfigEntry {
+        name: config.name.to_owned(),
+        value: config.value.map(str::to_owned),
+        source: config.config_source,
+        kind: config.config_type,
+        sensitive: config.is_sensitive,
+        read_only: config.read_only,
+        synonyms: synonyms.collect(),
+        documentation: config.documentation.map(str::to_owned),
+    }
+}
+
+struct AlterConfigs {
+    validate_only: bool,
+}
+
+impl ItemCall for AlterConfigs {
+    type Key = (ConfigResource, Vec<ConfigChange>);
+    type Value = ();
+
+    fn what(&self, (resource, _): &Self::Key) -> String {
+        format!("changing the settings of {}", resource.title())
+    }
+
+    fn subject(&self, (resource, _): &Self::Key) -> Subject {
+        resource.subject()
+    }
+
+    fn place(&self, (resource, _): &Self::Key) -> Place {
+        resource.place(Place::Controller)
+    }
+
+    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[Self::Key]) -> Result<Answers<Self::Key, ()>, Failure> {
+        let build = |_| IncrementalAlterConfigsRequest {
+            resources: keys.iter().map(alterable).collect(),
+            validate_only: self.validate_only,
+            ..Default::default()
+        };
+        let (frame, version) = shared.call(node, IncrementalAlterConfigsRequest::VERSIONS, build).await?;
+        let response = read::<IncrementalAlterConfigsRequest<'_>>(&frame, version)?;
+        let answers = response.responses.iter().filter_map(|answer| {
+            let mut asked = keys.iter();
+            let key = asked
+                .find(|(resource, _)| resource.kind == answer.resource_type && resource.name == answer.resource_name)?;
+            Some((key.clone(), Refusal::check(answer.error_code, answer.error_message)))
+        });
+        Ok(answers.collect())
+    }
+}
+
+fn alterable((resource, changes): &(ConfigResource, Vec<ConfigChange>)) -> AlterConfigsResource<'_> {
+    let configs = changes.iter().map(|change| AlterableConfig {
+        name: &change.name,
+        config_operation: change.operation as i8,
+        value: change.value.as_deref(),
+        ..Default::default()
+    });
+    AlterConfigsResource {
+        resource_type: resource.kind,
+        resource_name: &resource.name,
+        configs: configs.collect(),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,333 @@
+//! Offsets that groups have committed: listed, changed, deleted, reset.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Fault;
+use monedula_protocol::api::Request;
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::offset_delete::{
+    OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic,
+};
+
+use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
+use super::offsets::{ListedOffset, OffsetSpec};
+use super::{Admin, Shared};
+use crate::coordinator::{Failure, GroupOffset, check_group};
+use crate::error::{ClientError, Refused};
+use crate::network::NodeId;
+
+/// Which partitions of a group.
+#[derive(Clone, Debug)]
+pub enum Which {
+    /// All that it has to do with.
+    All,
+    /// All of these topics.
+    Topics(Vec<String>),
+    /// These.
+    Partitions(Vec<TopicPartition>),
+}
+
+/// Where a group is to go.
+#[derive(Clone, Debug)]
+pub enum ResetTarget {
+    /// To an end of the log, or the first record of a time; to the end if none is that young.
+    At(OffsetSpec),
+    /// So many records forward, or backward if negative; not beyond the ends of the log.
+    Shift(i64),
+    /// To these offsets, each within its log.
+    Offsets(BTreeMap<TopicPartition, i64>),
+}
+
+/// Where a reset takes a group in a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetReset {
+    /// What was committed.
+    pub before: Option<i64>,
+    /// What is committed now, or would be.
+    pub after: i64,
+}
+
+impl Admin {
+    /// What a group has committed of these partitions, or of all: `None` where nothing is.
+    pub fn list_group_offsets(
+        &self,
+        group: String,
+        partitions: Option<Vec<TopicPartition>>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Items<TopicPartition, Option<GroupOffset>>, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move {
+            let committed = shared.coordinators.committed(group, partitions, timeout).await?;
+            let item = |(partition, found): (_, Result<_, Fault>)| (partition, found.map_err(ClientError::from));
+            Ok(committed.into_iter().map(item).collect())
+        })
+    }
+
+    /// Commits offsets for a group without members.
+    pub fn alter_group_offsets(
+        &self,
+        group: String,
+        offsets: BTreeMap<TopicPartition, GroupOffset>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Items<TopicPartition, i64>, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move { shared.alter_group_offsets(group, offsets, timeout).await })
+    }
+
+    /// Takes a group without members elsewhere, or only tells where it would go.
+    pub fn reset_group_offsets(
+        &self,
+        group: String,
+        which: Which,
+        target: ResetTarget,
+        dry_run: bool,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Items<TopicPartition, OffsetReset>, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move {
+            let reset = Reset { shared, group, until: Instant::now() + timeout };
+            reset.run(which, target, dry_run).await
+        })
+    }
+
+    /// Deletes what a group has committed of these partitions.
+    pub fn delete_group_offsets(
+        &self,
+        group: String,
+        partitions: Vec<TopicPartition>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Items<TopicPartition, ()>, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move {
+            check_group(&group)?;
+            shared.run(DeleteOffsets { group }, partitions, timeout).await
+        })
+    }
+}
+
+impl Shared {
+    async fn alter_group_offsets(
+        &self,
+        group: String,
+        offsets: BTreeMap<TopicPartition, GroupOffset>,
+        timeout: Duration,
+    ) -> Result<Items<TopicPartition, i64>, ClientError> {
+        let wanted: BTreeMap<TopicPartition, i64> =
+            offsets.iter().map(|(partition, at)| (partition.clone(), at.offset)).collect();
+        let committed = self.coordinators.commit(group, offsets, timeout).await?;
+        let item = |(partition, outcome): (TopicPartition, Result<(), Fault>)| {
+            let offset = wanted.get(&partition).copied().unwrap_or(-1);
+            (partition, outcome.map(|()| offset).map_err(ClientError::from))
+        };
+        Ok(committed.into_iter().map(item).collect())
+    }
+
+    /// What the group has to do with of `which`, and what it has committed of that.
+    pub(super) async fn committed_of(
+        &self,
+        group: &str,
+        which: &Which,
+        timeout: Duration,
+    ) -> Result<BTreeMap<TopicPartition, Option<GroupOffset>>, ClientError> {
+        let started = Instant::now();
+        let partitions = match which {
+            Which::All => None,
+            Which::Topics(topics) => Some(self.offsets.partitions_of(topics.clone(), timeout).await?),
+            Which::Partitions(partitions) => Some(partitions.clone()),
+        };
+        let left = timeout.saturating_sub(started.elapsed());
+        let committed = self.coordinators.committed(group.to_owned(), partitions, left).await?;
+        committed.into_iter().map(|(partition, found)| Ok((partition, found?))).collect()
+    }
+}
+
+/// A reset under way.
+struct Reset {
+    shared: Shared,
+    group: String,
+    until: Instant,
+}
+
+impl Reset {
+    async fn run(
+        &self,
+        which: Which,
+        target: ResetTarget,
+        dry_run: bool,
+    ) -> Result<Items<TopicPartition, OffsetReset>, ClientError> {
+        check_group(&self.group)?;
+        let which = match &target {
+            ResetTarget::Offsets(offsets) => Which::Partitions(offsets.keys().cloned().collect()),
+            _ => which,
+        };
+        self.refuse_if_in_use(matches!(which, Which::All)).await?;
+        let committed = self.shared.committed_of(&self.group, &which, self.left()).await?;
+        let before: BTreeMap<TopicPartition, Option<i64>> =
+            committed.into_iter().map(|(partition, at)| (partition, at.map(|at| at.offset))).collect();
+        let mut outcomes = self.targets(&before, &target).await?;
+        if !dry_run {
+            let moved = outcomes.iter().filter_map(|(partition, outcome)| {
+                let offset = outcome.as_ref().ok()?.after;
+                let at = GroupOffset { offset, leader_epoch: -1, metadata: String::new() };
+                Some((partition.clone(), at))
+            });
+            let done = self.shared.alter_group_offsets(self.group.clone(), moved.collect(), self.left()).await?;
+            for (partition, outcome) in done {
+                if let Err(error) = outcome {
+                    outcomes.insert(partition, Err(error));
+                }
+            }
+        }
+        Ok(outcomes.into_iter().collect())
+    }
+
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    /// The coordinator refuses a commit beside members too, but only then and less clearly.
+    async fn refuse_if_in_use(&self, must_exist: bool) -> Result<(), ClientError> {
+        for (group, described) in self.shared.describe_groups(vec![self.group.clone()], self.left()).await? {
+            match described {
+                Ok(described) if described.members.is_empty() => {}
+                Ok(_) => return Err(ClientError::GroupInUse { group, code: ErrorCode::NonEmptyGroup }),
+                // Offsets may be given to a group before it has ever run.
+                Err(ClientError::Refused(refused)) if refused.code == ErrorCode::GroupIdNotFound && !must_exist => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn targets(
+        &self,
+        before: &BTreeMap<TopicPartition, Option<i64>>,
+        target: &ResetTarget,
+    ) -> Result<BTreeMap<TopicPartition, Result<OffsetReset, ClientError>>, ClientError> {
+        let ends = self.list(before.keys(), OffsetSpec::Latest).await?;
+        let wanted = match target {
+            ResetTarget::At(OffsetSpec::Latest) => ends.clone(),
+            ResetTarget::At(spec) => self.list(before.keys(), *spec).await?,
+            ResetTarget::Shift(_) | ResetTarget::Offsets(_) => self.list(before.keys(), OffsetSpec::Earliest).await?,
+        };
+        let mut outcomes = BTreeMap::new();
+        for (partition, &committed) in before {
+            let (end, found) = match (offset_of(&ends, partition), offset_of(&wanted, partition)) {
+                (Ok(end), Ok(found)) => (end.unwrap_or(0), found),
+                (Err(error), _) | (_, Err(error)) => {
+                    outcomes.insert(partition.clone(), Err(error));
+                    continue;
+                }
+            };
+            let start = found.unwrap_or(0);
+            let after = match target {
+                ResetTarget::At(_) => Ok(found.unwrap_or(end)),
+                ResetTarget::Shift(by) => match committed {
+                    Some(from) => Ok(from.saturating_add(*by).clamp(start.min(end), end)),
+                    None => Err(self.nothing_to_shift(partition)),
+                },
+                ResetTarget::Offsets(offsets) => within(partition, offsets, start, end),
+            };
+            outcomes.insert(partition.clone(), after.map(|after| OffsetReset { before: committed, after }));
+        }
+        Ok(outcomes)
+    }
+
+    async fn list(
+        &self,
+        partitions: impl Iterator<Item = &TopicPartition>,
+        spec: OffsetSpec,
+    ) -> Result<BTreeMap<TopicPartition, Result<ListedOffset, ClientError>>, ClientError> {
+        let specs = partitions.map(|partition| (partition.clone(), spec)).collect();
+        Ok(self.shared.list_offsets(specs, None, self.left()).await?.into_iter().collect())
+    }
+
+    fn nothing_to_shift(&self, partition: &TopicPartition) -> ClientError {
+        ClientError::Argument(format!(
+            "{partition}: group {} has committed nothing there to shift from; reset it to an offset or to an end first",
+            self.group
+        ))
+    }
+}
+
+type Listed = BTreeMap<TopicPartition, Result<ListedOffset, ClientError>>;
+
+fn offset_of(listed: &Listed, partition: &TopicPartition) -> Result<Option<i64>, ClientError> {
+    match listed.get(partition) {
+        Some(Ok(found)) => Ok(found.offset),
+        Some(Err(error)) => Err(error.clone()),
+        None => Ok(None),
+    }
+}
+
+/// A group that starts outside of the log would go where its reset policy says, which is not what was asked for.
+fn within(
+    partition: &TopicPartition,
+    offsets: &BTreeMap<TopicPartition, i64>,
+    start: i64,
+    end: i64,
+) -> Result<i64, ClientError> {
+    let offset = offsets.get(partition).copied().unwrap_or(end);
+    match (start..=end).contains(&offset) {
+        true => Ok(offset),
+        false => Err(ClientError::Refused(Box::new(Refused {
+            what: format!("resetting {partition} to offset {offset}"),
+            code: ErrorCode::OffsetOutOfRange,
+            detail: Some(format!("the log holds {start}..{end}")),
+            topic: Some(partition.topic.to_string()),
+            partition: Some(partition.partition),
+            group: None,
+        }))),
+    }
+}
+
+struct DeleteOffsets {
+    group: String,
+}
+
+impl ItemCall for DeleteOffsets {
+    type Key = TopicPartition;
+    type Value = ();
+
+    fn what(&self, partition: &TopicPartition) -> String {
+        format!("deleting the offset of group {} for {partition}", self.group)
+    }
+
+    fn subject(&self, partition: &TopicPartition) -> Subject {
+        Subject { group: Some(self.group.clone()), ..Subject::partition(partition) }
+    }
+
+    fn place(&self, _: &TopicPartition) -> Place {
+        Place::Coordinator(self.group.clone())
+    }
+
+    async fn ask(
+        &self,
+        shared: &Shared,
+        node: NodeId,
+        partitions: &[TopicPartition],
+    ) -> Result<Answers<TopicPartition, ()>, Failure> {
+        let index = |partition_index: i32| OffsetDeleteRequestPartition { partition_index, ..Default::default() };
+        let topic = |(name, indexes): (_, Vec<i32>)| OffsetDeleteRequestTopic {
+            name,
+            partitions: indexes.into_iter().map(index).collect(),
+            ..Default::default()
+        };
+        let build = |_| OffsetDeleteRequest {
+            group_id: &self.group,
+            topics: by_topic(partitions).into_iter().map(topic).collect(),
+            ..Default::default()
+        };
+        let (frame, version) = shared.call(node, OffsetDeleteRequest::VERSIONS, build).await?;
+        let response = read::<OffsetDeleteRequest<'_>>(&frame, version)?;
+        if let Err(refusal) = Refusal::check(response.error_code, None) {
+            return Ok(refuse_all(partitions, &refusal));
+        }
+        let answers = response.topics.iter().flat_map(|topic| {
+            topic.partitions.iter().map(|answer| {
+                let partition = TopicPartition::new(topic.name, answer.partition_index);
+                (partition, Refusal::check(answer.error_code, None))
+            })
+        });
+        Ok(answers.collect())
+    }
+}

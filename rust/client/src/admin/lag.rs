@@ -1,0 +1,94 @@
+//! How far a group is behind.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use monedula_engine::TopicPartition;
+
+use super::call::Items;
+use super::group_offsets::Which;
+use super::groups::{GroupDescription, MemberDescription};
+use super::offsets::{ListedOffset, OffsetSpec};
+use super::{Admin, Shared};
+use crate::coordinator::check_group;
+use crate::error::ClientError;
+
+/// How far a group is behind.
+#[derive(Clone, Debug)]
+pub struct GroupLag {
+    /// The group's state.
+    pub state: String,
+    /// By partition.
+    pub partitions: Items<TopicPartition, PartitionLag>,
+}
+
+/// How far a group is behind in a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionLag {
+    /// The offset of the next record to read, if one is committed.
+    pub committed: Option<i64>,
+    /// The first offset that the log holds.
+    pub log_start: i64,
+    /// That of the next record to come.
+    pub log_end: i64,
+    /// Id, client id and address of the member that owns it.
+    pub owner: Option<(String, String, String)>,
+}
+
+impl Admin {
+    /// How far a group is behind in these partitions, or in all that it has committed or its members own.
+    pub fn group_lag(
+        &self,
+        group: String,
+        which: Which,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<GroupLag, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move { shared.group_lag(group, which, timeout).await })
+    }
+}
+
+impl Shared {
+    async fn group_lag(&self, group: String, which: Which, timeout: Duration) -> Result<GroupLag, ClientError> {
+        check_group(&group)?;
+        let until = Instant::now() + timeout;
+        let left = || until.saturating_duration_since(Instant::now());
+        let described = self.describe_groups(vec![group.clone()], left()).await?;
+        let Some((_, described)) = described.into_iter().next() else {
+            return Err(ClientError::Internal(format!("group {group} was not described")));
+        };
+        let described = described?;
+        let owners = owners_of(&described);
+        let mut committed = self.committed_of(&group, &which, left()).await?;
+        if matches!(which, Which::All) {
+            for partition in owners.keys() {
+                committed.entry((*partition).clone()).or_insert(None);
+            }
+        }
+        let at = |spec| committed.keys().map(|partition| (partition.clone(), spec)).collect();
+        let starts: Listed = self.list_offsets(at(OffsetSpec::Earliest), None, left()).await?.into_iter().collect();
+        let ends = self.list_offsets(at(OffsetSpec::Latest), None, left()).await?;
+        let item = |(partition, end): (TopicPartition, Result<ListedOffset, ClientError>)| {
+            let lag = end.and_then(|end| {
+                let start = starts.get(&partition).cloned().unwrap_or(Ok(end))?;
+                let owner = owners.get(&partition);
+                Ok(PartitionLag {
+                    committed: committed.get(&partition).and_then(|at| at.as_ref().map(|at| at.offset)),
+                    log_start: start.offset.unwrap_or(0),
+                    log_end: end.offset.unwrap_or(0),
+                    owner: owner.map(|by| (by.member_id.clone(), by.client_id.clone(), by.host.clone())),
+                })
+            });
+            (partition, lag)
+        };
+        let partitions = ends.into_iter().map(item).collect();
+        Ok(GroupLag { state: described.state.clone(), partitions })
+    }
+}
+
+type Listed = BTreeMap<TopicPartition, Result<ListedOffset, ClientError>>;
+
+fn owners_of(group: &GroupDescription) -> BTreeMap<&TopicPartition, &MemberDescription> {
+    let members = group.members.iter();
+    members.flat_map(|member| member.assignment.iter().map(move |partition| (partition, member))).collect()
+}

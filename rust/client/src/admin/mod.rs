@@ -1,0 +1,147 @@
+//! Administration: topics, settings, groups and their offsets, the cluster.
+//!
+//! Each verb is an [`call::ItemCall`]: items, where each is asked about, one request; [`call`] does the rest.
+
+mod call;
+mod cluster;
+mod configs;
+mod group_offsets;
+mod groups;
+mod lag;
+mod offsets;
+mod reassignments;
+mod topics;
+
+use std::future::Future;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use monedula_columns::BufferPool;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub use self::call::Items;
+pub use self::cluster::{ClusterDescription, Node};
+pub use self::configs::{ConfigChange, ConfigEntry, ConfigOperation, ConfigResource, ConfigSynonym};
+pub use self::group_offsets::{OffsetReset, ResetTarget, Which};
+pub use self::groups::{GroupDescription, GroupFilter, GroupListing, MemberDescription};
+pub use self::lag::{GroupLag, PartitionLag};
+pub use self::offsets::{ListedOffset, OffsetSpec};
+pub use self::reassignments::Reassignment;
+pub use self::topics::{CreatedTopic, NewPartitions, NewTopic, PartitionDescription, TopicDescription};
+use crate::config::ClientConfig;
+use crate::coordinator::Coordinators;
+use crate::error::ClientError;
+use crate::log::Log;
+use crate::metadata::Metadata;
+use crate::metrics::Metrics;
+use crate::network::Network;
+use crate::offsets::Offsets;
+
+/// Memory of answers that is kept for the next ones.
+const POOL_BYTES: usize = 4 << 20;
+
+/// What every call needs; cheap to clone.
+#[derive(Clone)]
+struct Shared {
+    config: Arc<ClientConfig>,
+    network: Arc<Network>,
+    metadata: Arc<Metadata>,
+    offsets: Offsets,
+    coordinators: Coordinators,
+    log: Log,
+    metrics: Metrics,
+    /// Whose turn it is to be asked what any broker knows.
+    turns: Arc<AtomicUsize>,
+}
+
+/// An administrator of a cluster. Nothing is connected before the first call. Its methods may be called from any thread;
+/// the futures that they return run on the runtime and end with [`ClientError::Closed`] once it is closed.
+pub struct Admin {
+    shared: Shared,
+    runtime: Handle,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    closed: watch::Sender<bool>,
+}
+
+impl Admin {
+    /// Starts the administrator's task on `runtime`.
+    pub fn new(config: ClientConfig, runtime: &Handle, seed: u64) -> Self {
+        let config = Arc::new(config);
+        let (log, metrics) = (Log::default(), Metrics::default());
+        let pool = BufferPool::new(POOL_BYTES);
+        let network = Arc::new(Network::new(config.clone(), pool, log.clone(), metrics.clone(), seed));
+        let metadata = Arc::new(Metadata::new(config.clone(), network.clone(), log.clone(), metrics.clone()));
+        let offsets = Offsets {
+            config: config.clone(),
+            network: network.clone(),
+            metadata: metadata.clone(),
+            metrics: metrics.clone(),
+        };
+        let coordinators =
+            Coordinators::new(config.clone(), network.clone(), metadata.clone(), log.clone(), metrics.clone());
+        let tasks = Mutex::new(vec![runtime.spawn(metadata.clone().run())]);
+        let turns = Arc::new(AtomicUsize::new(seed as usize));
+        let shared = Shared { config, network, metadata, offsets, coordinators, log, metrics, turns };
+        Self { shared, runtime: runtime.clone(), tasks, closed: watch::Sender::new(false) }
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &ClientConfig {
+        &self.shared.config
+    }
+
+    /// The counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    /// The events that wait to be logged.
+    pub fn log(&self) -> &Log {
+        &self.shared.log
+    }
+
+    /// Ends every wait and closes the connections. Waits for that, at most `timeout`. May be called again.
+    pub fn close(&self, timeout: Duration) {
+        let until = Instant::now() + timeout;
+        self.closed.send_replace(true);
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in &tasks {
+            task.abort();
+        }
+        self.shared.network.close();
+        let (done, ended) = std::sync::mpsc::channel();
+        self.runtime.spawn(async move {
+            for task in tasks {
+                let _ = task.await;
+            }
+            let _ = done.send(());
+        });
+        let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
+    }
+
+    /// `work` on what is shared, until this is closed.
+    fn until_closed<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, ClientError>> + Send + use<T, F, W>
+    where
+        F: Future<Output = Result<T, ClientError>> + Send,
+        W: FnOnce(Shared) -> F,
+    {
+        let mut closed = self.closed.subscribe();
+        let work = work(self.shared.clone());
+        async move {
+            tokio::select! {
+                biased;
+                _ = closed.wait_for(|&closed| closed) => Err(ClientError::Closed),
+                outcome = work => outcome,
+            }
+        }
+    }
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        self.close(Duration::ZERO);
+    }
+}

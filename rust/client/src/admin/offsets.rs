@@ -1,0 +1,243 @@
+//! Offsets that logs have, by end or by time; and where logs begin, moved forward.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+use monedula_engine::TopicPartition;
+use monedula_protocol::api::Request;
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic};
+use monedula_protocol::messages::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
+
+use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, read};
+use super::{Admin, Shared};
+use crate::coordinator::Failure;
+use crate::error::ClientError;
+use crate::network::NodeId;
+use crate::offsets::{EARLIEST, LATEST};
+
+/// ListOffsets' name for the youngest record (KIP-734).
+const MAX_TIMESTAMP: i64 = -3;
+
+/// Which offset of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OffsetSpec {
+    /// The first that the log holds.
+    Earliest,
+    /// That of the next record to come; under read_committed, of the first that is not stable.
+    Latest,
+    /// That of the record with the highest timestamp.
+    MaxTimestamp,
+    /// That of the first record with at least this timestamp, in ms.
+    Timestamp(i64),
+}
+
+impl OffsetSpec {
+    fn number(self) -> i64 {
+        match self {
+            Self::Earliest => EARLIEST,
+            Self::Latest => LATEST,
+            Self::MaxTimestamp => MAX_TIMESTAMP,
+            Self::Timestamp(timestamp_ms) => timestamp_ms,
+        }
+    }
+}
+
+/// An offset of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedOffset {
+    /// `None` where no record is that young.
+    pub offset: Option<i64>,
+    /// Of its record in ms, where it was looked up by one.
+    pub timestamp: Option<i64>,
+    /// Of its record, where the broker tells.
+    pub leader_epoch: Option<i32>,
+}
+
+impl Admin {
+    /// Offsets of partitions. `read_committed` is about [`OffsetSpec::Latest`]; the settings say if it is left out.
+    pub fn list_offsets(
+        &self,
+        specs: Vec<(TopicPartition, OffsetSpec)>,
+        read_committed: Option<bool>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Items<TopicPartition, ListedOffset>, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move { shared.list_offsets(specs, read_committed, timeout).await })
+    }
+
+    /// Every partition of these topics.
+    pub fn partitions_of(
+        &self,
+        topics: Vec<String>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Vec<TopicPartition>, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move { shared.offsets.partitions_of(topics, timeout).await })
+    }
+
+    /// Deletes the records before an offset, -1 for all that every replica has; tells where each log starts now.
+    pub fn delete_records(
+        &self,
+        before: Vec<(TopicPartition, i64)>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Items<TopicPartition, i64>, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move {
+            let partitions: Vec<TopicPartition> = before.iter().map(|(partition, _)| partition.clone()).collect();
+            shared.run(DeleteRecords { before: before.into_iter().collect() }, partitions, timeout).await
+        })
+    }
+}
+
+impl Shared {
+    pub(super) async fn list_offsets(
+        &self,
+        specs: Vec<(TopicPartition, OffsetSpec)>,
+        read_committed: Option<bool>,
+        timeout: Duration,
+    ) -> Result<Items<TopicPartition, ListedOffset>, ClientError> {
+        let partitions: Vec<TopicPartition> = specs.iter().map(|(partition, _)| partition.clone()).collect();
+        let read_committed = read_committed.unwrap_or(self.config.read_committed);
+        self.run(ListOffsets { specs: specs.into_iter().collect(), read_committed }, partitions, timeout).await
+    }
+}
+
+struct ListOffsets {
+    specs: BTreeMap<TopicPartition, OffsetSpec>,
+    read_committed: bool,
+}
+
+impl ListOffsets {
+    fn topics<'p>(&self, partitions: &'p [TopicPartition]) -> Vec<ListOffsetsTopic<'p>> {
+        let mut topics: BTreeMap<&str, Vec<ListOffsetsPartition<'_>>> = BTreeMap::new();
+        for partition in partitions {
+            topics.entry(&partition.topic).or_default().push(ListOffsetsPartition {
+                partition_index: partition.partition,
+                timestamp: self.specs.get(partition).map_or(LATEST, |spec| spec.number()),
+                ..Default::default()
+            });
+        }
+        topics
+            .into_iter()
+            .map(|(name, partitions)| ListOffsetsTopic { name, partitions, ..Default::default() })
+            .collect()
+    }
+}
+
+impl ItemCall for ListOffsets {
+    type Key = TopicPartition;
+    type Value = ListedOffset;
+
+    fn what(&self, partition: &TopicPartition) -> String {
+        format!("listing an offset of {partition}")
+    }
+
+    fn subject(&self, partition: &TopicPartition) -> Subject {
+        Subject::partition(partition)
+    }
+
+    fn place(&self, partition: &TopicPartition) -> Place {
+        Place::Leader(partition.clone())
+    }
+
+    async fn ask(
+        &self,
+        shared: &Shared,
+        node: NodeId,
+        partitions: &[TopicPartition],
+    ) -> Result<Answers<TopicPartition, ListedOffset>, Failure> {
+        let build = |version| ListOffsetsRequest {
+            replica_id: -1,
+            isolation_level: if version >= 2 { i8::from(self.read_committed) } else { 0 },
+            topics: self.topics(partitions),
+            timeout_ms: shared.broker_time_ms(),
+            ..Default::default()
+        };
+        let by_max = partitions.iter().any(|partition| self.specs.get(partition) == Some(&OffsetSpec::MaxTimestamp));
+        let lowest = match (by_max, self.read_committed) {
+            (true, _) => 7,
+            (false, true) => 2,
+            (false, false) => *ListOffsetsRequest::VERSIONS.start(),
+        };
+        let (frame, version) = shared.call(node, lowest..=*ListOffsetsRequest::VERSIONS.end(), build).await?;
+        let response = read::<ListOffsetsRequest<'_>>(&frame, version)?;
+        let mut answers = Answers::new();
+        for topic in &response.topics {
+            for answer in &topic.partitions {
+                let listed = ListedOffset {
+                    offset: Some(answer.offset).filter(|&offset| offset >= 0),
+                    timestamp: Some(answer.timestamp).filter(|&timestamp| timestamp >= 0),
+                    leader_epoch: Some(answer.leader_epoch).filter(|&epoch| epoch >= 0),
+                };
+                let partition = TopicPartition::new(topic.name, answer.partition_index);
+                answers.push((partition, Refusal::check(answer.error_code, None).map(|()| listed)));
+            }
+        }
+        Ok(answers)
+    }
+}
+
+struct DeleteRecords {
+    before: BTreeMap<TopicPartition, i64>,
+}
+
+impl ItemCall for DeleteRecords {
+    type Key = TopicPartition;
+    type Value = i64;
+
+    fn what(&self, partition: &TopicPartition) -> String {
+        match self.before.get(partition) {
+            Some(offset) if *offset >= 0 => format!("deleting the records of {partition} before offset {offset}"),
+            _ => format!("deleting the records of {partition}"),
+        }
+    }
+
+    fn subject(&self, partition: &TopicPartition) -> Subject {
+        Subject::partition(partition)
+    }
+
+    fn place(&self, partition: &TopicPartition) -> Place {
+        Place::Leader(partition.clone())
+    }
+
+    async fn ask(
+        &self,
+        shared: &Shared,
+        node: NodeId,
+        partitions: &[TopicPartition],
+    ) -> Result<Answers<TopicPartition, i64>, Failure> {
+        let mut topics: BTreeMap<&str, Vec<DeleteRecordsPartition<'_>>> = BTreeMap::new();
+        for partition in partitions {
+            topics.entry(&partition.topic).or_default().push(DeleteRecordsPartition {
+                partition_index: partition.partition,
+                offset: self.before.get(partition).copied().unwrap_or(0),
+                ..Default::default()
+            });
+        }
+        let topic = |(name, partitions)| DeleteRecordsTopic { name, partitions, ..Default::default() };
+        let topics: Vec<DeleteRecordsTopic<'_>> = topics.into_iter().map(topic).collect();
+        let timeout_ms = shared.broker_time_ms();
+        let build = |_| DeleteRecordsRequest { topics, timeout_ms, ..Default::default() };
+        let (frame, version) = shared.call(node, DeleteRecordsRequest::VERSIONS, build).await?;
+        let response = read::<DeleteRecordsRequest<'_>>(&frame, version)?;
+        let answers = response.topics.iter().flat_map(|topic| {
+            topic.partitions.iter().map(|answer| {
+                let partition = TopicPartition::new(topic.name, answer.partition_index);
+                (partition, Refusal::check(answer.error_code, None).map(|()| answer.low_watermark))
+            })
+        });
+        Ok(answers.collect())
+    }
+
+    fn settle(&self, mut refusal: Refusal, _: bool) -> Result<i64, Refusal> {
+        match refusal.code {
+            ErrorCode::OffsetOutOfRange => {
+                refusal.detail = Some("the log ends before that offset, or begins after it".into());
+            }
+            ErrorCode::PolicyViolation => {
+                refusal.detail = Some("records of a topic can be deleted only if cleanup.policy has delete".into());
+            }
+            _ => {}
+        }
+        Err(refusal)
+    }
+}

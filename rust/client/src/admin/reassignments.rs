@@ -1,0 +1,179 @@
+//! Partitions that move to other brokers (KIP-455).
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+use monedula_engine::TopicPartition;
+use monedula_protocol::api::Request;
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::alter_partition_reassignments::{
+    AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic,
+};
+use monedula_protocol::messages::list_partition_reassignments::{
+    ListPartitionReassignmentsRequest, ListPartitionReassignmentsTopics,
+};
+
+use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
+use super::{Admin, Shared};
+use crate::coordinator::Failure;
+use crate::error::ClientError;
+use crate::network::NodeId;
+
+/// A move that is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reassignment {
+    /// Brokers that hold the partition now.
+    pub replicas: Vec<i32>,
+    /// Those of them that are new.
+    pub adding: Vec<i32>,
+    /// Those of them that are to go.
+    pub removing: Vec<i32>,
+}
+
+impl Admin {
+    /// Has partitions moved to other brokers, or a move ended; the moves have begun then.
+    pub fn alter_partition_reassignments(
+        &self,
+        moves: Vec<(TopicPartition, Option<Vec<i32>>)>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Items<TopicPartition, ()>, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move {
+            let partitions: Vec<TopicPartition> = moves.iter().map(|(partition, _)| partition.clone()).collect();
+            shared.run(AlterReassignments { moves: moves.into_iter().collect() }, partitions, timeout).await
+        })
+    }
+
+    /// The moves that are under way, of these partitions or of all.
+    pub fn list_partition_reassignments(
+        &self,
+        partitions: Option<Vec<TopicPartition>>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<BTreeMap<TopicPartition, Reassignment>, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move {
+            let mut listed = shared.run(ListReassignments { partitions }, [()], timeout).await?;
+            listed.pop().map_or(Ok(BTreeMap::new()), |(_, moves)| moves)
+        })
+    }
+}
+
+struct AlterReassignments {
+    moves: BTreeMap<TopicPartition, Option<Vec<i32>>>,
+}
+
+impl AlterReassignments {
+    fn topics<'p>(&self, partitions: &'p [TopicPartition]) -> Vec<ReassignableTopic<'p>> {
+        let mut topics: BTreeMap<&str, Vec<ReassignablePartition<'_>>> = BTreeMap::new();
+        for partition in partitions {
+            topics.entry(&partition.topic).or_default().push(ReassignablePartition {
+                partition_index: partition.partition,
+                replicas: self.moves.get(partition).cloned().flatten(),
+                ..Default::default()
+            });
+        }
+        topics
+            .into_iter()
+            .map(|(name, partitions)| ReassignableTopic { name, partitions, ..Default::default() })
+            .collect()
+    }
+}
+
+impl ItemCall for AlterReassignments {
+    type Key = TopicPartition;
+    type Value = ();
+
+    fn what(&self, partition: &TopicPartition) -> String {
+        match self.moves.get(partition) {
+            Some(Some(replicas)) => format!("moving {partition} to the brokers {replicas:?}"),
+            _ => format!("ending the move of {partition}"),
+        }
+    }
+
+    fn subject(&self, partition: &TopicPartition) -> Subject {
+        Subject::partition(partition)
+    }
+
+    fn place(&self, _: &TopicPartition) -> Place {
+        Place::Controller
+    }
+
+    async fn ask(
+        &self,
+        shared: &Shared,
+        node: NodeId,
+        partitions: &[TopicPartition],
+    ) -> Result<Answers<TopicPartition, ()>, Failure> {
+        let build = |_| AlterPartitionReassignmentsRequest {
+            timeout_ms: shared.broker_time_ms(),
+            topics: self.topics(partitions),
+            ..Default::default()
+        };
+        let (frame, version) = shared.call(node, AlterPartitionReassignmentsRequest::VERSIONS, build).await?;
+        let response = read::<AlterPartitionReassignmentsRequest<'_>>(&frame, version)?;
+        if let Err(refusal) = Refusal::check(response.error_code, response.error_message) {
+            return Ok(refuse_all(partitions, &refusal));
+        }
+        let answers = response.responses.iter().flat_map(|topic| {
+            topic.partitions.iter().map(|answer| {
+                let partition = TopicPartition::new(topic.name, answer.partition_index);
+                (partition, Refusal::check(answer.error_code, answer.error_message))
+            })
+        });
+        Ok(answers.collect())
+    }
+
+    fn passes(&self, code: ErrorCode, _: u32) -> bool {
+        code != ErrorCode::UnknownTopicOrPartition && code.is_retriable()
+    }
+}
+
+struct ListReassignments {
+    partitions: Option<Vec<TopicPartition>>,
+}
+
+impl ItemCall for ListReassignments {
+    type Key = ();
+    type Value = BTreeMap<TopicPartition, Reassignment>;
+
+    fn what(&self, (): &()) -> String {
+        "listing the moves of partitions".into()
+    }
+
+    fn subject(&self, (): &()) -> Subject {
+        Subject::default()
+    }
+
+    fn place(&self, (): &()) -> Place {
+        Place::Controller
+    }
+
+    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[()]) -> Result<Answers<(), Self::Value>, Failure> {
+        let topic = |(name, partition_indexes)| ListPartitionReassignmentsTopics {
+            name,
+            partition_indexes,
+            ..Default::default()
+        };
+        let asked = self.partitions.as_ref();
+        let build = |_| ListPartitionReassignmentsRequest {
+            timeout_ms: shared.broker_time_ms(),
+            topics: asked.map(|partitions| by_topic(partitions).into_iter().map(topic).collect()),
+            ..Default::default()
+        };
+        let (frame, version) = shared.call(node, ListPartitionReassignmentsRequest::VERSIONS, build).await?;
+        let response = read::<ListPartitionReassignmentsRequest<'_>>(&frame, version)?;
+        if let Err(refusal) = Refusal::check(response.error_code, response.error_message) {
+            return Ok(refuse_all(keys, &refusal));
+        }
+        let moves = response.topics.iter().flat_map(|topic| {
+            topic.partitions.iter().map(|told| {
+                let found = Reassignment {
+                    replicas: told.replicas.clone(),
+                    adding: told.adding_replicas.clone(),
+                    removing: told.removing_replicas.clone(),
+                };
+                (TopicPartition::new(topic.name, told.partition_index), found)
+            })
+        });
+        Ok(vec![((), Ok(moves.collect()))])
+    }
+}
