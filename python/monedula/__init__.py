@@ -12,14 +12,16 @@ pyarrow and DuckDB through Arrow's PyCapsule interface, without a copy.
 """
 
 import atexit as _atexit
+from typing import TYPE_CHECKING
 
 from monedula._commits import CommitFuture
-from monedula._monedula import Batch, Record, Schema, Span, __version__
+from monedula._monedula import Batch, Record, Schema, Span, Table, __version__
 from monedula._monedula import shutdown as _shutdown
 from monedula.aio import AsyncConsumer
 from monedula.config import ConfigKey, config_keys
 from monedula.consumer import Consumer
 from monedula.errors import (
+    AdminErrors,
     ArgumentError,
     AssignorError,
     AuthorizationError,
@@ -41,6 +43,7 @@ from monedula.errors import (
     GroupAuthorizationError,
     GroupError,
     GroupInUseError,
+    GroupNotFoundError,
     InconsistentGroupProtocolError,
     InvalidRecordError,
     InvalidSessionTimeoutError,
@@ -53,6 +56,7 @@ from monedula.errors import (
     PartitionError,
     ProducerFencedError,
     RecordTooLargeError,
+    TopicExistsError,
     TopicRecreatedError,
     TransactionAbortedError,
     TransactionError,
@@ -64,9 +68,15 @@ from monedula.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPart
 from monedula.reading import RecordStream, read, read_range
 from monedula.reports import BatchReport, RowError
 
+if TYPE_CHECKING:
+    from monedula.admin import Admin, AsyncAdmin, NewTopic
+
 __all__ = [
+    "Admin",
+    "AdminErrors",
     "ArgumentError",
     "AssignorError",
+    "AsyncAdmin",
     "AsyncConsumer",
     "AuthorizationError",
     "Batch",
@@ -92,6 +102,7 @@ __all__ = [
     "GroupAuthorizationError",
     "GroupError",
     "GroupInUseError",
+    "GroupNotFoundError",
     "InconsistentGroupProtocolError",
     "InvalidRecordError",
     "InvalidSessionTimeoutError",
@@ -99,6 +110,7 @@ __all__ = [
     "KafkaTimeoutError",
     "LogTruncatedError",
     "MaxPollExceededError",
+    "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetOutOfRangeError",
@@ -111,6 +123,8 @@ __all__ = [
     "RowError",
     "Schema",
     "Span",
+    "Table",
+    "TopicExistsError",
     "TopicPartition",
     "TopicRecreatedError",
     "TransactionAbortedError",
@@ -123,6 +137,18 @@ __all__ = [
     "read",
     "read_range",
 ]
+
+_LATER = {"Admin": "monedula.admin", "AsyncAdmin": "monedula.admin", "NewTopic": "monedula.admin"}
+
+
+def __getattr__(name: str) -> object:
+    """What is imported when it is first asked for: whoever only reads should not wait for dataclasses."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATER[name]), name)
+
 
 # Connections end in order at exit, and no thread of the runtime outlives the interpreter.
 _atexit.register(_shutdown)

@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 
 __all__ = [
+    "AdminCore",
     "AssignorDesk",
     "Batch",
     "BrokerCore",
@@ -17,6 +18,7 @@ __all__ = [
     "Record",
     "Schema",
     "Span",
+    "Table",
     "__version__",
     "check_settings",
     "config_keys",
@@ -37,10 +39,103 @@ _Outcome = dict[_Partition, tuple[int, tuple[str | None, bool, str] | None]]
 _Committed = tuple[int, int, str] | None
 _Topic = tuple[str, bool, str | None, dict[int, tuple[int, int]]]
 
+_NewTopic = tuple[str, int | None, int | None, list[tuple[int, list[int]]], list[tuple[str, str]]]
+_Resource = tuple[int, str]
+
 def check_settings(settings: list[_Setting]) -> None: ...
 def config_keys() -> list[tuple[str, list[str], str | None, str, str]]: ...
 def new_holder() -> int: ...
 def shutdown() -> None: ...
+
+@final
+class AdminCore:
+    def __new__(cls, settings: list[_Setting]) -> AdminCore: ...
+    def create_topics(
+        self, descriptor: int | None, topics: list[_NewTopic], validate_only: bool, timeout: float | None
+    ) -> Operation: ...
+    def delete_topics(self, descriptor: int | None, topics: list[str], timeout: float | None) -> Operation: ...
+    def create_partitions(
+        self,
+        descriptor: int | None,
+        topics: list[tuple[str, int, list[list[int]] | None]],
+        validate_only: bool,
+        timeout: float | None,
+    ) -> Operation: ...
+    def list_topics(self, descriptor: int | None, timeout: float | None) -> Operation: ...
+    def describe_topics(self, descriptor: int | None, topics: list[str], timeout: float | None) -> Operation: ...
+    def describe_configs(
+        self,
+        descriptor: int | None,
+        resources: list[_Resource],
+        names: list[str] | None,
+        documentation: bool,
+        timeout: float | None,
+    ) -> Operation: ...
+    def alter_configs(
+        self,
+        descriptor: int | None,
+        changes: list[tuple[_Resource, list[tuple[str, str, str | None]]]],
+        validate_only: bool,
+        timeout: float | None,
+    ) -> Operation: ...
+    def list_groups(
+        self, descriptor: int | None, states: list[str], types: list[str], timeout: float | None
+    ) -> Operation: ...
+    def describe_groups(self, descriptor: int | None, groups: list[str], timeout: float | None) -> Operation: ...
+    def delete_groups(self, descriptor: int | None, groups: list[str], timeout: float | None) -> Operation: ...
+    def list_group_offsets(
+        self, descriptor: int | None, group: str, partitions: list[_Partition] | None, timeout: float | None
+    ) -> Operation: ...
+    def alter_group_offsets(
+        self,
+        descriptor: int | None,
+        group: str,
+        offsets: list[tuple[_Partition, int, str]],
+        timeout: float | None,
+    ) -> Operation: ...
+    def reset_group_offsets(
+        self,
+        descriptor: int | None,
+        group: str,
+        target: tuple[_Place, list[tuple[_Partition, int]]],
+        topics: list[str] | None,
+        partitions: list[_Partition] | None,
+        dry_run: bool,
+        timeout: float | None,
+    ) -> Operation: ...
+    def delete_group_offsets(
+        self, descriptor: int | None, group: str, partitions: list[_Partition], timeout: float | None
+    ) -> Operation: ...
+    def group_lag(
+        self,
+        descriptor: int | None,
+        group: str,
+        topics: list[str] | None,
+        partitions: list[_Partition] | None,
+        timeout: float | None,
+    ) -> Operation: ...
+    def list_offsets(
+        self,
+        descriptor: int | None,
+        what: tuple[list[tuple[_Partition, _Place]], list[str], _Place],
+        read_committed: bool | None,
+        timeout: float | None,
+    ) -> Operation: ...
+    def delete_records(
+        self, descriptor: int | None, before: list[tuple[_Partition, int]], timeout: float | None
+    ) -> Operation: ...
+    def describe_cluster(self, descriptor: int | None, timeout: float | None) -> Operation: ...
+    def elect_leaders(
+        self, descriptor: int | None, partitions: list[_Partition] | None, unclean: bool, timeout: float | None
+    ) -> Operation: ...
+    def alter_partition_reassignments(
+        self, descriptor: int | None, moves: list[tuple[_Partition, list[int] | None]], timeout: float | None
+    ) -> Operation: ...
+    def list_partition_reassignments(
+        self, descriptor: int | None, partitions: list[_Partition] | None, timeout: float | None
+    ) -> Operation: ...
+    def metrics(self) -> list[tuple[str, int]]: ...
+    def close(self, timeout: float) -> None: ...
 
 @final
 class AssignorDesk:
@@ -56,6 +151,17 @@ class Schema:
     def __len__(self) -> int: ...
     def __eq__(self, value: object, /) -> bool: ...
     __hash__: None  # type: ignore[assignment]
+
+@final
+class Table:
+    def __new__(cls, columns: list[tuple[str, str, list[Any]]]) -> Table: ...
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def schema(self) -> Schema: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __len__(self) -> int: ...
 
 @final
 class Span:

@@ -1,7 +1,7 @@
 """The exceptions: one tree, by what the caller can do next."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from monedula.partitions import TopicPartition
@@ -247,6 +247,31 @@ class TransactionAbortedError(TransactionError):
 
 class ProducerFencedError(TransactionError):
     """Another producer with the same `transactional.id` was started. This one is out: close it."""
+
+
+class TopicExistsError(BrokerError):
+    """There is a topic of that name already. `topic` names it."""
+
+
+class GroupNotFoundError(GroupError, LookupError):
+    """There is no such consumer group."""
+
+
+class AdminErrors(KafkaError):
+    """Some of several topics, partitions, groups or resources were refused; the others are done.
+
+    Attributes:
+        results: what succeeded.
+        errors: why, for each of those that did not.
+    """
+
+    def __init__(self, results: "Mapping[Any, Any]", errors: "Mapping[Any, KafkaError]") -> None:
+        shown = [str(error) for error in list(errors.values())[:3]]
+        more = f"; and {len(errors) - 3} more" if len(errors) > 3 else ""
+        message = f"{len(errors)} of {len(results) + len(errors)} failed: {'; '.join(shown)}{more}"
+        super().__init__(message, retriable=all(error.retriable for error in errors.values()))
+        self.results = dict(results)
+        self.errors = dict(errors)
 
 
 class LogTruncatedError(PartitionError):

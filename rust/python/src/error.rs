@@ -1,7 +1,7 @@
 //! Errors of the client as the exceptions that `monedula.errors` defines.
 
 use monedula_client::config::ConfigError;
-use monedula_client::error::ClientError;
+use monedula_client::error::{ClientError, Refused};
 use monedula_engine::assign::AssignError;
 use monedula_engine::fetch::Fault;
 use monedula_engine::group::GroupError;
@@ -44,6 +44,7 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
             details.set_item("code", code.name())?;
             details.set_item("retriable", code.is_retriable())?;
         }
+        ClientError::Refused(error) => refused_details(error, &details)?,
         ClientError::GroupDenied { .. } => details.set_item("code", "GROUP_AUTHORIZATION_FAILED")?,
         ClientError::GroupInUse { code, .. } => details.set_item("code", code.name())?,
         ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => details.set_item("retriable", true)?,
@@ -53,6 +54,33 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
         _ => {}
     }
     exception(py, class_of(error), error.to_string(), &details)
+}
+
+fn refused_details(error: &Refused, details: &Bound<'_, PyDict>) -> PyResult<()> {
+    details.set_item("code", error.code.name())?;
+    details.set_item("retriable", error.code.is_retriable())?;
+    if let Some(topic) = &error.topic {
+        details.set_item("topic", topic)?;
+    }
+    if let Some(partition) = error.partition {
+        details.set_item("partition", partition)?;
+    }
+    if let Some(group) = &error.group {
+        details.set_item("group", group)?;
+    }
+    Ok(())
+}
+
+fn class_of_refused(error: &Refused) -> &'static str {
+    match error.code.name() {
+        "TOPIC_ALREADY_EXISTS" => "TopicExistsError",
+        "UNKNOWN_TOPIC_OR_PARTITION" | "UNKNOWN_TOPIC_ID" => "UnknownTopicError",
+        "TOPIC_AUTHORIZATION_FAILED" => "AuthorizationError",
+        "OFFSET_OUT_OF_RANGE" => "OffsetOutOfRangeError",
+        "GROUP_ID_NOT_FOUND" => "GroupNotFoundError",
+        _ if error.group.is_some() => "GroupError",
+        _ => "BrokerError",
+    }
 }
 
 fn group_details(error: &GroupError, details: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -119,6 +147,7 @@ fn class_of(error: &ClientError) -> &'static str {
             Fault::Corrupt { .. } => "CorruptRecordError",
             _ => "BrokerError",
         },
+        ClientError::Refused(error) => class_of_refused(error),
         ClientError::GroupDenied { .. } => "GroupAuthorizationError",
         ClientError::GroupInUse { .. } => "GroupInUseError",
         ClientError::Group(error) => match error {

@@ -3,6 +3,8 @@
 //! Three rules hold everywhere here: whatever waits or decodes does so detached from the interpreter; no Python object is
 //! touched on a tokio thread; nothing of a parent process is touched in a forked child.
 
+mod admin;
+mod admin_values;
 mod assignor;
 mod batch;
 mod broker;
@@ -19,12 +21,15 @@ mod record;
 mod rows;
 mod runtime;
 mod schema;
+mod table;
 
 use pyo3::prelude::*;
 
 /// The Rust core of monedula. Everything public is in `monedula` itself.
 #[pymodule(gil_used = false)]
 mod _monedula {
+    #[pymodule_export]
+    use super::admin::AdminCore;
     #[pymodule_export]
     use super::assignor::AssignorDesk;
     #[pymodule_export]
@@ -49,6 +54,8 @@ mod _monedula {
     use super::runtime::shutdown;
     #[pymodule_export]
     use super::schema::Schema;
+    #[pymodule_export]
+    use super::table::Table;
     use super::*;
 
     #[pymodule_init]

@@ -1,0 +1,210 @@
+"""The core's tuples as dataclasses."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from monedula.admin.types import (
+    ClusterDescription,
+    ConfigEntry,
+    ConfigSynonym,
+    CreatedTopic,
+    GroupDescription,
+    GroupListing,
+    ListedOffset,
+    MemberDescription,
+    Node,
+    OffsetReset,
+    PartitionDescription,
+    PartitionLag,
+    Reassignment,
+    TopicDescription,
+    TopicListing,
+)
+from monedula.errors import KafkaError
+from monedula.partitions import OffsetAndMetadata, TopicPartition
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Items = tuple[list[tuple[Any, Any]], list[tuple[Any, KafkaError]]]
+"""What the core answers for several items: values and errors."""
+
+_SOURCES = {
+    1: "topic",
+    2: "broker",
+    3: "all brokers",
+    4: "broker file",
+    5: "default",
+    6: "broker_logger",
+    7: "client_metrics",
+    8: "group",
+}
+_SET_HERE = {1, 2, 6, 7, 8}
+_TYPES = {
+    1: "boolean",
+    2: "string",
+    3: "int",
+    4: "short",
+    5: "long",
+    6: "double",
+    7: "list",
+    8: "class",
+    9: "password",
+}
+
+
+def items(
+    told: Items, key: Callable[[Any], K], value: Callable[[K, Any], V]
+) -> tuple[list[tuple[K, V]], dict[K, KafkaError]]:
+    """Values and errors by item."""
+    values, errors = told
+    named = [(key(raw), found) for raw, found in values]
+    return [(item, value(item, found)) for item, found in named], {key(raw): error for raw, error in errors}
+
+
+def same(_: object, raw: Any) -> Any:
+    """What the core answers is what the user gets."""
+    return raw
+
+
+def nothing(_: object, __: object) -> None:
+    """No value: that it was done is all there is to say."""
+
+
+def created(name: str, raw: Any) -> CreatedTopic:
+    """A created topic."""
+    topic_id, partitions, replication_factor, configs = raw
+    return CreatedTopic(name, topic_id, partitions, replication_factor, dict(configs))
+
+
+def topic(name: str, raw: Any) -> TopicDescription:
+    """A topic."""
+    topic_id, internal, partitions = raw
+    return TopicDescription(name, topic_id, internal, tuple(_partition(*each) for each in partitions))
+
+
+def _partition(
+    partition: int, leader: int | None, epoch: int, replicas: list[int], isr: list[int], offline: list[int]
+) -> PartitionDescription:
+    return PartitionDescription(partition, leader, epoch, tuple(replicas), tuple(isr), tuple(offline))
+
+
+def topic_listing(name: str, raw: Any) -> TopicListing:
+    """A topic in a list."""
+    topic_id, internal, partitions = raw
+    replicas = len(partitions[0][3]) if partitions else 0
+    return TopicListing(name, topic_id, internal, len(partitions), replicas)
+
+
+def configs(_: object, raw: Any) -> dict[str, ConfigEntry]:
+    """Settings by name."""
+    entries = (_config(*each) for each in raw)
+    return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}
+
+
+def _config(
+    name: str,
+    value: str | None,
+    source: int,
+    kind: int,
+    sensitive: bool,
+    read_only: bool,
+    synonyms: list[tuple[str, str | None, int]],
+    documentation: str | None,
+) -> ConfigEntry:
+    return ConfigEntry(
+        name=name,
+        value=value,
+        source=_SOURCES.get(source, "unknown"),
+        is_default=source not in _SET_HERE,
+        is_sensitive=sensitive,
+        is_read_only=read_only,
+        type=_TYPES.get(kind, "unknown"),
+        synonyms=tuple(ConfigSynonym(other, at, _SOURCES.get(place, "unknown")) for other, at, place in synonyms),
+        documentation=documentation,
+    )
+
+
+def group_listing(name: str, raw: Any) -> GroupListing:
+    """A group in a list."""
+    state, kind, protocol_type, coordinator = raw
+    return GroupListing(name, state, kind.lower(), protocol_type, coordinator)
+
+
+def group(name: str, raw: Any) -> GroupDescription:
+    """A group."""
+    state, kind, protocol_type, assignor, coordinator, epoch, members = raw
+    node = None if coordinator is None else Node(*coordinator)
+    described = tuple(_member(*each) for each in members)
+    return GroupDescription(name, state, kind, protocol_type, assignor, node, epoch, described)
+
+
+def _member(
+    member_id: str,
+    instance_id: str | None,
+    client_id: str,
+    host: str,
+    rack: str | None,
+    epoch: int | None,
+    topics: list[str],
+    assignment: list[tuple[str, int]],
+    target: list[tuple[str, int]] | None,
+) -> MemberDescription:
+    return MemberDescription(
+        member_id=member_id,
+        instance_id=instance_id,
+        client_id=client_id,
+        host=host.removeprefix("/"),
+        rack=rack,
+        epoch=epoch,
+        topics=tuple(topics),
+        assignment=_partitions(assignment),
+        target_assignment=None if target is None else _partitions(target),
+    )
+
+
+def _partitions(raw: list[tuple[str, int]]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(*each) for each in raw)
+
+
+def committed(_: object, raw: Any) -> OffsetAndMetadata | None:
+    """A committed offset."""
+    return None if raw is None else OffsetAndMetadata(*raw)
+
+
+def reset(partition: TopicPartition, raw: Any) -> OffsetReset:
+    """A reset."""
+    return OffsetReset(partition, *raw)
+
+
+def lag(partition: TopicPartition, raw: Any) -> PartitionLag:
+    """How far a group is behind."""
+    at, start, end, owner = raw
+    member_id, client_id, host = owner or (None, None, None)
+    return PartitionLag(
+        partition=partition,
+        committed=at,
+        log_start_offset=start,
+        log_end_offset=end,
+        lag=None if at is None else max(end - at, 0),
+        member_id=member_id,
+        client_id=client_id,
+        host=None if host is None else host.removeprefix("/"),
+    )
+
+
+def listed(_: object, raw: Any) -> ListedOffset:
+    """An offset."""
+    return ListedOffset(*raw)
+
+
+def cluster(raw: Any) -> ClusterDescription:
+    """The cluster."""
+    cluster_id, controller, nodes = raw
+    return ClusterDescription(cluster_id, controller, tuple(Node(*node) for node in nodes))
+
+
+def reassignment(raw: Any) -> Reassignment:
+    """A move."""
+    replicas, adding, removing = raw
+    return Reassignment(tuple(replicas), tuple(adding), tuple(removing))

@@ -1,0 +1,207 @@
+"""Results that are tables, with the columns of each."""
+
+from collections.abc import Iterable, Mapping
+
+from monedula.admin.results import Columns, TableResults
+from monedula.admin.types import (
+    ConfigEntry,
+    ConfigResource,
+    GroupDescription,
+    GroupListing,
+    ListedOffset,
+    PartitionLag,
+    Reassignment,
+    TopicDescription,
+    TopicListing,
+)
+from monedula.errors import KafkaError
+from monedula.partitions import OffsetAndMetadata, TopicPartition
+
+
+class Topics(TableResults[str, TopicListing]):
+    """Topics by name."""
+
+    _columns: Columns = (
+        ("topic", "string"),
+        ("topic_id", "string"),
+        ("internal", "bool"),
+        ("partitions", "int32"),
+        ("replication_factor", "int32"),
+    )
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        return ((t.name, t.topic_id, t.internal, t.partitions, t.replication_factor) for t in self.values())
+
+
+class TopicsDescribed(TableResults[str, TopicDescription]):
+    """Topics with their partitions, by name."""
+
+    _columns: Columns = (
+        ("topic", "string"),
+        ("partition", "int32"),
+        ("leader", "int32"),
+        ("leader_epoch", "int32"),
+        ("replicas", "list<int32>"),
+        ("isr", "list<int32>"),
+        ("offline", "list<int32>"),
+    )
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        return (
+            (topic.name, p.partition, p.leader, p.leader_epoch, p.replicas, p.isr, p.offline)
+            for topic in self.values()
+            for p in topic.partitions
+        )
+
+
+class Configs(TableResults[ConfigResource, dict[str, ConfigEntry]]):
+    """Settings by name, by whose they are."""
+
+    _columns: Columns = (
+        ("resource_type", "string"),
+        ("resource_name", "string"),
+        ("name", "string"),
+        ("value", "string"),
+        ("source", "string"),
+        ("type", "string"),
+        ("is_default", "bool"),
+        ("is_sensitive", "bool"),
+        ("is_read_only", "bool"),
+    )
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        return (
+            (*resource, e.name, e.value, e.source, e.type, e.is_default, e.is_sensitive, e.is_read_only)
+            for resource, entries in self.items()
+            for e in entries.values()
+        )
+
+
+class Groups(TableResults[str, GroupListing]):
+    """Groups by id."""
+
+    _columns: Columns = (
+        ("group", "string"),
+        ("state", "string"),
+        ("type", "string"),
+        ("protocol_type", "string"),
+        ("coordinator", "int32"),
+    )
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        return ((g.group_id, g.state, g.type, g.protocol_type, g.coordinator) for g in self.values())
+
+
+class GroupsDescribed(TableResults[str, GroupDescription]):
+    """Groups with their members, by id."""
+
+    _columns: Columns = (
+        ("group", "string"),
+        ("state", "string"),
+        ("member_id", "string"),
+        ("instance_id", "string"),
+        ("client_id", "string"),
+        ("host", "string"),
+        ("partitions", "list<string>"),
+    )
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        return (
+            (group.group_id, group.state, m.member_id, m.instance_id, m.client_id, m.host, _names(m.assignment))
+            for group in self.values()
+            for m in group.members
+        )
+
+
+class GroupOffsets(TableResults[TopicPartition, OffsetAndMetadata | None]):
+    """Committed offsets by partition."""
+
+    _columns: Columns = (
+        ("topic", "string"),
+        ("partition", "int32"),
+        ("offset", "int64"),
+        ("leader_epoch", "int32"),
+        ("metadata", "string"),
+    )
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        for partition, at in self.items():
+            yield (*partition, *((None, None, None) if at is None else (at.offset, at.leader_epoch, at.metadata)))
+
+
+class GroupLag(TableResults[TopicPartition, PartitionLag]):
+    """How far a group is behind, by partition.
+
+    Attributes:
+        group: its id.
+        state: its state, such as `"Stable"`.
+    """
+
+    _columns: Columns = (
+        ("group", "string"),
+        ("topic", "string"),
+        ("partition", "int32"),
+        ("committed", "int64"),
+        ("log_start_offset", "int64"),
+        ("log_end_offset", "int64"),
+        ("lag", "int64"),
+        ("member_id", "string"),
+        ("client_id", "string"),
+        ("host", "string"),
+    )
+
+    def __init__(
+        self,
+        values: Mapping[TopicPartition, PartitionLag] | Iterable[tuple[TopicPartition, PartitionLag]] = (),
+        errors: Mapping[TopicPartition, KafkaError] | None = None,
+        *,
+        group: str = "",
+        state: str = "",
+    ) -> None:
+        super().__init__(values, errors)
+        self.group = group
+        self.state = state
+
+    @property
+    def total(self) -> int:
+        """Over all partitions of which something is committed."""
+        return sum(at.lag or 0 for at in self.values())
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        for at in self.values():
+            offsets = (at.committed, at.log_start_offset, at.log_end_offset, at.lag)
+            yield (self.group, *at.partition, *offsets, at.member_id, at.client_id, at.host)
+
+
+class Offsets(TableResults[TopicPartition, ListedOffset]):
+    """Offsets by partition."""
+
+    _columns: Columns = (
+        ("topic", "string"),
+        ("partition", "int32"),
+        ("offset", "int64"),
+        ("timestamp", "int64"),
+        ("leader_epoch", "int32"),
+    )
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        return ((*partition, at.offset, at.timestamp, at.leader_epoch) for partition, at in self.items())
+
+
+class Reassignments(TableResults[TopicPartition, Reassignment]):
+    """Moves under way, by partition."""
+
+    _columns: Columns = (
+        ("topic", "string"),
+        ("partition", "int32"),
+        ("replicas", "list<int32>"),
+        ("adding", "list<int32>"),
+        ("removing", "list<int32>"),
+    )
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        return ((*partition, move.replicas, move.adding, move.removing) for partition, move in self.items())
+
+
+def _names(partitions: Iterable[TopicPartition]) -> list[str]:
+    return [f"{topic}-{partition}" for topic, partition in partitions]

@@ -1,0 +1,417 @@
+//! The administrator: each verb starts an operation, which either face then waits for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_client::admin::{
+    Admin, ConfigChange, ConfigOperation, ConfigResource, GroupFilter, NewPartitions, NewTopic, OffsetSpec,
+    ResetTarget, Which,
+};
+use monedula_client::consumer::GroupOffset;
+use monedula_client::error::ClientError;
+use monedula_engine::TopicPartition;
+use pyo3::prelude::*;
+
+use crate::admin_values as values;
+use crate::config::{parse, seed};
+use crate::consumer::{PyPartition, py_partition, seconds, topic_partition};
+use crate::error::argument_error;
+use crate::logging::flush_log;
+use crate::operation::{Notifier, Operation};
+use crate::runtime::{Own, handle};
+
+/// Name, partitions, replicas, brokers of each partition, settings.
+type PyNewTopic = (String, Option<i32>, Option<i16>, Vec<(i32, Vec<i32>)>, Vec<(String, String)>);
+
+/// Topic, partitions in all, brokers of each new one.
+type PyNewPartitions = (String, i32, Option<Vec<Vec<i32>>>);
+
+/// Kind and name.
+type PyResource = (i8, String);
+
+/// Name, operation ("set", "delete", "append" or "subtract") and value.
+type PyChange = (String, String, Option<String>);
+
+/// A kind of offset, with its number.
+type PySpec = (String, i64);
+
+/// The core of `Admin` and `AsyncAdmin`. `descriptor` is the socket that wakes an event loop, `None` for a thread that waits.
+#[pyclass(frozen, module = "monedula._monedula")]
+pub(crate) struct AdminCore {
+    admin: Own<Arc<Admin>>,
+}
+
+#[pymethods]
+impl AdminCore {
+    #[new]
+    fn new(py: Python<'_>, settings: Vec<(String, String)>) -> PyResult<Self> {
+        let config = parse(py, &settings)?;
+        let admin = Arc::new(Admin::new(config, &handle()?, seed()));
+        crate::logging::follow_level(py, admin.log());
+        Ok(Self { admin: Own::new(admin) })
+    }
+
+    fn create_topics(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        topics: Vec<PyNewTopic>,
+        validate_only: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let topic = |(name, partitions, replication_factor, assignments, configs)| NewTopic {
+            name,
+            partitions,
+            replication_factor,
+            assignments,
+            configs,
+        };
+        let topics = topics.into_iter().map(topic).collect();
+        let call = self.admin.get()?.create_topics(topics, validate_only, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::created))
+    }
+
+    fn delete_topics(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        topics: Vec<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let call = self.admin.get()?.delete_topics(topics, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::nothing))
+    }
+
+    fn create_partitions(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        topics: Vec<PyNewPartitions>,
+        validate_only: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let topic = |(topic, total, assignments)| NewPartitions { topic, total, assignments };
+        let topics = topics.into_iter().map(topic).collect();
+        let call = self.admin.get()?.create_partitions(topics, validate_only, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::nothing))
+    }
+
+    fn list_topics(&self, py: Python<'_>, descriptor: Option<i64>, timeout: Option<f64>) -> PyResult<Operation> {
+        let call = self.admin.get()?.list_topics(self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::topic))
+    }
+
+    fn describe_topics(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        topics: Vec<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let call = self.admin.get()?.describe_topics(topics, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::topic))
+    }
+
+    fn describe_configs(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        resources: Vec<PyResource>,
+        names: Option<Vec<String>>,
+        documentation: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let resources = resources.into_iter().map(resource).collect();
+        let call = self.admin.get()?.describe_configs(resources, names, documentation, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, items| values::items(py, items, values::resource, values::configs))
+    }
+
+    fn alter_configs(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        changes: Vec<(PyResource, Vec<PyChange>)>,
+        validate_only: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let mut wanted = Vec::with_capacity(changes.len());
+        for (whose, changes) in changes {
+            let changes: PyResult<Vec<ConfigChange>> = changes.into_iter().map(|one| change(py, one)).collect();
+            wanted.push((resource(whose), changes?));
+        }
+        let call = self.admin.get()?.alter_configs(wanted, validate_only, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, items| values::items(py, items, values::resource, values::nothing))
+    }
+
+    fn list_groups(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        states: Vec<String>,
+        types: Vec<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let call = self.admin.get()?.list_groups(GroupFilter { states, types }, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, groups| values::sure(py, groups, |name| name, values::listing))
+    }
+
+    fn describe_groups(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        groups: Vec<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let call = self.admin.get()?.describe_groups(groups, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::group))
+    }
+
+    fn delete_groups(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        groups: Vec<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let call = self.admin.get()?.delete_groups(groups, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::nothing))
+    }
+
+    fn list_group_offsets(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        group: String,
+        partitions: Option<Vec<PyPartition>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let partitions = partitions.map(topic_partitions);
+        let call = self.admin.get()?.list_group_offsets(group, partitions, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, values::committed))
+    }
+
+    fn alter_group_offsets(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        group: String,
+        offsets: Vec<(PyPartition, i64, String)>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let at = |(partition, offset, metadata)| {
+            (topic_partition(partition), GroupOffset { offset, leader_epoch: -1, metadata })
+        };
+        let offsets = offsets.into_iter().map(at).collect();
+        let call = self.admin.get()?.alter_group_offsets(group, offsets, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, |offset| offset))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "Python's face has named ones")]
+    fn reset_group_offsets(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        group: String,
+        target: (PySpec, Vec<(PyPartition, i64)>),
+        topics: Option<Vec<String>>,
+        partitions: Option<Vec<PyPartition>>,
+        dry_run: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let ((kind, number), offsets) = target;
+        let target = match kind.as_str() {
+            "shift" => ResetTarget::Shift(number),
+            "offsets" => {
+                let offsets = offsets.into_iter().map(|(partition, offset)| (topic_partition(partition), offset));
+                ResetTarget::Offsets(offsets.collect())
+            }
+            _ => ResetTarget::At(spec(py, (kind, number))?),
+        };
+        let timeout = self.timeout(py, timeout)?;
+        let call = self.admin.get()?.reset_group_offsets(group, which(topics, partitions), target, dry_run, timeout);
+        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, values::reset))
+    }
+
+    fn delete_group_offsets(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        group: String,
+        partitions: Vec<PyPartition>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let timeout = self.timeout(py, timeout)?;
+        let call = self.admin.get()?.delete_group_offsets(group, topic_partitions(partitions), timeout);
+        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, values::nothing))
+    }
+
+    fn group_lag(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        group: String,
+        topics: Option<Vec<String>>,
+        partitions: Option<Vec<PyPartition>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let call = self.admin.get()?.group_lag(group, which(topics, partitions), self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, lag| {
+            let items = values::items(py, lag.partitions, py_partition, values::lag)?;
+            Ok((lag.state, items).into_pyobject(py)?.into_any().unbind())
+        })
+    }
+
+    fn list_offsets(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        what: (Vec<(PyPartition, PySpec)>, Vec<String>, PySpec),
+        read_committed: Option<bool>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let (partitions, topics, for_topics) = what;
+        let mut specs = Vec::with_capacity(partitions.len());
+        for (partition, at) in partitions {
+            specs.push((topic_partition(partition), spec(py, at)?));
+        }
+        let (for_topics, timeout) = (spec(py, for_topics)?, self.timeout(py, timeout)?);
+        let admin = self.admin.get()?.clone();
+        let call = async move {
+            let more = match topics.is_empty() {
+                true => Vec::new(),
+                false => admin.partitions_of(topics, timeout).await?,
+            };
+            specs.extend(more.into_iter().map(|partition| (partition, for_topics)));
+            admin.list_offsets(specs, read_committed, timeout).await
+        };
+        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, values::listed))
+    }
+
+    fn delete_records(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        before: Vec<(PyPartition, i64)>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let before = before.into_iter().map(|(partition, offset)| (topic_partition(partition), offset)).collect();
+        let call = self.admin.get()?.delete_records(before, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, |offset| offset))
+    }
+
+    fn describe_cluster(&self, py: Python<'_>, descriptor: Option<i64>, timeout: Option<f64>) -> PyResult<Operation> {
+        let call = self.admin.get()?.describe_cluster(self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, cluster| {
+            let nodes: Vec<values::PyNode> = cluster.nodes.into_iter().map(values::node).collect();
+            Ok((cluster.cluster_id, cluster.controller, nodes).into_pyobject(py)?.into_any().unbind())
+        })
+    }
+
+    fn elect_leaders(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        partitions: Option<Vec<PyPartition>>,
+        unclean: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let partitions = partitions.map(topic_partitions);
+        let call = self.admin.get()?.elect_leaders(partitions, unclean, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, |elected| elected))
+    }
+
+    fn alter_partition_reassignments(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        moves: Vec<(PyPartition, Option<Vec<i32>>)>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let moves = moves.into_iter().map(|(partition, replicas)| (topic_partition(partition), replicas)).collect();
+        let call = self.admin.get()?.alter_partition_reassignments(moves, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, values::nothing))
+    }
+
+    fn list_partition_reassignments(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        partitions: Option<Vec<PyPartition>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let partitions = partitions.map(topic_partitions);
+        let call = self.admin.get()?.list_partition_reassignments(partitions, self.timeout(py, timeout)?);
+        self.start(descriptor, call, |py, moves| values::sure(py, moves, py_partition, values::reassignment))
+    }
+
+    fn metrics(&self) -> PyResult<Vec<(&'static str, u64)>> {
+        Ok(self.admin.get()?.metrics().snapshot())
+    }
+
+    fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+        let admin = self.admin.get()?;
+        let timeout = seconds(py, "timeout", timeout)?;
+        py.detach(|| admin.close(timeout));
+        flush_log(py, admin.log());
+        Ok(())
+    }
+}
+
+impl AdminCore {
+    fn start<T: Send + 'static>(
+        &self,
+        descriptor: Option<i64>,
+        call: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+        convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> PyResult<Operation> {
+        let notifier = match descriptor {
+            Some(descriptor) => Notifier::new(descriptor)?,
+            None => Notifier::Flag(Arc::default()),
+        };
+        Operation::start(call, notifier, self.admin.get()?.log(), convert)
+    }
+
+    fn timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
+        match timeout {
+            Some(timeout) => seconds(py, "timeout", timeout),
+            None => Ok(self.admin.get()?.config().default_api_timeout),
+        }
+    }
+}
+
+fn topic_partitions(partitions: Vec<PyPartition>) -> Vec<TopicPartition> {
+    partitions.into_iter().map(topic_partition).collect()
+}
+
+fn which(topics: Option<Vec<String>>, partitions: Option<Vec<PyPartition>>) -> Which {
+    match (topics, partitions) {
+        (Some(topics), _) => Which::Topics(topics),
+        (None, Some(partitions)) => Which::Partitions(topic_partitions(partitions)),
+        (None, None) => Which::All,
+    }
+}
+
+fn resource((kind, name): PyResource) -> ConfigResource {
+    ConfigResource { kind, name }
+}
+
+fn change(py: Python<'_>, (name, operation, value): PyChange) -> PyResult<ConfigChange> {
+    let operation = match operation.as_str() {
+        "set" => ConfigOperation::Set,
+        "delete" => ConfigOperation::Delete,
+        "append" => ConfigOperation::Append,
+        "subtract" => ConfigOperation::Subtract,
+        other => return Err(argument_error(py, format!("no such change of a setting: {other}"))),
+    };
+    Ok(ConfigChange { name, operation, value })
+}
+
+fn spec(py: Python<'_>, (kind, number): PySpec) -> PyResult<OffsetSpec> {
+    Ok(match kind.as_str() {
+        "earliest" => OffsetSpec::Earliest,
+        "latest" => OffsetSpec::Latest,
+        "max_timestamp" => OffsetSpec::MaxTimestamp,
+        "timestamp" => OffsetSpec::Timestamp(number),
+        other => return Err(argument_error(py, format!("no such offset: {other}"))),
+    })
+}

@@ -1,0 +1,164 @@
+//! What the administrator answers, as plain tuples and lists for Python's dataclasses.
+
+use monedula_client::admin::{
+    ConfigEntry, ConfigResource, CreatedTopic, GroupDescription, GroupListing, Items, ListedOffset, MemberDescription,
+    Node, OffsetReset, PartitionLag, Reassignment, TopicDescription,
+};
+use monedula_client::consumer::GroupOffset;
+use monedula_engine::TopicPartition;
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::consumer::{PyPartition, py_partition};
+use crate::error::to_py;
+
+/// Id, host, port, rack.
+pub(crate) type PyNode = (i32, String, u16, Option<String>);
+
+/// Id, partitions, replicas, settings.
+type PyCreated = (Option<String>, Option<i32>, Option<i16>, Vec<(String, Option<String>)>);
+
+/// Id, client id and address of a member.
+type PyOwner = (String, String, String);
+
+/// Committed, start, end, owner.
+type PyLag = (Option<i64>, i64, i64, Option<PyOwner>);
+
+/// Number, leader, epoch, replicas, in sync, offline.
+type PyPartitionDescription = (i32, Option<i32>, i32, Vec<i32>, Vec<i32>, Vec<i32>);
+
+/// Name, value, source, type, secret, read-only, synonyms, documentation.
+type PyConfig = (String, Option<String>, i8, i8, bool, bool, Vec<(String, Option<String>, i8)>, Option<String>);
+
+/// Id, instance, client id, host, rack, epoch, topics, assignment, target assignment.
+type PyMember = (
+    String,
+    Option<String>,
+    String,
+    String,
+    Option<String>,
+    Option<i32>,
+    Vec<String>,
+    Vec<PyPartition>,
+    Option<Vec<PyPartition>>,
+);
+
+/// State, type, protocol type, assignor, coordinator, epoch, members.
+type PyGroup = (String, &'static str, String, String, Option<PyNode>, Option<i32>, Vec<PyMember>);
+
+/// `([(key, value)], [(key, exception)])`.
+pub(crate) fn items<K, V, PK, PV>(
+    py: Python<'_>,
+    items: Items<K, V>,
+    key: impl Fn(K) -> PK,
+    value: impl Fn(V) -> PV,
+) -> PyResult<Py<PyAny>>
+where
+    PK: for<'py> IntoPyObject<'py>,
+    PV: for<'py> IntoPyObject<'py>,
+{
+    let (values, errors) = (PyList::empty(py), PyList::empty(py));
+    for (item, outcome) in items {
+        let item = key(item).into_py_any(py)?;
+        match outcome {
+            Ok(found) => values.append((item, value(found).into_py_any(py)?))?,
+            Err(error) => errors.append((item, to_py(py, error).into_value(py)))?,
+        }
+    }
+    (values, errors).into_py_any(py)
+}
+
+/// `[(key, value)]`, where nothing fails for one item alone.
+pub(crate) fn sure<K, V, PK, PV>(
+    py: Python<'_>,
+    items: impl IntoIterator<Item = (K, V)>,
+    key: impl Fn(K) -> PK,
+    value: impl Fn(V) -> PV,
+) -> PyResult<Py<PyAny>>
+where
+    PK: for<'py> IntoPyObject<'py>,
+    PV: for<'py> IntoPyObject<'py>,
+{
+    let values = PyList::empty(py);
+    for (item, found) in items {
+        values.append((key(item).into_py_any(py)?, value(found).into_py_any(py)?))?;
+    }
+    values.into_py_any(py)
+}
+
+pub(crate) fn nothing((): ()) -> Option<()> {
+    None
+}
+
+pub(crate) fn created(topic: CreatedTopic) -> PyCreated {
+    (topic.topic_id, topic.partitions, topic.replication_factor, topic.configs)
+}
+
+pub(crate) fn topic(topic: TopicDescription) -> (Option<String>, bool, Vec<PyPartitionDescription>) {
+    let partitions = topic.partitions.into_iter();
+    let partitions = partitions.map(|at| (at.partition, at.leader, at.leader_epoch, at.replicas, at.isr, at.offline));
+    (topic.topic_id, topic.internal, partitions.collect())
+}
+
+pub(crate) fn resource(resource: ConfigResource) -> (i8, String) {
+    (resource.kind, resource.name)
+}
+
+pub(crate) fn configs(entries: Vec<ConfigEntry>) -> Vec<PyConfig> {
+    let config = |entry: ConfigEntry| {
+        let synonyms = entry.synonyms.into_iter().map(|other| (other.name, other.value, other.source)).collect();
+        let ConfigEntry { name, value, source, kind, sensitive, read_only, documentation, .. } = entry;
+        (name, value, source, kind, sensitive, read_only, synonyms, documentation)
+    };
+    entries.into_iter().map(config).collect()
+}
+
+pub(crate) fn listing(group: GroupListing) -> (String, String, String, i32) {
+    (group.state, group.kind, group.protocol_type, group.coordinator)
+}
+
+pub(crate) fn node(node: Node) -> PyNode {
+    (node.id, node.broker.host, node.broker.port, node.broker.rack)
+}
+
+pub(crate) fn group(group: GroupDescription) -> PyGroup {
+    let members = group.members.into_iter().map(member).collect();
+    let coordinator = group.coordinator.map(node);
+    (group.state, group.kind, group.protocol_type, group.assignor, coordinator, group.epoch, members)
+}
+
+fn member(member: MemberDescription) -> PyMember {
+    let each = |partitions: Vec<TopicPartition>| partitions.into_iter().map(py_partition).collect();
+    (
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.host,
+        member.rack,
+        member.epoch,
+        member.topics,
+        each(member.assignment),
+        member.target_assignment.map(each),
+    )
+}
+
+pub(crate) fn committed(at: Option<GroupOffset>) -> Option<(i64, String, i32)> {
+    at.map(|at| (at.offset, at.metadata, at.leader_epoch))
+}
+
+pub(crate) fn reset(reset: OffsetReset) -> (Option<i64>, i64) {
+    (reset.before, reset.after)
+}
+
+pub(crate) fn lag(lag: PartitionLag) -> PyLag {
+    (lag.committed, lag.log_start, lag.log_end, lag.owner)
+}
+
+pub(crate) fn listed(listed: ListedOffset) -> (Option<i64>, Option<i64>, Option<i32>) {
+    (listed.offset, listed.timestamp, listed.leader_epoch)
+}
+
+pub(crate) fn reassignment(found: Reassignment) -> (Vec<i32>, Vec<i32>, Vec<i32>) {
+    (found.replicas, found.adding, found.removing)
+}

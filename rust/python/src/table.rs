@@ -1,0 +1,123 @@
+//! Small tables made of Python's lists, for anyone who takes Arrow.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{BooleanBuilder, Int32Builder, Int64Builder, ListBuilder, StringBuilder};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions};
+use arrow_schema::{Field, Schema as ArrowSchema};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::capsule;
+use crate::error::argument_error;
+use crate::schema::Schema;
+
+/// Rows and columns.
+#[pyclass(frozen, module = "monedula")]
+pub(crate) struct Table(RecordBatch);
+
+#[pymethods]
+impl Table {
+    /// From columns: name, Arrow type and values.
+    #[new]
+    fn new(py: Python<'_>, columns: Vec<(String, String, Vec<Bound<'_, PyAny>>)>) -> PyResult<Self> {
+        let num_rows = columns.first().map_or(0, |(_, _, values)| values.len());
+        let mut fields = Vec::with_capacity(columns.len());
+        let mut arrays = Vec::with_capacity(columns.len());
+        for (name, kind, values) in &columns {
+            let array = array(py, kind, values)?;
+            fields.push(Field::new(name, array.data_type().clone(), true));
+            arrays.push(array);
+        }
+        let schema = Arc::new(ArrowSchema::new(fields));
+        let options = RecordBatchOptions::new().with_row_count(Some(num_rows));
+        let batch = RecordBatch::try_new_with_options(schema, arrays, &options);
+        batch.map(Self).map_err(|error| argument_error(py, error.to_string()))
+    }
+
+    /// Rows.
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    /// Names and types of the columns.
+    #[getter]
+    fn schema(&self) -> Schema {
+        Schema(self.0.schema())
+    }
+
+    /// Export as an `arrow_array_stream` capsule of one batch. `requested_schema` is ignored, as the interface allows.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        let (batch, schema) = (self.0.clone(), self.0.schema());
+        capsule::stream(py, Box::new(RecordBatchIterator::new([Ok(batch)], schema)))
+    }
+
+    /// Export as an `arrow_schema` capsule.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        capsule::schema(py, self.0.schema_ref())
+    }
+
+    fn __len__(&self) -> usize {
+        self.num_rows()
+    }
+
+    fn __repr__(&self) -> String {
+        let names: Vec<&str> = self.0.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
+        format!("<monedula.Table of {} rows: {}>", self.num_rows(), names.join(", "))
+    }
+}
+
+fn array(py: Python<'_>, kind: &str, values: &[Bound<'_, PyAny>]) -> PyResult<ArrayRef> {
+    Ok(match kind {
+        "string" => {
+            let mut builder = StringBuilder::new();
+            for value in values {
+                builder.append_option(value.extract::<Option<String>>()?);
+            }
+            Arc::new(builder.finish())
+        }
+        "bool" => {
+            let mut builder = BooleanBuilder::new();
+            for value in values {
+                builder.append_option(value.extract()?);
+            }
+            Arc::new(builder.finish())
+        }
+        "int32" => {
+            let mut builder = Int32Builder::new();
+            for value in values {
+                builder.append_option(value.extract()?);
+            }
+            Arc::new(builder.finish())
+        }
+        "int64" => {
+            let mut builder = Int64Builder::new();
+            for value in values {
+                builder.append_option(value.extract()?);
+            }
+            Arc::new(builder.finish())
+        }
+        "list<int32>" => {
+            let mut builder = ListBuilder::new(Int32Builder::new());
+            for value in values {
+                builder.append_option(value.extract::<Option<Vec<i32>>>()?.map(|items| items.into_iter().map(Some)));
+            }
+            Arc::new(builder.finish())
+        }
+        "list<string>" => {
+            let mut builder = ListBuilder::new(StringBuilder::new());
+            for value in values {
+                builder.append_option(value.extract::<Option<Vec<String>>>()?.map(|items| items.into_iter().map(Some)));
+            }
+            Arc::new(builder.finish())
+        }
+        other => return Err(argument_error(py, format!("{other}: no such type of column"))),
+    })
+}

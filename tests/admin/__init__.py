@@ -1,0 +1,1 @@
+"""`Admin` and `AsyncAdmin`, on the embedded broker and on a real Kafka."""

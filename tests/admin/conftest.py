@@ -1,0 +1,102 @@
+"""`cluster`: three nodes by `--on`; `admin`: an administrator of it; `ground`: topics, records, members."""
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import monedula
+import pytest
+from monedula import Admin
+
+from tests.conftest import give_up
+from tests.kafka import KafkaCluster, KafkaUnavailable
+from tests.kafka.embedded import EmbeddedCluster
+
+PATIENCE_SECONDS = 60.0
+
+_NUMBERS = itertools.count(1)
+
+
+class Ground:
+    """A cluster with topics, records, and members of groups."""
+
+    def __init__(self, cluster: KafkaCluster, admin: Admin, stack: ExitStack) -> None:
+        self.cluster = cluster
+        self.admin = admin
+        self._stack = stack
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it is the embedded broker."""
+        return isinstance(self.cluster, EmbeddedCluster)
+
+    def name(self, what: str = "topic") -> str:
+        """A name that nothing else has."""
+        return f"admin-{what}-{os.getpid()}-{next(_NUMBERS)}"
+
+    def topic(self, partitions: int = 1, **options: Any) -> str:
+        """Make a topic, and wait until every broker knows it."""
+        name = self.name()
+        self.admin.create_topics(name, partitions=partitions, **{"replication_factor": 1, **options})
+        self.until(lambda: all(p.leader is not None for p in self.admin.describe_topics(name)[name].partitions))
+        return name
+
+    def append(self, topic: str, values: Iterable[object], partition: int = 0) -> None:
+        """Append records."""
+        texts = [str(value) for value in values]
+        if isinstance(self.cluster, EmbeddedCluster):
+            self.cluster.broker.append(topic, texts, partition=partition)
+        else:
+            self.cluster.helper.produce(topic, [{"value": text, "partition": partition} for text in texts])
+
+    def member(self, group: str, topic: str, **settings: Any) -> monedula.Consumer:
+        """A consumer that has joined, and owns partitions."""
+        consumer = monedula.Consumer(
+            bootstrap_servers=self.cluster.bootstrap, group_id=group, auto_offset_reset="earliest", **settings
+        )
+        self._stack.callback(consumer.close)
+        consumer.subscribe(topic)
+        self.until(lambda: bool(consumer.assignment()), consumer)
+        return consumer
+
+    def until(self, is_so: Callable[[], bool], *consumers: monedula.Consumer) -> None:
+        """Wait, and poll the consumers, until something is so."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not is_so():
+            assert time.monotonic() < deadline, f"it did not come true in {PATIENCE_SECONDS} s"
+            for consumer in consumers:
+                consumer.poll(timeout=0.05)
+            if not consumers:
+                time.sleep(0.02)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kind" in metafunc.fixturenames:
+        on = metafunc.config.getoption("--on") or "embedded"
+        metafunc.parametrize("kind", ["embedded", "kafka"] if on == "both" else [on], scope="session")
+
+
+@pytest.fixture(scope="session")
+def cluster(kind: str) -> Iterator[KafkaCluster]:
+    """Three nodes; whoever stops one starts it again."""
+    try:
+        made = (EmbeddedCluster if kind == "embedded" else KafkaCluster)(3).__enter__()
+    except KafkaUnavailable as error:
+        give_up(error)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def admin(cluster: KafkaCluster) -> Iterator[Admin]:
+    with Admin({"bootstrap.servers": cluster.bootstrap}) as made:
+        yield made
+
+
+@pytest.fixture
+def ground(cluster: KafkaCluster, admin: Admin) -> Iterator[Ground]:
+    with ExitStack() as stack:
+        yield Ground(cluster, admin, stack)
