@@ -115,12 +115,20 @@ impl ProduceMachine {
                 self.queues[slot].entries[index].in_doubt = true;
                 self.refuse(slot, index, answer);
             }
-            Reaction::Fence => self.end(SendFault::Fenced { reason: code.name().to_owned() }),
+            Reaction::Fence => self.fail_producer(SendFault::Fenced { reason: code.name().to_owned() }),
             Reaction::FailAll => {
-                let reason = format!("{} ({})", code.name(), code.message());
-                self.end(SendFault::Fatal { reason });
+                let fault = self.refused(slot, index, code, answer.message, Vec::new());
+                self.give_up(slot, index, fault.clone());
+                self.fail_producer(SendFault::Fatal { reason: fault.to_string() });
             }
         }
+    }
+
+    fn fail_producer(&mut self, fault: SendFault) {
+        if self.config.transactional && !std::mem::replace(&mut self.transaction_failed, true) {
+            self.emit(Output::TransactionFailed(fault.clone()));
+        }
+        self.end(fault);
     }
 
     fn acknowledge(&mut self, slot: Slot, index: usize, acknowledged: Acknowledged) {

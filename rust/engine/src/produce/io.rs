@@ -177,7 +177,8 @@ pub enum Output {
         /// Which.
         batch: BatchId,
     },
-    /// The batch is done, or given up. Nothing more is said of it; its bytes may go.
+    /// The batch is done, or given up. Nothing more is said of it; its bytes may go. It may still be open, or being packed, where it
+    /// was given up: what is said of it then is not heard.
     Done {
         /// Which.
         batch: BatchId,
@@ -196,7 +197,8 @@ pub enum Output {
         leader_epoch: i32,
     },
     /// An identity is needed: the first, or one with a higher epoch because sequence numbers of the old one are in doubt
-    /// (KIP-360). Sending waits for [`Input::Identity`].
+    /// (KIP-360). Those who need it wait for [`Input::Identity`]; other partitions go on with the old one. In a transaction it comes
+    /// after [`Output::TransactionFailed`], and the identity is due only once the transaction is over.
     NewIdentity {
         /// The one that is no longer of use; `None` for the first.
         old: Option<Identity>,
@@ -205,7 +207,8 @@ pub enum Output {
     },
     /// Take the partition into the current transaction and say [`Input::InTransaction`].
     JoinTransaction(TopicPartition),
-    /// A batch of the transaction failed: it can only be aborted.
+    /// A batch of the transaction failed, said once: it can only be aborted. What was not sent yet, and what is opened before
+    /// [`Input::TransactionEnded`], fails with [`SendFault::Aborted`].
     TransactionFailed(SendFault),
     /// All that was there at [`Input::Flush`] is done.
     Flushed {

@@ -2,4 +2,5 @@
 
 mod order;
 mod requests;
+mod storm;
 mod world;

@@ -140,6 +140,8 @@ pub(crate) struct World {
     pub(crate) asked: Vec<Option<Identity>>,
     pub(crate) refreshes: usize,
     pub(crate) hints: Vec<(TopicPartition, i32, i32)>,
+    /// Brokers take larger batches of several records for too large.
+    pub(crate) largest: usize,
     /// Whether what is asked for (packing, identities) comes at once.
     pub(crate) prompt: bool,
     identity: Option<Identity>,
@@ -166,6 +168,7 @@ impl World {
             asked: Vec::new(),
             refreshes: 0,
             hints: Vec::new(),
+            largest: usize::MAX,
             prompt: true,
             identity: None,
             next_batch: 0,
@@ -302,10 +305,13 @@ impl World {
 
     pub(crate) fn carry_out(&mut self, sent: &Sent) -> Vec<PartitionAnswer> {
         let answer = |sending: &Sending| {
-            let records = self.sizes[&sending.batch].0;
+            let (records, bytes) = self.sizes[&sending.batch];
             let log = self.logs.get_mut(&sending.partition).unwrap();
             if log.leader != Some(sent.broker) {
                 return refusal(sending, ErrorCode::NotLeaderOrFollower);
+            }
+            if bytes > self.largest && records > 1 {
+                return refusal(sending, ErrorCode::MessageTooLarge);
             }
             match log.append(sending, records) {
                 Ok(base_offset) => PartitionAnswer { base_offset, ..refusal(sending, ErrorCode::None) },
