@@ -10,7 +10,8 @@ use monedula_engine::backoff::Backoff;
 use monedula_engine::fetch::ResetPolicy;
 use monedula_engine::group::GroupConfig;
 
-use crate::config_keys::{KEYS, Key, Kind, LATER};
+use crate::config_keys::Role;
+use crate::config_values::Values;
 
 /// A setting that cannot be: says which, what was given and what would do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +23,7 @@ pub struct ConfigError {
     pub message: String,
 }
 
-/// Typed settings of a consumer; see [`KEYS`] for what each means.
+/// Typed settings of a client in any role, and of a consumer; see [`crate::KEYS`] for what each means.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each field is a key of the table, described there")]
 pub struct ClientConfig {
@@ -62,6 +63,8 @@ pub struct ClientConfig {
     pub receive_buffer_bytes: Option<usize>,
     pub allow_auto_create_topics: bool,
     pub rebootstrap: bool,
+    /// What is to be logged of the settings: of another role, or doubtful.
+    pub warnings: Vec<String>,
 }
 
 impl ClientConfig {
@@ -71,14 +74,21 @@ impl ClientConfig {
     /// On an unknown key (naming the nearest known one), a value that does not parse or is out of bounds, the same
     /// setting given twice under two names, a missing `bootstrap.servers`, and settings that contradict each other.
     pub fn parse<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
-        let values = Values::collect(given)?;
+        let values = Values::collect(given, Role::Consumer)?;
         if values.text("group.protocol") == "consumer" {
             let message =
                 "group.protocol=consumer (KIP-848) is not supported by this version; leave it out, or give classic";
             return Err(ConfigError { key: "group.protocol".into(), message: message.into() });
         }
+        let config = Self::of(&values)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// What `values` say of a client in any role.
+    pub(crate) fn of(values: &Values) -> Result<Self, ConfigError> {
         let auto_commit = values.bool("enable.auto.commit");
-        let config = Self {
+        Ok(Self {
             bootstrap_servers: addresses(&values.text("bootstrap.servers"))?,
             client_id: values.text("client.id"),
             client_rack: values.given("client.rack"),
@@ -118,9 +128,8 @@ impl ClientConfig {
             receive_buffer_bytes: usize::try_from(values.int("receive.buffer.bytes")).ok().filter(|&bytes| bytes > 0),
             allow_auto_create_topics: values.bool("allow.auto.create.topics"),
             rebootstrap: values.text("metadata.recovery.strategy") == "rebootstrap",
-        };
-        config.check()?;
-        Ok(config)
+            warnings: values.warnings.clone(),
+        })
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -170,114 +179,6 @@ impl ClientConfig {
 /// All cores but the reader's.
 fn spare_cores() -> usize {
     std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1).min(8)
-}
-
-/// Values by the table's own names, defaults filled in.
-struct Values(Vec<(&'static Key, String)>);
-
-impl Values {
-    fn collect<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
-        let mut values: Vec<(&'static Key, String)> = Vec::new();
-        let mut names: Vec<(&'static str, String)> = Vec::new();
-        for (name, value) in given {
-            let dotted = name.trim().replace('_', ".");
-            let (key, factor) = find(name, &dotted)?;
-            if let Some((_, before)) = names.iter().find(|(known, _)| *known == key.name) {
-                let message = format!("{name} and {before} are the same setting ({}); give one of them", key.name);
-                return Err(ConfigError { key: name.into(), message });
-            }
-            names.push((key.name, name.into()));
-            values.push((key, key.check(name, value.trim(), factor)?));
-        }
-        for key in KEYS {
-            if values.iter().any(|(known, _)| known.name == key.name) {
-                continue;
-            }
-            let Some(default) = key.default else {
-                let message = format!("{} is missing: {}", key.name, key.description);
-                return Err(ConfigError { key: key.name.into(), message });
-            };
-            values.push((key, default.into()));
-        }
-        Ok(Self(values))
-    }
-
-    fn text(&self, name: &str) -> String {
-        let value = self.0.iter().find(|(key, _)| key.name == name).map(|(_, value)| value.clone());
-        value.unwrap_or_default()
-    }
-
-    /// A text that may be left out.
-    fn given(&self, name: &str) -> Option<String> {
-        Some(self.text(name)).filter(|text| !text.is_empty())
-    }
-
-    fn int(&self, name: &str) -> i64 {
-        self.text(name).parse().unwrap_or_default()
-    }
-
-    fn bool(&self, name: &str) -> bool {
-        self.text(name) == "true"
-    }
-
-    fn millis(&self, name: &str) -> Duration {
-        Duration::from_millis(self.int(name).unsigned_abs())
-    }
-
-    fn backoff(&self, initial: &str, max: &str) -> Backoff {
-        let initial = self.millis(initial);
-        Backoff { initial, max: self.millis(max).max(initial) }
-    }
-}
-
-/// The key of that name or alias, and the factor that the alias' unit needs.
-fn find(name: &str, dotted: &str) -> Result<(&'static Key, i64), ConfigError> {
-    for key in KEYS {
-        if key.name == dotted {
-            return Ok((key, 1));
-        }
-        if let Some(&(_, factor)) = key.aliases.iter().find(|(alias, _)| *alias == dotted) {
-            return Ok((key, factor));
-        }
-    }
-    let error = |message| Err(ConfigError { key: name.into(), message });
-    if let Some((_, why)) = LATER.iter().find(|(prefix, _)| dotted.starts_with(prefix)) {
-        return error(format!("{name}: {why}"));
-    }
-    let known =
-        KEYS.iter().flat_map(|key| std::iter::once(key.name).chain(key.aliases.iter().map(|(alias, _)| *alias)));
-    let nearest = known.map(|candidate| (strsim::damerau_levenshtein(candidate, dotted), candidate)).min();
-    error(match nearest {
-        Some((distance, candidate)) if distance <= dotted.len().div_ceil(3) => {
-            format!("{name} is no setting that this client knows; did you mean {candidate}?")
-        }
-        _ => format!("{name} is no setting that this client knows; monedula.config_keys() lists them all"),
-    })
-}
-
-impl Key {
-    /// `value` in the table's own unit and spelling.
-    fn check(&self, name: &str, value: &str, factor: i64) -> Result<String, ConfigError> {
-        let error = |expected: String| {
-            Err(ConfigError { key: name.into(), message: format!("{name}={value:?}: expected {expected}") })
-        };
-        match self.kind {
-            Kind::Text => Ok(value.into()),
-            Kind::Bool => match value.to_ascii_lowercase().as_str() {
-                "true" | "1" | "yes" | "on" => Ok("true".into()),
-                "false" | "0" | "no" | "off" => Ok("false".into()),
-                _ => error("true or false".into()),
-            },
-            Kind::Choice(choices) => match choices.iter().find(|choice| choice.eq_ignore_ascii_case(value)) {
-                Some(choice) => Ok((*choice).into()),
-                None => error(format!("one of {}", choices.join(", "))),
-            },
-            Kind::Int { min, max } => match value.parse::<i64>().ok().and_then(|value| value.checked_mul(factor)) {
-                Some(value) if (min..=max).contains(&value) => Ok(value.to_string()),
-                _ => error(format!("a whole number from {} to {}", min / factor, max / factor)),
-            },
-        }
-    }
 }
 
 /// Names of assignors, and those of Java's classes (with their package, or without).
@@ -341,6 +242,7 @@ fn addresses(text: &str) -> Result<Vec<(String, u16)>, ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::KEYS;
 
     fn parse(given: &[(&str, &str)]) -> Result<ClientConfig, ConfigError> {
         let servers = ("bootstrap.servers", "localhost:9092");

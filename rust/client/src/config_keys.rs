@@ -18,6 +18,35 @@ pub enum Kind {
     },
 }
 
+/// Whose setting it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Every client's.
+    All,
+    /// A consumer's.
+    Consumer,
+    /// A producer's.
+    Producer,
+    /// An admin client's.
+    Admin,
+}
+
+impl Role {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Consumer => "consumer",
+            Self::Producer => "producer",
+            Self::Admin => "admin",
+        }
+    }
+
+    pub(crate) fn serves(self, client: Self) -> bool {
+        self == Self::All || self == client
+    }
+}
+
 /// One setting.
 #[derive(Debug)]
 pub struct Key {
@@ -29,6 +58,8 @@ pub struct Key {
     pub kind: Kind,
     /// Used when not given; `None` if it must be.
     pub default: Option<&'static str>,
+    /// Whose it is.
+    pub role: Role,
     /// One sentence for `help`.
     pub description: &'static str,
 }
@@ -43,7 +74,17 @@ const fn key(
     default: &'static str,
     description: &'static str,
 ) -> Key {
-    Key { name, aliases, kind, default: Some(default), description }
+    Key { name, aliases, kind, default: Some(default), role: Role::All, description }
+}
+
+/// A consumer's setting.
+const fn consumer(key: Key) -> Key {
+    Key { role: Role::Consumer, ..key }
+}
+
+/// A producer's setting.
+const fn producer(key: Key) -> Key {
+    Key { role: Role::Producer, ..key }
 }
 
 const fn int(min: i64, max: i64) -> Kind {
@@ -57,84 +98,91 @@ pub const KEYS: &[Key] = &[
         aliases: &[("metadata.broker.list", 1)],
         kind: Kind::Text,
         default: None,
+        role: Role::All,
         description: "host:port of one or more brokers, separated by commas; the rest of the cluster is found from them",
     },
     key("client.id", &[], Kind::Text, "monedula", "name of this client in the brokers' logs and quotas"),
-    key(
+    consumer(key(
         "client.rack",
         &[],
         Kind::Text,
         "",
         "rack of this client; brokers with a rack-aware selector then name the closest replica (KIP-392)",
-    ),
-    key(
+    )),
+    consumer(key(
         "group.id",
         &[],
         Kind::Text,
         "",
         "name of the consumer group: of subscribe(), and of commit() for partitions that were assigned by hand",
-    ),
-    key(
+    )),
+    consumer(key(
         "group.instance.id",
         &[],
         Kind::Text,
         "",
         "makes the member static (KIP-345): started anew with the same id it gets its partitions back without a rebalance; \
          each running consumer of a group needs one of its own",
-    ),
-    key(
+    )),
+    consumer(key(
         "group.protocol",
         &[],
         Kind::Choice(&["classic", "consumer"]),
         "classic",
         "classic only in this version: consumer (KIP-848) is refused",
-    ),
-    key(
+    )),
+    consumer(key(
         "partition.assignment.strategy",
         &[],
         Kind::Text,
         "cooperative-sticky",
         "assignors, the preferred first: range, roundrobin, sticky, cooperative-sticky, or Java's class names",
-    ),
-    key(
+    )),
+    consumer(key(
         "session.timeout.ms",
         &[],
         int(1, DAY_MS),
         "45000",
         "a member that the coordinator has not heard of for so long is thrown out; shortly before, it stops handing out \
          records itself, ms",
-    ),
-    key("heartbeat.interval.ms", &[], int(1, DAY_MS), "3000", "time between heartbeats to the coordinator, ms"),
-    key(
+    )),
+    consumer(key(
+        "heartbeat.interval.ms",
+        &[],
+        int(1, DAY_MS),
+        "3000",
+        "time between heartbeats to the coordinator, ms",
+    )),
+    consumer(key(
         "max.poll.interval.ms",
         &[],
         int(1, DAY_MS),
         "300000",
         "a consumer that is not polled for so long leaves the group; also how long a rebalance waits for its members, ms",
-    ),
-    key(
+    )),
+    consumer(key(
         "enable.auto.commit",
         &[],
         Kind::Bool,
         "true",
         "commit what was finished every auto.commit.interval.ms, and before partitions are given up; a batch is finished \
          when the next one is asked for",
-    ),
-    key("auto.commit.interval.ms", &[], int(1, DAY_MS), "5000", "time between automatic commits, ms"),
-    key(
+    )),
+    consumer(key("auto.commit.interval.ms", &[], int(1, DAY_MS), "5000", "time between automatic commits, ms")),
+    consumer(key(
         "auto.commit.records",
         &[],
         int(0, 1 << 40),
         "0",
         "an automatic commit also after so many finished records; 0: by time only",
-    ),
-    key(
+    )),
+    consumer(key(
         "exclude.internal.topics",
         &[],
         Kind::Bool,
         "true",
         "pattern subscriptions leave out internal topics, such as __consumer_offsets",
-    ),
+    )),
     key(
         "security.protocol",
         &[],
@@ -142,66 +190,72 @@ pub const KEYS: &[Key] = &[
         "PLAINTEXT",
         "PLAINTEXT only in this version: TLS and SASL are refused, never silently left out",
     ),
-    key(
+    consumer(key(
         "auto.offset.reset",
         &[],
         Kind::Choice(&["earliest", "latest", "none", "smallest", "largest", "beginning", "end", "error"]),
         "latest",
         "where to start without a position, or with one beyond the log's end: earliest, latest, or none (an error). A \
          position that retention has passed by goes to the smallest retained offset under either of the first two",
-    ),
-    key(
+    )),
+    consumer(key(
         "isolation.level",
         &[],
         Kind::Choice(&["read_uncommitted", "read_committed"]),
         "read_uncommitted",
         "read_committed hides records of aborted and of open transactions",
-    ),
-    key("fetch.min.bytes", &[], int(1, GIB_2), "1", "bytes that a broker waits for before it answers a fetch"),
-    key(
+    )),
+    consumer(key(
+        "fetch.min.bytes",
+        &[],
+        int(1, GIB_2),
+        "1",
+        "bytes that a broker waits for before it answers a fetch",
+    )),
+    consumer(key(
         "fetch.max.bytes",
         &[],
         int(1024, GIB_2),
         "8388608",
         "most bytes of one fetch answer; a single larger record batch still comes through (KIP-74)",
-    ),
-    key(
+    )),
+    consumer(key(
         "fetch.max.wait.ms",
         &[("fetch.wait.max.ms", 1)],
         int(0, 300_000),
         "500",
         "longest time that a broker waits for fetch.min.bytes, ms",
-    ),
-    key(
+    )),
+    consumer(key(
         "max.partition.fetch.bytes",
         &[("fetch.message.max.bytes", 1)],
         int(1, GIB_2),
         "4194304",
         "most bytes of one partition in a fetch answer",
-    ),
-    key(
+    )),
+    consumer(key(
         "queued.max.bytes",
         &[("queued.max.messages.kbytes", 1024)],
         int(1 << 20, 1 << 40),
         "67108864",
         "the byte budget: fetches in flight, fetched and decompressed data not yet handed out, together",
-    ),
-    key("check.crcs", &[], Kind::Bool, "true", "verify the CRC-32C of every record batch"),
-    key(
+    )),
+    consumer(key("check.crcs", &[], Kind::Bool, "true", "verify the CRC-32C of every record batch")),
+    consumer(key(
         "max.decompressed.batch.bytes",
         &[],
         int(1024, GIB_2),
         "268435456",
         "most bytes that one record batch may decompress to; more is an error, not an allocation",
-    ),
-    key(
+    )),
+    consumer(key(
         "decode.threads",
         &[],
         int(-1, 64),
         "-1",
         "threads that decompress ahead of the reader, in parallel across partitions; 0 decompresses while reading, -1 takes \
          all cores but one, at most 8",
-    ),
+    )),
     key(
         "request.timeout.ms",
         &[("socket.timeout.ms", 1)],
@@ -276,6 +330,130 @@ pub const KEYS: &[Key] = &[
         "rebootstrap",
         "rebootstrap goes back to bootstrap.servers when no known broker answers (KIP-899)",
     ),
+    producer(key(
+        "acks",
+        &[("request.required.acks", 1)],
+        Kind::Choice(&["all", "-1", "1", "0"]),
+        "all",
+        "who must have records before they count as delivered: all in-sync replicas, 1 (the leader) or 0 (nobody)",
+    )),
+    producer(key(
+        "enable.idempotence",
+        &[],
+        Kind::Bool,
+        "true",
+        "number the batches, so that repetitions neither duplicate nor reorder (KIP-98)",
+    )),
+    producer(key(
+        "compression.type",
+        &[("compression.codec", 1)],
+        Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]),
+        "none",
+        "codec of the batches",
+    )),
+    producer(key(
+        "compression.level",
+        &[],
+        int(-131_072, 22),
+        "-1",
+        "level of the codec; -1 leaves it to compression.gzip.level or compression.zstd.level",
+    )),
+    producer(key("compression.gzip.level", &[], int(-1, 9), "-1", "level of gzip, 1 to 9; -1 is zlib's default, 6")),
+    producer(key(
+        "compression.lz4.level",
+        &[],
+        int(1, 17),
+        "9",
+        "taken for Java's sake; there is one level of lz4 here",
+    )),
+    producer(key("compression.zstd.level", &[], int(-131_072, 22), "3", "level of zstd; negative ones are faster")),
+    producer(key(
+        "linger.ms",
+        &[("queue.buffering.max.ms", 1)],
+        int(0, 900_000),
+        "5",
+        "how long an open batch waits for more records before it is sent, ms",
+    )),
+    producer(key(
+        "batch.size",
+        &[],
+        int(0, GIB_2),
+        "262144",
+        "a partition's batch is closed at so many bytes, uncompressed; a larger record has a batch of its own",
+    )),
+    producer(key(
+        "max.request.size",
+        &[("message.max.bytes", 1)],
+        int(1000, GIB_2),
+        "1048576",
+        "largest record, uncompressed, and most bytes of batches in one request; topics have such a limit too \
+         (max.message.bytes)",
+    )),
+    producer(key(
+        "buffer.memory",
+        &[("queue.buffering.max.kbytes", 1024)],
+        int(1 << 16, 1 << 40),
+        "67108864",
+        "memory for records not yet acknowledged; a send waits for room up to max.block.ms",
+    )),
+    producer(key(
+        "max.block.ms",
+        &[],
+        int(0, DAY_MS),
+        "60000",
+        "how long send waits for room in buffer.memory before it fails, ms",
+    )),
+    producer(key(
+        "delivery.timeout.ms",
+        &[("message.timeout.ms", 1)],
+        int(1, i32::MAX as i64),
+        "120000",
+        "a record that is not acknowledged for so long, repetitions included, fails, ms",
+    )),
+    producer(key(
+        "retries",
+        &[("message.send.max.retries", 1)],
+        int(0, i32::MAX as i64),
+        "2147483647",
+        "how often a batch is sent again; delivery.timeout.ms bounds it as well",
+    )),
+    producer(key(
+        "max.in.flight.requests.per.connection",
+        &[("max.in.flight", 1)],
+        int(1, 1_000_000),
+        "5",
+        "requests without an answer, for each broker; at most 5 with idempotence",
+    )),
+    producer(key(
+        "partitioner",
+        &[("partitioner.class", 1)],
+        Kind::Choice(&[
+            "murmur2",
+            "murmur2_random",
+            "consistent",
+            "consistent_random",
+            "fnv1a",
+            "fnv1a_random",
+            "random",
+        ]),
+        "murmur2_random",
+        "partition of a key, by librdkafka's names; murmur2_random is Java's. What it leaves open, such as records without \
+         a key, stays with one drawn partition until that has a batch (KIP-480, KIP-794)",
+    )),
+    producer(key(
+        "transactional.id",
+        &[],
+        Kind::Text,
+        "",
+        "makes transactions possible; another producer started with the same id fences this one",
+    )),
+    producer(key(
+        "transaction.timeout.ms",
+        &[],
+        int(1, i32::MAX as i64),
+        "60000",
+        "the coordinator aborts a transaction that is open for so long, ms",
+    )),
 ];
 
 /// Settings of Kafka's that this version cannot honour: refused with the reason, never ignored.
@@ -287,4 +465,6 @@ pub(crate) const LATER: &[(&str, &str)] = &[
     ("max.poll.records", "give max_rows to batches() or poll() instead"),
     ("key.deserializer", "keys come out as bytes; decode the column"),
     ("value.deserializer", "values come out as bytes; decode the column"),
+    ("key.serializer", "keys are bytes or texts; serialize them before send()"),
+    ("value.serializer", "values are bytes or texts; serialize them before send()"),
 ];

@@ -4,10 +4,12 @@
 //! time does close it, because nothing behind it on this connection will be answered either.
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::{Buf, Bytes};
 use monedula_columns::{BufferPool, PooledVec};
 use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::error::WireError;
@@ -36,7 +38,22 @@ pub(crate) struct Limits {
 /// An answer, without its length prefix.
 pub(crate) type Frame = PooledVec;
 
-type Reply = Result<Frame, RequestError>;
+pub(crate) type Reply = Result<Frame, RequestError>;
+
+/// A request in pieces, written in their order without being put together.
+pub(crate) struct Pieces(pub(crate) Vec<Bytes>);
+
+impl From<Vec<u8>> for Pieces {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(vec![bytes.into()])
+    }
+}
+
+struct Outgoing {
+    pieces: Pieces,
+    /// For a request that is never answered: heard once it is written.
+    written: Option<oneshot::Sender<Reply>>,
+}
 
 struct Pending {
     correlation_id: i32,
@@ -57,7 +74,7 @@ struct Shared {
 /// A handle to the connection's tasks; the connection ends when the last is dropped.
 pub(crate) struct Connection {
     shared: Arc<Shared>,
-    outgoing: mpsc::UnboundedSender<Vec<u8>>,
+    outgoing: mpsc::UnboundedSender<Outgoing>,
     next_correlation_id: AtomicI32,
 }
 
@@ -105,34 +122,46 @@ impl Connection {
         extra: Duration,
         encode: impl FnOnce(i32, &str) -> Result<Vec<u8>, WireError>,
     ) -> Reply {
-        let reply = self.send(api, version, extra, encode)?;
+        let reply = self.send(api, version, extra, true, encode)?;
+        self.reply(reply).await
+    }
+
+    /// Waits for what [`Self::send`] gave.
+    pub(crate) async fn reply(&self, reply: oneshot::Receiver<Reply>) -> Reply {
         reply.await.unwrap_or_else(|_| Err(self.shared.disconnected("the connection was closed")))
     }
 
-    fn send(
+    /// Puts a request behind those sent before, at once. Without an answer to come, an empty one comes when it is written.
+    pub(crate) fn send<P: Into<Pieces>>(
         &self,
         api: ApiKey,
         version: i16,
         extra: Duration,
-        encode: impl FnOnce(i32, &str) -> Result<Vec<u8>, WireError>,
+        is_answered: bool,
+        encode: impl FnOnce(i32, &str) -> Result<P, WireError>,
     ) -> Result<oneshot::Receiver<Reply>, RequestError> {
         let correlation_id = self.next_correlation_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
         let limits = &self.shared.limits;
-        let bytes = encode(correlation_id, &limits.client_id)
-            .map_err(|error| RequestError::Wire { broker: self.shared.broker.clone(), error })?;
+        let pieces: Pieces = encode(correlation_id, &limits.client_id)
+            .map_err(|error| RequestError::Wire { broker: self.shared.broker.clone(), error })?
+            .into();
         limits.log.record(Level::Debug, "connection", || {
-            let (broker, name, size) = (&self.shared.broker, api.name(), bytes.len());
+            let (broker, name) = (&self.shared.broker, api.name());
+            let size: usize = pieces.0.iter().map(Bytes::len).sum();
             format!("{broker}: sent {name} v{version} (key {}), #{correlation_id}, {size} bytes", api.code())
         });
         let (reply, receiver) = oneshot::channel();
         let deadline = Instant::now() + limits.request_timeout + extra;
-        let pending = Pending { correlation_id, api, deadline, reply };
+        let (pending, written) = match is_answered {
+            true => (Some(Pending { correlation_id, api, deadline, reply }), None),
+            false => (None, Some(reply)),
+        };
         // Both under one lock: the order of `pending` has to be the order on the wire.
         let mut queue = self.shared.pending();
-        if self.is_closed() || self.outgoing.send(bytes).is_err() {
+        if self.is_closed() || self.outgoing.send(Outgoing { pieces, written }).is_err() {
             return Err(self.shared.disconnected("the connection was closed"));
         }
-        queue.push_back(pending);
+        queue.extend(pending);
         drop(queue);
         self.shared.touch();
         limits.metrics.requests_sent(1);
@@ -145,13 +174,16 @@ async fn run(
     shared: Arc<Shared>,
     mut read: OwnedReadHalf,
     mut write: OwnedWriteHalf,
-    mut requests: mpsc::UnboundedReceiver<Vec<u8>>,
+    mut requests: mpsc::UnboundedReceiver<Outgoing>,
 ) {
     let writer = async {
-        while let Some(bytes) = requests.recv().await {
-            if let Err(error) = write.write_all(&bytes).await {
-                return shared.disconnected(&format!("sending failed: {error}"));
+        while let Some(Outgoing { pieces, written }) = requests.recv().await {
+            if let Err(error) = write_pieces(&mut write, pieces).await {
+                let error = shared.disconnected(&format!("sending failed: {error}"));
+                written.into_iter().for_each(|written| drop(written.send(Err(error.clone()))));
+                return error;
             }
+            written.into_iter().for_each(|written| drop(written.send(Ok(shared.limits.pool.take(0)))));
         }
         shared.disconnected("the client closed the connection")
     };
@@ -173,6 +205,30 @@ async fn run(
         () = shared.closing.notified() => shared.disconnected("the client closed the connection"),
     };
     shared.close(&error);
+}
+
+/// Most pieces of one system call.
+const MAX_SLICES: usize = 64;
+
+async fn write_pieces(write: &mut OwnedWriteHalf, Pieces(pieces): Pieces) -> std::io::Result<()> {
+    let mut pieces: VecDeque<Bytes> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
+    while !pieces.is_empty() {
+        let slices: Vec<IoSlice<'_>> = pieces.iter().take(MAX_SLICES).map(|piece| IoSlice::new(piece)).collect();
+        let mut written = match write.write_vectored(&slices).await? {
+            0 => return Err(std::io::ErrorKind::WriteZero.into()),
+            written => written,
+        };
+        while written > 0 {
+            let Some(first) = pieces.front_mut() else { break };
+            let of_first = written.min(first.len());
+            first.advance(of_first);
+            written -= of_first;
+            if first.is_empty() {
+                pieces.pop_front();
+            }
+        }
+    }
+    Ok(())
 }
 
 async fn read_frames(shared: &Shared, read: &mut OwnedReadHalf) -> RequestError {

@@ -1,11 +1,13 @@
 //! What can go wrong, by what the caller can do about it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_columns::WalkError;
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fault;
 use monedula_engine::group::GroupError;
+use monedula_engine::produce::SendFault;
 use monedula_engine::transaction::TransactionError;
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
@@ -78,6 +80,58 @@ pub enum ClientError {
     /// A broker refused what was asked of a topic, a partition, a group or a resource.
     #[error(transparent)]
     Refused(Box<Refused>),
+    /// Records were given up.
+    #[error(transparent)]
+    Delivery(#[from] SendFault),
+    /// A broker refused the batch because of some of its records (KIP-467): this one, for `reason`, or others.
+    #[error(
+        "{partition}: the broker refused the record's batch ({}): {}", code.name(),
+        refusal(reason.as_deref(), *spoilers)
+    )]
+    RecordRefused {
+        /// Where to.
+        partition: TopicPartition,
+        /// The broker's error.
+        code: ErrorCode,
+        /// What is wrong with the record; `None` where the batch failed because of others only.
+        reason: Option<String>,
+        /// How many records spoiled the batch.
+        spoilers: usize,
+    },
+    /// A record is larger than a request may be.
+    #[error(
+        "{topic}: the record has {bytes} bytes, more than max.request.size ({limit}); make it smaller, or raise \
+             max.request.size, and max.message.bytes of the topic with it"
+    )]
+    RecordTooLarge {
+        /// Where to.
+        topic: String,
+        /// Its bytes.
+        bytes: usize,
+        /// The most.
+        limit: usize,
+    },
+    /// The topic of a record does not exist.
+    #[error(
+        "the topic {topic} does not exist ({attempts} lookups in {} ms); check its name, create it, or set \
+             allow.auto.create.topics=true", after.as_millis()
+    )]
+    UnknownTopic {
+        /// The topic.
+        topic: Arc<str>,
+        /// How often the cluster was asked.
+        attempts: u32,
+        /// For how long.
+        after: Duration,
+    },
+    /// The topic has no such partition.
+    #[error("{partition}: the topic has {partitions} partitions, 0 to {}", partitions - 1)]
+    UnknownPartition {
+        /// The partition.
+        partition: TopicPartition,
+        /// How many there are.
+        partitions: usize,
+    },
     /// A broker answered with an error that no retry mends.
     #[error("{what}: the broker answered {} ({})", code.name(), code.message())]
     Broker {
@@ -112,6 +166,22 @@ pub enum ClientError {
         /// The buffer's size.
         bytes: usize,
     },
+    /// No room came free in a producer's memory.
+    #[error(
+        "no room for a record of {needed} bytes in buffer.memory ({buffer_memory}) for {} ms (max.block.ms): records are \
+             sent faster than brokers take them, or no broker answers", max_block.as_millis()
+    )]
+    BufferFull {
+        /// The bytes needed.
+        needed: usize,
+        /// The bound.
+        buffer_memory: usize,
+        /// How long was waited.
+        max_block: Duration,
+    },
+    /// The producer was closed.
+    #[error("the producer is closed")]
+    ProducerClosed,
     /// The consumer was closed.
     #[error("the consumer is closed")]
     Closed,
@@ -191,6 +261,14 @@ pub enum RequestError {
     /// Not to be repeated.
     #[error(transparent)]
     Fatal(Box<ClientError>),
+}
+
+fn refusal(reason: Option<&str>, spoilers: usize) -> String {
+    match reason {
+        Some("") => "of this record".into(),
+        Some(reason) => reason.into(),
+        None => format!("not because of this record, but of {spoilers} others in its batch; send it again"),
+    }
 }
 
 fn because(last_error: &Option<String>) -> String {

@@ -8,6 +8,7 @@ pub mod admin;
 mod budget;
 pub mod config;
 mod config_keys;
+mod config_values;
 mod connection;
 pub mod consumer;
 mod coordinator;
@@ -21,6 +22,7 @@ mod metadata;
 pub mod metrics;
 pub mod network;
 mod offsets;
+pub mod producer;
 pub mod reader;
 
-pub use config_keys::{KEYS, Key, Kind};
+pub use config_keys::{KEYS, Key, Kind, Role};

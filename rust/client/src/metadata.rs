@@ -401,13 +401,15 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     pub(crate) fn new(endpoint: &NodeEndpoint<'_>) -> Option<Self> {
-        Some(Self {
-            node_id: endpoint.node_id,
-            broker: monedula_engine::cluster::Broker {
-                host: endpoint.host.to_owned(),
-                port: u16::try_from(endpoint.port).ok()?,
-                rack: endpoint.rack.map(str::to_owned),
-            },
-        })
+        Self::at(endpoint.node_id, endpoint.host, endpoint.port, endpoint.rack)
+    }
+
+    pub(crate) fn at(node_id: i32, host: &str, port: i32, rack: Option<&str>) -> Option<Self> {
+        let broker = monedula_engine::cluster::Broker {
+            host: host.to_owned(),
+            port: u16::try_from(port).ok()?,
+            rack: rack.map(str::to_owned),
+        };
+        Some(Self { node_id, broker })
     }
 }

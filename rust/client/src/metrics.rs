@@ -59,6 +59,14 @@ counters! {
     metadata_updates,
     /// Positions that moved because the log no longer held them.
     positions_lost,
+    /// Batches sent, repetitions included.
+    batches_sent,
+    /// Their bytes.
+    bytes_sent,
+    /// Records acknowledged.
+    records_acknowledged,
+    /// Records given up.
+    records_failed,
     /// Times that a fetch had to wait for the byte budget.
     budget_waits,
 }

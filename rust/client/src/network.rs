@@ -14,9 +14,10 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::oneshot;
 
 use crate::config::ClientConfig;
-use crate::connection::{Connection, Frame, Limits};
+use crate::connection::{Connection, Frame, Limits, Pieces, Reply};
 use crate::error::{ClientError, RequestError};
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
@@ -44,6 +45,8 @@ pub(crate) enum Purpose {
     Heartbeat,
     /// OffsetCommit and OffsetFetch of a member.
     Offsets,
+    /// Produce requests only.
+    Produce,
 }
 
 /// Versions that a broker offers, by API key.
@@ -73,7 +76,20 @@ pub(crate) struct Network {
     /// The last failure of each address, for errors that must say what happened where.
     failures: Mutex<BTreeMap<String, String>>,
     jitter: Mutex<Jitter>,
+    features: Mutex<Features>,
 }
+
+/// What the cluster has agreed on, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Features {
+    /// Grows with each change; -1 before any is known.
+    epoch: i64,
+    /// `transaction.version`; 0 where there is none.
+    transaction_version: i16,
+}
+
+/// What a broker says of itself.
+type Handshake = (Offered, Features);
 
 impl Network {
     pub(crate) fn new(config: Arc<ClientConfig>, pool: BufferPool, log: Log, metrics: Metrics, seed: u64) -> Self {
@@ -93,7 +109,13 @@ impl Network {
             slots: Mutex::default(),
             failures: Mutex::default(),
             jitter: Mutex::new(Jitter::new(seed)),
+            features: Mutex::new(Features { epoch: -1, transaction_version: 0 }),
         }
+    }
+
+    /// The level of the feature `transaction.version` (KIP-890) as the brokers told last; 0 before any did.
+    pub(crate) fn transaction_version(&self) -> i16 {
+        self.features.lock().unwrap_or_else(PoisonError::into_inner).transaction_version
     }
 
     /// Takes the brokers of the newest metadata.
@@ -162,6 +184,24 @@ impl Network {
         let encode = |id, client_id: &str| encode(version, id, client_id);
         let answer = link.connection.call_encoded(api, version, extra, encode).await?;
         Ok((answer, version))
+    }
+
+    /// Puts a request behind those sent before to this node for this purpose, and gives what to wait for: callers that send
+    /// one after the other keep their order on the wire. `encode` makes it of the version, the correlation id and
+    /// `client.id`. Without an answer to come, an empty one comes when it is written.
+    pub(crate) async fn send<P: Into<Pieces>>(
+        &self,
+        node: NodeId,
+        purpose: Purpose,
+        (api, versions): (ApiKey, RangeInclusive<i16>),
+        is_answered: bool,
+        encode: impl FnOnce(i16, i32, &str) -> Result<P, WireError>,
+    ) -> Result<Awaited, RequestError> {
+        let link = self.link(node, purpose).await?;
+        let version = link.version(api, versions)?;
+        let encode = |id, client_id: &str| encode(version, id, client_id);
+        let reply = link.connection.send(api, version, Duration::ZERO, is_answered, encode)?;
+        Ok(Awaited { link, version, reply })
     }
 
     /// Whether a connection stands, so that a fetch would not wait for one.
@@ -270,8 +310,17 @@ impl Network {
             Err(_) => return Err(RequestError::TimedOut { broker, after: timeout }),
         };
         let connection = Connection::start(stream, broker, self.limits.clone());
-        let offered = handshake(&connection).await?;
+        let (offered, features) = handshake(&connection).await?;
+        self.learn_features(features);
         Ok(Link { connection: Arc::new(connection), offered: Arc::new(offered) })
+    }
+
+    fn learn_features(&self, told: Features) {
+        let mut known = self.features.lock().unwrap_or_else(PoisonError::into_inner);
+        // A broker that lags behind tells what no longer is.
+        if told.epoch > known.epoch {
+            *known = told;
+        }
     }
 
     /// Tries every address that the name stands for.
@@ -292,6 +341,20 @@ impl Network {
     }
 }
 
+/// A request that was sent.
+pub(crate) struct Awaited {
+    link: Link,
+    version: i16,
+    reply: oneshot::Receiver<Reply>,
+}
+
+impl Awaited {
+    /// Its answer, with the version.
+    pub(crate) async fn answer(self) -> Result<(Frame, i16), RequestError> {
+        Ok((self.link.connection.reply(self.reply).await?, self.version))
+    }
+}
+
 impl Link {
     fn version(&self, api: ApiKey, ours: RangeInclusive<i16>) -> Result<i16, RequestError> {
         let theirs = self.offered.get(&api.code()).copied();
@@ -308,9 +371,17 @@ impl Link {
     }
 }
 
+fn features(response: &ApiVersionsResponse<'_>) -> Features {
+    let transactions = response.finalized_features.iter().find(|feature| feature.name == "transaction.version");
+    Features {
+        epoch: response.finalized_features_epoch,
+        transaction_version: transactions.map_or(0, |feature| feature.max_version_level),
+    }
+}
+
 /// Asks the broker which versions it offers (KIP-35). One that does not know ours answers in version 0 with the range
 /// that it knows (KIP-511), and is asked again.
-async fn handshake(connection: &Connection) -> Result<Offered, RequestError> {
+async fn handshake(connection: &Connection) -> Result<Handshake, RequestError> {
     let wire = |error| RequestError::Wire { broker: connection.broker().to_owned(), error };
     let request = ApiVersionsRequest {
         client_software_name: "monedula",
@@ -328,7 +399,8 @@ async fn handshake(connection: &Connection) -> Result<Offered, RequestError> {
                 .map_err(wire)?;
         let error = ErrorCode::from_code(response.error_code);
         if error == ErrorCode::None {
-            return Ok(response.api_keys.iter().map(|api| (api.api_key, (api.min_version, api.max_version))).collect());
+            let offered = response.api_keys.iter().map(|api| (api.api_key, (api.min_version, api.max_version)));
+            return Ok((offered.collect(), features(&response)));
         }
         let range = response.api_keys.iter().find(|api| api.api_key == ApiKey::ApiVersions.code());
         let common = range.and_then(|api| negotiate(ApiVersionsRequest::VERSIONS, api.min_version, api.max_version));

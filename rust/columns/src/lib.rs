@@ -9,7 +9,7 @@
 //! in one pass while the batch is in the cache. Column memory comes from a [`BufferPool`] and goes
 //! back there when the last Arrow reader drops it. Nothing here opens a socket or knows a group.
 //!
-//! `unsafe` lives in three places: the pool (memory handed to Arrow), `write` (copies into room that
+//! `unsafe` lives in four places: the pool (memory handed to Arrow), `write` and `payload` (copies into room that
 //! was checked) and `finish` (arrays over buffers that this crate filled).
 
 mod aborted;
@@ -22,6 +22,7 @@ mod headers;
 mod inflate;
 mod memory;
 mod parse;
+mod payload;
 mod pool;
 mod records;
 mod rows;
@@ -35,6 +36,7 @@ pub use builder::BatchBuilder;
 pub use error::{WalkError, WalkErrorKind};
 pub use inflate::{Inflated, inflate, segments};
 pub use memory::OutOfMemory;
+pub use payload::{NoRoom, PayloadWriter};
 pub use pool::{BufferPool, PoolGauge, PooledVec};
 pub use schema::{ColumnSet, ColumnSetError};
 pub use walker::{PartitionWalker, Scratch, WalkOptions, Walked};

@@ -126,7 +126,7 @@ fn decode_to_end<'a, M: Message<'a>>(mut reader: Reader<'a>, version: i16) -> Re
     Ok(message)
 }
 
-fn request_header_version(version: i16, flexible_from: i16) -> i16 {
+pub(crate) fn request_header_version(version: i16, flexible_from: i16) -> i16 {
     if version >= flexible_from { 2 } else { 1 }
 }
 

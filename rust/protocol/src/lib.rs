@@ -8,6 +8,7 @@
 //! - [`api`]: the versions spoken here, and how to agree on one
 //! - [`wire`]: the primitive types, and the macros that turn tables into messages
 //! - [`records`]: record batches, which messages carry as opaque bytes
+//! - [`produce_frame`]: a Produce request around records that stay where they are
 //! - [`compression`]: the codecs of record batches
 //! - [`java`]: hash and order of strings as Kafka has them from Java
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ pub mod error_code;
 pub mod frame;
 pub mod java;
 pub mod messages;
+pub mod produce_frame;
 pub mod records;
 pub mod types;
 pub mod wire;

@@ -1,0 +1,137 @@
+//! Settings as text: found by name or alias, checked against the table, defaults filled in.
+
+use std::time::Duration;
+
+use monedula_engine::backoff::Backoff;
+
+use crate::config::ConfigError;
+use crate::config_keys::{KEYS, Key, Kind, LATER, Role};
+
+/// Values by the table's own names, defaults filled in.
+pub(crate) struct Values {
+    values: Vec<(&'static Key, String)>,
+    given: Vec<&'static str>,
+    /// What is to be logged.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Values {
+    /// Checks what was given to a client of this role. Settings of another role are taken with a warning: people share one
+    /// dict among their clients.
+    pub(crate) fn collect<'a>(
+        given: impl IntoIterator<Item = (&'a str, &'a str)>,
+        role: Role,
+    ) -> Result<Self, ConfigError> {
+        let mut values: Vec<(&'static Key, String)> = Vec::new();
+        let mut names: Vec<(&'static str, String)> = Vec::new();
+        let mut warnings = Vec::new();
+        for (name, value) in given {
+            let dotted = name.trim().replace('_', ".");
+            let (key, factor) = find(name, &dotted)?;
+            if let Some((_, before)) = names.iter().find(|(known, _)| *known == key.name) {
+                let message = format!("{name} and {before} are the same setting ({}); give one of them", key.name);
+                return Err(ConfigError { key: name.into(), message });
+            }
+            names.push((key.name, name.into()));
+            values.push((key, key.check(name, value.trim(), factor)?));
+            if !key.role.serves(role) {
+                let (of, role) = (key.role.name(), role.name());
+                warnings.push(format!("{name} is a setting of {of}s; this {role} does without"));
+            }
+        }
+        for key in KEYS {
+            if values.iter().any(|(known, _)| known.name == key.name) {
+                continue;
+            }
+            let Some(default) = key.default else {
+                let message = format!("{} is missing: {}", key.name, key.description);
+                return Err(ConfigError { key: key.name.into(), message });
+            };
+            values.push((key, default.into()));
+        }
+        let given = names.into_iter().map(|(name, _)| name).collect();
+        Ok(Self { values, given, warnings })
+    }
+
+    /// Whether the user gave it, whatever its value.
+    pub(crate) fn is_given(&self, name: &str) -> bool {
+        self.given.contains(&name)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        let value = self.values.iter().find(|(key, _)| key.name == name).map(|(_, value)| value.clone());
+        value.unwrap_or_default()
+    }
+
+    /// A text that may be left out.
+    pub(crate) fn given(&self, name: &str) -> Option<String> {
+        Some(self.text(name)).filter(|text| !text.is_empty())
+    }
+
+    pub(crate) fn int(&self, name: &str) -> i64 {
+        self.text(name).parse().unwrap_or_default()
+    }
+
+    pub(crate) fn bool(&self, name: &str) -> bool {
+        self.text(name) == "true"
+    }
+
+    pub(crate) fn millis(&self, name: &str) -> Duration {
+        Duration::from_millis(self.int(name).unsigned_abs())
+    }
+
+    pub(crate) fn backoff(&self, initial: &str, max: &str) -> Backoff {
+        let initial = self.millis(initial);
+        Backoff { initial, max: self.millis(max).max(initial) }
+    }
+}
+
+/// The key of that name or alias, and the factor that the alias' unit needs.
+fn find(name: &str, dotted: &str) -> Result<(&'static Key, i64), ConfigError> {
+    for key in KEYS {
+        if key.name == dotted {
+            return Ok((key, 1));
+        }
+        if let Some(&(_, factor)) = key.aliases.iter().find(|(alias, _)| *alias == dotted) {
+            return Ok((key, factor));
+        }
+    }
+    let error = |message| Err(ConfigError { key: name.into(), message });
+    if let Some((_, why)) = LATER.iter().find(|(prefix, _)| dotted.starts_with(prefix)) {
+        return error(format!("{name}: {why}"));
+    }
+    let known =
+        KEYS.iter().flat_map(|key| std::iter::once(key.name).chain(key.aliases.iter().map(|(alias, _)| *alias)));
+    let nearest = known.map(|candidate| (strsim::damerau_levenshtein(candidate, dotted), candidate)).min();
+    error(match nearest {
+        Some((distance, candidate)) if distance <= dotted.len().div_ceil(3) => {
+            format!("{name} is no setting that this client knows; did you mean {candidate}?")
+        }
+        _ => format!("{name} is no setting that this client knows; monedula.config_keys() lists them all"),
+    })
+}
+
+impl Key {
+    /// `value` in the table's own unit and spelling.
+    fn check(&self, name: &str, value: &str, factor: i64) -> Result<String, ConfigError> {
+        let error = |expected: String| {
+            Err(ConfigError { key: name.into(), message: format!("{name}={value:?}: expected {expected}") })
+        };
+        match self.kind {
+            Kind::Text => Ok(value.into()),
+            Kind::Bool => match value.to_ascii_lowercase().as_str() {
+                "true" | "1" | "yes" | "on" => Ok("true".into()),
+                "false" | "0" | "no" | "off" => Ok("false".into()),
+                _ => error("true or false".into()),
+            },
+            Kind::Choice(choices) => match choices.iter().find(|choice| choice.eq_ignore_ascii_case(value)) {
+                Some(choice) => Ok((*choice).into()),
+                None => error(format!("one of {}", choices.join(", "))),
+            },
+            Kind::Int { min, max } => match value.parse::<i64>().ok().and_then(|value| value.checked_mul(factor)) {
+                Some(value) if (min..=max).contains(&value) => Ok(value.to_string()),
+                _ => error(format!("a whole number from {} to {}", min / factor, max / factor)),
+            },
+        }
+    }
+}

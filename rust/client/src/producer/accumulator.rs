@@ -1,0 +1,446 @@
+//! Records on their way into batches, on the caller's thread. It never waits but for locks that are held for moments.
+//!
+//! Locks, in this order: `topics` (shared by senders, alone for whoever changes what is known of topics), then a
+//! partition's open batch or a topic's parked records. What happens to a batch is told the driver under the batch's lock,
+//! so that it hears of a partition's batches in their order.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use monedula_columns::BufferPool;
+use monedula_engine::TopicPartition;
+use monedula_engine::backoff::Jitter;
+use monedula_engine::cluster::Cluster;
+use monedula_engine::produce::{BatchId, Partitioner};
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::records::{BATCH_HEADER_BYTES, NewRecord};
+use tokio::sync::{mpsc, oneshot};
+
+use super::config::ProducerConfig;
+use super::driver::Order;
+use super::memory::{Memory, TopicShare};
+use super::open_batch::{ClosedBatch, NotTaken, OpenBatch, max_payload_bytes};
+use super::parked::Parked;
+use super::receipt::Sent;
+use super::record::{Record, Refused};
+use crate::error::ClientError;
+
+/// Longest name of a topic that Kafka allows.
+const MAX_TOPIC_NAME: usize = 249;
+
+pub(crate) struct Accumulator {
+    pub(crate) memory: Memory,
+    pub(crate) pool: BufferPool,
+    batch_bytes: usize,
+    max_record_bytes: usize,
+    partitioner: Partitioner,
+    topics: RwLock<HashMap<Arc<str>, Topic>>,
+    next_batch: AtomicU64,
+    orders: mpsc::UnboundedSender<Order>,
+    /// Whether the driver was told that memory is short, since something was given back.
+    exhausted: AtomicBool,
+    closed: AtomicBool,
+    jitter: Mutex<Jitter>,
+}
+
+enum Topic {
+    /// Its partitions are not known yet.
+    Parked(Mutex<Parked>),
+    Known(KnownTopic),
+}
+
+/// A topic with its partitions.
+pub(crate) struct KnownTopic {
+    name: Arc<str>,
+    slots: Vec<Slot>,
+    /// How many of the slots count: a topic that was made anew may have fewer partitions.
+    partitions: u32,
+    pub(crate) share: TopicShare,
+    /// Where records without a key go (KIP-480), until a batch's worth of bytes went there (KIP-794).
+    sticky: AtomicUsize,
+    sticky_bytes: AtomicUsize,
+}
+
+/// A partition.
+struct Slot {
+    place: TopicPartition,
+    state: Mutex<SlotState>,
+}
+
+struct SlotState {
+    open: Option<OpenBatch>,
+    /// How large the next batch is likely to be.
+    expected_bytes: usize,
+}
+
+impl Accumulator {
+    pub(crate) fn new(config: &ProducerConfig, orders: mpsc::UnboundedSender<Order>, seed: u64) -> Self {
+        Self {
+            memory: Memory::new(config.buffer_memory),
+            pool: BufferPool::new(config.buffer_memory),
+            batch_bytes: max_payload_bytes(config.batch_bytes),
+            max_record_bytes: config.max_record_bytes,
+            partitioner: config.partitioner,
+            topics: RwLock::default(),
+            next_batch: AtomicU64::new(0),
+            orders,
+            exhausted: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            jitter: Mutex::new(Jitter::new(seed)),
+        }
+    }
+
+    pub(crate) fn send(&self, record: &Record<'_>) -> Result<Sent, Refused> {
+        let new = NewRecord {
+            timestamp_ms: record.timestamp_ms.unwrap_or_else(now_ms),
+            key: record.key,
+            value: record.value,
+            headers: record.headers,
+        };
+        let topics = self.topics();
+        let sent = match topics.get(record.topic) {
+            Some(Topic::Known(topic)) => self.send_known(topic, record.partition, &new),
+            Some(Topic::Parked(parked)) => self.park(parked, record, &new),
+            None => {
+                drop(topics);
+                self.check(record.topic, &new)?;
+                self.add_parked(record.topic);
+                return self.send(record);
+            }
+        };
+        if let Err(Refused::Full { .. }) = &sent
+            && !self.exhausted.swap(true, Ordering::AcqRel)
+        {
+            // Batches that linger have to go: nothing else makes room.
+            let _ = self.orders.send(Order::Exhausted);
+        }
+        sent
+    }
+
+    #[inline]
+    fn send_known(&self, topic: &KnownTopic, partition: Option<i32>, record: &NewRecord<'_>) -> Result<Sent, Refused> {
+        let (slot, is_sticky) = match partition {
+            Some(partition) => (topic.slot(partition)?, false),
+            None => match self.partitioner.partition(record.key, topic.partitions) {
+                Some(partition) => (topic.slot(partition)?, false),
+                None => (topic.slot(self.sticky(topic))?, true),
+            },
+        };
+        let mut state = slot.state();
+        let before = state.open.as_ref().map_or(0, |open| open.writer.len());
+        let (index, open) = self.append(topic, slot, &mut state, record)?;
+        let sent = open.receipt.sent(index, record.timestamp_ms);
+        if is_sticky {
+            topic.went(open.writer.len().saturating_sub(before));
+        }
+        Ok(sent)
+    }
+
+    /// Appends a record to the partition's open batch; opens a new one where there is none, or it is full.
+    #[inline]
+    fn append<'s>(
+        &self,
+        topic: &KnownTopic,
+        slot: &Slot,
+        state: &'s mut SlotState,
+        record: &NewRecord<'_>,
+    ) -> Result<(u32, &'s mut OpenBatch), Refused> {
+        loop {
+            let is_new = state.open.is_none();
+            if is_new {
+                self.check(&topic.name, record)?;
+                let opened = self.open(topic, slot, state.expected_bytes.min(self.batch_bytes));
+                state.open = Some(opened.map_err(|refused| self.refusal(refused))?);
+            }
+            let Some(open) = &mut state.open else { continue };
+            match open.append(record, self.batch_bytes) {
+                Ok(index) => {
+                    if is_new {
+                        self.order(Order::Opened { place: slot.place.clone(), batch: open.id });
+                    }
+                    // Written so for the borrow checker, which does not see that the loop ends here.
+                    return match &mut state.open {
+                        Some(open) => Ok((index, open)),
+                        None => Err(ClientError::Closed.into()),
+                    };
+                }
+                Err(NotTaken::Closed) => self.close_full(slot, state),
+                Err(refused @ NotTaken::Memory(_)) => {
+                    if is_new {
+                        state.open = None;
+                    }
+                    self.check(&topic.name, record)?;
+                    return Err(self.refusal(refused));
+                }
+            }
+        }
+    }
+
+    fn open(&self, topic: &KnownTopic, slot: &Slot, capacity: usize) -> Result<OpenBatch, NotTaken> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(NotTaken::Closed);
+        }
+        let id = self.next_batch_id();
+        OpenBatch::open(id, Some(slot.place.clone()), &self.memory, &topic.share, &self.pool, capacity)
+    }
+
+    fn close_full(&self, slot: &Slot, state: &mut SlotState) {
+        if let Some(batch) = state.close(&slot.place, self.batch_bytes) {
+            self.order(Order::Full(Box::new(batch)));
+        }
+    }
+
+    fn refusal(&self, refused: NotTaken) -> Refused {
+        match refused {
+            NotTaken::Closed => Refused::Error(ClientError::ProducerClosed),
+            NotTaken::Memory(needed) => Refused::Full { needed },
+        }
+    }
+
+    /// What would be wrong with a record in any batch.
+    fn check(&self, topic: &str, record: &NewRecord<'_>) -> Result<(), ClientError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(ClientError::ProducerClosed);
+        }
+        let field = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
+        let headers = record.headers.iter().map(|header| header.key.len() + field(header.value) + 10);
+        let bytes = BATCH_HEADER_BYTES + 36 + field(record.key) + field(record.value) + headers.sum::<usize>();
+        if bytes > self.max_record_bytes {
+            let limit = self.max_record_bytes;
+            return Err(ClientError::RecordTooLarge { topic: topic.to_owned(), bytes, limit });
+        }
+        if topic.is_empty() || topic.len() > MAX_TOPIC_NAME {
+            let message = format!("a topic's name has 1 to {MAX_TOPIC_NAME} characters; got {topic:?}");
+            return Err(ClientError::Argument(message));
+        }
+        Ok(())
+    }
+
+    fn sticky(&self, topic: &KnownTopic) -> i32 {
+        let partitions = topic.partitions.max(1) as usize;
+        let current = topic.sticky.load(Ordering::Relaxed);
+        if current < partitions && topic.sticky_bytes.load(Ordering::Relaxed) < self.batch_bytes.max(1) {
+            return current as i32;
+        }
+        let drawn = self.jitter.lock().unwrap_or_else(PoisonError::into_inner).next() as usize;
+        // Another one, if there is any.
+        let next = match partitions {
+            1 => 0,
+            _ if current < partitions => (current + 1 + drawn % (partitions - 1)) % partitions,
+            _ => drawn % partitions,
+        };
+        topic.sticky.store(next, Ordering::Relaxed);
+        topic.sticky_bytes.store(0, Ordering::Relaxed);
+        next as i32
+    }
+
+    fn park(&self, parked: &Mutex<Parked>, record: &Record<'_>, new: &NewRecord<'_>) -> Result<Sent, Refused> {
+        self.check(record.topic, new)?;
+        let mut parked = parked.lock().unwrap_or_else(PoisonError::into_inner);
+        parked.append(record.partition, new, &self.memory, &self.pool).map_err(|refused| self.refusal(refused))
+    }
+
+    fn add_parked(&self, name: &str) {
+        let mut topics = self.topics_mut();
+        if !topics.contains_key(name) {
+            let name: Arc<str> = name.into();
+            topics.insert(name.clone(), Topic::Parked(Mutex::default()));
+            self.order(Order::Topic(name));
+        }
+    }
+
+    /// Makes sure that the driver looks the topic up, and says how many partitions it has if they are known.
+    pub(crate) fn partition_count(&self, name: &str) -> Option<i32> {
+        match self.topics().get(name) {
+            Some(Topic::Known(topic)) => return Some(topic.partitions as i32),
+            Some(Topic::Parked(_)) => return None,
+            None => {}
+        }
+        if !name.is_empty() && name.len() <= MAX_TOPIC_NAME {
+            self.add_parked(name);
+        }
+        None
+    }
+
+    /// Takes the open batch out if it is still this one.
+    pub(crate) fn take(&self, place: &TopicPartition, batch: BatchId) -> Option<ClosedBatch> {
+        let topics = self.topics();
+        let Some(Topic::Known(topic)) = topics.get(&place.topic) else { return None };
+        let slot = topic.slots.get(usize::try_from(place.partition).ok()?)?;
+        let mut state = slot.state();
+        if state.open.as_ref().is_none_or(|open| open.id != batch) {
+            return None;
+        }
+        state.close(&slot.place, self.batch_bytes)
+    }
+
+    /// A topic has so many partitions: parked records go their way, in the order of their sending.
+    pub(crate) fn topic_known(&self, name: &Arc<str>, partitions: u32) {
+        let mut topics = self.topics_mut();
+        let topic = topics.remove(name);
+        let (mut known, parked) = match topic {
+            Some(Topic::Known(topic)) => (topic, None),
+            Some(Topic::Parked(parked)) => {
+                let parked = parked.into_inner().unwrap_or_else(PoisonError::into_inner);
+                (KnownTopic::new(name.clone(), parked.share.clone()), Some(parked))
+            }
+            None => (KnownTopic::new(name.clone(), TopicShare::default()), None),
+        };
+        known.resize(partitions);
+        if let Some(parked) = parked {
+            let _lifted = self.memory.lift();
+            parked.forward(|partition, record| self.send_parked(&known, partition, record));
+        }
+        topics.insert(name.clone(), Topic::Known(known));
+    }
+
+    /// As [`Self::send_known`], for a record that was parked.
+    fn send_parked(
+        &self,
+        topic: &KnownTopic,
+        partition: Option<i32>,
+        record: &NewRecord<'_>,
+    ) -> Result<Sent, ClientError> {
+        self.send_known(topic, partition, record).map_err(|refused| match refused {
+            Refused::Error(error) => error,
+            Refused::Full { .. } => ClientError::Internal("no memory for a parked record".into()),
+        })
+    }
+
+    /// A topic cannot be sent to: its parked records fail, so many, and the next send looks it up again.
+    pub(crate) fn topic_failed(&self, name: &str, error: &ClientError) -> u64 {
+        let parked = {
+            let mut topics = self.topics_mut();
+            match topics.get(name) {
+                Some(Topic::Parked(_)) => topics.remove(name),
+                _ => None,
+            }
+        };
+        match parked {
+            Some(Topic::Parked(parked)) => parked.into_inner().unwrap_or_else(PoisonError::into_inner).fail(error),
+            _ => 0,
+        }
+    }
+
+    /// Nothing is taken any more.
+    pub(crate) fn close(&self) {
+        // With every sender out of the way: what was taken is known to the driver before what follows.
+        let topics = self.topics_mut();
+        self.closed.store(true, Ordering::Release);
+        drop(topics);
+        self.memory.close();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Partitions may have been added to topics.
+    pub(crate) fn grow(&self, cluster: &Cluster) {
+        let counted = |name: &Arc<str>| {
+            let topic = cluster.topics.get(name).filter(|topic| topic.error == ErrorCode::None)?;
+            topic.partitions.keys().next_back().map(|last| last.unsigned_abs() + 1)
+        };
+        let changed = |(name, topic): (&Arc<str>, &Topic)| match topic {
+            Topic::Known(known) => counted(name).filter(|&count| count != known.partitions).map(|_| name.clone()),
+            Topic::Parked(_) => None,
+        };
+        let changed: Vec<Arc<str>> = self.topics().iter().filter_map(changed).collect();
+        if changed.is_empty() {
+            return;
+        }
+        let mut topics = self.topics_mut();
+        for name in changed {
+            if let (Some(Topic::Known(known)), Some(count)) = (topics.get_mut(&name), counted(&name)) {
+                known.resize(count);
+            }
+        }
+    }
+
+    /// Everything sent so far is to be done, and told to `reply`.
+    pub(crate) fn flush(&self, reply: oneshot::Sender<()>) {
+        self.order(Order::Flush(reply));
+    }
+
+    /// The driver ends: once everything is done, or at once.
+    pub(crate) fn stop(&self, at_once: bool) {
+        self.order(Order::Stop { at_once });
+    }
+
+    /// The driver has sent what lingered.
+    pub(crate) fn relieved(&self) {
+        self.exhausted.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn next_batch_id(&self) -> BatchId {
+        self.next_batch.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn order(&self, order: Order) {
+        // A driver that is gone has failed everything, and takes nothing more.
+        let _ = self.orders.send(order);
+    }
+
+    fn topics(&self) -> RwLockReadGuard<'_, HashMap<Arc<str>, Topic>> {
+        self.topics.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn topics_mut(&self) -> RwLockWriteGuard<'_, HashMap<Arc<str>, Topic>> {
+        self.topics.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KnownTopic {
+    fn new(name: Arc<str>, share: TopicShare) -> Self {
+        Self {
+            name,
+            slots: Vec::new(),
+            partitions: 0,
+            share,
+            sticky: AtomicUsize::new(usize::MAX),
+            sticky_bytes: AtomicUsize::new(0),
+        }
+    }
+
+    fn resize(&mut self, partitions: u32) {
+        for index in self.slots.len()..partitions as usize {
+            let place = TopicPartition::new(self.name.clone(), index as i32);
+            let state = Mutex::new(SlotState { open: None, expected_bytes: 0 });
+            self.slots.push(Slot { place, state });
+        }
+        self.partitions = partitions;
+    }
+
+    fn slot(&self, partition: i32) -> Result<&Slot, ClientError> {
+        let slot = usize::try_from(partition).ok().filter(|&index| index < self.partitions as usize);
+        slot.and_then(|index| self.slots.get(index)).ok_or_else(|| ClientError::UnknownPartition {
+            partition: TopicPartition::new(self.name.clone(), partition),
+            partitions: self.partitions as usize,
+        })
+    }
+
+    fn went(&self, bytes: usize) {
+        self.sticky_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Slot {
+    fn state(&self) -> MutexGuard<'_, SlotState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SlotState {
+    fn close(&mut self, place: &TopicPartition, max_bytes: usize) -> Option<ClosedBatch> {
+        let open = self.open.take()?;
+        self.expected_bytes = (open.writer.len() + open.writer.len() / 8).min(max_bytes);
+        Some(open.close(place.clone()))
+    }
+}
+
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}

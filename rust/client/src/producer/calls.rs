@@ -1,0 +1,73 @@
+//! Calls of the session on their way to brokers, each a task of its own that comes back as an event.
+
+use std::sync::Arc;
+
+use monedula_engine::transaction::{Answer, Call, CallFailure, CallId, SessionConfig, Target};
+use tokio::sync::mpsc;
+
+use crate::coordinator::Coordinators;
+use crate::error::RequestError;
+use crate::network::{Network, NodeId, Purpose};
+
+/// What came for a call of the session.
+pub(crate) type Answered = (CallId, Result<Answer, CallFailure>);
+
+/// What calls need.
+#[derive(Clone)]
+pub(super) struct Calls {
+    pub(super) network: Arc<Network>,
+    pub(super) coordinators: Coordinators,
+    pub(super) config: Arc<SessionConfig>,
+    pub(super) events: mpsc::UnboundedSender<Answered>,
+}
+
+impl Calls {
+    /// Sends a call; exactly one event comes of it.
+    pub(super) fn send(&self, id: CallId, target: Target, call: Call) {
+        let calls = self.clone();
+        tokio::spawn(async move {
+            let outcome = calls.ask(target, &call).await;
+            // A coordinator may be a broker that metadata does not name yet.
+            if let Ok(Answer::Coordinator { node_id, host, port }) = &outcome {
+                calls.coordinators.learn(*node_id, host, *port);
+            }
+            // The driver may be gone; then nobody wants to know.
+            let _ = calls.events.send((id, outcome));
+        });
+    }
+
+    async fn ask(&self, target: Target, call: &Call) -> Result<Answer, CallFailure> {
+        let node = match target {
+            Target::Coordinator { node_id } => NodeId::Broker(node_id),
+            Target::Any { attempt } => self.any(attempt)?,
+        };
+        let encode = |version, id, client_id: &str| call.encode(&self.config, version, id, Some(client_id));
+        let sent = self.network.call_encoded(
+            node,
+            // Not behind anything that brokers hold: a group's offsets go by its members' connection otherwise.
+            Purpose::Control,
+            call.api_key(),
+            call.versions(),
+            std::time::Duration::ZERO,
+            encode,
+        );
+        let (frame, version) = sent.await.map_err(lost)?;
+        let decoded = call.decode(&self.config, frame.as_slice(), version);
+        decoded.map_err(|error| CallFailure::Lost(error.to_string()))?
+    }
+
+    /// The n-th of the brokers and addresses that are known.
+    fn any(&self, attempt: u32) -> Result<NodeId, CallFailure> {
+        let nodes = self.network.candidates_from(0);
+        let turn = (attempt as usize).checked_rem(nodes.len());
+        let node = turn.and_then(|turn| nodes.get(turn)).copied();
+        node.ok_or_else(|| CallFailure::Lost("no broker is known".into()))
+    }
+}
+
+fn lost(error: RequestError) -> CallFailure {
+    match error {
+        RequestError::Fatal(error) => CallFailure::Fatal(error.to_string()),
+        error => CallFailure::Lost(error.to_string()),
+    }
+}

@@ -1,0 +1,232 @@
+//! Settings of a producer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_engine::produce::{Acks, Partitioner, ProduceConfig};
+use monedula_protocol::compression::Compression;
+
+use crate::config::{ClientConfig, ConfigError};
+use crate::config_keys::Role;
+use crate::config_values::Values;
+
+/// Typed settings of a producer; see [`crate::KEYS`] for what each means.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "each field is a key of the table, described there")]
+pub struct ProducerConfig {
+    pub client: Arc<ClientConfig>,
+    pub acks: Acks,
+    pub idempotent: bool,
+    pub codec: Compression,
+    /// `None` where the codec has none, or is left to choose.
+    pub level: Option<i32>,
+    pub linger: Duration,
+    pub batch_bytes: usize,
+    pub max_record_bytes: usize,
+    pub buffer_memory: usize,
+    pub max_block: Duration,
+    pub delivery_timeout: Duration,
+    pub retries: u32,
+    pub max_in_flight: usize,
+    pub partitioner: Partitioner,
+    pub transactional_id: Option<String>,
+    pub transaction_timeout: Duration,
+    pub warnings: Vec<String>,
+}
+
+/// What idempotence allows (KIP-98): a broker remembers as many batches of a producer.
+const MAX_IDEMPOTENT_IN_FLIGHT: usize = 5;
+
+impl ProducerConfig {
+    /// Parses `given`, names with dots or underscores.
+    ///
+    /// # Errors
+    /// As [`ClientConfig::parse`], and where settings contradict each other.
+    pub fn parse<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
+        let values = Values::collect(given, Role::Producer)?;
+        let mut client = ClientConfig::of(&values)?;
+        let codec = values.text("compression.type");
+        let codec = Compression::ALL.into_iter().find(|known| known.name() == codec).unwrap_or_default();
+        let mut config = Self {
+            acks: match values.text("acks").as_str() {
+                "0" => Acks::None,
+                "1" => Acks::Leader,
+                _ => Acks::All,
+            },
+            idempotent: values.bool("enable.idempotence"),
+            codec,
+            level: level(&values, codec)?,
+            linger: values.millis("linger.ms"),
+            batch_bytes: values.int("batch.size") as usize,
+            max_record_bytes: values.int("max.request.size") as usize,
+            buffer_memory: values.int("buffer.memory") as usize,
+            max_block: values.millis("max.block.ms"),
+            delivery_timeout: delivery_timeout(&values, &mut client),
+            retries: values.int("retries") as u32,
+            max_in_flight: values.int("max.in.flight.requests.per.connection") as usize,
+            partitioner: Partitioner::by_name(&values.text("partitioner")).unwrap_or_default(),
+            transactional_id: values.given("transactional.id"),
+            transaction_timeout: values.millis("transaction.timeout.ms"),
+            warnings: values.warnings.clone(),
+            client: Arc::new(client),
+        };
+        config.settle_idempotence(&values)?;
+        config.check(&values)?;
+        config.warn(&values);
+        Ok(config)
+    }
+
+    /// Idempotence is on unless it was asked for otherwise: settings that rule it out turn it off where it was not given.
+    fn settle_idempotence(&mut self, values: &Values) -> Result<(), ConfigError> {
+        let wanted = values.is_given("enable.idempotence") || self.transactional_id.is_some();
+        let (acks, in_flight) = (values.text("acks"), self.max_in_flight);
+        let obstacles = [
+            (
+                "acks",
+                self.acks != Acks::All,
+                format!("acks={acks} does not go with enable.idempotence=true, which needs acks=all"),
+            ),
+            (
+                "max.in.flight.requests.per.connection",
+                in_flight > MAX_IDEMPOTENT_IN_FLIGHT,
+                format!(
+                    "max.in.flight.requests.per.connection={in_flight} does not go with enable.idempotence=true, which \
+                     allows at most {MAX_IDEMPOTENT_IN_FLIGHT}"
+                ),
+            ),
+            (
+                "retries",
+                self.retries == 0,
+                "retries=0 does not go with enable.idempotence=true, which needs repetitions".to_owned(),
+            ),
+        ];
+        if !self.idempotent {
+            return match &self.transactional_id {
+                Some(id) => {
+                    let message = format!("transactional.id={id} does not go with enable.idempotence=false");
+                    Err(ConfigError { key: "enable.idempotence".into(), message })
+                }
+                None => Ok(()),
+            };
+        }
+        match obstacles.into_iter().find(|(_, stands, _)| *stands) {
+            Some((key, _, message)) if wanted => Err(ConfigError { key: key.into(), message }),
+            Some((_, _, message)) => {
+                self.idempotent = false;
+                self.warnings.push(format!("{message}; the producer goes on without idempotence"));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check(&self, values: &Values) -> Result<(), ConfigError> {
+        let (delivery, linger) = (self.delivery_timeout.as_millis(), self.linger.as_millis());
+        let request = self.client.request_timeout.as_millis();
+        let contradictions = [
+            (
+                "delivery.timeout.ms",
+                delivery < linger + request,
+                format!(
+                    "delivery.timeout.ms ({delivery} ms) must be at least linger.ms + request.timeout.ms ({linger} + \
+                     {request} ms), or records expire before their first request can fail"
+                ),
+            ),
+            (
+                "buffer.memory",
+                self.buffer_memory < self.max_record_bytes,
+                format!(
+                    "buffer.memory ({}) must be at least max.request.size ({}), or the largest record never fits",
+                    self.buffer_memory, self.max_record_bytes
+                ),
+            ),
+            (
+                "transaction.timeout.ms",
+                self.transactional_id.is_some()
+                    && values.is_given("transaction.timeout.ms")
+                    && self.transaction_timeout < self.linger,
+                format!(
+                    "transaction.timeout.ms ({} ms) must exceed linger.ms ({linger} ms)",
+                    self.transaction_timeout.as_millis()
+                ),
+            ),
+        ];
+        match contradictions.into_iter().find(|(_, wrong, _)| *wrong) {
+            Some((key, _, message)) => Err(ConfigError { key: key.into(), message }),
+            None => Ok(()),
+        }
+    }
+
+    /// What works, and is likely not what was meant (seed S107).
+    fn warn(&mut self, values: &Values) {
+        if !self.idempotent && self.max_in_flight > 1 && self.retries > 0 && self.acks != Acks::None {
+            self.warnings.push(format!(
+                "retries={} with max.in.flight.requests.per.connection={} and without idempotence: a repetition may \
+                 reorder records; set enable.idempotence=true or one request in flight",
+                self.retries, self.max_in_flight
+            ));
+        }
+        if self.batch_bytes > self.max_record_bytes {
+            self.warnings.push(format!(
+                "batch.size ({}) is above max.request.size ({}): batches close at the latter",
+                self.batch_bytes, self.max_record_bytes
+            ));
+            self.batch_bytes = self.max_record_bytes;
+        }
+        if self.codec == Compression::Lz4
+            && (values.is_given("compression.lz4.level") || values.int("compression.level") != -1)
+        {
+            self.warnings.push("lz4 has one level here; the one that was given is not used".into());
+        }
+    }
+
+    /// What the delivery machine has to know.
+    pub(crate) fn machine(&self) -> ProduceConfig {
+        ProduceConfig {
+            acks: self.acks,
+            idempotent: self.idempotent,
+            transactional: self.transactional_id.is_some(),
+            max_in_flight: self.max_in_flight,
+            linger: self.linger,
+            max_request_bytes: self.max_record_bytes.max(MIN_REQUEST_BYTES),
+            delivery_timeout: self.delivery_timeout,
+            retries: self.retries,
+            backoff: self.client.retry_backoff,
+        }
+    }
+}
+
+/// Batches of a request together, at least.
+const MIN_REQUEST_BYTES: usize = 1 << 20;
+
+/// A delivery takes at least the lingering and one request. Of the two timeouts, one that was not given makes room for the
+/// other.
+fn delivery_timeout(values: &Values, client: &mut ClientConfig) -> Duration {
+    let (delivery, linger) = (values.millis("delivery.timeout.ms"), values.millis("linger.ms"));
+    if !values.is_given("delivery.timeout.ms") {
+        return delivery.max(linger + client.request_timeout);
+    }
+    if !values.is_given("request.timeout.ms") && delivery > linger {
+        client.request_timeout = client.request_timeout.min(delivery - linger);
+    }
+    delivery
+}
+
+fn level(values: &Values, codec: Compression) -> Result<Option<i32>, ConfigError> {
+    let general = Some(values.int("compression.level") as i32).filter(|&level| level != -1);
+    let (key, range, own) = match codec {
+        Compression::Gzip => ("compression.gzip.level", 1..=9, values.int("compression.gzip.level") as i32),
+        Compression::Zstd => ("compression.zstd.level", -131_072..=22, values.int("compression.zstd.level") as i32),
+        _ => return Ok(None),
+    };
+    let level = general.unwrap_or(own);
+    if codec == Compression::Gzip && level == -1 {
+        return Ok(None);
+    }
+    if range.contains(&level) {
+        return Ok(Some(level));
+    }
+    let key = if general.is_some() { "compression.level" } else { key };
+    let message = format!("{key}={level}: {codec} has levels {} to {}", range.start(), range.end());
+    Err(ConfigError { key: key.into(), message })
+}

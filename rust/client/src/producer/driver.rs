@@ -1,0 +1,538 @@
+//! The task that owns the delivery machine: feeds it batches, answers and time, and does what it says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use monedula_engine::cluster::Cluster;
+use monedula_engine::produce::{
+    Acknowledged, Acks, BatchId, Input, Output, ProduceMachine, RequestId, SendFault, Sending, Ticket,
+};
+use monedula_engine::{Now, TopicPartition};
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
+use tokio::sync::{mpsc, oneshot};
+
+use super::accumulator::Accumulator;
+use super::calls;
+use super::config::ProducerConfig;
+use super::lanes::{self, Lanes, Part};
+use super::lookups::{Looked, Lookups};
+use super::open_batch::ClosedBatch;
+use super::pack::{Packed, PackedBatch, Packers};
+use super::session::{Reply, Session, Verb};
+use crate::error::ClientError;
+use crate::log::{Level, Log};
+use crate::metadata::{Metadata, View};
+use crate::metrics::Metrics;
+use crate::network::Network;
+
+/// Longest sleep, whatever the machine says.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// With more lingering than this, memory that runs out sends what lingers.
+const LONG_LINGER: Duration = Duration::from_millis(100);
+
+/// What senders and the user tell the driver.
+pub(crate) enum Order {
+    /// A batch has its first record.
+    Opened { place: TopicPartition, batch: BatchId },
+    /// A batch is full.
+    Full(Box<ClosedBatch>),
+    /// Records are parked for a topic.
+    Topic(Arc<str>),
+    /// There is no memory left.
+    Exhausted,
+    /// Everything that was sent before is to be done.
+    Flush(oneshot::Sender<()>),
+    /// A verb of transactions.
+    Verb(Verb, Reply),
+    /// What was not sent yet fails.
+    FailUnsent(SendFault),
+    /// The end: once everything is done, or at once.
+    Stop { at_once: bool },
+}
+
+/// What the driver works with.
+pub(crate) struct Driver {
+    pub(crate) config: Arc<ProducerConfig>,
+    pub(crate) network: Arc<Network>,
+    pub(crate) metadata: Arc<Metadata>,
+    pub(crate) accumulator: Arc<Accumulator>,
+    pub(crate) session: Session,
+    /// What deadlines of verbs count from.
+    pub(crate) started: Instant,
+    pub(crate) log: Log,
+    pub(crate) metrics: Metrics,
+}
+
+/// A flush that is not over.
+struct Flush {
+    reply: oneshot::Sender<()>,
+    /// Topics whose parked records are part of it.
+    topics: BTreeSet<Arc<str>>,
+}
+
+struct Running {
+    driver: Driver,
+    machine: ProduceMachine,
+    started: Instant,
+    cluster: Arc<Cluster>,
+    lanes: Lanes,
+    packers: Packers,
+    lookups: Lookups,
+    /// Batches that are closed; each until the machine is done with it.
+    packed: BTreeMap<BatchId, PackedBatch>,
+    /// Where the open ones are, and those that are being packed.
+    open: BTreeMap<BatchId, TopicPartition>,
+    /// Being packed, or divided.
+    packing: BTreeSet<BatchId>,
+    /// Batches that the machine gave up while they were being packed, with what is to be said of them.
+    given_up: BTreeMap<BatchId, SendFault>,
+    waiting_flushes: Vec<Flush>,
+    flushes: BTreeMap<Ticket, oneshot::Sender<()>>,
+    next_ticket: Ticket,
+    /// The flush that memory asked for.
+    relief: Option<Ticket>,
+    stopping: bool,
+    stopped: bool,
+}
+
+impl Driver {
+    /// Runs until it is told to stop, or nobody is left who could.
+    pub(crate) async fn run(
+        self,
+        mut orders: mpsc::UnboundedReceiver<Order>,
+        mut calls: mpsc::UnboundedReceiver<calls::Answered>,
+        seed: u64,
+    ) {
+        let (answers, mut answered) = mpsc::unbounded_channel();
+        let (done, mut packed) = mpsc::unbounded_channel();
+        let mut view = self.metadata.watch();
+        let (config, runtime) = (self.config.clone(), tokio::runtime::Handle::current());
+        let mut running = Running {
+            machine: ProduceMachine::new(config.machine(), seed),
+            started: self.started,
+            cluster: Arc::default(),
+            lanes: Lanes::new(self.network.clone(), answers),
+            packers: Packers::new(config.codec, config.level, self.accumulator.pool.clone(), runtime, done),
+            lookups: Lookups::new(config.client.retry_backoff, config.delivery_timeout),
+            packed: BTreeMap::new(),
+            open: BTreeMap::new(),
+            packing: BTreeSet::new(),
+            given_up: BTreeMap::new(),
+            waiting_flushes: Vec::new(),
+            flushes: BTreeMap::new(),
+            next_ticket: 0,
+            relief: None,
+            stopping: false,
+            stopped: false,
+            driver: self,
+        };
+        while !running.stopped {
+            running.act();
+            if running.is_over() {
+                break;
+            }
+            let wake_at = running.wake_at();
+            tokio::select! {
+                order = orders.recv() => {
+                    match order {
+                        Some(order) => running.order(order),
+                        None => running.stopping = true,
+                    }
+                    while let Ok(order) = orders.try_recv() {
+                        running.order(order);
+                    }
+                }
+                Some(answer) = answered.recv() => {
+                    running.answered(answer);
+                    while let Ok(answer) = answered.try_recv() {
+                        running.answered(answer);
+                    }
+                }
+                Some(batch) = packed.recv() => {
+                    running.packed(batch);
+                    while let Ok(batch) = packed.try_recv() {
+                        running.packed(batch);
+                    }
+                }
+                Some(answer) = calls.recv() => {
+                    let now = running.now();
+                    let inputs = running.driver.session.answered(now, answer);
+                    running.tell(inputs);
+                }
+                Ok(()) = view.changed() => {
+                    let view = view.borrow_and_update().clone();
+                    running.view(&view);
+                }
+                () = tokio::time::sleep_until(wake_at.into()) => running.tick(),
+            }
+        }
+        running.end();
+    }
+}
+
+impl Running {
+    fn now(&self) -> Now {
+        self.started.elapsed()
+    }
+
+    fn wake_at(&self) -> Instant {
+        let latest = self.now() + LONGEST_SLEEP;
+        let timers = [self.machine.wake_at(), self.driver.session.wake_at(), self.lookups.wake_at(), Some(latest)];
+        self.started + timers.into_iter().flatten().min().unwrap_or(latest)
+    }
+
+    fn is_over(&self) -> bool {
+        self.stopping && self.machine.unfinished() == 0 && self.lookups.is_empty()
+    }
+
+    fn order(&mut self, order: Order) {
+        let now = self.now();
+        match order {
+            Order::Opened { place, batch } => {
+                self.open.insert(batch, place.clone());
+                self.machine.handle(now, Input::Opened { partition: place, batch });
+            }
+            Order::Full(batch) => {
+                self.machine.handle(now, Input::Full { batch: batch.id });
+                self.pack(batch);
+            }
+            Order::Topic(topic) => {
+                self.driver.metadata.hold([topic.clone()]);
+                self.lookups.begin(topic, now);
+                self.look();
+                self.driver.metadata.want();
+            }
+            Order::Exhausted => {
+                if self.driver.config.linger > LONG_LINGER && self.relief.is_none() {
+                    let ticket = self.ticket();
+                    self.relief = Some(ticket);
+                    self.machine.handle(now, Input::Flush { ticket });
+                } else {
+                    self.driver.accumulator.relieved();
+                }
+            }
+            Order::Flush(reply) => self.flush(reply),
+            Order::Verb(verb, reply) => {
+                let inputs = self.driver.session.verb(now, verb, reply);
+                self.tell(inputs);
+            }
+            Order::FailUnsent(fault) => self.machine.handle(now, Input::FailUnsent(fault)),
+            Order::Stop { at_once: true } => self.stopped = true,
+            Order::Stop { at_once: false } => {
+                self.stopping = true;
+                let ticket = self.ticket();
+                self.machine.handle(now, Input::Flush { ticket });
+            }
+        }
+    }
+
+    fn ticket(&mut self) -> Ticket {
+        self.next_ticket += 1;
+        self.next_ticket
+    }
+
+    /// Batches that are there go at once; the flush is over when those of parked records are done as well.
+    fn flush(&mut self, reply: oneshot::Sender<()>) {
+        let topics = self.lookups.topics();
+        if topics.is_empty() {
+            return self.flush_machine(reply);
+        }
+        let (now, ticket) = (self.now(), self.ticket());
+        self.machine.handle(now, Input::Flush { ticket });
+        self.waiting_flushes.push(Flush { reply, topics });
+    }
+
+    fn flush_machine(&mut self, reply: oneshot::Sender<()>) {
+        let (now, ticket) = (self.now(), self.ticket());
+        self.flushes.insert(ticket, reply);
+        self.machine.handle(now, Input::Flush { ticket });
+    }
+
+    fn pack(&mut self, batch: Box<ClosedBatch>) {
+        self.packing.insert(batch.id);
+        if let Some(packed) = self.packers.pack(batch) {
+            self.ready(packed);
+        }
+    }
+
+    fn ready(&mut self, batch: PackedBatch) {
+        let (now, id) = (self.now(), batch.id);
+        self.packing.remove(&id);
+        self.open.remove(&id);
+        if let Some(fault) = self.given_up.remove(&id) {
+            return self.finish(batch, &Err(fault));
+        }
+        self.machine.handle(now, Input::Packed(batch.described()));
+        self.packed.insert(id, batch);
+    }
+
+    fn packed(&mut self, packed: Packed) {
+        let now = self.now();
+        match packed {
+            Packed::Batch(batch) => self.ready(*batch),
+            Packed::Failed { batch, reason } => {
+                // No codec refuses what its encoder was given, but for want of memory. The records go uncompressed.
+                self.driver.log.record(Level::Warning, "producer", || format!("{}: {reason}", batch.place));
+                self.ready(batch.uncompressed());
+            }
+            Packed::Parts { batch, parts } => {
+                self.packing.remove(&batch.id);
+                if let Some(fault) = self.given_up.remove(&batch.id) {
+                    return self.finish(*batch, &Err(fault));
+                }
+                let described = parts.iter().map(PackedBatch::described).collect();
+                let id = batch.id;
+                // Without parts it is told of as failed, and has to be there for it.
+                if parts.is_empty() {
+                    self.packed.insert(id, *batch);
+                }
+                self.packed.extend(parts.into_iter().map(|part| (part.id, part)));
+                self.machine.handle(now, Input::SplitInto { batch: id, parts: described });
+            }
+        }
+    }
+
+    fn answered(&mut self, answered: lanes::Answered) {
+        let now = self.now();
+        if !answered.endpoints.is_empty() {
+            self.driver.metadata.learn_endpoints(&answered.endpoints);
+        }
+        match &answered.outcome {
+            Ok(partitions) => {
+                for partition in partitions.iter().filter(|partition| partition.code != ErrorCode::None) {
+                    self.driver.metrics.retriable_error(partition.code.name());
+                    self.driver.log.record(Level::Debug, "producer", || {
+                        let message = partition.message.as_deref().unwrap_or(partition.code.message());
+                        format!("{}: {} ({message})", partition.partition, partition.code.name())
+                    });
+                }
+            }
+            Err(failure) => {
+                self.driver.metrics.retriable_error("produce");
+                self.driver.log.record(Level::Info, "producer", || format!("a request failed: {failure:?}"));
+            }
+        }
+        self.machine.handle(now, Input::Answer { request: answered.request, outcome: answered.outcome });
+    }
+
+    fn view(&mut self, view: &View) {
+        if !Arc::ptr_eq(&self.cluster, &view.cluster) {
+            self.cluster = view.cluster.clone();
+            self.machine.cluster_changed(self.now(), &self.cluster);
+        }
+        if let Some(error) = &view.fatal {
+            for topic in self.lookups.topics() {
+                self.topic_failed(&topic, error);
+            }
+        }
+        self.driver.accumulator.grow(&self.cluster);
+        self.look();
+    }
+
+    fn tick(&mut self) {
+        let now = self.now();
+        self.machine.handle(now, Input::Tick);
+        let inputs = self.driver.session.tick(now);
+        self.tell(inputs);
+        self.look();
+    }
+
+    fn tell(&mut self, inputs: Vec<Input>) {
+        let now = self.now();
+        inputs.into_iter().for_each(|input| self.machine.handle(now, input));
+    }
+
+    /// Looks what has become of topics with parked records.
+    fn look(&mut self) {
+        let now = self.now();
+        for topic in self.lookups.topics() {
+            match self.lookups.look(&topic, &self.driver.metadata.cluster(), now) {
+                Looked::Waiting => {}
+                Looked::Again => {
+                    self.driver.log.record(Level::Debug, "producer", || format!("{topic} is looked up again"));
+                    self.driver.metadata.want();
+                }
+                Looked::Known(partitions) => {
+                    self.driver.accumulator.topic_known(&topic, partitions);
+                    self.looked_up(&topic);
+                }
+                Looked::Failed(error) => self.topic_failed(&topic, &error),
+                Looked::Expired(after) => {
+                    let error = ClientError::Unreachable { after, reasons: self.driver.network.failures() };
+                    self.topic_failed(&topic, &error);
+                }
+            }
+        }
+    }
+
+    fn topic_failed(&mut self, topic: &Arc<str>, error: &ClientError) {
+        self.driver.log.record(Level::Warning, "producer", || error.to_string());
+        self.driver.metrics.records_failed(self.driver.accumulator.topic_failed(topic, error));
+        self.driver.metadata.release([topic.clone()]);
+        self.looked_up(topic);
+    }
+
+    fn looked_up(&mut self, topic: &Arc<str>) {
+        self.lookups.end(topic);
+        for flush in &mut self.waiting_flushes {
+            flush.topics.remove(topic);
+        }
+        // The batches of these records were told of through the orders, where the flush has to stand behind them.
+        let (over, waiting) =
+            std::mem::take(&mut self.waiting_flushes).into_iter().partition(|flush| flush.topics.is_empty());
+        self.waiting_flushes = waiting;
+        let over: Vec<Flush> = over;
+        over.into_iter().for_each(|flush| self.driver.accumulator.flush(flush.reply));
+        if self.stopping {
+            self.driver.accumulator.stop(false);
+        }
+    }
+
+    /// Does what the machine says, until it says nothing more.
+    fn act(&mut self) {
+        while let Some(output) = self.machine.poll() {
+            let now = self.now();
+            match output {
+                Output::Close { batch } => self.close(batch),
+                Output::Send { request, broker, batches } => self.send(request, broker, &batches),
+                Output::Split { batch } => self.split(batch),
+                Output::Done { batch, outcome } => self.done(batch, outcome),
+                Output::RefreshMetadata => self.driver.metadata.want(),
+                Output::LeaderHint { partition, leader, leader_epoch } => {
+                    self.driver.metadata.hint(&partition, leader, leader_epoch);
+                }
+                Output::NewIdentity { old, reason } => {
+                    self.driver.log.record(Level::Debug, "producer", || format!("a producer id is needed: {reason}"));
+                    let inputs = self.driver.session.need_identity(now, old);
+                    self.tell(inputs);
+                }
+                Output::JoinTransaction(partition) => {
+                    let inputs = self.driver.session.join(now, partition);
+                    self.tell(inputs);
+                }
+                Output::TransactionFailed(fault) => {
+                    let inputs = self.driver.session.failed(now, fault);
+                    self.tell(inputs);
+                }
+                Output::Flushed { ticket } => {
+                    if self.relief == Some(ticket) {
+                        self.relief = None;
+                        self.driver.accumulator.relieved();
+                    }
+                    // Whoever gave up waiting needs no answer.
+                    if let Some(reply) = self.flushes.remove(&ticket) {
+                        let _ = reply.send(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, batch: BatchId) {
+        // One that is not there was full meanwhile: it comes as an order.
+        let Some(place) = self.open.get(&batch) else { return };
+        if let Some(closed) = self.driver.accumulator.take(place, batch) {
+            self.pack(Box::new(closed));
+        }
+    }
+
+    fn send(&mut self, request: RequestId, broker: i32, batches: &[Sending]) {
+        let config = &self.driver.config;
+        let transactional_id = config.transactional_id.as_deref().map(Arc::from);
+        let (mut parts, mut bytes) = (Vec::new(), 0);
+        for sending in batches {
+            let Some(batch) = self.packed.get(&sending.batch) else { continue };
+            let header = batch.header(sending.sequence, transactional_id.is_some());
+            let topic_id = self.cluster.topics.get(&sending.partition.topic).map_or(Uuid::ZERO, |topic| topic.id);
+            bytes += header.len() + batch.payload.len();
+            self.driver.log.record(Level::Debug, "producer", || {
+                let sequence = sending.sequence.map_or_else(String::new, |(_, sequence)| format!(" from #{sequence}"));
+                let (place, records) = (&sending.partition, batch.records);
+                format!("{place}: {records} records{sequence}, {} bytes, to broker {broker}", batch.payload.len())
+            });
+            parts.push(Part { place: sending.partition.clone(), topic_id, header, payload: batch.payload.clone() });
+        }
+        self.driver.metrics.batches_sent(parts.len() as u64);
+        self.driver.metrics.bytes_sent(bytes as u64);
+        let order = lanes::Order {
+            id: request,
+            acks: match config.acks {
+                Acks::None => 0,
+                Acks::Leader => 1,
+                Acks::All => -1,
+            },
+            timeout_ms: i32::try_from(config.client.request_timeout.as_millis()).unwrap_or(i32::MAX),
+            transactional_id,
+            transactions_2: self.driver.session.version2(),
+            batches: parts,
+        };
+        self.lanes.send(broker, order);
+    }
+
+    fn split(&mut self, batch: BatchId) {
+        let Some(packed) = self.packed.remove(&batch) else { return };
+        self.driver.log.record(Level::Info, "producer", || {
+            format!(
+                "{}: a batch of {} records is too large for the broker, and is divided",
+                packed.place, packed.records
+            )
+        });
+        self.packing.insert(batch);
+        let ids = [self.driver.accumulator.next_batch_id(), self.driver.accumulator.next_batch_id()];
+        self.packers.split(Box::new(packed), ids);
+    }
+
+    fn done(&mut self, batch: BatchId, outcome: Result<Acknowledged, SendFault>) {
+        if let Some(packed) = self.packed.remove(&batch) {
+            return self.finish(packed, &outcome);
+        }
+        let Err(fault) = outcome else { return };
+        if self.packing.contains(&batch) {
+            self.given_up.insert(batch, fault);
+            return;
+        }
+        let Some(place) = self.open.get(&batch) else { return };
+        match self.driver.accumulator.take(place, batch) {
+            Some(closed) => {
+                self.open.remove(&batch);
+                self.finish(closed.uncompressed(), &Err(fault));
+            }
+            // It was full meanwhile, and comes as an order.
+            None => drop(self.given_up.insert(batch, fault)),
+        }
+    }
+
+    fn finish(&self, batch: PackedBatch, outcome: &Result<Acknowledged, SendFault>) {
+        let PackedBatch { receipt, first, records, place, .. } = &batch;
+        match outcome {
+            Ok(_) => self.driver.metrics.records_acknowledged((*records).into()),
+            Err(fault) => {
+                self.driver.metrics.records_failed((*records).into());
+                self.driver
+                    .log
+                    .record(Level::Warning, "producer", || format!("{records} records to {place} failed: {fault}"));
+            }
+        }
+        let (receipt, first, records) = (receipt.clone(), *first, *records);
+        // Its memory comes free before anybody is told: who waits for both finds room.
+        drop(batch);
+        receipt.complete(first, records, outcome);
+    }
+
+    /// Fails what is left.
+    fn end(&mut self) {
+        let now = self.now();
+        for topic in self.lookups.topics() {
+            self.driver.accumulator.topic_failed(&topic, &ClientError::ProducerClosed);
+        }
+        self.machine.handle(now, Input::FailAll(SendFault::Closed));
+        while let Some(output) = self.machine.poll() {
+            if let Output::Done { batch, outcome } = output {
+                self.done(batch, outcome);
+            }
+        }
+        self.driver.network.close();
+    }
+}

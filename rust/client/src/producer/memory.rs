@@ -1,0 +1,251 @@
+//! The bound on memory (`buffer.memory`): who holds how much, and who waits for room.
+//!
+//! What is counted is the capacity of buffers, from the opening of a batch to its end. A topic may take at most eight times
+//! what is left free, so that one whose leader is gone leaves room for the others (seed S166).
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+/// How many times what is left free one topic may hold.
+const TOPIC_SHARE: usize = 8;
+
+/// How long a waiting thread sleeps at most before it looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Clones share the bound.
+#[derive(Clone)]
+pub(crate) struct Memory(Arc<Inner>);
+
+struct Inner {
+    limit: usize,
+    used: AtomicUsize,
+    /// How often something was given back.
+    releases: AtomicU64,
+    /// `releases` when a reservation was refused last.
+    refused_at: AtomicU64,
+    lifted: AtomicBool,
+    closed: AtomicBool,
+    waiting: AtomicUsize,
+    waiters: Mutex<VecDeque<(usize, Waker)>>,
+}
+
+enum Waker {
+    Thread(std::thread::Thread),
+    Task(oneshot::Sender<()>),
+}
+
+/// A topic's part of what is used.
+pub(crate) type TopicShare = Arc<AtomicUsize>;
+
+/// Memory that someone holds; given back when dropped.
+pub(crate) struct Charge {
+    memory: Memory,
+    topic: TopicShare,
+    bytes: usize,
+}
+
+impl Memory {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self(Arc::new(Inner {
+            limit,
+            used: AtomicUsize::new(0),
+            releases: AtomicU64::new(1),
+            refused_at: AtomicU64::new(0),
+            lifted: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
+            waiters: Mutex::default(),
+        }))
+    }
+
+    /// Bytes in use, and the bound.
+    pub(crate) fn usage(&self) -> (usize, usize) {
+        (self.0.used.load(Ordering::Relaxed), self.0.limit)
+    }
+
+    /// Threads and tasks that wait for room.
+    pub(crate) fn waiting(&self) -> usize {
+        self.0.waiting.load(Ordering::Relaxed)
+    }
+
+    /// A charge of nothing, to be raised.
+    pub(crate) fn charge(&self, topic: &TopicShare) -> Charge {
+        Charge { memory: self.clone(), topic: topic.clone(), bytes: 0 }
+    }
+
+    /// Takes the bound away until what comes back is dropped: for records whose memory was granted already, in another
+    /// form. No one else may be sending meanwhile.
+    pub(crate) fn lift(&self) -> Lifted {
+        self.0.lifted.store(true, Ordering::Release);
+        Lifted(self.clone())
+    }
+
+    fn reserve(&self, topic: &AtomicUsize, bytes: usize) -> bool {
+        let inner = &*self.0;
+        let of_topic = topic.load(Ordering::Relaxed);
+        let fits = |used: usize| {
+            // Nothing else is there to wait for: a bound below one record must not stop it for ever.
+            let alone = used == 0 || inner.lifted.load(Ordering::Acquire);
+            let free = inner.limit.checked_sub(used + bytes);
+            alone || free.is_some_and(|free| of_topic == 0 || of_topic + bytes <= free.saturating_mul(TOPIC_SHARE))
+        };
+        let reserve = |used: usize| fits(used).then_some(used + bytes);
+        let reserved = inner.used.fetch_update(Ordering::AcqRel, Ordering::Relaxed, reserve).is_ok();
+        if reserved {
+            topic.fetch_add(bytes, Ordering::Relaxed);
+        } else {
+            inner.refused_at.store(inner.releases.load(Ordering::Acquire), Ordering::Release);
+        }
+        reserved
+    }
+
+    fn release(&self, topic: &AtomicUsize, bytes: usize) {
+        topic.fetch_sub(bytes, Ordering::Relaxed);
+        self.0.used.fetch_sub(bytes, Ordering::AcqRel);
+        self.0.releases.fetch_add(1, Ordering::AcqRel);
+        if self.0.waiting.load(Ordering::Acquire) > 0 {
+            self.wake();
+        }
+    }
+
+    /// Wakes those that wait longest, as many as there is room for.
+    fn wake(&self) {
+        let mut free = self.0.limit.saturating_sub(self.0.used.load(Ordering::Acquire));
+        let mut woken = Vec::new();
+        let mut waiters = self.waiters();
+        while let Some((needed, _)) = waiters.front() {
+            if *needed > free && self.0.used.load(Ordering::Acquire) > 0 {
+                break;
+            }
+            free = free.saturating_sub(*needed);
+            woken.extend(waiters.pop_front());
+        }
+        drop(waiters);
+        woken.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// Whether a refused reservation of `bytes` is worth another try.
+    fn has_room(&self, bytes: usize) -> bool {
+        let used = self.0.used.load(Ordering::Acquire);
+        let fits = used == 0 || used + bytes <= self.0.limit;
+        let released = self.0.releases.load(Ordering::Acquire) > self.0.refused_at.load(Ordering::Acquire);
+        self.is_closed() || fits && released
+    }
+
+    /// Waits for room for `bytes`, or the end of the producer, at most until `until`; false if the time was over first.
+    pub(crate) fn wait(&self, bytes: usize, until: Instant) -> bool {
+        self.0.waiting.fetch_add(1, Ordering::AcqRel);
+        self.waiters().push_back((bytes, Waker::Thread(std::thread::current())));
+        let there = loop {
+            if self.has_room(bytes) {
+                break true;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left == Duration::ZERO {
+                break false;
+            }
+            std::thread::park_timeout(left.min(LOOK_AGAIN));
+        };
+        let this = std::thread::current().id();
+        self.waiters().retain(|(_, waker)| !matches!(waker, Waker::Thread(thread) if thread.id() == this));
+        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+        there
+    }
+
+    /// As [`Self::wait`], for a task.
+    pub(crate) async fn wait_async(&self, bytes: usize) {
+        let _waiting = Waiting::new(&self.0.waiting);
+        while !self.has_room(bytes) {
+            let (wake, woken) = oneshot::channel();
+            self.waiters().push_back((bytes, Waker::Task(wake)));
+            // Nothing is lost where the wake-up came between the two: the time is short.
+            let _ = tokio::time::timeout(LOOK_AGAIN, woken).await;
+            self.waiters().retain(|(_, waker)| !matches!(waker, Waker::Task(wake) if wake.is_closed()));
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        self.0.closed.store(true, Ordering::Release);
+        let waiters = std::mem::take(&mut *self.waiters());
+        waiters.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.closed.load(Ordering::Acquire)
+    }
+
+    fn waiters(&self) -> MutexGuard<'_, VecDeque<(usize, Waker)>> {
+        self.0.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// While it is there, nothing is refused.
+pub(crate) struct Lifted(Memory);
+
+impl Drop for Lifted {
+    fn drop(&mut self) {
+        self.0.0.lifted.store(false, Ordering::Release);
+    }
+}
+
+/// One more that waits, until it is dropped: a task may be cancelled at any point.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Waker {
+    fn wake(self) {
+        match self {
+            Self::Thread(thread) => thread.unpark(),
+            Self::Task(task) => drop(task.send(())),
+        }
+    }
+}
+
+impl Charge {
+    /// Raises the charge to `bytes`, if there is room for it.
+    pub(crate) fn raise(&mut self, bytes: usize) -> bool {
+        let raised = bytes <= self.bytes || self.memory.reserve(&self.topic, bytes - self.bytes);
+        if raised {
+            self.bytes = self.bytes.max(bytes);
+        }
+        raised
+    }
+
+    /// A charge of nothing for the same topic.
+    pub(crate) fn sibling(&self) -> Self {
+        self.memory.charge(&self.topic)
+    }
+
+    /// Makes the charge `bytes`, room or not: for what is only moved from one buffer to another.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        if bytes > self.bytes {
+            self.memory.0.used.fetch_add(bytes - self.bytes, Ordering::AcqRel);
+            self.topic.fetch_add(bytes - self.bytes, Ordering::Relaxed);
+        } else if bytes < self.bytes {
+            self.memory.release(&self.topic, self.bytes - bytes);
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}

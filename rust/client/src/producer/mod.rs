@@ -1,0 +1,267 @@
+//! The producer: records into batches, batches to brokers, outcomes to futures.
+//!
+//! `accumulator` encodes records into the open batch of their partition on the caller's thread; `driver` owns the
+//! delivery machine ([`monedula_engine::produce`]) and does what it says, with `pack` to compress, `lanes` to send and
+//! `lookups` to find topics; `receipt` carries what became of each record back.
+
+mod accumulator;
+mod calls;
+mod config;
+mod driver;
+mod lanes;
+mod lookups;
+mod memory;
+mod open_batch;
+mod pack;
+mod parked;
+mod receipt;
+mod record;
+mod report;
+mod session;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use monedula_columns::BufferPool;
+use monedula_engine::transaction::SessionConfig;
+use monedula_protocol::error_code::ErrorCode;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use accumulator::Accumulator;
+pub use config::ProducerConfig;
+use driver::Driver;
+pub use receipt::Sent;
+pub use record::{Delivered, DeliveryResult, Header, Record, Refused};
+pub use report::{Report, Summary};
+use session::{Gate, Session};
+
+use crate::coordinator::Coordinators;
+use crate::error::ClientError;
+use crate::log::{Level, Log};
+use crate::metadata::Metadata;
+use crate::metrics::Metrics;
+use crate::network::Network;
+
+/// What the pool of answers keeps: they are small.
+const ANSWERS_BYTES: usize = 1 << 20;
+
+/// How a producer is.
+#[derive(Clone, Debug)]
+pub struct ProducerHealth {
+    /// Connections that stand.
+    pub connections: usize,
+    /// Brokers known from metadata.
+    pub brokers: usize,
+    /// Whether metadata was ever received.
+    pub bootstrapped: bool,
+    /// For how long every attempt to get metadata has failed, with the last error.
+    pub failing: Option<(Duration, String)>,
+    /// Bytes of `buffer.memory` in use, and its size.
+    pub memory: (usize, usize),
+    /// Senders that wait for room in it.
+    pub waiting: usize,
+    /// Retried errors by name.
+    pub retried_errors: BTreeMap<String, u64>,
+}
+
+/// Sends records. Its methods may be called from any thread; those that wait say so. Dropped, it delivers what it has in
+/// the background.
+pub struct Producer {
+    config: Arc<ProducerConfig>,
+    accumulator: Arc<Accumulator>,
+    metadata: Arc<Metadata>,
+    network: Arc<Network>,
+    gate: Arc<Gate>,
+    log: Log,
+    metrics: Metrics,
+    runtime: Handle,
+    started: Instant,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Producer {
+    /// Starts the producer's tasks on `runtime`. Nothing is connected before something is sent or asked.
+    pub fn new(config: ProducerConfig, runtime: &Handle, seed: u64) -> Self {
+        let config = Arc::new(config);
+        let client = config.client.clone();
+        let (log, metrics) = (Log::default(), Metrics::default());
+        config.warnings.iter().for_each(|warning| log.record(Level::Warning, "config", || warning.clone()));
+        let pool = BufferPool::new(ANSWERS_BYTES);
+        let network = Arc::new(Network::new(client.clone(), pool, log.clone(), metrics.clone(), seed));
+        let metadata = Arc::new(Metadata::new(client.clone(), network.clone(), log.clone(), metrics.clone()));
+        let coordinators =
+            Coordinators::new(client.clone(), network.clone(), metadata.clone(), log.clone(), metrics.clone());
+        let (orders, inbox) = mpsc::unbounded_channel();
+        let accumulator = Arc::new(Accumulator::new(&config, orders, seed));
+        let session = SessionConfig {
+            transactional_id: config.transactional_id.clone(),
+            transaction_timeout: config.transaction_timeout,
+            backoff: client.retry_backoff,
+        };
+        let (events, calls) = mpsc::unbounded_channel();
+        let session = Session::new(session, network.clone(), coordinators, log.clone(), events, seed);
+        let gate = session.gate();
+        let started = Instant::now();
+        let driver = Driver {
+            started,
+            config: config.clone(),
+            network: network.clone(),
+            metadata: metadata.clone(),
+            accumulator: accumulator.clone(),
+            session,
+            log: log.clone(),
+            metrics: metrics.clone(),
+        };
+        let metadata_task = runtime.spawn(metadata.clone().run());
+        let driver = driver.run(inbox, calls, seed);
+        let tasks = vec![runtime.spawn(async move {
+            driver.await;
+            metadata_task.abort();
+        })];
+        Self {
+            config,
+            accumulator,
+            metadata,
+            network,
+            gate,
+            log,
+            metrics,
+            runtime: runtime.clone(),
+            started,
+            tasks: Mutex::new(tasks),
+        }
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &ProducerConfig {
+        &self.config
+    }
+
+    /// Puts a record into its partition's batch. Never waits; where the topic is not known yet, the record waits for it.
+    ///
+    /// # Errors
+    /// [`Refused::Full`] where there is no room, and whatever is wrong with the record.
+    #[inline]
+    pub fn send(&self, record: &Record<'_>) -> Result<Sent, Refused> {
+        self.gate.check()?;
+        self.accumulator.send(record)
+    }
+
+    /// Waits for room in `buffer.memory`, at most until `until`; false if the time was over first.
+    ///
+    /// # Errors
+    /// If the producer was closed.
+    pub fn wait_for_room(&self, bytes: usize, until: Instant) -> Result<bool, ClientError> {
+        let there = self.accumulator.memory.wait(bytes, until);
+        if self.is_closed() { Err(ClientError::ProducerClosed) } else { Ok(there) }
+    }
+
+    /// As [`Self::wait_for_room`], for a task that bounds the wait itself.
+    pub fn room(&self, bytes: usize) -> impl Future<Output = Result<(), ClientError>> + Send + 'static {
+        let accumulator = self.accumulator.clone();
+        async move {
+            accumulator.memory.wait_async(bytes).await;
+            if accumulator.is_closed() { Err(ClientError::ProducerClosed) } else { Ok(()) }
+        }
+    }
+
+    /// Waits until everything that was sent before is done; what became of it is in each record's own future.
+    pub fn flush(&self) -> impl Future<Output = Result<(), ClientError>> + Send + 'static {
+        let (reply, done) = oneshot::channel();
+        self.accumulator.flush(reply);
+        // A driver that is gone has failed everything, so that nothing is left to be done.
+        async move {
+            let _ = done.await;
+            Ok(())
+        }
+    }
+
+    /// How many partitions the topic has; `None` while that is not known, which it will be soon if the topic exists.
+    pub fn partition_count(&self, topic: &str) -> Option<i32> {
+        self.accumulator.partition_count(topic)
+    }
+
+    /// The topic's partitions. Waits until they are known, at most for `timeout`.
+    pub fn partitions_for(
+        &self,
+        topic: String,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Vec<i32>, ClientError>> + Send + 'static {
+        let metadata = self.metadata.clone();
+        async move {
+            let name: Arc<str> = topic.into();
+            let cluster = metadata.describe(Some(vec![name.clone()]), timeout).await?;
+            match cluster.topics.get(&name) {
+                Some(topic) if topic.error == ErrorCode::None => Ok(topic.partitions.keys().copied().collect()),
+                Some(topic) if topic.error != ErrorCode::UnknownTopicOrPartition => {
+                    Err(ClientError::Broker { what: format!("looking up the topic {name}"), code: topic.error })
+                }
+                _ => Err(ClientError::UnknownTopic { topic: name, attempts: 1, after: Duration::ZERO }),
+            }
+        }
+    }
+
+    /// Sends what there is, at most for `timeout`; what is not done by then fails. Waits. Closing again does nothing.
+    pub fn close(&self, timeout: Duration) {
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        if tasks.is_empty() {
+            return;
+        }
+        self.accumulator.close();
+        let (flush, (done, wait)) = (self.flush(), std::sync::mpsc::channel());
+        let accumulator = self.accumulator.clone();
+        self.runtime.spawn(async move {
+            // What is over in time needs no failing; what is not gets it from the driver's end.
+            let _ = tokio::time::timeout(timeout, flush).await;
+            accumulator.stop(true);
+            for task in tasks {
+                let _ = task.await;
+            }
+            let _ = done.send(());
+        });
+        // The runtime may be gone already: then there is nothing to wait for.
+        let _ = wait.recv_timeout(timeout.saturating_add(LAST_STEPS));
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.accumulator.is_closed()
+    }
+
+    /// Its log.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Its counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// How it is.
+    pub fn health(&self) -> ProducerHealth {
+        let view = self.metadata.watch().borrow().clone();
+        ProducerHealth {
+            connections: self.network.connected(),
+            brokers: view.cluster.brokers.len(),
+            bootstrapped: view.answers > 0,
+            failing: view.failing.map(|(since, error)| (since.elapsed(), error)),
+            memory: self.accumulator.memory.usage(),
+            waiting: self.accumulator.memory.waiting(),
+            retried_errors: self.metrics.retriable_errors(),
+        }
+    }
+}
+
+/// What closing takes beyond its timeout.
+const LAST_STEPS: Duration = Duration::from_secs(5);
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.accumulator.close();
+        self.accumulator.stop(false);
+    }
+}

@@ -1,0 +1,102 @@
+//! A partition's open batch, and what it is once it is closed.
+
+use std::sync::Arc;
+
+use monedula_columns::{BufferPool, NoRoom, PayloadWriter, PooledVec};
+use monedula_engine::TopicPartition;
+use monedula_engine::produce::BatchId;
+use monedula_protocol::records::{BATCH_HEADER_BYTES, NewRecord};
+
+use super::memory::{Charge, Memory, TopicShare};
+use super::receipt::Receipt;
+
+/// Even a producer that sends one small record a second need not grow its buffers at every one.
+const MIN_BUFFER_BYTES: usize = 512;
+
+/// A batch that takes records.
+pub(crate) struct OpenBatch {
+    pub(crate) id: BatchId,
+    pub(crate) receipt: Arc<Receipt>,
+    pub(crate) writer: PayloadWriter,
+    pub(crate) charge: Charge,
+}
+
+/// A batch that takes no more records.
+pub(crate) struct ClosedBatch {
+    pub(crate) id: BatchId,
+    pub(crate) place: TopicPartition,
+    pub(crate) receipt: Arc<Receipt>,
+    pub(crate) records: u32,
+    /// Of the first record, and the largest.
+    pub(crate) timestamps_ms: (i64, i64),
+    pub(crate) payload: PooledVec,
+    pub(crate) charge: Charge,
+}
+
+/// Why a record is not in the batch.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NotTaken {
+    /// The batch is full.
+    Closed,
+    /// There is no room for so much more memory.
+    Memory(usize),
+}
+
+impl OpenBatch {
+    /// A batch with room for `capacity` bytes, if there is memory for it.
+    pub(crate) fn open(
+        id: BatchId,
+        place: Option<TopicPartition>,
+        memory: &Memory,
+        share: &TopicShare,
+        pool: &BufferPool,
+        capacity: usize,
+    ) -> Result<Self, NotTaken> {
+        let mut charge = memory.charge(share);
+        let capacity = capacity.max(MIN_BUFFER_BYTES);
+        if !charge.raise(capacity) {
+            return Err(NotTaken::Memory(capacity));
+        }
+        let writer = PayloadWriter::new(pool, capacity);
+        charge.set(writer.capacity());
+        Ok(Self { id, receipt: Receipt::new(place), writer, charge })
+    }
+
+    /// Appends a record, where the payload stays within `max_bytes`, unless it is the first.
+    #[inline]
+    pub(crate) fn append(&mut self, record: &NewRecord<'_>, max_bytes: usize) -> Result<u32, NotTaken> {
+        match self.writer.append(record, max_bytes) {
+            Ok(index) => Ok(index),
+            Err(no_room) => self.grow_and_append(record, max_bytes, no_room),
+        }
+    }
+
+    #[cold]
+    fn grow_and_append(&mut self, record: &NewRecord<'_>, max_bytes: usize, no_room: NoRoom) -> Result<u32, NotTaken> {
+        let needed = self.writer.len() + no_room.record_bytes;
+        if needed > max_bytes && !self.writer.is_empty() {
+            return Err(NotTaken::Closed);
+        }
+        if needed > self.writer.capacity() {
+            let wanted = needed.max((self.writer.capacity() * 2).min(max_bytes));
+            let before = self.writer.capacity();
+            if !self.charge.raise(wanted) {
+                return Err(NotTaken::Memory(wanted - before));
+            }
+            self.writer.grow(wanted);
+            self.charge.set(self.writer.capacity());
+        }
+        self.writer.append(record, usize::MAX).map_err(|_| NotTaken::Closed)
+    }
+
+    pub(crate) fn close(self, place: TopicPartition) -> ClosedBatch {
+        let Self { id, receipt, writer, charge } = self;
+        let (records, timestamps_ms) = (writer.records(), writer.timestamps_ms());
+        ClosedBatch { id, place, receipt, records, timestamps_ms, payload: writer.into_buffer(), charge }
+    }
+}
+
+/// Bytes of a payload in a batch of `batch.size`.
+pub(crate) fn max_payload_bytes(batch_bytes: usize) -> usize {
+    batch_bytes.saturating_sub(BATCH_HEADER_BYTES)
+}

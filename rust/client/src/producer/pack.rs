@@ -1,0 +1,254 @@
+//! Closed batches into what is sent: compressed on blocking threads, a few at a time, each with its own contexts.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use monedula_columns::{BufferPool, PayloadWriter, PooledVec};
+use monedula_engine::TopicPartition;
+use monedula_engine::produce::{Batch, BatchId, Identity};
+use monedula_protocol::compression::{Compression, CompressionError, Compressor, Decompressor, Limits};
+use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, Header, LOG_OVERHEAD_BYTES, NewRecord, Records};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::memory::Charge;
+use super::open_batch::ClosedBatch;
+use super::receipt::Receipt;
+
+/// Bit 4 of a batch's attributes.
+const TRANSACTIONAL: i16 = 1 << 4;
+
+/// A batch that can be sent.
+pub(crate) struct PackedBatch {
+    pub(crate) id: BatchId,
+    pub(crate) place: TopicPartition,
+    pub(crate) receipt: Arc<Receipt>,
+    /// Where in the receipt its records begin: a batch that was split has several parts.
+    pub(crate) first: u32,
+    pub(crate) records: u32,
+    timestamps_ms: (i64, i64),
+    codec: Compression,
+    pub(crate) payload: Bytes,
+    charge: Charge,
+}
+
+impl PackedBatch {
+    /// What the delivery machine has to know of it.
+    pub(crate) fn described(&self) -> Batch {
+        Batch { id: self.id, records: self.records, bytes: BATCH_HEADER_BYTES + self.payload.len() }
+    }
+
+    /// The header under which it goes out this time.
+    pub(crate) fn header(&self, sequence: Option<(Identity, i32)>, transactional: bool) -> [u8; BATCH_HEADER_BYTES] {
+        let (identity, base_sequence) = sequence.unwrap_or((Identity { producer_id: -1, epoch: -1 }, -1));
+        let mut header = self.plain_header();
+        header.attributes |= if transactional { TRANSACTIONAL } else { 0 };
+        (header.producer_id, header.producer_epoch) = (identity.producer_id, identity.epoch);
+        header.base_sequence = base_sequence;
+        header.crc = header.crc_over(&self.payload);
+        header.to_bytes()
+    }
+
+    fn plain_header(&self) -> BatchHeader {
+        BatchHeader {
+            base_offset: 0,
+            batch_length: (BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES + self.payload.len()) as i32,
+            partition_leader_epoch: -1,
+            crc: 0,
+            attributes: i16::from(self.codec.id()),
+            last_offset_delta: self.records.saturating_sub(1) as i32,
+            base_timestamp: self.timestamps_ms.0,
+            max_timestamp: self.timestamps_ms.1,
+            producer_id: -1,
+            producer_epoch: -1,
+            base_sequence: -1,
+            record_count: self.records as i32,
+        }
+    }
+}
+
+/// What came of a job.
+pub(crate) enum Packed {
+    /// It can be sent.
+    Batch(Box<PackedBatch>),
+    /// It could not be compressed.
+    Failed { batch: Box<ClosedBatch>, reason: String },
+    /// Parts in place of a batch, with the batch; none where it cannot be split.
+    Parts { batch: Box<PackedBatch>, parts: Vec<PackedBatch> },
+}
+
+enum Job {
+    Pack(Box<ClosedBatch>),
+    Split(Box<PackedBatch>, [BatchId; 2]),
+}
+
+/// Clones share the threads.
+#[derive(Clone)]
+pub(crate) struct Packers(Arc<Inner>);
+
+struct Inner {
+    codec: Compression,
+    level: Option<i32>,
+    pool: BufferPool,
+    runtime: Handle,
+    done: mpsc::UnboundedSender<Packed>,
+    max_workers: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    workers: usize,
+    idle: Vec<Tools>,
+}
+
+/// What a thread compresses with.
+#[derive(Default)]
+struct Tools {
+    compressor: Compressor,
+    scratch: Vec<u8>,
+}
+
+impl Packers {
+    /// Threads that compress with this codec, as many as there are cores.
+    pub(crate) fn new(
+        codec: Compression,
+        level: Option<i32>,
+        pool: BufferPool,
+        runtime: Handle,
+        done: mpsc::UnboundedSender<Packed>,
+    ) -> Self {
+        let max_workers = std::thread::available_parallelism().map_or(1, usize::from);
+        Self(Arc::new(Inner { codec, level, pool, runtime, done, max_workers, state: Mutex::default() }))
+    }
+
+    /// Packs a batch: now if there is nothing to do, else on another thread, which says so to `done`.
+    pub(crate) fn pack(&self, batch: Box<ClosedBatch>) -> Option<PackedBatch> {
+        if self.0.codec == Compression::None {
+            return Some(batch.uncompressed());
+        }
+        self.start(Job::Pack(batch));
+        None
+    }
+
+    /// Divides a batch that a broker finds too large.
+    pub(crate) fn split(&self, batch: Box<PackedBatch>, ids: [BatchId; 2]) {
+        self.start(Job::Split(batch, ids));
+    }
+
+    fn start(&self, job: Job) {
+        let mut state = self.0.state();
+        state.jobs.push_back(job);
+        if state.workers < self.0.max_workers {
+            state.workers += 1;
+            let inner = self.0.clone();
+            drop(state);
+            self.0.runtime.spawn_blocking(move || inner.work());
+        }
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does jobs until there are none.
+    fn work(&self) {
+        let mut tools = self.state().idle.pop().unwrap_or_default();
+        loop {
+            let job = {
+                let mut state = self.state();
+                match state.jobs.pop_front() {
+                    Some(job) => job,
+                    None => {
+                        state.workers -= 1;
+                        state.idle.push(tools);
+                        return;
+                    }
+                }
+            };
+            let packed = match job {
+                Job::Pack(batch) => match self.compress(&mut tools, &batch.payload) {
+                    Ok(payload) => Packed::Batch(Box::new(batch.packed(self.codec, Some(payload)))),
+                    Err(error) => Packed::Failed { batch, reason: error.to_string() },
+                },
+                Job::Split(batch, ids) => {
+                    let parts = self.divide(&mut tools, &batch, ids).unwrap_or_default();
+                    Packed::Parts { batch, parts }
+                }
+            };
+            // A driver that is gone needs it no more.
+            let _ = self.done.send(packed);
+        }
+    }
+
+    fn compress(&self, tools: &mut Tools, payload: &[u8]) -> Result<PooledVec, CompressionError> {
+        tools.scratch.clear();
+        tools.compressor.compress(self.codec, self.level, payload, &mut tools.scratch)?;
+        let mut compressed = self.pool.take(tools.scratch.len());
+        compressed.extend_from_slice(&tools.scratch);
+        Ok(compressed)
+    }
+
+    /// Two halves of a batch, by bytes.
+    fn divide(&self, tools: &mut Tools, batch: &PackedBatch, ids: [BatchId; 2]) -> Option<Vec<PackedBatch>> {
+        if batch.records < 2 {
+            return None;
+        }
+        let plain = match batch.codec {
+            Compression::None => batch.payload.to_vec(),
+            codec => Decompressor::new().decompress_to_vec(codec, &batch.payload, Limits::default()).ok()?,
+        };
+        let records: Vec<_> = Records::new(&batch.plain_header(), &plain).collect::<Result<_, _>>().ok()?;
+        let mut halves =
+            [PayloadWriter::new(&self.pool, plain.len() + 64), PayloadWriter::new(&self.pool, plain.len())];
+        for (index, record) in records.iter().enumerate() {
+            let headers: Vec<Header<'_>> = record.headers.clone().collect();
+            let (timestamp_ms, key, value) = (record.timestamp_ms, record.key, record.value);
+            let record = NewRecord { timestamp_ms, key, value, headers: &headers };
+            let in_first = index == 0 || index + 1 < records.len() && halves[0].len() < plain.len() / 2;
+            let half = &mut halves[usize::from(!in_first || !halves[1].is_empty())];
+            if half.append(&record, usize::MAX).is_err() {
+                half.grow(half.len() + plain.len() + 64);
+                half.append(&record, usize::MAX).ok()?;
+            }
+        }
+        let mut first = batch.first;
+        let mut parts = Vec::new();
+        for (half, id) in halves.into_iter().zip(ids) {
+            let (records, timestamps_ms) = (half.records(), half.timestamps_ms());
+            let mut charge = batch.charge.sibling();
+            let payload = half.into_buffer();
+            let payload = match batch.codec {
+                Compression::None => payload,
+                _ => self.compress(tools, &payload).ok()?,
+            };
+            charge.set(payload.capacity());
+            let (place, receipt) = (batch.place.clone(), batch.receipt.clone());
+            let payload = payload.into_bytes();
+            let codec = batch.codec;
+            parts.push(PackedBatch { id, place, receipt, first, records, timestamps_ms, codec, payload, charge });
+            first += records;
+        }
+        Some(parts)
+    }
+}
+
+impl ClosedBatch {
+    /// The batch as it is.
+    pub(crate) fn uncompressed(self) -> PackedBatch {
+        self.packed(Compression::None, None)
+    }
+
+    /// The batch with what its payload was compressed to, or the payload itself.
+    fn packed(self, codec: Compression, compressed: Option<PooledVec>) -> PackedBatch {
+        let Self { id, place, receipt, records, timestamps_ms, payload, mut charge } = self;
+        let payload = compressed.unwrap_or(payload);
+        charge.set(payload.capacity());
+        let payload = payload.into_bytes();
+        PackedBatch { id, place, receipt, first: 0, records, timestamps_ms, codec, payload, charge }
+    }
+}

@@ -1,0 +1,251 @@
+//! What a user holds of a record: its batch's receipt and its place there.
+//!
+//! A receipt is made with a batch and completed once, or in pieces where the batch was split. Everybody who sent a record
+//! of the batch shares it, so a future costs two words.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use monedula_engine::TopicPartition;
+use monedula_engine::produce::{Acknowledged, SendFault};
+
+use super::record::{Delivered, DeliveryResult};
+use super::report::Share;
+use crate::error::ClientError;
+
+type Waker = Box<dyn FnOnce() + Send>;
+
+/// A sent record's future: cheap to clone, and to drop.
+#[derive(Clone)]
+pub struct Sent {
+    receipt: Arc<Receipt>,
+    index: u32,
+    timestamp_ms: i64,
+}
+
+/// A batch's outcome.
+pub(crate) struct Receipt {
+    /// `None` for records of a topic whose partitions are not known yet.
+    place: Option<TopicPartition>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// What became of the records from each index on, up to the next one's.
+    segments: Vec<(u32, Outcome)>,
+    /// Parked records that have become those of batches, by index.
+    forwarded: Vec<Option<Sent>>,
+    wakers: Vec<(u32, Waker)>,
+    shares: Vec<Share>,
+}
+
+/// What became of a run of records.
+#[derive(Clone)]
+enum Outcome {
+    Pending,
+    Acknowledged { base_offset: Option<i64>, first: u32, append_time_ms: Option<i64> },
+    Failed { fault: ClientError, first: u32 },
+}
+
+impl Receipt {
+    pub(crate) fn new(place: Option<TopicPartition>) -> Arc<Self> {
+        Arc::new(Self { place, state: Mutex::default(), changed: Condvar::new() })
+    }
+
+    /// The future of the record at `index`.
+    #[inline]
+    pub(crate) fn sent(self: &Arc<Self>, index: u32, timestamp_ms: i64) -> Sent {
+        Sent { receipt: Arc::clone(self), index, timestamp_ms }
+    }
+
+    /// Tells a report of these records once they are done.
+    pub(crate) fn share(&self, share: Share) {
+        self.state().shares.push(share);
+    }
+
+    /// Says what became of `count` records from `first` on: all of the batch's, or those of a part.
+    pub(crate) fn complete(&self, first: u32, count: u32, outcome: &Result<Acknowledged, SendFault>) {
+        let outcome = match outcome {
+            Ok(done) => {
+                Outcome::Acknowledged { base_offset: done.base_offset, first, append_time_ms: done.log_append_time_ms }
+            }
+            Err(fault) => Outcome::Failed { fault: fault.clone().into(), first },
+        };
+        self.finish(first, count, outcome);
+    }
+
+    /// Fails every record, of whatever segment, that is not done.
+    pub(crate) fn fail(&self, count: u32, error: &ClientError) {
+        self.finish(0, count, Outcome::Failed { fault: error.clone(), first: 0 });
+    }
+
+    /// Fails one record before it became part of a batch.
+    pub(crate) fn fail_one(&self, index: u32, error: &ClientError) {
+        self.finish(index, 1, Outcome::Failed { fault: error.clone(), first: index });
+    }
+
+    fn finish(&self, first: u32, count: u32, outcome: Outcome) {
+        let end = first.saturating_add(count);
+        let mut state = self.state();
+        state.settle(first, end, outcome.clone());
+        let wakers: Vec<(u32, Waker)> =
+            state.wakers.extract_if(.., |(index, _)| (first..end).contains(index)).collect();
+        let shares = state.shares.clone();
+        drop(state);
+        self.changed.notify_all();
+        for share in shares {
+            self.tell(&share, first, end, &outcome);
+        }
+        for (_, waker) in wakers {
+            waker();
+        }
+    }
+
+    /// Parked records go on as those of batches: record `index` is `sent` from now on.
+    pub(crate) fn forward(&self, index: u32, count: u32, sent: Sent) {
+        let mut state = self.state();
+        if state.forwarded.is_empty() {
+            state.forwarded.resize(count as usize, None);
+        }
+        if let Some(slot) = state.forwarded.get_mut(index as usize) {
+            *slot = Some(sent.clone());
+        }
+        let wakers: Vec<(u32, Waker)> = state.wakers.extract_if(.., |(of, _)| *of == index).collect();
+        drop(state);
+        self.changed.notify_all();
+        for (_, waker) in wakers {
+            sent.on_done(waker);
+        }
+    }
+
+    fn tell(&self, share: &Share, first: u32, end: u32, outcome: &Outcome) {
+        match outcome {
+            Outcome::Pending => {}
+            Outcome::Acknowledged { base_offset, first: at, .. } => {
+                share.acknowledged(self.place.as_ref(), first, end, *base_offset, *at);
+            }
+            Outcome::Failed { fault, first: at } => {
+                share.failed(first, end, |index| error_of(fault, index - at));
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Lays `outcome` over `first..end`. Segments are few: one, or the parts of a batch that was split.
+    fn settle(&mut self, first: u32, end: u32, outcome: Outcome) {
+        let after = self.at(end).clone();
+        if self.segments.is_empty() && first > 0 {
+            self.segments.push((0, Outcome::Pending));
+        }
+        self.segments.retain(|(start, _)| !(first..=end).contains(start));
+        let position = self.segments.partition_point(|(start, _)| *start < first);
+        self.segments.insert(position, (first, outcome));
+        self.segments.insert(position + 1, (end, after));
+    }
+
+    fn at(&self, index: u32) -> &Outcome {
+        let position = self.segments.partition_point(|(start, _)| *start <= index);
+        position.checked_sub(1).map_or(&Outcome::Pending, |position| &self.segments[position].1)
+    }
+
+    fn is_pending(&self, index: u32) -> bool {
+        matches!(self.at(index), Outcome::Pending)
+    }
+}
+
+impl Sent {
+    /// What became of the record, if it is known.
+    pub fn try_outcome(&self) -> Option<DeliveryResult> {
+        let state = self.receipt.state();
+        if let Some(Some(sent)) = state.forwarded.get(self.index as usize) {
+            let sent = sent.clone();
+            drop(state);
+            return sent.try_outcome();
+        }
+        self.outcome_in(&state)
+    }
+
+    /// Whether it is known what became of the record.
+    pub fn is_done(&self) -> bool {
+        self.try_outcome().is_some()
+    }
+
+    /// Waits for the outcome, at most until `until`.
+    pub fn wait(&self, until: Instant) -> Option<DeliveryResult> {
+        let mut state = self.receipt.state();
+        loop {
+            if let Some(Some(sent)) = state.forwarded.get(self.index as usize) {
+                let sent = sent.clone();
+                drop(state);
+                return sent.wait(until);
+            }
+            if let Some(outcome) = self.outcome_in(&state) {
+                return Some(outcome);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left == Duration::ZERO {
+                return None;
+            }
+            let woken = self.receipt.changed.wait_timeout(state, left);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Calls `waker` once the outcome is known: now, or on the thread that learns of it, which must not be kept.
+    pub fn on_done(&self, waker: impl FnOnce() + Send + 'static) {
+        let mut state = self.receipt.state();
+        if let Some(Some(sent)) = state.forwarded.get(self.index as usize) {
+            let sent = sent.clone();
+            drop(state);
+            sent.on_done(waker);
+        } else if state.is_pending(self.index) {
+            state.wakers.push((self.index, Box::new(waker)));
+        } else {
+            drop(state);
+            waker();
+        }
+    }
+
+    fn outcome_in(&self, state: &State) -> Option<DeliveryResult> {
+        match state.at(self.index) {
+            Outcome::Pending => None,
+            Outcome::Failed { fault, first } => Some(Err(error_of(fault, self.index - first))),
+            Outcome::Acknowledged { base_offset, first, append_time_ms } => {
+                // Only parked records have no place, and these are forwarded before they are acknowledged.
+                let place = self.receipt.place.clone()?;
+                Some(Ok(Delivered {
+                    topic: place.topic,
+                    partition: place.partition,
+                    offset: base_offset.map(|base| base + i64::from(self.index - first)),
+                    timestamp_ms: append_time_ms.unwrap_or(self.timestamp_ms),
+                }))
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Sent {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Sent").field("place", &self.receipt.place).field("index", &self.index).finish()
+    }
+}
+
+/// The error of one record of a batch that failed (KIP-467): those that spoil it have their own reason, the others are told
+/// that they were not the cause.
+fn error_of(fault: &ClientError, index: u32) -> ClientError {
+    let ClientError::Delivery(SendFault::Refused { partition, code, records, .. }) = fault else {
+        return fault.clone();
+    };
+    if records.is_empty() {
+        return fault.clone();
+    }
+    let reason = records.iter().find(|(spoiler, _)| *spoiler == index).map(|(_, reason)| reason.clone());
+    ClientError::RecordRefused { partition: partition.clone(), code: *code, reason, spoilers: records.len() }
+}

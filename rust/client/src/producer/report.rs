@@ -1,0 +1,216 @@
+//! What became of a whole table.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use monedula_engine::TopicPartition;
+
+use crate::error::ClientError;
+
+type Waker = Box<dyn FnOnce() + Send>;
+
+/// The outcome of the rows of a table, over all of its batches. Made by the caller, who says with [`Self::seal`] that no
+/// more rows come.
+#[derive(Default)]
+pub struct Report {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    taken: u64,
+    sealed: bool,
+    wakers: Vec<Waker>,
+    summary: Summary,
+}
+
+/// What is known of a table so far.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Rows acknowledged.
+    pub acknowledged: u64,
+    /// Rows that failed.
+    pub failed: u64,
+    /// First and last offset of each run, in the order of acknowledgement; runs that touch are one.
+    pub offsets: BTreeMap<TopicPartition, Vec<(i64, i64)>>,
+    /// Rows that failed: the first, how many in a row, and why.
+    pub errors: Vec<(u64, u64, ClientError)>,
+}
+
+impl Summary {
+    fn done(&self) -> u64 {
+        self.acknowledged + self.failed
+    }
+}
+
+impl Report {
+    /// A report without rows.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// No more rows come.
+    pub fn seal(&self) {
+        self.change(|state| state.sealed = true);
+    }
+
+    /// Whether the outcome of every row is known.
+    pub fn is_done(&self) -> bool {
+        self.state().is_done()
+    }
+
+    /// What is known by now; the whole truth once [`Self::is_done`].
+    pub fn summary(&self) -> Summary {
+        self.state().summary.clone()
+    }
+
+    /// Waits until every row is done, at most until `until`; false if the time was over first.
+    pub fn wait(&self, until: Instant) -> bool {
+        let mut state = self.state();
+        while !state.is_done() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left == Duration::ZERO {
+                return false;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// Calls `waker` once every row is done: now, or on the thread that learns of it, which must not be kept.
+    pub fn on_done(&self, waker: impl FnOnce() + Send + 'static) {
+        let mut state = self.state();
+        if state.is_done() {
+            drop(state);
+            waker();
+        } else {
+            state.wakers.push(Box::new(waker));
+        }
+    }
+
+    /// So many rows were taken and will be told of.
+    pub(crate) fn took(&self, rows: u64) {
+        self.state().taken += rows;
+    }
+
+    /// A run of rows failed.
+    pub(crate) fn failed(&self, row: u64, count: u64, error: ClientError) {
+        self.change(|state| {
+            state.summary.failed += count;
+            state.summary.errors.push((row, count, error));
+        });
+    }
+
+    fn acknowledged(&self, place: Option<&TopicPartition>, offsets: Option<(i64, i64)>, rows: u64) {
+        self.change(|state| {
+            state.summary.acknowledged += rows;
+            let (Some(place), Some((first, last))) = (place, offsets) else { return };
+            let runs = match state.summary.offsets.get_mut(place) {
+                Some(runs) => runs,
+                None => state.summary.offsets.entry(place.clone()).or_default(),
+            };
+            match runs.last_mut() {
+                Some(run) if run.1 + 1 == first => run.1 = last,
+                _ => runs.push((first, last)),
+            }
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state();
+        change(&mut state);
+        if !state.is_done() {
+            return;
+        }
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        self.changed.notify_all();
+        for waker in wakers {
+            waker();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_done(&self) -> bool {
+        self.sealed && self.summary.done() == self.taken
+    }
+}
+
+/// A table's records in one batch: those from `first` on, which are these rows.
+#[derive(Clone)]
+pub(crate) struct Share {
+    pub(crate) report: Arc<Report>,
+    pub(crate) first: u32,
+    pub(crate) rows: Arc<Rows>,
+}
+
+/// Rows of a table in the order of their records, as runs.
+#[derive(Debug, Default)]
+pub(crate) struct Rows(Vec<(u64, u32)>);
+
+impl Rows {
+    #[inline]
+    pub(crate) fn push(&mut self, row: u64) {
+        match self.0.last_mut() {
+            Some((first, count)) if *first + u64::from(*count) == row => *count += 1,
+            _ => self.0.push((row, 1)),
+        }
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().flat_map(|&(first, count)| first..first + u64::from(count))
+    }
+}
+
+impl Share {
+    /// Of the batch's records `first..end`, which have offsets from `base_offset` on for the one at `base_index`.
+    pub(crate) fn acknowledged(
+        &self,
+        place: Option<&TopicPartition>,
+        first: u32,
+        end: u32,
+        base_offset: Option<i64>,
+        base_index: u32,
+    ) {
+        let Some((first, end)) = self.mine(first, end) else { return };
+        let offset = |index: u32| base_offset.map(|base| base + i64::from(index - base_index));
+        let offsets = offset(first).zip(offset(end - 1));
+        self.report.acknowledged(place, offsets, u64::from(end - first));
+    }
+
+    /// The batch's records `first..end` failed, each with its own error.
+    pub(crate) fn failed(&self, first: u32, end: u32, error: impl Fn(u32) -> ClientError) {
+        let Some((first, end)) = self.mine(first, end) else { return };
+        let rows = self.rows.iter().skip((first - self.first) as usize).take((end - first) as usize);
+        let mut run: Option<(u64, u64, ClientError)> = None;
+        for (row, index) in rows.zip(first..) {
+            let error = error(index);
+            match &mut run {
+                Some((start, count, same)) if *start + *count == row && same.to_string() == error.to_string() => {
+                    *count += 1;
+                }
+                _ => {
+                    let ended = run.replace((row, 1, error));
+                    ended.into_iter().for_each(|(row, count, error)| self.report.failed(row, count, error));
+                }
+            }
+        }
+        run.into_iter().for_each(|(row, count, error)| self.report.failed(row, count, error));
+    }
+
+    fn mine(&self, first: u32, end: u32) -> Option<(u32, u32)> {
+        let (first, end) = (first.max(self.first), end.min(self.first + self.rows.count()));
+        (first < end).then_some((first, end))
+    }
+}

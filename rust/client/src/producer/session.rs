@@ -1,0 +1,209 @@
+//! The session beside the delivery machine: makes its calls, carries its words to that machine, answers those who wait.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use monedula_engine::group::CommitOffset;
+use monedula_engine::produce::{self, Identity, SendFault};
+use monedula_engine::transaction::{
+    Ending, GroupMetadata, Input, Output, ProducerSession, SessionConfig, SessionEvent, State, Ticket, TransactionError,
+};
+use monedula_engine::{Now, TopicPartition};
+use tokio::sync::{mpsc, oneshot};
+
+use super::calls::{Answered, Calls};
+use crate::coordinator::Coordinators;
+use crate::error::ClientError;
+use crate::log::{Level, Log};
+use crate::network::Network;
+
+/// The level of `transaction.version` from which KIP-890 holds.
+const VERSION_2: i16 = 2;
+
+/// How a verb went, for whoever called it.
+pub(super) type Reply = oneshot::Sender<Result<(), TransactionError>>;
+
+/// A verb of the user's. Deadlines count from the driver's start.
+#[derive(Debug)]
+pub(super) enum Verb {
+    Init { deadline: Now },
+    Begin,
+    SendOffsets { group: GroupMetadata, offsets: BTreeMap<TopicPartition, CommitOffset>, deadline: Now },
+    End { ending: Ending, deadline: Now },
+}
+
+/// Whether records may be sent: one that is in no transaction must not get into a batch, from where it would be written.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    open: AtomicBool,
+    refusal: Mutex<Option<TransactionError>>,
+}
+
+impl Gate {
+    /// # Errors
+    /// Why nothing can be sent now.
+    pub(crate) fn check(&self) -> Result<(), ClientError> {
+        if self.open.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        refusal.clone().map_or(Ok(()), |refusal| Err(refusal.into()))
+    }
+
+    fn set(&self, refusal: Option<TransactionError>) {
+        let open = refusal.is_none();
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
+        self.open.store(open, Ordering::Release);
+    }
+
+    /// Lets nothing in from now on: the transaction is about to end.
+    pub(super) fn close(&self, ending: Ending) {
+        let ending = match ending {
+            Ending::Commit => "committed",
+            Ending::Abort => "aborted",
+        };
+        if self.open.load(Ordering::Acquire) {
+            self.set(Some(TransactionError::State(format!(
+                "the transaction is being {ending}: begin another to send in"
+            ))));
+        }
+    }
+}
+
+/// See the [module](self).
+pub(super) struct Session {
+    machine: ProducerSession,
+    calls: Calls,
+    log: Log,
+    gate: Arc<Gate>,
+    waiting: BTreeMap<Ticket, Reply>,
+    next_ticket: Ticket,
+    version2: bool,
+}
+
+impl Session {
+    /// A session whose answers come to `events`.
+    pub(super) fn new(
+        config: SessionConfig,
+        network: Arc<Network>,
+        coordinators: Coordinators,
+        log: Log,
+        events: mpsc::UnboundedSender<Answered>,
+        seed: u64,
+    ) -> Self {
+        let machine = ProducerSession::new(config.clone(), seed);
+        let gate = Gate { open: AtomicBool::new(true), refusal: Mutex::default() };
+        gate.set(machine.refusal());
+        Self {
+            machine,
+            calls: Calls { network, coordinators, config: Arc::new(config), events },
+            log,
+            gate: Arc::new(gate),
+            waiting: BTreeMap::new(),
+            next_ticket: 0,
+            version2: false,
+        }
+    }
+
+    /// What senders look at.
+    pub(super) fn gate(&self) -> Arc<Gate> {
+        self.gate.clone()
+    }
+
+    /// Whether transactional batches go by version 12 of Produce and later ones, or by 11 at most (KIP-890).
+    pub(super) fn version2(&self) -> bool {
+        self.machine.version2()
+    }
+
+    /// When [`Self::tick`] has to be called.
+    pub(super) fn wake_at(&self) -> Option<Now> {
+        self.machine.wake_at()
+    }
+
+    /// Time has passed. As of every input, what comes of it is for the delivery machine.
+    pub(super) fn tick(&mut self, now: Now) -> Vec<produce::Input> {
+        self.handle(now, Input::Tick)
+    }
+
+    pub(super) fn answered(&mut self, now: Now, (id, outcome): Answered) -> Vec<produce::Input> {
+        self.handle(now, Input::Answer { id, outcome })
+    }
+
+    pub(super) fn need_identity(&mut self, now: Now, old: Option<Identity>) -> Vec<produce::Input> {
+        self.handle(now, Input::NeedIdentity { old })
+    }
+
+    pub(super) fn join(&mut self, now: Now, partition: TopicPartition) -> Vec<produce::Input> {
+        self.handle(now, Input::Join(partition))
+    }
+
+    pub(super) fn failed(&mut self, now: Now, fault: SendFault) -> Vec<produce::Input> {
+        self.handle(now, Input::Failed(fault))
+    }
+
+    /// Does what the user wants; `reply` hears how it went.
+    pub(super) fn verb(&mut self, now: Now, verb: Verb, reply: Reply) -> Vec<produce::Input> {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.waiting.insert(ticket, reply);
+        self.handle(
+            now,
+            match verb {
+                Verb::Init { deadline } => Input::Init { ticket, deadline },
+                Verb::Begin => Input::Begin { ticket },
+                Verb::SendOffsets { group, offsets, deadline } => {
+                    Input::SendOffsets { ticket, group, offsets, deadline }
+                }
+                Verb::End { ending, deadline } => Input::End { ticket, ending, deadline },
+            },
+        )
+    }
+
+    fn handle(&mut self, now: Now, input: Input) -> Vec<produce::Input> {
+        let version2 = self.calls.network.transaction_version() >= VERSION_2;
+        if version2 != self.version2 {
+            self.version2 = version2;
+            self.machine.handle(now, Input::TransactionVersion2(version2));
+        }
+        self.machine.handle(now, input);
+        let (mut inputs, mut done) = (Vec::new(), Vec::new());
+        while let Some(output) = self.machine.poll() {
+            match output {
+                Output::Call { id, target, call } => self.calls.send(id, target, call),
+                Output::Identity(identity) => inputs.push(produce::Input::Identity(identity)),
+                Output::Joined(partition) => inputs.push(produce::Input::InTransaction(partition)),
+                Output::Ended => inputs.push(produce::Input::TransactionEnded),
+                Output::Done { ticket, outcome } => done.push((ticket, outcome)),
+                Output::FailUnsent(fault) => inputs.push(produce::Input::FailUnsent(fault)),
+                Output::Fatal(fault) => inputs.push(produce::Input::FailAll(fault)),
+                Output::Event(event) => self.note(&event),
+            }
+        }
+        // Whoever hears that a transaction is open sends at once.
+        for (ticket, outcome) in done {
+            if let Some(reply) = self.waiting.remove(&ticket) {
+                // Whoever gave up waiting needs no answer.
+                let _ = reply.send(outcome);
+            }
+        }
+        inputs
+    }
+
+    fn note(&self, event: &SessionEvent) {
+        match event {
+            SessionEvent::StateChanged { to, .. } => {
+                self.gate.set(self.machine.refusal());
+                self.log.record(Level::Debug, "transaction", || format!("the producer is {}", to.name()));
+                if *to == State::Fatal
+                    && let Some(error) = self.machine.refusal()
+                {
+                    self.log.record(Level::Warning, "transaction", || error.to_string());
+                }
+            }
+            SessionEvent::Retried { api, reason } => {
+                self.log.record(Level::Info, "transaction", || format!("{api} is tried again: {reason}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Producers on an embedded broker.
+
+mod delivery;
+mod support;

@@ -1,0 +1,113 @@
+//! A cluster, producers on it, and what its logs hold.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use arrow_array::cast::AsArray;
+use monedula_broker::control::Command;
+use monedula_broker::server::{Broker, FaultHandle};
+use monedula_broker::{Effect, Fault, Options, Selector};
+use monedula_client::config::ClientConfig;
+use monedula_client::consumer::{Consumer, Want};
+use monedula_client::producer::{Delivered, Producer, ProducerConfig, Record, Refused, Sent};
+use monedula_columns::ColumnSet;
+use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Start;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+/// How long a test waits for what must come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const SLICE: Duration = Duration::from_millis(100);
+
+pub(crate) struct World {
+    pub(crate) broker: Broker,
+    pub(crate) runtime: Runtime,
+}
+
+impl World {
+    pub(crate) fn new(topics: &[&str], nodes: u16) -> Self {
+        Self::with(topics, nodes, &[])
+    }
+
+    /// A cluster with these settings of Kafka's.
+    pub(crate) fn with(topics: &[&str], nodes: u16, settings: &[(&str, &str)]) -> Self {
+        let topics = topics.iter().map(ToString::to_string).collect();
+        let settings: BTreeMap<_, _> =
+            settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let options = Options { nodes, topics, settings, ..Options::default() };
+        let broker = Broker::start(options.settings().expect("settings"), options.clock()).expect("starts");
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        Self { broker, runtime: runtime.expect("a runtime") }
+    }
+
+    pub(crate) fn producer(&self, settings: &[(&str, &str)]) -> Producer {
+        let servers: Vec<String> = self.broker.addresses().iter().map(|(_, address)| address.to_string()).collect();
+        let servers = servers.join(",");
+        let mut all = vec![("bootstrap.servers", servers.as_str()), ("retry.backoff.ms", "10")];
+        all.retain(|(name, _)| !settings.iter().any(|(given, _)| given == name));
+        all.extend(settings);
+        Producer::new(ProducerConfig::parse(all).expect("settings"), self.runtime.handle(), 7)
+    }
+
+    pub(crate) fn control(&self, command: Command) -> Value {
+        self.broker.control(command).expect("a command")
+    }
+
+    pub(crate) fn fault(&self, apis: &[&str], what: Effect, count: Option<u64>) -> FaultHandle<'_> {
+        let when = Selector { apis: apis.iter().map(ToString::to_string).collect(), ..Selector::default() };
+        self.broker.fault(Fault { when, what, count, ..Fault::default() }).expect("a fault")
+    }
+
+    /// Keys and values of so many records of a partition, from its start on, as text.
+    pub(crate) fn read(&self, topic: &str, partition: i32, count: usize) -> Vec<(Option<String>, Option<String>)> {
+        let servers = self.broker.addresses()[0].1.to_string();
+        let config = ClientConfig::parse([("bootstrap.servers", servers.as_str())]).expect("settings");
+        let consumer = Consumer::new(config, ColumnSet::default(), self.runtime.handle(), 7);
+        let place = TopicPartition::new(topic, partition);
+        consumer.assign(vec![(place, Start::Earliest, None)]).expect("assigns");
+        let want = Want { max_rows: 100_000, max_bytes: 64 << 20, max_wait: Duration::ZERO, deadline: None };
+        let (mut rows, deadline) = (Vec::new(), Instant::now() + PATIENCE);
+        while rows.len() < count {
+            assert!(Instant::now() < deadline, "{} of {count} records", rows.len());
+            let Some(batch) = consumer.next_batch(&want, Instant::now() + SLICE).expect("reads") else { continue };
+            let column = |name: &str| -> Vec<Option<String>> {
+                let column = batch.record_batch.column_by_name(name).expect("a column").as_binary::<i32>();
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                column.iter().map(|bytes| bytes.map(text)).collect()
+            };
+            rows.extend(column("key").into_iter().zip(column("value")));
+        }
+        rows
+    }
+
+    pub(crate) fn flush(&self, producer: &Producer) {
+        let flush = producer.flush();
+        let flushed = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, flush).await });
+        flushed.expect("in time").expect("flushes");
+    }
+}
+
+/// Sends a record with this key and value; waits for room if there is none.
+pub(crate) fn send(producer: &Producer, topic: &str, key: Option<&str>, value: &str) -> Sent {
+    let record = Record { topic, key: key.map(str::as_bytes), value: Some(value.as_bytes()), ..Record::default() };
+    loop {
+        match producer.send(&record) {
+            Ok(sent) => return sent,
+            Err(Refused::Full { needed }) => {
+                assert!(producer.wait_for_room(needed, Instant::now() + PATIENCE).expect("open"), "no room");
+            }
+            Err(Refused::Error(error)) => panic!("{error}"),
+        }
+    }
+}
+
+/// Where the record is.
+pub(crate) fn delivered(sent: &Sent) -> Delivered {
+    sent.wait(Instant::now() + PATIENCE).expect("in time").expect("delivered")
+}
+
+/// What the record failed of.
+pub(crate) fn failure(sent: &Sent) -> String {
+    sent.wait(Instant::now() + PATIENCE).expect("in time").expect_err("fails").to_string()
+}

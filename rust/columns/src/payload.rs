@@ -1,0 +1,270 @@
+//! Records appended to what becomes the payload of a record batch: the hot loop of a producer.
+
+use monedula_protocol::records::{NO_TIMESTAMP, NewRecord};
+
+use crate::pool::{BufferPool, PooledVec};
+
+/// The records of one batch, encoded while they come.
+pub struct PayloadWriter {
+    buffer: PooledVec,
+    records: u32,
+    base_timestamp_ms: i64,
+    max_timestamp_ms: i64,
+}
+
+/// The bytes that a record takes, where there is no room for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom {
+    /// With its length field.
+    pub record_bytes: usize,
+}
+
+impl PayloadWriter {
+    /// An empty payload with room for this many bytes, or some more.
+    pub fn new(pool: &BufferPool, capacity: usize) -> Self {
+        Self {
+            buffer: pool.take(capacity),
+            records: 0,
+            base_timestamp_ms: NO_TIMESTAMP,
+            max_timestamp_ms: NO_TIMESTAMP,
+        }
+    }
+
+    /// How many records were appended.
+    pub fn records(&self) -> u32 {
+        self.records
+    }
+
+    /// Length of the payload.
+    pub fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Whether no record was appended.
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// How long the payload may become without growing.
+    pub fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// The timestamp of the first record, and the largest.
+    pub fn timestamps_ms(&self) -> (i64, i64) {
+        (self.base_timestamp_ms, self.max_timestamp_ms)
+    }
+
+    /// Makes the capacity at least this.
+    pub fn grow(&mut self, min_capacity: usize) {
+        self.buffer.grow(min_capacity);
+    }
+
+    /// The payload.
+    pub fn into_buffer(self) -> PooledVec {
+        self.buffer
+    }
+
+    /// Appends a record, and gives its index, if the payload stays within its capacity and `max_bytes`.
+    ///
+    /// # Errors
+    /// The record's length where there is no room; nothing was appended then.
+    #[inline]
+    pub fn append(&mut self, record: &NewRecord<'_>, max_bytes: usize) -> Result<u32, NoRoom> {
+        let base_timestamp_ms = if self.records == 0 { record.timestamp_ms } else { self.base_timestamp_ms };
+        let timestamp_delta = zigzag(record.timestamp_ms.wrapping_sub(base_timestamp_ms));
+        let offset_delta = u64::from(self.records) << 1;
+        let body_bytes = 1
+            + varint_bytes(timestamp_delta)
+            + varint_bytes(offset_delta)
+            + field_bytes(record.key)
+            + field_bytes(record.value)
+            + headers_bytes(record);
+        let record_bytes = varint_bytes((body_bytes as u64) << 1) + body_bytes;
+        let start = self.buffer.len();
+        if record_bytes > max_bytes.min(self.buffer.capacity()).saturating_sub(start) {
+            return Err(NoRoom { record_bytes });
+        }
+        // SAFETY: every field is written with the length that it was counted with above, and their sum fits behind `start`.
+        unsafe {
+            let first = self.buffer.whole_mut().as_mut_ptr().add(start);
+            let mut at = put_varint(first, (body_bytes as u64) << 1);
+            at.write(0);
+            at = put_varint(at.add(1), timestamp_delta);
+            at = put_varint(at, offset_delta);
+            at = put_field(at, record.key);
+            at = put_field(at, record.value);
+            at = put_varint(at, (record.headers.len() as u64) << 1);
+            for header in record.headers {
+                at = put_field(at, Some(header.key));
+                at = put_field(at, header.value);
+            }
+            debug_assert_eq!(at.offset_from(first), record_bytes as isize);
+        }
+        self.buffer.set_len(start + record_bytes);
+        let index = self.records;
+        self.records += 1;
+        self.base_timestamp_ms = base_timestamp_ms;
+        self.max_timestamp_ms = self.max_timestamp_ms.max(record.timestamp_ms);
+        Ok(index)
+    }
+}
+
+#[inline(always)]
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+#[inline(always)]
+fn varint_bytes(value: u64) -> usize {
+    if value < 0x80 { 1 } else { (70 - value.leading_zeros() as usize) / 7 }
+}
+
+#[inline(always)]
+fn field_bytes(field: Option<&[u8]>) -> usize {
+    field.map_or(1, |bytes| varint_bytes((bytes.len() as u64) << 1) + bytes.len())
+}
+
+#[inline(always)]
+fn headers_bytes(record: &NewRecord<'_>) -> usize {
+    if record.headers.is_empty() {
+        return 1;
+    }
+    let each = record.headers.iter().map(|header| field_bytes(Some(header.key)) + field_bytes(header.value));
+    varint_bytes((record.headers.len() as u64) << 1) + each.sum::<usize>()
+}
+
+/// # Safety
+/// `varint_bytes(value)` bytes may be written at `at`.
+#[inline(always)]
+unsafe fn put_varint(mut at: *mut u8, mut value: u64) -> *mut u8 {
+    // SAFETY: one byte is written for each of those that `varint_bytes` counts.
+    unsafe {
+        while value >= 0x80 {
+            at.write(value as u8 | 0x80);
+            at = at.add(1);
+            value >>= 7;
+        }
+        at.write(value as u8);
+        at.add(1)
+    }
+}
+
+/// # Safety
+/// `field_bytes(field)` bytes may be written at `at`.
+#[inline(always)]
+unsafe fn put_field(at: *mut u8, field: Option<&[u8]>) -> *mut u8 {
+    // SAFETY: the caller's promise; a null is the length -1, zigzag 1.
+    unsafe {
+        let Some(bytes) = field else {
+            at.write(1);
+            return at.add(1);
+        };
+        let at = put_varint(at, (bytes.len() as u64) << 1);
+        copy(bytes, at);
+        at.add(bytes.len())
+    }
+}
+
+/// As memcpy, without the call for what keys and values mostly are: two overlapping copies of a fixed size cover every
+/// length between it and its double.
+///
+/// # Safety
+/// `bytes.len()` bytes may be written at `target`, which is not part of `bytes`.
+#[inline(always)]
+unsafe fn copy(bytes: &[u8], target: *mut u8) {
+    let length = bytes.len();
+    // SAFETY: each copy ends at or before the end of source and target.
+    unsafe {
+        match length {
+            0 => {}
+            1..8 => {
+                for (index, byte) in bytes.iter().enumerate() {
+                    target.add(index).write(*byte);
+                }
+            }
+            8..16 => both_ends::<8>(bytes, target),
+            16..32 => both_ends::<16>(bytes, target),
+            32..64 => both_ends::<32>(bytes, target),
+            64..128 => both_ends::<64>(bytes, target),
+            _ => std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, length),
+        }
+    }
+}
+
+/// # Safety
+/// As [`copy`], and `bytes` has between `SIZE` and twice `SIZE` bytes.
+#[inline(always)]
+unsafe fn both_ends<const SIZE: usize>(bytes: &[u8], target: *mut u8) {
+    let last = bytes.len() - SIZE;
+    // SAFETY: the caller's promise.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, SIZE);
+        std::ptr::copy_nonoverlapping(bytes.as_ptr().add(last), target.add(last), SIZE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use monedula_protocol::compression::Compressor;
+    use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchEncoder, Header};
+
+    use super::*;
+
+    /// What the protocol's own encoder makes of the same records.
+    fn expected(records: &[NewRecord<'_>]) -> Vec<u8> {
+        let mut encoder = BatchEncoder::new();
+        records.iter().for_each(|record| encoder.append(*record));
+        let mut bytes = Vec::new();
+        encoder.encode(&mut Compressor::new(), &mut bytes).expect("encodes");
+        bytes.split_off(BATCH_HEADER_BYTES)
+    }
+
+    fn filler(bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|byte| byte as u8).collect()
+    }
+
+    #[test]
+    fn records_are_those_of_the_protocol_s_encoder() {
+        let bytes = filler(40_000);
+        let lengths = [0, 1, 7, 8, 15, 16, 31, 32, 63, 64, 65, 127, 128, 129, 8191, 8192, 40_000];
+        let headers = [
+            Header { key: b"a", value: Some(b"1") },
+            Header { key: b"a", value: None },
+            Header { key: b"", value: Some(b"") },
+        ];
+        let mut records = Vec::new();
+        for (number, length) in lengths.into_iter().enumerate() {
+            let field = Some(&bytes[..length]);
+            let timestamp_ms = 1_790_000_000_000 + [0, -5, 63, 64, 1 << 40][number % 5];
+            records.push(NewRecord { timestamp_ms, key: field, value: None, headers: &[] });
+            records.push(NewRecord { timestamp_ms, key: None, value: field, headers: &headers[..number % 4] });
+        }
+        for _ in 0..9000 {
+            records.push(NewRecord { timestamp_ms: 7, ..NewRecord::default() });
+        }
+        let mut writer = PayloadWriter::new(&BufferPool::new(0), 1 << 20);
+        for (index, record) in records.iter().enumerate() {
+            assert_eq!(writer.append(record, usize::MAX), Ok(index as u32));
+        }
+        let max_timestamp_ms = records.iter().map(|record| record.timestamp_ms).max();
+        assert_eq!(Some(writer.timestamps_ms().1), max_timestamp_ms);
+        assert_eq!(writer.timestamps_ms().0, records[0].timestamp_ms);
+        assert!(writer.into_buffer()[..] == expected(&records)[..]);
+    }
+
+    #[test]
+    fn a_record_that_does_not_fit_changes_nothing() {
+        let record = NewRecord { timestamp_ms: 5, value: Some(&[7; 100]), ..NewRecord::default() };
+        let mut writer = PayloadWriter::new(&BufferPool::new(0), 1024);
+        let record_bytes = expected(&[record]).len();
+        assert_eq!(writer.append(&record, record_bytes - 1), Err(NoRoom { record_bytes }));
+        assert!(writer.is_empty());
+        assert_eq!(writer.append(&record, record_bytes), Ok(0));
+        assert_eq!(writer.append(&record, record_bytes), Err(NoRoom { record_bytes }));
+        let room = writer.capacity() / record_bytes - 1;
+        assert!((0..room).all(|_| writer.append(&record, usize::MAX).is_ok()));
+        assert_eq!(writer.append(&record, usize::MAX), Err(NoRoom { record_bytes }));
+        assert_eq!((writer.records() as usize, writer.len()), (room + 1, (room + 1) * record_bytes));
+    }
+}

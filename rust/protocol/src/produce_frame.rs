@@ -1,0 +1,179 @@
+//! A Produce request whose records stay where they are: what is written between them, and where they go.
+
+use crate::api::{ApiKey, Message, Request, check_version};
+use crate::error::WireError;
+use crate::frame::request_header_version;
+use crate::messages::header::RequestHeader;
+use crate::messages::produce::ProduceRequest;
+use crate::records::BATCH_HEADER_BYTES;
+use crate::types::Uuid;
+use crate::wire::Writer;
+
+/// What stands in a Produce request beside the records.
+#[derive(Clone, Copy, Debug)]
+pub struct ProduceFrame<'a> {
+    /// See [`ProduceRequest`], as of the next two.
+    pub transactional_id: Option<&'a str>,
+    /// Who must have the records.
+    pub acks: i16,
+    /// How long the broker may wait.
+    pub timeout_ms: i32,
+    /// The batches by topic.
+    pub topics: &'a [TopicBatches<'a>],
+}
+
+/// A topic's batches.
+#[derive(Clone, Debug)]
+pub struct TopicBatches<'a> {
+    /// Its name, which versions up to 12 take.
+    pub name: &'a str,
+    /// Its id, which version 13 takes.
+    pub id: Uuid,
+    /// One batch a partition: the index, the batch's header, and the length of its records.
+    pub partitions: Vec<(i32, [u8; BATCH_HEADER_BYTES], usize)>,
+}
+
+/// A frame without the records' bytes.
+#[derive(Clone, Debug)]
+pub struct Gaps {
+    /// Everything else.
+    pub bytes: Vec<u8>,
+    /// Where in `bytes` each batch's records belong, in their order.
+    pub cuts: Vec<usize>,
+}
+
+impl ProduceFrame<'_> {
+    /// The frame of this request, but for the records.
+    ///
+    /// # Errors
+    /// A version that is not spoken, or a length that no frame can have.
+    pub fn encode(&self, version: i16, correlation_id: i32, client_id: Option<&str>) -> Result<Gaps, WireError> {
+        let versions = ProduceRequest::VERSIONS;
+        check_version("ProduceRequest", version, *versions.start(), *versions.end())?;
+        let header = RequestHeader {
+            request_api_key: ApiKey::Produce.code(),
+            request_api_version: version,
+            correlation_id,
+            client_id,
+            ..RequestHeader::default()
+        };
+        let mut writer = Writer::new();
+        writer.i32(0);
+        header.encode(&mut writer, request_header_version(version, ProduceRequest::FLEXIBLE_FROM))?;
+        let mut body = Body { writer, version, flexible: version >= ProduceRequest::FLEXIBLE_FROM, cuts: Vec::new() };
+        let records_bytes = body.request(self);
+        let (mut bytes, cuts) = (body.writer.into_bytes(), body.cuts);
+        let length = bytes.len() - 4 + records_bytes;
+        let prefix = i32::try_from(length).map_err(|_| WireError::TooLong {
+            place: Default::default(),
+            length,
+            limit: i32::MAX as usize,
+        })?;
+        bytes[..4].copy_from_slice(&prefix.to_be_bytes());
+        Ok(Gaps { bytes, cuts })
+    }
+}
+
+struct Body {
+    writer: Writer,
+    version: i16,
+    flexible: bool,
+    cuts: Vec<usize>,
+}
+
+impl Body {
+    /// Writes the request, and says how long the records are together.
+    fn request(&mut self, frame: &ProduceFrame<'_>) -> usize {
+        self.text(frame.transactional_id);
+        self.writer.i16(frame.acks);
+        self.writer.i32(frame.timeout_ms);
+        self.length(frame.topics.len());
+        let mut records_bytes = 0;
+        for topic in frame.topics {
+            match self.version {
+                13.. => self.writer.uuid(topic.id),
+                _ => self.text(Some(topic.name)),
+            }
+            self.length(topic.partitions.len());
+            for (index, header, length) in &topic.partitions {
+                self.writer.i32(*index);
+                self.length(BATCH_HEADER_BYTES + length);
+                self.writer.bytes(header);
+                self.cuts.push(self.writer.len());
+                self.no_tags();
+                records_bytes += length;
+            }
+            self.no_tags();
+        }
+        self.no_tags();
+        records_bytes
+    }
+
+    fn text(&mut self, text: Option<&str>) {
+        let length = text.map(str::len);
+        match (self.flexible, length) {
+            (true, length) => self.writer.unsigned_varint(length.map_or(0, |length| length as u32 + 1)),
+            (false, length) => self.writer.i16(length.map_or(-1, |length| length as i16)),
+        }
+        self.writer.bytes(text.unwrap_or_default().as_bytes());
+    }
+
+    fn length(&mut self, length: usize) {
+        match self.flexible {
+            true => self.writer.unsigned_varint(length as u32 + 1),
+            false => self.writer.i32(length as i32),
+        }
+    }
+
+    fn no_tags(&mut self) {
+        if self.flexible {
+            self.writer.unsigned_varint(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::encode_request;
+    use crate::messages::produce::{PartitionProduceData, TopicProduceData};
+
+    #[test]
+    fn filled_in_it_is_the_frame_of_the_message_in_every_version() {
+        let records = [vec![1; 7], vec![2; 40_000], Vec::new()];
+        let batches: Vec<Vec<u8>> =
+            records.iter().enumerate().map(|(number, records)| [&[number as u8; 61][..], records].concat()).collect();
+        let partition = |number: usize| (number as i32, [number as u8; 61], records[number].len());
+        let topics = [
+            TopicBatches { name: "a", id: Uuid([1; 16]), partitions: vec![partition(0), partition(1)] },
+            TopicBatches { name: "bc", id: Uuid([2; 16]), partitions: vec![partition(2)] },
+        ];
+        for version in ProduceRequest::VERSIONS {
+            for transactional_id in [None, Some("t")] {
+                let frame = ProduceFrame { transactional_id, acks: -1, timeout_ms: 1500, topics: &topics };
+                let gaps = frame.encode(version, 9, Some("c")).expect("encodes");
+                let mut filled = gaps.bytes;
+                for (cut, records) in gaps.cuts.into_iter().zip(&records).rev() {
+                    filled.splice(cut..cut, records.iter().copied());
+                }
+                let partition = |number: usize| PartitionProduceData {
+                    index: number as i32,
+                    records: Some(&batches[number]),
+                    ..Default::default()
+                };
+                let topic = |name, id, partition_data| TopicProduceData {
+                    name: if version < 13 { name } else { "" },
+                    topic_id: if version < 13 { Uuid::ZERO } else { Uuid([id; 16]) },
+                    partition_data,
+                    ..Default::default()
+                };
+                let topic_data =
+                    vec![topic("a", 1, vec![partition(0), partition(1)]), topic("bc", 2, vec![partition(2)])];
+                let request =
+                    ProduceRequest { transactional_id, acks: -1, timeout_ms: 1500, topic_data, ..Default::default() };
+                let whole = encode_request(&request, version, 9, Some("c")).expect("encodes");
+                assert!(filled == whole, "version {version}");
+            }
+        }
+    }
+}
