@@ -68,6 +68,17 @@ def test_a_range_is_read_and_no_more(servers: str, options: list[str], rows: lis
     assert text.splitlines() == [f"value-0-{row}" for row in rows]
 
 
+def test_the_last_batch_is_cut(broker: Broker, tmp_path: Path) -> None:
+    broker.create_topic("many", 1)
+    broker.append("many", ["x"] * 120_000)
+    options = ["consume", "many", "-n", "110000"]
+    assert len(output(*options, servers=broker.bootstrap_servers).splitlines()) == 110_000
+    for name in ("out.parquet", "out.arrow"):
+        output(*options, "-o", str(tmp_path / name), servers=broker.bootstrap_servers)
+    assert pyarrow.parquet.read_table(tmp_path / "out.parquet").num_rows == 110_000
+    assert pyarrow.feather.read_table(tmp_path / "out.arrow").num_rows == 110_000
+
+
 def test_json_lines_say_all_there_is(servers: str) -> None:
     text = output("consume", "orders", "-p", "0", "-n", "1", "-f", "json", "--headers", servers=servers)
     assert json.loads(text) == {
@@ -162,6 +173,21 @@ def test_following_shows_what_comes_until_ctrl_c(broker: Broker) -> None:
         assert process.stdout.readline() == b"new\n"
         process.send_signal(signal.SIGINT)
         assert (process.wait(60), process.stderr.read(), process.stdout.read()) == (130, b"", b"")
+
+
+def test_ctrl_c_does_not_tear_what_is_being_written(broker: Broker) -> None:
+    broker.create_topic("many", 1)
+    broker.append("many", ["x" * 1000] * 5000)
+    with running("consume", "many", "--follow", servers=broker.bootstrap_servers) as process:
+        assert process.stdout is not None
+        # The pipe holds less than a batch: once something came, the rest is on its way.
+        first = process.stdout.read(10)
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=60)
+        written = first + rest
+        assert process.returncode == 130
+    assert set(written.split(b"\n")) == {b"x" * 1000, b""}
+    assert written.endswith(b"\n")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

@@ -1,12 +1,14 @@
 """Every example of every `--help` runs as it stands."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import monedula
 import pytest
 from monedula.cli.app import app
 from monedula.testing import Broker
@@ -14,6 +16,7 @@ from typer.main import get_command
 
 from tests.cli.processes import environment
 
+GUIDE = Path(__file__).resolve().parents[2] / "CLI.md"
 COMMANDS = get_command(app)
 
 # These go on until Ctrl-C: it is pressed once they show something.
@@ -37,6 +40,8 @@ def test_an_example_runs(example: str, broker: Broker, tmp_path: Path) -> None:
     broker.create_topic("orders", 3)
     for partition in range(3):
         broker.append("orders", [(f"key-{row}", '{"amount": 1}') for row in range(20)], partition=partition)
+    with monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl"}) as consumer:
+        consumer.commit({("orders", partition): 3 for partition in range(3)})
     program = tmp_path / "bin" / "monedula"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m monedula "$@"\n')
@@ -65,3 +70,25 @@ def test_an_example_runs(example: str, broker: Broker, tmp_path: Path) -> None:
             if process.poll() is None:
                 process.kill()
     assert process.returncode == (130 if endless and "broker" not in example else 0), problems.decode()
+
+
+def guide() -> list[str]:
+    blocks = re.findall(r"```\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+    lines = "".join(blocks).splitlines()
+    return [part.strip() for line in lines for part in line.split("|") if part.strip().startswith("monedula ")]
+
+
+@pytest.mark.parametrize("line", guide())
+def test_a_line_of_the_guide_is_understood(line: str) -> None:
+    command, words = COMMANDS, shlex.split(line, comments=True)[1:]
+    while hasattr(command, "commands"):
+        if words[0] == "-v":
+            words.pop(0)
+        command = command.commands[words.pop(0)]
+    command.make_context("monedula", words).close()
+
+
+def test_help_comes_without_what_only_some_commands_need() -> None:
+    code = "import sys; from monedula.cli.app import app; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert not {"pyarrow", "rich", "pandas", "polars", "asyncio"} & set(loaded.split())

@@ -6,16 +6,18 @@ from typing import Annotated
 import typer
 
 from monedula import __version__
-from monedula.cli import broker, consume
+from monedula.cli import broker, consume, groups, topics
 
 # Help without boxes: it fits 80 columns, comes at once, and its examples can be copied.
+_LOOK = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
+
 app = typer.Typer(
     name="monedula",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
+    context_settings=_LOOK,
 )
 
 
@@ -24,8 +26,12 @@ def examples(lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines.strip().splitlines())
 
 
-app.command(epilog=examples(consume.EXAMPLES))(consume.consume)
-app.command(epilog=examples(broker.EXAMPLES))(broker.broker)
+app.command("consume", epilog=examples(consume.EXAMPLES))(consume.consume)
+for name, family in (("topics", topics), ("groups", groups)):
+    for verb, function, lines in family.COMMANDS:
+        family.app.command(verb, epilog=examples(lines))(function)
+    app.add_typer(family.app, name=name)
+app.command("broker", epilog=examples(broker.EXAMPLES))(broker.broker)
 
 
 @app.callback(invoke_without_command=True)

@@ -45,7 +45,10 @@ def broker(
     verbose: Annotated[bool, typer.Option("--verbose", help="Log every request and answer.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Log their bytes too.")] = False,
 ) -> None:
-    """Run a Kafka-compatible broker, for trying things and for tests, until Ctrl-C or SIGTERM."""
+    """Run a Kafka-compatible broker.
+
+    For trying things and for tests, until Ctrl-C or SIGTERM.
+    """
     _log_to_stderr(_TRACE if trace else logging.DEBUG if verbose else logging.WARNING)
     stopped = threading.Event()
 

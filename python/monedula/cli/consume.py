@@ -87,9 +87,10 @@ def consume(
     setting: Setting = None,
     settings_file: SettingsFile = None,
 ) -> None:
-    """Read topics: to a screen, or as text, JSON lines, Arrow or Parquet into a file or a pipe.
+    """Read topics to a screen, a file or a pipe.
 
-    All that is there now, unless told otherwise; no group, and nothing is committed. On a terminal each line says where
+    As text, JSON lines, Arrow or Parquet. All that is there now, unless told otherwise, without a group and without
+    committing anything. On a terminal each line says where
     the record is; in a pipe it is the record's value and nothing else.
     """
     settings = settings_of(bootstrap_servers, setting, settings_file)

@@ -1,6 +1,7 @@
 """A bar on standard error, where that is a terminal."""
 
 import sys
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -23,6 +24,9 @@ class Bar:
     def __init__(self, what: str, total: int | None = None, *, wanted: bool = True) -> None:
         self.records = 0
         self.bytes = 0
+        self._done = 0
+        self._total = total
+        self._next_draw = 0.0
         self._progress: Progress | None = None
         if wanted and sys.stderr.isatty():
             self._progress = _progress(self)
@@ -37,12 +41,16 @@ class Bar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._progress is not None:
+            self._progress.update(self._task, completed=self._done, total=self._total)
             self._progress.stop()
 
     def at(self, done: int, total: int | None = None) -> None:
-        """Say how far it is."""
-        if self._progress is not None:
-            self._progress.update(self._task, completed=done, total=total)
+        """Say how far it is; as often as wanted."""
+        self._done = done
+        self._total = self._total if total is None else total
+        if self._progress is not None and monotonic() >= self._next_draw:
+            self._next_draw = monotonic() + 1 / _FREQUENCY
+            self._progress.update(self._task, completed=done, total=self._total)
 
     def count(self, records: int, size: int) -> None:
         """Say how much more it was."""

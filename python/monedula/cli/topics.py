@@ -1,0 +1,205 @@
+"""`monedula topics`: make, look at, change and delete topics."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from monedula.admin import Admin, NewTopic
+from monedula.cli.running import UsageError, command, confirm, say
+from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair, settings_of
+from monedula.cli.tables import AsJson, show
+from monedula.partitions import TopicPartition
+
+Names = Annotated[list[str], typer.Argument(help="Names of topics.")]
+Name = Annotated[str, typer.Argument(help="Name of the topic.")]
+Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
+
+
+@contextmanager
+def administering(servers: str | None, setting: list[str] | None, file: Any) -> Iterator[Admin]:
+    """An admin client for the options."""
+    with Admin(settings_of(servers, setting, file)) as admin:
+        yield admin
+
+
+LIST_EXAMPLES = """
+monedula topics list
+monedula topics list --internal --json
+"""
+
+
+@command("topics list")
+def list_topics(
+    bootstrap_servers: BootstrapServers = None,
+    internal: Annotated[bool, typer.Option("--internal", help="Kafka's own topics too.")] = False,
+    as_json: AsJson = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """List topics with their partitions and replicas."""
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        topics = admin.list_topics(internal=internal).values()
+        rows = [(topic.name, topic.partitions, topic.replication_factor, topic.topic_id) for topic in topics]
+    show(("topic", "partitions", "replication_factor", "topic_id"), rows, as_json)
+
+
+CREATE_EXAMPLES = """
+monedula topics create payments
+monedula topics create payments refunds --partitions 6 --config retention.ms=86400000
+monedula topics create payments --if-not-exists
+"""
+
+
+@command("topics create")
+def create(
+    names: Names,
+    bootstrap_servers: BootstrapServers = None,
+    partitions: Annotated[
+        int | None, typer.Option("-p", "--partitions", min=1, help="How many each has; by default the broker decides.")
+    ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("-r", "--replication-factor", min=1, help="Replicas of each; likewise.")
+    ] = None,
+    config: Annotated[
+        list[str] | None, typer.Option("-c", "--config", metavar="KEY=VALUE", help="A setting of theirs. Repeatable.")
+    ] = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave alone those that exist.")] = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Create topics."""
+    configs = dict(pair(text, "--config") for text in config or ())
+    wanted = [NewTopic(name, partitions, replication_factor, configs) for name in dict.fromkeys(names)]
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        made = admin.create_topics(wanted, exist_ok=if_not_exists)
+    for topic in made.values():
+        say(f"created {topic.name}" + ("" if topic.partitions is None else f", partitions: {topic.partitions}"))
+
+
+DELETE_EXAMPLES = """
+monedula topics delete orders --yes
+monedula topics delete payments --yes --if-exists
+"""
+
+
+@command("topics delete")
+def delete(
+    names: Names,
+    bootstrap_servers: BootstrapServers = None,
+    yes: Yes = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not mind if there is no such topic.")] = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Delete topics with all of their records."""
+    confirm(f"Delete {', '.join(names)} with all records?", yes)
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        for name in admin.delete_topics(list(dict.fromkeys(names)), missing_ok=if_exists):
+            say(f"deleted {name}")
+
+
+DESCRIBE_EXAMPLES = """
+monedula topics describe orders
+monedula topics describe orders --json
+"""
+
+
+@command("topics describe")
+def describe(
+    names: Names,
+    bootstrap_servers: BootstrapServers = None,
+    as_json: AsJson = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Show partitions: leader, replicas, those in sync, and which offsets they hold."""
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        topics = admin.describe_topics(list(dict.fromkeys(names)))
+        led = [
+            TopicPartition(topic.name, part.partition)
+            for topic in topics.values()
+            for part in topic.partitions
+            if part.leader is not None
+        ]
+        first = admin.list_offsets(led, "earliest", errors="return") if led else {}
+        end = admin.list_offsets(led, "latest", errors="return") if led else {}
+    rows = []
+    for topic in topics.values():
+        for part in topic.partitions:
+            at = TopicPartition(topic.name, part.partition)
+            edges = [found[at].offset if at in found else None for found in (first, end)]
+            rows.append((*at, part.leader, part.replicas, part.isr, part.offline, *edges))
+    show(("topic", "partition", "leader", "replicas", "isr", "offline", "start_offset", "end_offset"), rows, as_json)
+
+
+PARTITIONS_EXAMPLES = """
+monedula topics add-partitions orders --to 6
+"""
+
+
+@command("topics add-partitions")
+def add_partitions(
+    name: Name,
+    total: Annotated[int, typer.Option("--to", min=1, help="How many it is to have, those that are there included.")],
+    bootstrap_servers: BootstrapServers = None,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Give a topic more partitions. Keys that are hashed go to others from then on."""
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        admin.create_partitions({name: total})
+    say(f"{name} has {total} partitions")
+
+
+CONFIGS_EXAMPLES = """
+monedula topics configs orders
+monedula topics configs orders --set retention.ms=86400000 --unset cleanup.policy
+"""
+
+
+@command("topics configs")
+def configs(
+    name: Name,
+    bootstrap_servers: BootstrapServers = None,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting. Repeatable.")
+    ] = None,
+    unsets: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="KEY", help="Go back to its default. Repeatable.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show those too that have their default.")] = False,
+    as_json: AsJson = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Show the settings of a topic that are not the default, or change some."""
+    changes: dict[str, str | None] = dict(pair(text, "--set") for text in sets or ())
+    for key in unsets or ():
+        if key in changes:
+            raise UsageError(f"--set and --unset both name {key}")
+        changes[key] = None
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        if changes:
+            admin.alter_configs({("topic", name): changes})
+            say(f"changed {', '.join(changes)} of {name}")
+            return
+        (entries,) = admin.describe_configs(("topic", name)).values()
+    rows = [
+        (entry.name, entry.value, entry.source)
+        for entry in sorted(entries.values(), key=lambda entry: entry.name)
+        if everything or not entry.is_default
+    ]
+    show(("name", "value", "source"), rows, as_json)
+
+
+app = typer.Typer(help="List, create, describe, change and delete topics.", no_args_is_help=True, rich_markup_mode=None)
+COMMANDS = (
+    ("list", list_topics, LIST_EXAMPLES),
+    ("create", create, CREATE_EXAMPLES),
+    ("describe", describe, DESCRIBE_EXAMPLES),
+    ("configs", configs, CONFIGS_EXAMPLES),
+    ("add-partitions", add_partitions, PARTITIONS_EXAMPLES),
+    ("delete", delete, DELETE_EXAMPLES),
+)
