@@ -4,6 +4,8 @@
 //! partition's open batch or a topic's parked records. What happens to a batch is told the driver under the batch's lock,
 //! so that it hears of a partition's batches in their order.
 
+mod rows;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -29,6 +31,8 @@ use crate::error::ClientError;
 
 /// Longest name of a topic that Kafka allows.
 const MAX_TOPIC_NAME: usize = 249;
+
+pub(super) use rows::Stopped;
 
 pub(crate) struct Accumulator {
     pub(crate) memory: Memory,
@@ -110,13 +114,17 @@ impl Accumulator {
                 return self.send(record);
             }
         };
-        if let Err(Refused::Full { .. }) = &sent
-            && !self.exhausted.swap(true, Ordering::AcqRel)
-        {
-            // Batches that linger have to go: nothing else makes room.
-            let _ = self.orders.send(Order::Exhausted);
+        if let Err(Refused::Full { .. }) = &sent {
+            self.is_exhausted();
         }
         sent
+    }
+
+    /// Batches that linger have to go: nothing else makes room.
+    fn is_exhausted(&self) {
+        if !self.exhausted.swap(true, Ordering::AcqRel) {
+            let _ = self.orders.send(Order::Exhausted);
+        }
     }
 
     #[inline]

@@ -18,6 +18,7 @@ mod receipt;
 mod record;
 mod report;
 mod session;
+mod table;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,6 +38,7 @@ pub use receipt::Sent;
 pub use record::{Delivered, DeliveryResult, Header, Record, Refused};
 pub use report::{Report, Summary};
 use session::{Gate, Session};
+pub use table::Columns;
 
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
 
+use super::record::DeliveryResult;
+use super::table::Progress;
 use crate::error::ClientError;
 
 type Waker = Box<dyn FnOnce() + Send>;
@@ -16,6 +18,7 @@ type Waker = Box<dyn FnOnce() + Send>;
 pub struct Report {
     state: Mutex<State>,
     changed: Condvar,
+    progress: Mutex<Progress>,
 }
 
 #[derive(Default)]
@@ -33,7 +36,7 @@ pub struct Summary {
     pub acknowledged: u64,
     /// Rows that failed.
     pub failed: u64,
-    /// First and last offset of each run, in the order of acknowledgement; runs that touch are one.
+    /// First and last offset of each run, in order; runs that touch are one.
     pub offsets: BTreeMap<TopicPartition, Vec<(i64, i64)>>,
     /// Rows that failed: the first, how many in a row, and why.
     pub errors: Vec<(u64, u64, ClientError)>,
@@ -90,9 +93,33 @@ impl Report {
         }
     }
 
-    /// So many rows were taken and will be told of.
-    pub(crate) fn took(&self, rows: u64) {
-        self.state().taken += rows;
+    /// So many rows more were taken, and will be told of; gives how many there were before.
+    pub(crate) fn took(&self, rows: u64) -> u64 {
+        let mut state = self.state();
+        state.taken += rows;
+        state.taken - rows
+    }
+
+    /// A row that waited for its topic to be known is done.
+    pub(crate) fn parked_done(&self, row: u64, outcome: Option<DeliveryResult>) {
+        self.progress().parked -= 1;
+        match outcome {
+            Some(Ok(done)) => {
+                let place = TopicPartition::new(done.topic, done.partition);
+                self.acknowledged(Some(&place), done.offset.map(|offset| (offset, offset)), 1);
+            }
+            Some(Err(error)) => {
+                if let ClientError::UnknownTopic { topic, .. } = &error {
+                    self.progress().missing.insert(topic.clone(), error.clone());
+                }
+                self.failed(row, 1, error);
+            }
+            None => self.failed(row, 1, ClientError::Internal("a row was done without an outcome".into())),
+        }
+    }
+
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A run of rows failed.
@@ -111,10 +138,7 @@ impl Report {
                 Some(runs) => runs,
                 None => state.summary.offsets.entry(place.clone()).or_default(),
             };
-            match runs.last_mut() {
-                Some(run) if run.1 + 1 == first => run.1 = last,
-                _ => runs.push((first, last)),
-            }
+            add_run(runs, first, last);
         });
     }
 
@@ -140,6 +164,22 @@ impl Report {
 impl State {
     fn is_done(&self) -> bool {
         self.sealed && self.summary.done() == self.taken
+    }
+}
+
+/// Adds offsets to runs that are in order and do not touch. Batches of a partition may be acknowledged out of order.
+fn add_run(runs: &mut Vec<(i64, i64)>, first: i64, last: i64) {
+    let at = runs.partition_point(|run| run.1 < first);
+    let touches_before = at > 0 && runs[at - 1].1 + 1 == first;
+    let touches_after = runs.get(at).is_some_and(|run| last + 1 == run.0);
+    match (touches_before, touches_after) {
+        (true, true) => {
+            runs[at - 1].1 = runs[at].1;
+            runs.remove(at);
+        }
+        (true, false) => runs[at - 1].1 = last,
+        (false, true) => runs[at].0 = first,
+        (false, false) => runs.insert(at, (first, last)),
     }
 }
 

@@ -2,3 +2,4 @@
 
 mod delivery;
 mod support;
+mod tables;

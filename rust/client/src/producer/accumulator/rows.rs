@@ -1,0 +1,268 @@
+//! Rows of a table into open batches: one lock for all rows of a partition, nothing allocated for a row.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use monedula_protocol::records::{Header, NewRecord};
+
+use super::super::record::{Record, Refused};
+use super::super::report::{Report, Rows, Share};
+use super::super::table::{Chunk, Values};
+use super::{Accumulator, KnownTopic, Slot, Topic, now_ms};
+use crate::error::ClientError;
+
+/// Rows of a table that may wait for topics to be known: each costs more than its bytes, while it waits.
+const MAX_PARKED_ROWS: u64 = 16 << 10;
+
+/// Why not all rows of a chunk were taken.
+pub(in crate::producer) enum Stopped {
+    /// There is no room for the next one.
+    Full { needed: usize },
+    /// Enough rows wait for their topic to be known.
+    Lookup,
+    /// No more can be taken at all.
+    Error(ClientError),
+}
+
+impl From<Refused> for Stopped {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Full { needed } => Self::Full { needed },
+            Refused::Error(error) => Self::Error(error),
+        }
+    }
+}
+
+/// What rows have in common while they are appended.
+struct Source<'a, 'b> {
+    values: &'a Values<'b>,
+    report: &'a Arc<Report>,
+    now_ms: i64,
+}
+
+impl<'b> Source<'_, 'b> {
+    #[inline(always)]
+    fn record<'h>(&self, row: u32, headers: &'h mut Vec<Header<'b>>) -> NewRecord<'h> {
+        let at = row as usize;
+        if let Some(column) = &self.values.headers {
+            column.get(at, headers);
+        }
+        let timestamp_ms = self.values.timestamp.as_ref().and_then(|times| times.get(at)).unwrap_or(self.now_ms);
+        NewRecord { timestamp_ms, key: self.values.key.get(at), value: self.values.value.get(at), headers }
+    }
+}
+
+impl Accumulator {
+    /// Takes the rows of a chunk. Those that were taken, or that failed, are gone from it.
+    ///
+    /// # Errors
+    /// Why some are left.
+    pub(in crate::producer) fn send_rows(
+        &self,
+        values: &Values<'_>,
+        chunk: &mut Chunk,
+        report: &Arc<Report>,
+    ) -> Result<(), Stopped> {
+        let source = Source { values, report, now_ms: now_ms() };
+        while let Some((name, rows)) = chunk.runs.pop_front() {
+            let topics = self.topics();
+            let (left, stopped) = match topics.get(&name) {
+                Some(Topic::Known(topic)) => self.rows_to_known(topic, &source, chunk, rows),
+                _ => {
+                    drop(topics);
+                    self.rows_to_parked(&name, &source, chunk, rows)
+                }
+            };
+            if let Some(stopped) = stopped {
+                chunk.runs.push_front((name, left));
+                if matches!(stopped, Stopped::Full { .. }) {
+                    self.is_exhausted();
+                }
+                return Err(stopped);
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of a topic whose partitions are known. Gives back what was not taken, and why.
+    fn rows_to_known(
+        &self,
+        topic: &KnownTopic,
+        source: &Source<'_, '_>,
+        chunk: &Chunk,
+        rows: Vec<u32>,
+    ) -> (Vec<u32>, Option<Stopped>) {
+        let (keys, given) = (&source.values.key, &source.values.partition);
+        if given.is_none() && keys.is_all_null() && self.partitioner.hash(None).is_none() {
+            return self.rows_to_sticky(topic, source, chunk, rows);
+        }
+        let mut by_partition: Vec<Vec<u32>> = vec![Vec::new(); topic.partitions as usize];
+        let mut drawn = Vec::new();
+        for row in rows {
+            let at = row as usize;
+            let partition = match given.as_ref().and_then(|partitions| partitions.get(at)) {
+                Some(partition) => Some(partition),
+                None => self.partitioner.partition(keys.get(at), topic.partitions),
+            };
+            match partition {
+                None => drawn.push(row),
+                Some(partition) => {
+                    match usize::try_from(partition).ok().and_then(|index| by_partition.get_mut(index)) {
+                        Some(rows) => rows.push(row),
+                        None => {
+                            let Err(error) = topic.slot(partition) else { continue };
+                            source.report.failed(chunk.of_table(row), 1, error);
+                        }
+                    }
+                }
+            }
+        }
+        let mut partitions = topic.slots.iter().zip(by_partition);
+        while let Some((slot, rows)) = partitions.next() {
+            let (taken, _, stopped) = self.append_rows(topic, slot, source, chunk, &rows, usize::MAX);
+            if stopped.is_some() {
+                let mut left = rows[taken..].to_vec();
+                left.extend(partitions.flat_map(|(_, rows)| rows));
+                left.extend(drawn);
+                return (left, stopped);
+            }
+        }
+        self.rows_to_sticky(topic, source, chunk, drawn)
+    }
+
+    /// Rows that may go anywhere: a batch's worth of bytes to one partition, then to another (KIP-794).
+    fn rows_to_sticky(
+        &self,
+        topic: &KnownTopic,
+        source: &Source<'_, '_>,
+        chunk: &Chunk,
+        mut rows: Vec<u32>,
+    ) -> (Vec<u32>, Option<Stopped>) {
+        let mut done = 0;
+        while done < rows.len() {
+            let slot = match topic.slot(self.sticky(topic)) {
+                Ok(slot) => slot,
+                Err(error) => return (rows.split_off(done), Some(Stopped::Error(error))),
+            };
+            let worth = self.batch_bytes.saturating_sub(topic.sticky_bytes.load(Ordering::Relaxed));
+            let (taken, bytes, stopped) = self.append_rows(topic, slot, source, chunk, &rows[done..], worth);
+            topic.went(bytes);
+            done += taken;
+            if stopped.is_some() {
+                return (rows.split_off(done), stopped);
+            }
+        }
+        (Vec::new(), None)
+    }
+
+    /// Rows of one partition, until `max_bytes` of them or more. Says how many were taken, about how many bytes they
+    /// have, and why not more.
+    fn append_rows(
+        &self,
+        topic: &KnownTopic,
+        slot: &Slot,
+        source: &Source<'_, '_>,
+        chunk: &Chunk,
+        rows: &[u32],
+        max_bytes: usize,
+    ) -> (usize, usize, Option<Stopped>) {
+        let mut headers = Vec::new();
+        let (mut first, mut mine) = (0, Rows::default());
+        let (mut taken, mut bytes) = (0, 0);
+        let mut state = slot.state();
+        let mut stopped = None;
+        for &row in rows {
+            let record = source.record(row, &mut headers);
+            let appended = match &mut state.open {
+                Some(open) => open.append(&record, self.batch_bytes).ok(),
+                None => None,
+            };
+            let index = match appended {
+                Some(index) => index,
+                None => {
+                    // The batch may be closed in what follows: who is told of its rows has to be known before.
+                    if let Some(open) = &state.open {
+                        source.share(&open.receipt, first, &mut mine);
+                    }
+                    match self.append(topic, slot, &mut state, &record) {
+                        Ok((index, _)) => index,
+                        Err(Refused::Error(error @ ClientError::RecordTooLarge { .. })) => {
+                            source.report.failed(chunk.of_table(row), 1, error);
+                            taken += 1;
+                            continue;
+                        }
+                        Err(refused) => {
+                            stopped = Some(refused.into());
+                            break;
+                        }
+                    }
+                }
+            };
+            if mine.count() == 0 {
+                first = index;
+            }
+            mine.push(chunk.of_table(row));
+            taken += 1;
+            bytes += record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD_BYTES;
+            if bytes >= max_bytes {
+                break;
+            }
+        }
+        if let Some(open) = &state.open {
+            source.share(&open.receipt, first, &mut mine);
+        }
+        (taken, bytes, stopped)
+    }
+
+    /// Rows of a topic that is not known yet: they wait for it like single records, a limited number of them.
+    fn rows_to_parked(
+        &self,
+        name: &Arc<str>,
+        source: &Source<'_, '_>,
+        chunk: &Chunk,
+        mut rows: Vec<u32>,
+    ) -> (Vec<u32>, Option<Stopped>) {
+        let mut headers = Vec::new();
+        for (done, &row) in rows.iter().enumerate() {
+            let number = chunk.of_table(row);
+            let missing = source.report.progress().missing.get(name).cloned();
+            if let Some(error) = missing {
+                source.report.failed(number, 1, error);
+                continue;
+            }
+            if source.report.progress().parked >= MAX_PARKED_ROWS {
+                return (rows.split_off(done), Some(Stopped::Lookup));
+            }
+            let new = source.record(row, &mut headers);
+            let partition = source.values.partition.as_ref().and_then(|partitions| partitions.get(row as usize));
+            let (timestamp_ms, key, value) = (Some(new.timestamp_ms), new.key, new.value);
+            let record = Record { topic: name, partition, timestamp_ms, key, value, headers: new.headers };
+            match self.send(&record) {
+                Ok(sent) => {
+                    source.report.progress().parked += 1;
+                    let (report, outcome) = (source.report.clone(), sent.clone());
+                    sent.on_done(move || report.parked_done(number, outcome.try_outcome()));
+                }
+                Err(Refused::Error(error)) if !matches!(error, ClientError::ProducerClosed) => {
+                    source.report.failed(number, 1, error);
+                }
+                Err(refused) => return (rows.split_off(done), Some(refused.into())),
+            }
+        }
+        (Vec::new(), None)
+    }
+}
+
+/// About what a record has beside its key and value.
+const RECORD_OVERHEAD_BYTES: usize = 8;
+
+impl Source<'_, '_> {
+    /// Has the report told of rows that are the records from `first` on of an open batch. Under the batch's lock: it
+    /// cannot be done before.
+    fn share(&self, receipt: &super::super::receipt::Receipt, first: u32, rows: &mut Rows) {
+        if rows.count() > 0 {
+            let rows = Arc::new(std::mem::take(rows));
+            receipt.share(Share { report: self.report.clone(), first, rows });
+        }
+    }
+}

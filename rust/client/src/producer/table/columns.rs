@@ -1,0 +1,345 @@
+//! Arrow columns as records need them: bytes by row, whatever type holds them.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    BinaryType, BinaryViewType, ByteArrayType, ByteViewType, Int32Type, Int64Type, LargeBinaryType, LargeUtf8Type,
+    StringViewType, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    Utf8Type,
+};
+use arrow_array::{
+    Array, ArrayRef, FixedSizeBinaryArray, GenericByteArray, GenericByteViewArray, PrimitiveArray, RecordBatch,
+};
+use arrow_buffer::{ArrowNativeType, NullBuffer};
+use arrow_schema::{DataType, Schema, TimeUnit};
+use monedula_protocol::records::Header;
+
+use crate::error::ClientError;
+
+/// Columns that a consumer hands out and a producer has no use for: a consumed batch can be sent on as it is.
+const IGNORED: [&str; 2] = ["offset", "timestampType"];
+
+const KNOWN: [&str; 6] = ["key", "value", "headers", "topic", "partition", "timestamp"];
+
+/// Where the columns of a table are; every error of a column is found before the first row is taken.
+#[derive(Clone, Debug, Default)]
+pub struct Columns {
+    key: Option<usize>,
+    value: Option<usize>,
+    headers: Option<usize>,
+    topic: Option<usize>,
+    partition: Option<usize>,
+    timestamp: Option<usize>,
+}
+
+impl Columns {
+    /// Finds the columns of a table.
+    ///
+    /// # Errors
+    /// On an unknown column, two of one name, a type that does not do, and rows without a topic.
+    pub fn of(schema: &Schema, has_default_topic: bool) -> Result<Self, ClientError> {
+        let mut columns = Self::default();
+        for (index, field) in schema.fields().iter().enumerate() {
+            let (name, given) = (field.name().as_str(), field.data_type());
+            let (place, fits, wanted) = match name {
+                "key" => (&mut columns.key, is_bytes(given), BYTES),
+                "value" => (&mut columns.value, is_bytes(given), BYTES),
+                "topic" => (&mut columns.topic, is_bytes(given), "string"),
+                "headers" => (&mut columns.headers, is_headers(given), HEADERS),
+                "partition" => (&mut columns.partition, is_partition(given), "int32"),
+                "timestamp" => (&mut columns.timestamp, is_time(given), "timestamp, or int64 of milliseconds"),
+                _ if IGNORED.contains(&name) => continue,
+                _ => return Err(ClientError::Argument(unknown(name))),
+            };
+            if !fits {
+                let message =
+                    format!("the column {name:?} is of type {given}; expected {wanted}. Cast it before it is sent");
+                return Err(ClientError::Argument(message));
+            }
+            if place.replace(index).is_some() {
+                return Err(ClientError::Argument(format!("there are two columns {name:?}; keep one")));
+            }
+        }
+        if columns.topic.is_none() && !has_default_topic {
+            let message = "the rows have no topic: give send_batch(data, topic=...), or a column \"topic\"";
+            return Err(ClientError::Argument(message.into()));
+        }
+        if columns.key.is_none() && columns.value.is_none() {
+            let message =
+                "the rows have neither a column \"value\" nor a column \"key\": rename the one that is to be sent";
+            return Err(ClientError::Argument(message.into()));
+        }
+        Ok(columns)
+    }
+
+    /// Whether rows say which partition they go to.
+    pub fn has_partition(&self) -> bool {
+        self.partition.is_some()
+    }
+
+    /// The values of a batch of this table.
+    pub(crate) fn values<'b>(&self, batch: &'b RecordBatch) -> Values<'b> {
+        let column = |index: Option<usize>| index.map(|index| batch.column(index));
+        let bytes = |index| column(index).map_or(Bytes::Null, Bytes::of);
+        Values {
+            key: bytes(self.key),
+            value: bytes(self.value),
+            topic: self.topic.map(|index| Bytes::of(batch.column(index))),
+            headers: column(self.headers).and_then(Headers::of),
+            partition: column(self.partition).and_then(Partitions::of),
+            timestamp: column(self.timestamp).and_then(Times::of),
+        }
+    }
+}
+
+const BYTES: &str = "binary or string (large and view types too)";
+const HEADERS: &str = "list<struct<key: string, value: binary>>, or a map of them";
+
+fn unknown(name: &str) -> String {
+    let near = KNOWN.iter().find(|known| known.eq_ignore_ascii_case(name));
+    let near = near.map(|known| format!("; did you mean {known:?}?")).unwrap_or_default();
+    format!(
+        "the column {name:?} is none of a record's{near} Known are {}. Drop it, or encode it into \"value\", as JSON for \
+         example",
+        KNOWN.join(", ")
+    )
+}
+
+fn is_bytes(given: &DataType) -> bool {
+    match given {
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => true,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => true,
+        DataType::Dictionary(_, values) => is_bytes(values),
+        _ => false,
+    }
+}
+
+fn is_headers(given: &DataType) -> bool {
+    match given {
+        DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => match item.data_type() {
+            DataType::Struct(fields) => fields.len() == 2 && fields.iter().all(|field| is_bytes(field.data_type())),
+            _ => false,
+        },
+        DataType::Null => true,
+        _ => false,
+    }
+}
+
+fn is_partition(given: &DataType) -> bool {
+    matches!(given, DataType::Int32 | DataType::Int64 | DataType::Null)
+}
+
+fn is_time(given: &DataType) -> bool {
+    matches!(given, DataType::Timestamp(..) | DataType::Int64 | DataType::Null)
+}
+
+/// The columns of one batch, typed once.
+pub(crate) struct Values<'b> {
+    pub(crate) key: Bytes<'b>,
+    pub(crate) value: Bytes<'b>,
+    /// `None` where every row goes to the default topic.
+    pub(crate) topic: Option<Bytes<'b>>,
+    pub(crate) headers: Option<Headers<'b>>,
+    pub(crate) partition: Option<Partitions<'b>>,
+    pub(crate) timestamp: Option<Times<'b>>,
+}
+
+/// A column of bytes or of text.
+pub(crate) enum Bytes<'b> {
+    /// Nulls only.
+    Null,
+    Short(Offsets<'b, i32>),
+    Long(Offsets<'b, i64>),
+    BinaryViews(&'b GenericByteViewArray<BinaryViewType>),
+    TextViews(&'b GenericByteViewArray<StringViewType>),
+    Fixed(&'b FixedSizeBinaryArray),
+    /// The place of each row's value, and the values.
+    Dictionary(Vec<Option<usize>>, Box<Bytes<'b>>),
+}
+
+pub(crate) struct Offsets<'b, O> {
+    offsets: &'b [O],
+    data: &'b [u8],
+    nulls: Option<&'b NullBuffer>,
+}
+
+impl<'b, O: ArrowNativeType> Offsets<'b, O> {
+    fn of<T: ByteArrayType<Offset = O>>(array: &'b GenericByteArray<T>) -> Self
+    where
+        O: arrow_array::OffsetSizeTrait,
+    {
+        Self { offsets: array.value_offsets(), data: array.value_data(), nulls: present(array.nulls()) }
+    }
+
+    #[inline(always)]
+    fn get(&self, row: usize) -> Option<&'b [u8]> {
+        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            return None;
+        }
+        Some(&self.data[self.offsets[row].as_usize()..self.offsets[row + 1].as_usize()])
+    }
+}
+
+fn present(nulls: Option<&NullBuffer>) -> Option<&NullBuffer> {
+    nulls.filter(|nulls| nulls.null_count() > 0)
+}
+
+impl<'b> Bytes<'b> {
+    fn of(array: &'b ArrayRef) -> Self {
+        match array.data_type() {
+            DataType::Binary => Self::Short(Offsets::of(array.as_bytes::<BinaryType>())),
+            DataType::Utf8 => Self::Short(Offsets::of(array.as_bytes::<Utf8Type>())),
+            DataType::LargeBinary => Self::Long(Offsets::of(array.as_bytes::<LargeBinaryType>())),
+            DataType::LargeUtf8 => Self::Long(Offsets::of(array.as_bytes::<LargeUtf8Type>())),
+            DataType::BinaryView => Self::BinaryViews(array.as_byte_view::<BinaryViewType>()),
+            DataType::Utf8View => Self::TextViews(array.as_byte_view::<StringViewType>()),
+            DataType::FixedSizeBinary(_) => Self::Fixed(array.as_fixed_size_binary()),
+            DataType::Dictionary(..) => {
+                let dictionary = array.as_any_dictionary();
+                let keys = dictionary.normalized_keys();
+                let nulls = dictionary.keys().logical_nulls();
+                let is_null = |row| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+                let places = keys.into_iter().enumerate().map(|(row, key)| (!is_null(row)).then_some(key)).collect();
+                Self::Dictionary(places, Box::new(Self::of(dictionary.values())))
+            }
+            // `Columns::of` let nothing else through.
+            _ => Self::Null,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, row: usize) -> Option<&'b [u8]> {
+        match self {
+            Self::Short(offsets) => offsets.get(row),
+            Self::Null => None,
+            Self::Long(offsets) => offsets.get(row),
+            Self::BinaryViews(views) => of_view(views, row),
+            Self::TextViews(views) => of_view(views, row),
+            Self::Fixed(array) => (!array.is_null(row)).then(|| array.value(row)),
+            Self::Dictionary(places, values) => places[row].and_then(|place| values.get(place)),
+        }
+    }
+
+    pub(crate) fn is_all_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+}
+
+#[inline(always)]
+fn of_view<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize) -> Option<&[u8]> {
+    (!array.is_null(row)).then(|| array.value(row).as_ref())
+}
+
+/// A column of lists of pairs.
+pub(crate) struct Headers<'b> {
+    bounds: Bounds<'b>,
+    nulls: Option<&'b NullBuffer>,
+    keys: Bytes<'b>,
+    values: Bytes<'b>,
+}
+
+enum Bounds<'b> {
+    Short(&'b [i32]),
+    Long(&'b [i64]),
+}
+
+impl<'b> Headers<'b> {
+    fn of(array: &'b ArrayRef) -> Option<Self> {
+        let (bounds, pairs) = match array.data_type() {
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                (Bounds::Short(list.value_offsets()), list.values().as_struct())
+            }
+            DataType::LargeList(_) => {
+                let list = array.as_list::<i64>();
+                (Bounds::Long(list.value_offsets()), list.values().as_struct())
+            }
+            DataType::Map(..) => {
+                let map = array.as_map();
+                (Bounds::Short(map.value_offsets()), map.entries())
+            }
+            _ => return None,
+        };
+        let (keys, values) = (Bytes::of(pairs.column(0)), Bytes::of(pairs.column(1)));
+        Some(Self { bounds, nulls: present(array.nulls()), keys, values })
+    }
+
+    /// Puts a row's headers into `into`. Two of one key are two headers.
+    #[inline]
+    pub(crate) fn get(&self, row: usize, into: &mut Vec<Header<'b>>) {
+        into.clear();
+        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            return;
+        }
+        let (first, end) = match self.bounds {
+            Bounds::Short(offsets) => (offsets[row].as_usize(), offsets[row + 1].as_usize()),
+            Bounds::Long(offsets) => (offsets[row].as_usize(), offsets[row + 1].as_usize()),
+        };
+        // Kafka has no null key of a header.
+        let header = |at| Header { key: self.keys.get(at).unwrap_or_default(), value: self.values.get(at) };
+        into.extend((first..end).map(header));
+    }
+}
+
+/// A column of partitions.
+pub(crate) enum Partitions<'b> {
+    Int(&'b PrimitiveArray<Int32Type>),
+    Long(&'b PrimitiveArray<Int64Type>),
+}
+
+impl<'b> Partitions<'b> {
+    fn of(array: &'b ArrayRef) -> Option<Self> {
+        match array.data_type() {
+            DataType::Int32 => Some(Self::Int(array.as_primitive())),
+            DataType::Int64 => Some(Self::Long(array.as_primitive())),
+            _ => None,
+        }
+    }
+
+    /// `None` leaves it to the partitioner. What is no partition of any topic comes out as -1.
+    #[inline(always)]
+    pub(crate) fn get(&self, row: usize) -> Option<i32> {
+        match self {
+            Self::Int(array) => (!array.is_null(row)).then(|| array.value(row).max(-1)),
+            Self::Long(array) => (!array.is_null(row)).then(|| i32::try_from(array.value(row)).unwrap_or(-1).max(-1)),
+        }
+    }
+}
+
+/// A column of times.
+pub(crate) struct Times<'b> {
+    values: &'b [i64],
+    nulls: Option<&'b NullBuffer>,
+    /// Ticks of a millisecond, or milliseconds of a tick.
+    divisor: i64,
+    factor: i64,
+}
+
+impl<'b> Times<'b> {
+    fn of(array: &'b ArrayRef) -> Option<Self> {
+        let (values, divisor, factor): (&[i64], _, _) = match array.data_type() {
+            DataType::Int64 => (array.as_primitive::<Int64Type>().values(), 1, 1),
+            DataType::Timestamp(TimeUnit::Second, _) => (array.as_primitive::<TimestampSecondType>().values(), 1, 1000),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => {
+                (array.as_primitive::<TimestampMillisecondType>().values(), 1, 1)
+            }
+            DataType::Timestamp(TimeUnit::Microsecond, _) => {
+                (array.as_primitive::<TimestampMicrosecondType>().values(), 1000, 1)
+            }
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+                (array.as_primitive::<TimestampNanosecondType>().values(), 1_000_000, 1)
+            }
+            _ => return None,
+        };
+        Some(Self { values, nulls: present(array.nulls()), divisor, factor })
+    }
+
+    /// Milliseconds since the epoch; `None` is now.
+    #[inline(always)]
+    pub(crate) fn get(&self, row: usize) -> Option<i64> {
+        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            return None;
+        }
+        let ticks = self.values[row].saturating_mul(self.factor);
+        Some(if self.divisor == 1 { ticks } else { ticks.div_euclid(self.divisor) })
+    }
+}
