@@ -46,8 +46,12 @@ pub(crate) fn plain(max_in_flight: usize) -> ProduceConfig {
     ProduceConfig { idempotent: false, max_in_flight, ..idempotent() }
 }
 
+pub(crate) fn transactional() -> ProduceConfig {
+    ProduceConfig { transactional: true, ..idempotent() }
+}
+
 /// What a leader knows of a producer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Producer {
     epoch: i16,
     next: i64,
@@ -75,7 +79,7 @@ impl Log {
             None => Producer { epoch: identity.epoch, next: i64::from(sequence), recent: Vec::new() },
             Some(known) if known.epoch > identity.epoch => return Err(ErrorCode::InvalidProducerEpoch),
             Some(known) if known.epoch == identity.epoch => known,
-            Some(_) => Producer { epoch: identity.epoch, next: 0, recent: Vec::new() },
+            Some(_) => Producer { epoch: identity.epoch, ..Producer::default() },
         };
         let twice = |&&(first, count, _): &&(i32, u32, i64)| first == sequence && count == records;
         if let Some(&(_, _, offset)) = producer.recent.iter().find(twice) {

@@ -1,0 +1,193 @@
+//! How batches come to nothing, what is divided, and what a transaction asks for.
+
+use std::time::Duration;
+
+use monedula_engine::cluster::Cluster;
+use monedula_engine::produce::{Acks, Input, ProduceConfig, SendFault};
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::metadata::{MetadataResponse, MetadataResponseTopic};
+
+use crate::world::{BACKOFF, DELIVERY_TIMEOUT, FIRST, LINGER, World, idempotent, ms, p, plain, transactional};
+
+// seed: S165
+#[test]
+fn a_batch_past_its_time_fails_alone() {
+    let mut world = World::new(idempotent(), &[1, 1]);
+    world.move_leader(0, None);
+    world.metadata();
+    let stuck = world.open(0);
+    world.pass(ms(10));
+    let later = world.open(0);
+    world.pass(DELIVERY_TIMEOUT - ms(10));
+    let Err(SendFault::TimedOut { partition, attempts: 0, in_doubt: false, last_error, .. }) = &world.done[&stuck]
+    else {
+        panic!("{:?}", world.done[&stuck])
+    };
+    assert_eq!((partition, last_error.as_deref()), (&p(0), Some("the partition has no leader")));
+    assert!(!world.done.contains_key(&later));
+    let other = world.fill(1);
+    world.answer_all();
+    assert!(world.done[&other].is_ok());
+    world.pass(ms(10));
+    assert!(world.done[&later].is_err());
+}
+
+#[test]
+fn a_topic_that_is_gone_fails_what_waits_for_it() {
+    let mut world = World::new(idempotent(), &[1]);
+    world.move_leader(0, None);
+    world.metadata();
+    let batch = world.fill(0);
+    let mut cluster = Cluster::clone(&world.cluster);
+    for answers in 1..=5 {
+        assert!(!world.done.contains_key(&batch), "after {answers} answers");
+        let error_code = ErrorCode::UnknownTopicOrPartition.code();
+        let topic = MetadataResponseTopic { name: Some("t"), error_code, ..Default::default() };
+        cluster.update(&MetadataResponse { topics: vec![topic], ..Default::default() });
+        world.take(cluster.clone());
+    }
+    assert_eq!(world.done[&batch], Err(SendFault::UnknownTopicOrPartition { partition: p(0) }));
+}
+
+#[test]
+fn without_acks_a_batch_is_done_when_it_is_written_to_the_connection() {
+    let mut world = World::new(ProduceConfig { acks: Acks::None, ..plain(5) }, &[1]);
+    let batch = world.fill(0);
+    let sent = world.take_request(1);
+    world.input(Input::Answer { request: sent.id, outcome: Ok(Vec::new()) });
+    assert_eq!(world.done[&batch].as_ref().unwrap().base_offset, None);
+}
+
+#[test]
+fn parts_take_the_place_and_the_numbers_of_a_batch_that_was_too_large() {
+    let mut world = World::new(idempotent(), &[1]);
+    let first = world.fill(0);
+    world.answer(1);
+    world.largest = 150;
+    let (whole, behind) = (world.fill_sized(0, 5, 300), world.fill(0));
+    world.input(Input::Flush { ticket: 1 });
+    world.answer_all();
+    assert_eq!(world.splits, [whole]);
+    let parts = vec![world.part(2, 120), world.part(3, 140)];
+    let ids: Vec<u64> = parts.iter().map(|part| part.id).collect();
+    world.input(Input::SplitInto { batch: whole, parts });
+    assert_eq!(world.requests[0].batches[0].sequence, Some((FIRST, 1)));
+    world.answer(1);
+    assert!(world.flushed.is_empty());
+    world.pass(BACKOFF);
+    world.answer_all();
+    assert_eq!(world.log(0), [first, ids[0], ids[1], behind]);
+    assert_eq!((world.done.contains_key(&whole), &world.flushed[..]), (false, &[1][..]));
+}
+
+#[test]
+fn what_cannot_be_divided_fails() {
+    let mut world = World::new(idempotent(), &[1]);
+    let single = world.fill(0);
+    world.refuse(1, ErrorCode::MessageTooLarge);
+    assert!(matches!(world.done[&single], Err(SendFault::Refused { code: ErrorCode::MessageTooLarge, .. })));
+    let whole = world.fill_sized(0, 2, 100);
+    world.refuse(1, ErrorCode::MessageTooLarge);
+    world.input(Input::SplitInto { batch: whole, parts: Vec::new() });
+    assert!(matches!(world.done[&whole], Err(SendFault::Refused { code: ErrorCode::MessageTooLarge, .. })));
+    let next = world.fill(0);
+    world.answer_all();
+    assert!(world.done[&next].is_ok());
+}
+
+#[test]
+fn a_closed_producer_fails_everything_and_hears_late_answers_in_peace() {
+    let mut world = World::new(idempotent(), &[1]);
+    let flying = world.fill(0);
+    let waiting = [world.fill(0), world.open(0)];
+    world.input(Input::FailAll(SendFault::Closed));
+    for batch in [flying, waiting[0], waiting[1]] {
+        assert_eq!(world.done[&batch], Err(SendFault::Closed));
+    }
+    let late = world.open(0);
+    assert_eq!(world.done[&late], Err(SendFault::Closed));
+    world.pack(waiting[1]);
+    world.answer_all();
+    world.pass(BACKOFF);
+    assert_eq!((world.machine.unfinished(), world.requests.len()), (0, 0));
+}
+
+#[test]
+fn a_leader_that_is_named_is_told_of() {
+    let mut world = World::new(idempotent(), &[1]);
+    let batch = world.fill(0);
+    let sent = world.take_request(1);
+    let mut answer = crate::world::refusal(&sent.batches[0], ErrorCode::NotLeaderOrFollower);
+    answer.leader = Some((2, 8));
+    world.input(Input::Answer { request: sent.id, outcome: Ok(vec![answer]) });
+    assert_eq!(world.hints, [(p(0), 2, 8)]);
+    // Another leader need not be waited for.
+    world.move_leader(0, Some(2));
+    world.metadata();
+    assert_eq!(world.at(2), [[batch]]);
+}
+
+#[test]
+fn a_partition_is_taken_into_each_transaction_before_its_first_batch() {
+    let mut world = World::new(transactional(), &[1, 1]);
+    world.prompt = false;
+    world.give_identity();
+    let batch = world.fill(0);
+    assert_eq!((&world.joins[..], world.at(1).len()), (&[p(0)][..], 0));
+    world.input(Input::InTransaction(p(0)));
+    assert_eq!(world.at(1), [[batch]]);
+    world.answer_all();
+    world.fill(0);
+    world.answer_all();
+    assert_eq!(world.joins.len(), 1);
+    world.input(Input::TransactionEnded);
+    world.fill(0);
+    assert_eq!(world.joins.len(), 2);
+}
+
+#[test]
+fn when_a_transaction_is_aborted_what_was_not_sent_fails_and_the_rest_is_waited_for() {
+    let mut world = World::new(transactional(), &[1, 1]);
+    let first = world.fill(0);
+    let [waiting, open] = [world.fill(0), world.open(1)];
+    world.input(Input::FailUnsent(SendFault::Aborted));
+    assert_eq!(world.done[&waiting], Err(SendFault::Aborted));
+    assert_eq!(world.done[&open], Err(SendFault::Aborted));
+    assert!(world.failed.is_empty(), "the user wanted it so");
+    world.input(Input::Flush { ticket: 1 });
+    assert!(world.flushed.is_empty());
+    world.answer_all();
+    assert!(world.done[&first].is_ok());
+    assert_eq!(world.flushed, [1]);
+    world.input(Input::TransactionEnded);
+    let next = world.open(1);
+    world.pass(LINGER);
+    world.answer_all();
+    assert!(world.done[&next].is_ok());
+}
+
+#[test]
+fn after_a_failed_transaction_the_next_one_is_sound() {
+    let mut world = World::new(transactional(), &[1, 1]);
+    let done = world.fill(0);
+    world.answer_all();
+    let lost = world.fill(0);
+    world.break_off(1, 0);
+    world.move_leader(0, None);
+    world.metadata();
+    world.prompt = false;
+    world.pass(DELIVERY_TIMEOUT + Duration::from_secs(1));
+    assert!(matches!(world.failed[..], [SendFault::TimedOut { .. }]));
+    assert_eq!(world.asked, [Some(FIRST)]);
+    let unwanted = world.open(1);
+    assert_eq!(world.done[&unwanted], Err(SendFault::Aborted));
+    world.input(Input::TransactionEnded);
+    world.give_identity();
+    world.prompt = true;
+    world.move_leader(0, Some(1));
+    world.metadata();
+    let next = world.fill(0);
+    world.answer_all();
+    assert_eq!(world.log(0), [done, next]);
+    assert!(world.done[&lost].is_err());
+}
