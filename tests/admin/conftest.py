@@ -53,24 +53,21 @@ class Ground:
             self.cluster.helper.produce(topic, [{"value": text, "partition": partition} for text in texts])
 
     def member(self, group: str, topic: str, **settings: Any) -> monedula.Consumer:
-        """A consumer that has joined, and owns partitions."""
+        """A consumer that has joined, and owns partitions; nothing was read yet."""
         consumer = monedula.Consumer(
             bootstrap_servers=self.cluster.bootstrap, group_id=group, auto_offset_reset="earliest", **settings
         )
         self._stack.callback(consumer.close)
         consumer.subscribe(topic)
-        self.until(lambda: bool(consumer.assignment()), consumer)
+        self.until(lambda: bool(consumer.assignment()))
         return consumer
 
-    def until(self, is_so: Callable[[], bool], *consumers: monedula.Consumer) -> None:
-        """Wait, and poll the consumers, until something is so."""
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something is so."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not is_so():
             assert time.monotonic() < deadline, f"it did not come true in {PATIENCE_SECONDS} s"
-            for consumer in consumers:
-                consumer.poll(timeout=0.05)
-            if not consumers:
-                time.sleep(0.02)
+            time.sleep(0.02)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

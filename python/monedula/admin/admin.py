@@ -6,7 +6,7 @@ from typing import Any, Self, TypeVar
 
 from monedula._monedula import AdminCore
 from monedula.admin import calls
-from monedula.admin.calls import Call, Change, Errors, Resource
+from monedula.admin.calls import Call, Change, Errors, P, R, Resource
 from monedula.admin.results import Results
 from monedula.admin.types import (
     ClusterDescription,
@@ -185,7 +185,7 @@ class Admin(AdminBase):
 
     def alter_configs(
         self,
-        changes: Mapping[Resource, Mapping[str, Change]],
+        changes: Mapping[R, Mapping[str, Change]],
         *,
         validate_only: bool = False,
         timeout: float | None = None,
@@ -256,7 +256,7 @@ class Admin(AdminBase):
     def alter_group_offsets(
         self,
         group: str,
-        offsets: Mapping[tuple[str, int], int | tuple[int, str]],
+        offsets: Mapping[P, int | tuple[int, str]],
         *,
         timeout: float | None = None,
         errors: Errors = "raise",
@@ -346,7 +346,7 @@ class Admin(AdminBase):
 
     def list_offsets(
         self,
-        what: str | Iterable[str | tuple[str, int]] | Mapping[tuple[str, int], OffsetSpec],
+        what: str | Iterable[str | tuple[str, int]] | Mapping[P, OffsetSpec],
         at: OffsetSpec = "latest",
         *,
         isolation: calls.Isolation | None = None,
@@ -370,7 +370,7 @@ class Admin(AdminBase):
 
     def delete_records(
         self,
-        before: Mapping[tuple[str, int], int],
+        before: Mapping[P, int],
         *,
         timeout: float | None = None,
         errors: Errors = "raise",
@@ -417,7 +417,7 @@ class Admin(AdminBase):
 
     def alter_partition_reassignments(
         self,
-        partitions: Mapping[tuple[str, int], Sequence[int] | None],
+        partitions: Mapping[P, Sequence[int] | None],
         *,
         timeout: float | None = None,
         errors: Errors = "raise",

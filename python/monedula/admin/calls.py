@@ -36,6 +36,9 @@ from monedula.partitions import TopicPartition, is_pair, raw_partition, raw_part
 
 T = TypeVar("T")
 
+P = TypeVar("P", bound=tuple[str, int])
+"""A partition that is a key: keys of a dict have one type, and a `TopicPartition` is to do as well as a plain tuple."""
+
 Errors = Literal["raise", "return"]
 """Whether what went wrong with single items is raised, or returned with what did not."""
 
@@ -44,11 +47,14 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 Resource = str | tuple[ResourceType, str]
 """Whose settings; a text stands for a topic."""
 
+R = TypeVar("R", bound=Resource)
+"""Such a resource that is a key."""
+
 Change = str | int | float | bool | None | Append | Subtract
 """What is to become of a setting."""
 
-Target = Literal["earliest", "latest"] | datetime | int | Mapping[Literal["shift"], int] | Mapping[tuple[str, int], int]
-"""Where a group is to go."""
+Target = Literal["earliest", "latest"] | datetime | int | Mapping[Any, int]
+"""Where a group is to go: the dict is `{"shift": n}` or `{(topic, partition): offset}`."""
 
 RESOURCE_TYPES: dict[str, int] = {"topic": 2, "broker": 4, "broker_logger": 8, "client_metrics": 16, "group": 32}
 _TYPE_NAMES: dict[int, ResourceType] = {
@@ -174,7 +180,7 @@ def describe_configs(
 
 def alter_configs(
     core: AdminCore,
-    changes: Mapping[Resource, Mapping[str, Change]],
+    changes: Mapping[R, Mapping[str, Change]],
     validate_only: bool,
     timeout: float | None,
     errors: Errors,
@@ -239,7 +245,7 @@ def list_group_offsets(
 def alter_group_offsets(
     core: AdminCore,
     group: str,
-    offsets: Mapping[tuple[str, int], int | tuple[int, str]],
+    offsets: Mapping[P, int | tuple[int, str]],
     timeout: float | None,
     errors: Errors,
 ) -> Call[Results[TopicPartition, int]]:
@@ -310,7 +316,7 @@ def group_lag(
 
 def list_offsets(
     core: AdminCore,
-    what: str | Iterable[str | tuple[str, int]] | Mapping[tuple[str, int], OffsetSpec],
+    what: str | Iterable[str | tuple[str, int]] | Mapping[P, OffsetSpec],
     at: OffsetSpec,
     isolation: Isolation | None,
     timeout: float | None,
@@ -335,7 +341,7 @@ def list_offsets(
 
 
 def delete_records(
-    core: AdminCore, before: Mapping[tuple[str, int], int], timeout: float | None, errors: Errors
+    core: AdminCore, before: Mapping[P, int], timeout: float | None, errors: Errors
 ) -> Call[Results[TopicPartition, int]]:
     """See `Admin.delete_records`."""
     raw = []
@@ -371,7 +377,7 @@ def elect_leaders(
 
 
 def alter_partition_reassignments(
-    core: AdminCore, partitions: Mapping[tuple[str, int], Iterable[int] | None], timeout: float | None, errors: Errors
+    core: AdminCore, partitions: Mapping[P, Iterable[int] | None], timeout: float | None, errors: Errors
 ) -> Call[Results[TopicPartition, None]]:
     """See `Admin.alter_partition_reassignments`."""
     raw = []

@@ -46,7 +46,10 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
         }
         ClientError::Refused(error) => refused_details(error, &details)?,
         ClientError::GroupDenied { .. } => details.set_item("code", "GROUP_AUTHORIZATION_FAILED")?,
-        ClientError::GroupInUse { code, .. } => details.set_item("code", code.name())?,
+        ClientError::GroupInUse { group, code } => {
+            details.set_item("group", group)?;
+            details.set_item("code", code.name())?;
+        }
         ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => details.set_item("retriable", true)?,
         ClientError::Config(error) => details.set_item("key", &error.key)?,
         ClientError::Group(error) => group_details(error, &details)?,

@@ -12,6 +12,7 @@ from tests.differential.scenarios import (
     metadata,
     nodes,
     produce,
+    reassignments,
     transactions,
     versions,
 )
@@ -28,6 +29,7 @@ ALL = (
     metadata,
     nodes,
     produce,
+    reassignments,
     transactions,
     versions,
 )
