@@ -32,7 +32,7 @@ else
 endif
 
 interop: extension  ## clients that others wrote, on the embedded broker; ON=kafka or ON=both for a real Kafka
-	python -m pytest tests/interop tests/groups --on $(or $(ON),embedded)
+	python -m pytest tests/interop tests/groups tests/admin --on $(or $(ON),embedded)
 	python -m pytest tests/consumer tests/real --on embedded
 
 behaviour: extension  ## whole groups while things go wrong, slow scenarios too; ON=kafka or ON=both for a real three-node Kafka

@@ -188,6 +188,7 @@ def test_only_a_group_without_members_is_rewound(ground: Ground, admin: Admin) -
     consumer.seek((topic, 0), 3)
     read(12)
     assert seen[10:] == [(0, 3), (0, 4)]
+    consumer.commit()
     consumer.close()
     ground.until(lambda: admin.describe_groups(group)[group].state == "Empty")
     admin.reset_group_offsets(group, {"shift": -2})
