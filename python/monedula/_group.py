@@ -46,6 +46,22 @@ class Listeners(NamedTuple):
         return (lambda: None) if listener is None else (lambda: listener(partitions))
 
 
+class GroupMetadata(NamedTuple):
+    """Who a consumer is to its group.
+
+    Attributes:
+        group_id: the group.
+        generation: of which it is a member; -1 without a subscription.
+        member_id: its id there, or empty.
+        group_instance_id: `group.instance.id`, if it has one.
+    """
+
+    group_id: str
+    generation: int
+    member_id: str
+    group_instance_id: str | None
+
+
 class GroupVerbs:
     """The verbs of a group member that do not wait."""
 
@@ -142,6 +158,26 @@ class GroupVerbs:
             return set(self._named)
         health = self._member.health()
         return set() if health is None else set(health["topics"])
+
+    def rewind(self) -> None:
+        """Read again what was handed out and is not committed, as after a transaction that was aborted.
+
+        `Producer.transaction(consumer)` does it by itself.
+
+        Raises:
+            ArgumentError: without `group.id`.
+            ClosedError: if the consumer is closed.
+        """
+        self._member.rewind()
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is to its group now (KIP-447).
+
+        Raises:
+            ArgumentError: without `group.id`.
+            TransactionAbortedError: if it subscribes, and is no member now.
+        """
+        return GroupMetadata(*self._member.metadata())
 
     def keep_alive(self) -> None:
         """Say that a long batch is still being worked on, as `max.poll.interval.ms` asks. From any thread."""

@@ -3,6 +3,8 @@
 mod membership;
 mod transactions;
 
+pub use transactions::{PendingOffsets, TransactionOffsets};
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::atomic::AtomicBool;

@@ -66,6 +66,10 @@ impl MemberCore {
         Self { consumer: Own::new(consumer), news }
     }
 
+    pub(crate) fn consumer(&self) -> PyResult<&Arc<Consumer>> {
+        self.consumer.get()
+    }
+
     fn timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
         match timeout {
             Some(timeout) => seconds(py, "timeout", timeout),
@@ -173,6 +177,19 @@ impl MemberCore {
         Operation::start(lookup, Notifier::new(descriptor)?, self.consumer.get()?.log(), |py, found| {
             Ok(found.into_pyobject(py)?.into_any().unbind())
         })
+    }
+
+    /// Reads again what was handed out and is not committed.
+    fn rewind(&self, py: Python<'_>) -> PyResult<()> {
+        let consumer = self.consumer.get()?;
+        py.detach(|| consumer.rewind()).map_err(|error| to_py(py, error))
+    }
+
+    /// Group, generation, member id, `group.instance.id`.
+    fn metadata(&self, py: Python<'_>) -> PyResult<(String, i32, String, Option<String>)> {
+        let consumer = self.consumer.get()?;
+        let metadata = py.detach(|| consumer.group_metadata()).map_err(|error| to_py(py, error))?;
+        Ok((metadata.group, metadata.generation, metadata.member_id, metadata.instance_id))
     }
 
     /// Keeps events from now on, for `take_events`.
@@ -286,7 +303,7 @@ fn left(consumer: &Consumer, until: Instant, deadline: Instant) -> Option<Option
     }
 }
 
-fn commit_what(what: Option<&Bound<'_, PyAny>>, holder: Option<u64>) -> PyResult<CommitWhat> {
+pub(crate) fn commit_what(what: Option<&Bound<'_, PyAny>>, holder: Option<u64>) -> PyResult<CommitWhat> {
     let Some(what) = what else {
         return Ok(CommitWhat::Finished { holder: holder.unwrap_or_else(crate::rows::thread_holder) });
     };
