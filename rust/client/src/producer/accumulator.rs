@@ -386,7 +386,7 @@ impl Accumulator {
         self.next_batch.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn order(&self, order: Order) {
+    pub(crate) fn order(&self, order: Order) {
         // A driver that is gone has failed everything, and takes nothing more.
         let _ = self.orders.send(order);
     }

@@ -19,6 +19,7 @@ mod record;
 mod report;
 mod session;
 mod table;
+mod transactions;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,6 +40,7 @@ pub use record::{Delivered, DeliveryResult, Header, Record, Refused};
 pub use report::{Report, Summary};
 use session::{Gate, Session};
 pub use table::Columns;
+use transactions::Pending;
 
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
@@ -80,8 +82,8 @@ pub struct Producer {
     log: Log,
     metrics: Metrics,
     runtime: Handle,
-    started: Instant,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    pending: Pending,
 }
 
 impl Producer {
@@ -108,7 +110,6 @@ impl Producer {
         let gate = session.gate();
         let started = Instant::now();
         let driver = Driver {
-            started,
             config: config.clone(),
             network: network.clone(),
             metadata: metadata.clone(),
@@ -116,6 +117,7 @@ impl Producer {
             session,
             log: log.clone(),
             metrics: metrics.clone(),
+            started,
         };
         let metadata_task = runtime.spawn(metadata.clone().run());
         let driver = driver.run(inbox, calls, seed);
@@ -132,8 +134,8 @@ impl Producer {
             log,
             metrics,
             runtime: runtime.clone(),
-            started,
             tasks: Mutex::new(tasks),
+            pending: Pending::default(),
         }
     }
 

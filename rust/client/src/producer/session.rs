@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use monedula_engine::group::CommitOffset;
 use monedula_engine::produce::{self, Identity, SendFault};
@@ -24,13 +25,26 @@ const VERSION_2: i16 = 2;
 /// How a verb went, for whoever called it.
 pub(super) type Reply = oneshot::Sender<Result<(), TransactionError>>;
 
-/// A verb of the user's. Deadlines count from the driver's start.
+/// A verb of the user's.
 #[derive(Debug)]
 pub(super) enum Verb {
-    Init { deadline: Now },
+    Init {
+        until: Instant,
+    },
     Begin,
-    SendOffsets { group: GroupMetadata, offsets: BTreeMap<TopicPartition, CommitOffset>, deadline: Now },
-    End { ending: Ending, deadline: Now },
+    SendOffsets {
+        group: GroupMetadata,
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
+        until: Instant,
+    },
+    /// The transaction can only be aborted.
+    Spoil {
+        reason: String,
+    },
+    End {
+        ending: Ending,
+        until: Instant,
+    },
 }
 
 /// Whether records may be sent: one that is in no transaction must not get into a batch, from where it would be written.
@@ -146,18 +160,22 @@ impl Session {
     pub(super) fn verb(&mut self, now: Now, verb: Verb, reply: Reply) -> Vec<produce::Input> {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
+        let deadline = |until: Instant| now + until.saturating_duration_since(Instant::now());
+        let input = match verb {
+            Verb::Init { until } => Input::Init { ticket, deadline: deadline(until) },
+            Verb::Begin => Input::Begin { ticket },
+            Verb::SendOffsets { group, offsets, until } => {
+                Input::SendOffsets { ticket, group, offsets, deadline: deadline(until) }
+            }
+            Verb::Spoil { reason } => {
+                let inputs = self.handle(now, Input::Failed(SendFault::TransactionFailed { reason }));
+                let _ = reply.send(Ok(()));
+                return inputs;
+            }
+            Verb::End { ending, until } => Input::End { ticket, ending, deadline: deadline(until) },
+        };
         self.waiting.insert(ticket, reply);
-        self.handle(
-            now,
-            match verb {
-                Verb::Init { deadline } => Input::Init { ticket, deadline },
-                Verb::Begin => Input::Begin { ticket },
-                Verb::SendOffsets { group, offsets, deadline } => {
-                    Input::SendOffsets { ticket, group, offsets, deadline }
-                }
-                Verb::End { ending, deadline } => Input::End { ticket, ending, deadline },
-            },
-        )
+        self.handle(now, input)
     }
 
     fn handle(&mut self, now: Now, input: Input) -> Vec<produce::Input> {

@@ -3,3 +3,4 @@
 mod delivery;
 mod support;
 mod tables;
+mod transactions;

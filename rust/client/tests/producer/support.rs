@@ -10,7 +10,7 @@ use monedula_broker::{Effect, Fault, Options, Selector};
 use monedula_client::config::ClientConfig;
 use monedula_client::consumer::{Consumer, Want};
 use monedula_client::producer::{Delivered, Producer, ProducerConfig, Record, Refused, Sent};
-use monedula_columns::ColumnSet;
+use monedula_columns::{ColumnBatch, ColumnSet};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 use serde_json::Value;
@@ -35,7 +35,10 @@ impl World {
         let topics = topics.iter().map(ToString::to_string).collect();
         let settings: BTreeMap<_, _> =
             settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let options = Options { nodes, topics, settings, ..Options::default() };
+        Self::of(Options { nodes, topics, settings, ..Options::default() })
+    }
+
+    pub(crate) fn of(options: Options) -> Self {
         let broker = Broker::start(options.settings().expect("settings"), options.clock()).expect("starts");
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         Self { broker, runtime: runtime.expect("a runtime") }
@@ -71,12 +74,7 @@ impl World {
         while rows.len() < count {
             assert!(Instant::now() < deadline, "{} of {count} records", rows.len());
             let Some(batch) = consumer.next_batch(&want, Instant::now() + SLICE).expect("reads") else { continue };
-            let column = |name: &str| -> Vec<Option<String>> {
-                let column = batch.record_batch.column_by_name(name).expect("a column").as_binary::<i32>();
-                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                column.iter().map(|bytes| bytes.map(text)).collect()
-            };
-            rows.extend(column("key").into_iter().zip(column("value")));
+            rows.extend(column(&batch, "key").into_iter().zip(column(&batch, "value")));
         }
         rows
     }
@@ -86,6 +84,17 @@ impl World {
         let flushed = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, flush).await });
         flushed.expect("in time").expect("flushes");
     }
+}
+
+fn column(batch: &ColumnBatch, name: &str) -> Vec<Option<String>> {
+    let column = batch.record_batch.column_by_name(name).expect("a column").as_binary::<i32>();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    column.iter().map(|bytes| bytes.map(text)).collect()
+}
+
+/// The values of a batch, as text.
+pub(crate) fn values(batch: &ColumnBatch) -> Vec<String> {
+    column(batch, "value").into_iter().flatten().collect()
 }
 
 /// Sends a record with this key and value; waits for room if there is none.

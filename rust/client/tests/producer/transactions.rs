@@ -1,0 +1,275 @@
+//! Transactions, under both transaction versions.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use monedula_broker::control::Command;
+use monedula_broker::{Effect, Fault, NodeId, Options, Selector, Side};
+use monedula_client::config::ClientConfig;
+use monedula_client::consumer::{Consumer, Want};
+use monedula_client::error::ClientError;
+use monedula_client::group::{CommitOffset, CommitWhat};
+use monedula_client::producer::{Producer, Record, Refused};
+use monedula_columns::ColumnSet;
+use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Start;
+use monedula_engine::transaction::TransactionError;
+
+use crate::support::{PATIENCE, World, delivered, failure, send};
+
+/// A cluster with version 1 or 2 of transactions.
+fn world(topics: &[&str], nodes: u16, version: i16) -> World {
+    let max_versions = if version == 1 { BTreeMap::from([("EndTxn".to_owned(), 4)]) } else { BTreeMap::new() };
+    let topics = topics.iter().map(ToString::to_string).collect();
+    World::of(Options { nodes, topics, max_versions, ..Options::default() })
+}
+
+fn transactional(world: &World, id: &str) -> Producer {
+    world.producer(&[("transactional.id", id)])
+}
+
+fn ok(world: &World, future: impl Future<Output = Result<(), ClientError>>) {
+    outcome(world, future).expect("it goes well");
+}
+
+fn outcome(world: &World, future: impl Future<Output = Result<(), ClientError>>) -> Result<(), ClientError> {
+    world.runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await }).expect("in time")
+}
+
+fn reader(world: &World, isolation: &str) -> Consumer {
+    let servers = world.broker.addresses()[0].1.to_string();
+    let settings = [("bootstrap.servers", servers.as_str()), ("isolation.level", isolation)];
+    Consumer::new(ClientConfig::parse(settings).expect("settings"), ColumnSet::default(), world.runtime.handle(), 7)
+}
+
+/// The values that readers of committed records see, once no transaction is open.
+fn seen(world: &World, topic: &str) -> Vec<String> {
+    let (committed, all) = (reader(world, "read_committed"), reader(world, "read_uncommitted"));
+    let (place, deadline) = (TopicPartition::new(topic, 0), Instant::now() + PATIENCE);
+    let end = |of: &Consumer| {
+        let found = world.runtime.block_on(of.end_offsets([place.clone()].into(), PATIENCE)).expect("an answer");
+        found[&place].clone().expect("an end").offset
+    };
+    // The answer to EndTxn does not wait for the markers.
+    while end(&committed) != end(&all) {
+        assert!(Instant::now() < deadline, "a transaction is left open");
+    }
+    let end = end(&all);
+    committed.assign(vec![(place.clone(), Start::Earliest, Some(end))]).expect("assigns");
+    let want = Want { max_rows: 100_000, max_bytes: 64 << 20, max_wait: Duration::ZERO, deadline: None };
+    let mut values = Vec::new();
+    while committed.status(&place).expect("assigned").position.is_none_or(|position| position < end) {
+        assert!(Instant::now() < deadline, "{values:?}");
+        let batch = committed.next_batch(&want, Instant::now() + Duration::from_millis(50)).expect("reads");
+        values.extend(batch.iter().flat_map(crate::support::values));
+    }
+    values
+}
+
+// seed: S088
+#[test]
+fn readers_of_committed_records_see_all_of_a_transaction_or_nothing() {
+    for version in [1, 2] {
+        let world = world(&["t:1"], 1, version);
+        let producer = transactional(&world, "id");
+        ok(&world, producer.init_transactions(PATIENCE));
+        for round in 0..6 {
+            ok(&world, producer.begin_transaction());
+            let sent: Vec<_> = (0..3).map(|n| send(&producer, "t", None, &format!("{round}-{n}"))).collect();
+            match round % 2 {
+                0 => ok(&world, producer.commit_transaction(PATIENCE)),
+                _ => {
+                    sent.iter().for_each(|sent| _ = delivered(sent));
+                    ok(&world, producer.abort_transaction(PATIENCE));
+                }
+            }
+        }
+        let expected: Vec<String> =
+            [0, 2, 4].iter().flat_map(|round| (0..3).map(move |n| format!("{round}-{n}"))).collect();
+        assert_eq!(seen(&world, "t"), expected, "version {version}");
+    }
+}
+
+#[test]
+fn records_outside_of_a_transaction_are_refused_at_once() {
+    let world = world(&["t:1"], 1, 2);
+    let producer = transactional(&world, "id");
+    let refused = |producer: &Producer, what: &str| {
+        let record = Record { topic: "t", value: Some(b"v"), ..Record::default() };
+        let Err(Refused::Error(ClientError::Transaction(error))) = producer.send(&record) else { panic!("taken") };
+        assert!(error.to_string().contains(what), "{error}");
+    };
+    refused(&producer, "init_transactions() was not called yet");
+    ok(&world, producer.init_transactions(PATIENCE));
+    refused(&producer, "call begin_transaction() first");
+    ok(&world, producer.begin_transaction());
+    send(&producer, "t", None, "v");
+    ok(&world, producer.commit_transaction(PATIENCE));
+    refused(&producer, "call begin_transaction() first");
+    let plain = world.producer(&[]);
+    let error = outcome(&world, plain.begin_transaction()).expect_err("has no id");
+    assert!(error.to_string().contains("transactional.id"), "{error}");
+}
+
+#[test]
+fn the_second_producer_fences_the_first_and_ends_what_it_left() {
+    for version in [1, 2] {
+        let world = world(&["t:1"], 1, version);
+        let (first, second) = (transactional(&world, "id"), transactional(&world, "id"));
+        ok(&world, first.init_transactions(PATIENCE));
+        ok(&world, first.begin_transaction());
+        delivered(&send(&first, "t", None, "left"));
+        ok(&world, second.init_transactions(PATIENCE));
+        let error = outcome(&world, first.commit_transaction(PATIENCE)).expect_err("fenced");
+        assert!(matches!(error, ClientError::Transaction(TransactionError::Fenced { .. })), "{error}");
+        let record = Record { topic: "t", value: Some(b"v"), ..Record::default() };
+        assert!(matches!(
+            first.send(&record),
+            Err(Refused::Error(ClientError::Transaction(TransactionError::Fenced { .. })))
+        ));
+        ok(&world, second.begin_transaction());
+        send(&second, "t", None, "kept");
+        ok(&world, second.commit_transaction(PATIENCE));
+        assert_eq!(seen(&world, "t"), ["kept"], "version {version}");
+    }
+}
+
+#[test]
+fn an_abort_takes_back_what_was_not_sent_yet() {
+    let world = world(&["t:1"], 1, 2);
+    let producer =
+        world.producer(&[("transactional.id", "id"), ("linger.ms", "60000"), ("delivery.timeout.ms", "180000")]);
+    ok(&world, producer.init_transactions(PATIENCE));
+    ok(&world, producer.begin_transaction());
+    let sent = send(&producer, "t", None, "v");
+    ok(&world, producer.abort_transaction(PATIENCE));
+    assert!(failure(&sent).contains("the transaction was aborted"));
+    ok(&world, producer.begin_transaction());
+    let sent = send(&producer, "t", None, "w");
+    ok(&world, producer.commit_transaction(PATIENCE));
+    delivered(&sent);
+    assert_eq!(seen(&world, "t"), ["w"]);
+}
+
+#[test]
+fn a_record_that_fails_spoils_its_transaction_and_no_other() {
+    for version in [1, 2] {
+        let world = world(&["t:1"], 1, version);
+        let producer = transactional(&world, "id");
+        ok(&world, producer.init_transactions(PATIENCE));
+        ok(&world, producer.begin_transaction());
+        delivered(&send(&producer, "t", None, "good"));
+        let fault = world.fault(&["Produce"], Effect::Error { error: "INVALID_RECORD".into(), whole: false }, None);
+        failure(&send(&producer, "t", None, "bad"));
+        drop(fault);
+        let error = outcome(&world, producer.commit_transaction(PATIENCE)).expect_err("is spoiled");
+        assert!(matches!(error, ClientError::Transaction(TransactionError::MustAbort { .. })), "{error}");
+        ok(&world, producer.abort_transaction(PATIENCE));
+        ok(&world, producer.begin_transaction());
+        delivered(&send(&producer, "t", None, "next"));
+        ok(&world, producer.commit_transaction(PATIENCE));
+        assert_eq!(seen(&world, "t"), ["next"], "version {version}");
+    }
+}
+
+#[test]
+fn moves_and_lost_answers_of_the_coordinator_change_nothing() {
+    for version in [1, 2] {
+        let world = world(&["t:1"], 3, version);
+        let producer = transactional(&world, "id");
+        ok(&world, producer.init_transactions(PATIENCE));
+        let mut expected = Vec::new();
+        for round in 0..9 {
+            ok(&world, producer.begin_transaction());
+            send(&producer, "t", None, &round.to_string());
+            let (apis, when) = (["EndTxn"].map(str::to_owned).to_vec(), Selector::default());
+            let lost = Fault {
+                when: Selector { apis, ..when },
+                what: Effect::Drop,
+                on: Some(if round % 2 == 0 { Side::Answer } else { Side::Request }),
+                count: Some(1),
+                ..Fault::default()
+            };
+            let fault = (round % 3 == 0).then(|| world.broker.fault(lost).expect("a fault"));
+            if round % 3 == 1 {
+                let node = 1 + round % 3;
+                world.control(Command::MoveCoordinator {
+                    group: None,
+                    transactional_id: Some("id".into()),
+                    node: NodeId(node),
+                });
+            }
+            match round % 4 {
+                3 => ok(&world, producer.abort_transaction(PATIENCE)),
+                _ => {
+                    ok(&world, producer.commit_transaction(PATIENCE));
+                    expected.push(round.to_string());
+                }
+            }
+            drop(fault);
+        }
+        assert_eq!(seen(&world, "t"), expected, "version {version}");
+    }
+}
+
+// seed: S089
+#[test]
+fn a_commit_without_an_answer_ends_in_time_and_is_heard_of_later() {
+    let world = world(&["t:1"], 1, 2);
+    let producer = transactional(&world, "id");
+    ok(&world, producer.init_transactions(PATIENCE));
+    ok(&world, producer.begin_transaction());
+    delivered(&send(&producer, "t", None, "v"));
+    let error = Effect::Error { error: "COORDINATOR_LOAD_IN_PROGRESS".into(), whole: false };
+    let fault = world.fault(&["EndTxn"], error, None);
+    let error = outcome(&world, producer.commit_transaction(Duration::from_millis(200))).expect_err("is late");
+    assert!(matches!(error, ClientError::Transaction(TransactionError::TimedOut { .. })), "{error}");
+    let error = outcome(&world, producer.abort_transaction(PATIENCE)).expect_err("it may be committed");
+    assert!(error.to_string().contains("call commit_transaction() again"), "{error}");
+    drop(fault);
+    ok(&world, producer.commit_transaction(PATIENCE));
+    assert_eq!(seen(&world, "t"), ["v"]);
+}
+
+#[test]
+fn offsets_are_committed_with_the_transaction_or_not_at_all() {
+    for version in [1, 2] {
+        let world = world(&["in:1", "t:1"], 1, version);
+        let servers = world.broker.addresses()[0].1.to_string();
+        let settings = [("bootstrap.servers", servers.as_str()), ("group.id", "g"), ("enable.auto.commit", "false")];
+        let config = ClientConfig::parse(settings).expect("settings");
+        let consumer = Consumer::new(config, ColumnSet::default(), world.runtime.handle(), 7);
+        let (producer, place) = (transactional(&world, "id"), TopicPartition::new("in", 0));
+        ok(&world, producer.init_transactions(PATIENCE));
+        let committed = || {
+            let found = consumer.committed_offsets("g".into(), Some([place.clone()].into()), PATIENCE);
+            let found = world.runtime.block_on(found).expect("an answer");
+            found[&place].clone().expect("no error").map(|at| at.offset)
+        };
+        for (offset, commits, expected) in [(5, true, Some(5)), (9, false, Some(5)), (7, true, Some(7))] {
+            ok(&world, producer.begin_transaction());
+            let at = CommitOffset { offset, leader_epoch: -1, metadata: String::new() };
+            let what = CommitWhat::Offsets([(place.clone(), at)].into());
+            let offsets = consumer.take_offsets(what).expect("offsets");
+            ok(&world, producer.send_offsets(offsets, PATIENCE));
+            match commits {
+                true => ok(&world, producer.commit_transaction(PATIENCE)),
+                false => ok(&world, producer.abort_transaction(PATIENCE)),
+            }
+            assert_eq!(committed(), expected, "version {version}");
+        }
+    }
+}
+
+#[test]
+fn offsets_need_a_group_that_does_not_commit_by_itself() {
+    let world = world(&["in:1"], 1, 2);
+    let servers = world.broker.addresses()[0].1.to_string();
+    for (settings, what) in [(&[][..], "group.id"), (&[("group.id", "g")][..], "enable.auto.commit=false")] {
+        let settings = std::iter::once(("bootstrap.servers", servers.as_str())).chain(settings.iter().copied());
+        let config = ClientConfig::parse(settings).expect("settings");
+        let consumer = Consumer::new(config, ColumnSet::default(), world.runtime.handle(), 7);
+        let Err(error) = consumer.take_offsets(CommitWhat::Finished { holder: 1 }) else { panic!("taken") };
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}
