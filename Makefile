@@ -10,7 +10,7 @@ export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 CARGO_TEST := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --locked --workspace --exclude monedula-python
 DEVELOP := maturin develop --release --locked
 
-.PHONY: demo demo-kafka test simulate interop behaviour spark-versions extension lint wheel build-wheel sdist bench clean
+.PHONY: demo demo-kafka test simulate simulate-delivery interop behaviour spark-versions extension lint wheel build-wheel sdist bench clean
 
 demo: extension  ## the embedded broker, a topic, and monedula reading it
 	python -m benches.demo
@@ -29,6 +29,14 @@ ifdef SEED
 	SEED=$(SEED) $(SIMULATION) --ignored --nocapture one_seed
 else
 	SEEDS=$(or $(SEEDS),20000) $(SIMULATION) --nocapture every_rule
+endif
+
+DELIVERY := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --locked -p monedula-engine --test delivery --
+simulate-delivery:  ## batches of records under seeded faults: SEEDS=20000 many, SEED=7 one with all that happens in it
+ifdef SEED
+	SEED=$(SEED) $(DELIVERY) --ignored --nocapture one_seed
+else
+	SEEDS=$(or $(SEEDS),20000) $(DELIVERY) --nocapture every_acknowledged
 endif
 
 interop: extension  ## clients that others wrote, on the embedded broker; ON=kafka or ON=both for a real Kafka

@@ -1,5 +1,7 @@
 //! Delivery of batches in virtual time: no sockets, no clock, brokers that judge sequence numbers as Kafka does.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod ends;
 mod errors;
 mod order;

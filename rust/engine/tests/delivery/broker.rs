@@ -1,0 +1,171 @@
+//! The embedded broker's core: requests as bytes, answers as they come.
+
+use bytes::Bytes;
+use monedula_broker::NodeId;
+use monedula_broker::control::Command;
+use monedula_broker::core::{Action, ConnectionId, Core};
+use monedula_broker::settings::Settings;
+use monedula_engine::Now;
+use monedula_engine::cluster::Cluster;
+use monedula_engine::produce::{Acks, PartitionAnswer};
+use monedula_engine::{TopicPartition, produce::Sending};
+use monedula_protocol::api::Request;
+use monedula_protocol::compression::{Compressor, Decompressor, Limits};
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::frame::{decode_response, encode_request};
+use monedula_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
+use monedula_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
+use monedula_protocol::messages::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
+use monedula_protocol::records::{BatchEncoder, Batches, NewRecord};
+
+pub(crate) const TOPIC: &str = "t";
+pub(crate) const NODES: u16 = 3;
+const START_MS: i64 = 1_700_000_000_000;
+/// The highest versions without topic ids.
+const PRODUCE: i16 = 12;
+const FETCH: i16 = 12;
+const METADATA: i16 = 12;
+
+#[derive(Debug)]
+pub(crate) struct Broker {
+    pub(crate) core: Core,
+    pub(crate) alive: Vec<i32>,
+}
+
+pub(crate) fn wall_ms(now: Now) -> i64 {
+    START_MS + i64::try_from(now.as_millis()).unwrap()
+}
+
+impl Broker {
+    pub(crate) fn new(seed: u64, partitions: i32, max_message_bytes: usize) -> Self {
+        let settings = Settings { nodes: NODES, seed, ..Settings::default() };
+        let mut core = Core::new(settings, START_MS).unwrap();
+        let config = [("max.message.bytes".to_owned(), max_message_bytes.to_string())].into();
+        let create =
+            Command::CreateTopic { topic: TOPIC.to_owned(), partitions: Some(partitions), replicas: Some(3), config };
+        core.control(START_MS, create).unwrap();
+        Self { core, alive: (1..=i32::from(NODES)).collect() }
+    }
+
+    pub(crate) fn connect(&mut self, now: Now, node: i32) -> ConnectionId {
+        self.core.connected(wall_ms(now), NodeId(node), "127.0.0.1")
+    }
+
+    pub(crate) fn command(&mut self, now: Now, command: Command) -> bool {
+        self.core.control(wall_ms(now), command).is_ok()
+    }
+
+    pub(crate) fn stop(&mut self, now: Now, node: i32) {
+        if self.command(now, Command::StopNode { node: NodeId(node) }) {
+            self.alive.retain(|alive| *alive != node);
+        }
+    }
+
+    pub(crate) fn start(&mut self, now: Now, node: i32) {
+        if self.command(now, Command::StartNode { node: NodeId(node) }) {
+            self.alive.push(node);
+        }
+    }
+
+    /// Asks on a connection of its own and takes the answer that comes at once. What others wait for is put into `others`.
+    fn ask<'q, R: Request<'q>>(
+        &mut self,
+        now: Now,
+        request: &R,
+        version: i16,
+        others: &mut Vec<(ConnectionId, Action)>,
+    ) -> R::Response<'static> {
+        let connection = self.connect(now, self.alive[0]);
+        let frame = Bytes::from(encode_request(request, version, 1, Some("sim")).unwrap()).slice(4..);
+        self.core.request(wall_ms(now), connection, &frame);
+        let mut answer = None;
+        for reply in self.core.drain() {
+            match reply.action {
+                Action::Send(pieces) if reply.connection == connection => answer = Some(pieces.concat()),
+                action => others.push((reply.connection, action)),
+            }
+        }
+        let answer: &'static [u8] = Box::leak(answer.expect("it answers at once").into_boxed_slice());
+        self.core.disconnected(wall_ms(now), connection);
+        decode_response::<R>(&answer[4..], version).unwrap()
+    }
+
+    /// What metadata says now.
+    pub(crate) fn metadata(&mut self, now: Now, cluster: &mut Cluster, others: &mut Vec<(ConnectionId, Action)>) {
+        let topics = Some(vec![MetadataRequestTopic { name: Some(TOPIC), ..Default::default() }]);
+        let request = MetadataRequest { topics, ..Default::default() };
+        cluster.update(&self.ask(now, &request, METADATA, others));
+    }
+
+    /// The records of a partition, by what they hold.
+    pub(crate) fn log(&mut self, now: Now, partition: i32) -> Vec<(i64, u64)> {
+        let command = Command::MoveLeader { topic: TOPIC.to_owned(), partition, node: NodeId(self.alive[0]) };
+        assert!(self.command(now, command));
+        let partitions = vec![FetchPartition { partition, partition_max_bytes: i32::MAX, ..Default::default() }];
+        let topics = vec![FetchTopic { topic: TOPIC, partitions, ..Default::default() }];
+        let request = FetchRequest { min_bytes: 1, max_bytes: i32::MAX, topics, ..Default::default() };
+        let answer = self.ask(now, &request, FETCH, &mut Vec::new());
+        let mut found = Vec::new();
+        let data = &answer.responses[0].partitions[0];
+        assert_eq!(data.error_code, 0);
+        for batch in Batches::new(data.records.unwrap_or_default()).map(Result::unwrap) {
+            let codec = batch.header.compression();
+            let payload = Decompressor::new().decompress_to_vec(codec, batch.payload(), Limits::default()).unwrap();
+            for record in batch.records(&payload).map(Result::unwrap) {
+                found.push((record.offset, u64::from_be_bytes(record.value.unwrap().try_into().unwrap())));
+            }
+        }
+        found
+    }
+}
+
+/// A Produce request, without its length.
+pub(crate) fn encode(acks: Acks, batches: &[(Sending, Vec<u64>)], correlation_id: i32) -> Bytes {
+    let records: Vec<Vec<u8>> = batches.iter().map(|(sending, records)| batch(sending, records)).collect();
+    let partition_data = batches.iter().zip(&records).map(|((sending, _), records)| PartitionProduceData {
+        index: sending.partition.partition,
+        records: Some(records),
+        ..Default::default()
+    });
+    let topic_data =
+        vec![TopicProduceData { name: TOPIC, partition_data: partition_data.collect(), ..Default::default() }];
+    let acks = match acks {
+        Acks::None => 0,
+        Acks::Leader => 1,
+        Acks::All => -1,
+    };
+    let request = ProduceRequest { acks, timeout_ms: 30_000, topic_data, ..Default::default() };
+    Bytes::from(encode_request(&request, PRODUCE, correlation_id, Some("sim")).unwrap()).slice(4..)
+}
+
+fn batch(sending: &Sending, records: &[u64]) -> Vec<u8> {
+    let mut encoder = BatchEncoder::new();
+    if let Some((identity, sequence)) = sending.sequence {
+        encoder = encoder.producer(identity.producer_id, identity.epoch, sequence);
+    }
+    for record in records {
+        let value = record.to_be_bytes();
+        encoder.append(NewRecord { timestamp_ms: START_MS, key: None, value: Some(&value), headers: &[] });
+    }
+    let mut bytes = Vec::new();
+    encoder.encode(&mut Compressor::new(), &mut bytes).unwrap();
+    bytes
+}
+
+/// What an answer says, partition by partition.
+pub(crate) fn decode(frame: &[u8]) -> Vec<PartitionAnswer> {
+    let response = decode_response::<ProduceRequest<'_>>(frame, PRODUCE).unwrap();
+    let partitions = response.responses.iter().flat_map(|topic| &topic.partition_responses);
+    let answer = |answer: &monedula_protocol::messages::produce::PartitionProduceResponse<'_>| PartitionAnswer {
+        partition: TopicPartition::new(TOPIC, answer.index),
+        code: ErrorCode::from_code(answer.error_code),
+        message: answer.error_message.map(str::to_owned),
+        base_offset: answer.base_offset,
+        log_append_time_ms: answer.log_append_time_ms,
+        log_start_offset: answer.log_start_offset,
+        record_errors: Vec::new(),
+        leader: Some((answer.current_leader.leader_id, answer.current_leader.leader_epoch))
+            .filter(|leader| leader.0 >= 0),
+    };
+    partitions.map(answer).collect()
+}

@@ -1,0 +1,71 @@
+//! The delivery of batches against the embedded broker: a simulated network, a simulated clock, and everything that can go
+//! wrong on the way, drawn from a seed. Each record that was acknowledged is in the log, once and in order.
+//!
+//! `make simulate-delivery SEEDS=20000` runs more seeds; `make simulate-delivery SEED=7` runs one and prints all that happens in it.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod broker;
+mod judge;
+mod network;
+mod sim;
+
+use judge::{Bug, Figures, Rule};
+use sim::Sim;
+
+/// Seeds of every run of the tests.
+const SEEDS: u64 = 500;
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
+}
+
+fn run(seed: u64, bug: Option<Bug>, tracing: bool) -> Result<Figures, (Rule, String)> {
+    let mut sim = Sim::new(seed, bug, tracing);
+    sim.run();
+    sim.judge()
+}
+
+#[test]
+fn every_acknowledged_record_is_there_once_and_in_order() {
+    let seeds = setting("SEEDS").unwrap_or(SEEDS);
+    let mut met = Figures::default();
+    let mut failures = Vec::new();
+    for seed in 0..seeds {
+        match run(seed, None, false) {
+            Ok(figures) => met.add(&figures),
+            Err((rule, text)) => failures.push(format!("make simulate-delivery SEED={seed}: {rule:?}: {text}")),
+        }
+    }
+    println!("{met:?}");
+    assert!(
+        failures.is_empty(),
+        "{} of {seeds} seeds failed:\n{}",
+        failures.len(),
+        failures[..failures.len().min(10)].join("\n")
+    );
+    assert!(seeds < SEEDS || met.all_met(), "never met: {met:?}");
+}
+
+#[test]
+fn every_planted_bug_is_found_by_the_rule_that_it_breaks() {
+    for &(bug, rules) in Bug::ALL {
+        let found = (0..SEEDS).find_map(|seed| run(seed, Some(bug), false).err());
+        let (rule, text) = found.unwrap_or_else(|| panic!("{bug:?} is not found"));
+        assert!(rules.contains(&rule), "{bug:?} breaks {rule:?}: {text}");
+    }
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    assert_eq!(run(3, None, false), run(3, None, false));
+    assert_ne!(run(3, None, false), run(4, None, false));
+}
+
+#[test]
+#[ignore = "prints one seed: make simulate-delivery SEED=7"]
+fn one_seed() {
+    let seed = setting("SEED").expect("SEED says which");
+    let outcome = run(seed, None, true);
+    assert!(outcome.is_ok(), "seed {seed}: {outcome:?}");
+}
