@@ -30,8 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--on",
         choices=("embedded", "kafka", "both"),
-        help="the embedded broker, a real Kafka, or (tests/interop, tests/groups and tests/admin only) one after the other; by "
-        "default these three run on the embedded broker, and everything else on a real Kafka",
+        help="the embedded broker, a real Kafka, or (tests/interop, groups, admin and producer only) one after the "
+        "other; by default these run on the embedded broker, and everything else on a real Kafka",
     )
 
 

@@ -15,9 +15,10 @@ import atexit as _atexit
 from typing import TYPE_CHECKING
 
 from monedula._commits import CommitFuture
-from monedula._monedula import Batch, Record, Schema, Span, Table, __version__
+from monedula._monedula import Batch, BatchFuture, Record, RecordMetadata, Schema, SendFuture, Span, Table, __version__
 from monedula._monedula import shutdown as _shutdown
 from monedula.aio import AsyncConsumer
+from monedula.aio_producer import AsyncProducer
 from monedula.config import ConfigKey, config_keys
 from monedula.consumer import Consumer
 from monedula.errors import (
@@ -65,6 +66,7 @@ from monedula.errors import (
     WakeupError,
 )
 from monedula.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from monedula.producer import Producer
 from monedula.reading import RecordStream, read, read_range
 from monedula.reports import BatchReport, RowError
 
@@ -78,8 +80,10 @@ __all__ = [
     "AssignorError",
     "AsyncAdmin",
     "AsyncConsumer",
+    "AsyncProducer",
     "AuthorizationError",
     "Batch",
+    "BatchFuture",
     "BatchReport",
     "BatchSendError",
     "BrokerCommandError",
@@ -116,12 +120,15 @@ __all__ = [
     "OffsetOutOfRangeError",
     "OrderInDoubtError",
     "PartitionError",
+    "Producer",
     "ProducerFencedError",
     "Record",
+    "RecordMetadata",
     "RecordStream",
     "RecordTooLargeError",
     "RowError",
     "Schema",
+    "SendFuture",
     "Span",
     "Table",
     "TopicExistsError",

@@ -74,7 +74,7 @@ class Bridge:
 
     def _begin(self, start: Callable[[int], Operation]) -> Operation:
         if asyncio.get_running_loop() is not self._loop:
-            raise ArgumentError("this consumer belongs to another event loop; make one in each loop")
+            raise ArgumentError("this client belongs to another event loop; make one in each loop")
         return start(self._sender.fileno())
 
     async def _end(self, operation: Operation) -> Any:

@@ -37,3 +37,15 @@ class BatchReport:
     def __repr__(self) -> str:
         """Counts only: the rest may be long."""
         return f"<monedula.BatchReport of {self.num_rows} rows: {self.acknowledged} acknowledged, {self.failed} failed>"
+
+
+def report(
+    num_rows: int,
+    acknowledged: int,
+    failed: int,
+    offsets: Mapping[tuple[str, int], list[tuple[int, int]]],
+    errors: list[tuple[int, KafkaError]],
+) -> BatchReport:
+    """What the core tells."""
+    runs = {TopicPartition(*partition): found for partition, found in offsets.items()}
+    return BatchReport(num_rows, acknowledged, failed, runs, [RowError(*error) for error in errors])

@@ -33,8 +33,14 @@ def test_the_first_example_prints_a_batch_and_a_frame(kafka: KafkaCluster, topic
     assert "order-0" in printed
 
 
-def test_the_second_example_reads_the_whole_topic(kafka: KafkaCluster, topic: TopicFactory) -> None:
+def test_the_second_example_sends(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic()
+    run(f"import monedula\nimport polars\n{examples()[1]}", kafka, name)
+    assert kafka.helper.offsets(name)[0][1] == 3
+
+
+def test_the_third_example_reads_the_whole_topic(kafka: KafkaCluster, topic: TopicFactory) -> None:
     name = topic(partitions=2)
     kafka.helper.produce(name, [{"value": "an order", "partition": number % 2} for number in range(RECORDS)])
-    printed = run(f"import monedula\nimport pyarrow\n{examples()[1]}\nprint(table.num_rows)", kafka, name)
+    printed = run(f"import monedula\nimport pyarrow\n{examples()[2]}\nprint(table.num_rows)", kafka, name)
     assert printed.strip() == str(RECORDS)

@@ -1,15 +1,20 @@
-//! Arrow PyCapsules: `arrow_schema`, `arrow_array`, `arrow_array_stream`.
+//! Arrow PyCapsules: `arrow_schema`, `arrow_array`, `arrow_array_stream`, out and in.
 //!
 //! The structs of the C data interface release themselves when the capsule goes without having been consumed; a consumer
 //! that takes one marks it as released.
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
-use arrow_schema::Schema;
+use std::ffi::CStr;
+use std::ptr::NonNull;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray};
+use arrow_schema::{ArrowError, DataType, Schema};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyTuple};
+
+use crate::error::argument_error;
 
 pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let exported = FFI_ArrowSchema::try_from(schema).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -26,4 +31,62 @@ pub(crate) fn stream<'py>(
     reader: Box<dyn RecordBatchReader + Send>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), c"arrow_array_stream")
+}
+
+/// The batches of anything that exports them.
+pub(crate) fn import(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
+    let py = data.py();
+    // A class has the method too, and would need an instance for it.
+    let is_object = !data.is_instance_of::<pyo3::types::PyType>();
+    if is_object && data.hasattr("__arrow_c_stream__")? {
+        let capsule = data.call_method0("__arrow_c_stream__")?;
+        let stream = pointer::<FFI_ArrowArrayStream>(&capsule, c"arrow_array_stream")?;
+        // SAFETY: the name says what it points to; whoever made the capsule sees it as taken from here on.
+        let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
+        // The schema may come from a generator of Python's.
+        let reader = py.detach(|| RecordBatchStreamReader::try_new(stream)).map_err(|error| unreadable(py, &error))?;
+        return Ok(Box::new(reader));
+    }
+    if is_object && data.hasattr("__arrow_c_array__")? {
+        let capsules = data.call_method0("__arrow_c_array__")?;
+        let capsules = capsules.cast::<PyTuple>()?;
+        let schema = pointer::<FFI_ArrowSchema>(&capsules.get_item(0)?, c"arrow_schema")?;
+        let array = pointer::<FFI_ArrowArray>(&capsules.get_item(1)?, c"arrow_array")?;
+        // SAFETY: as above; the schema stays the capsule's, which lives until the end of this function.
+        let batch = unsafe { one_batch(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
+        let batch = batch.map_err(|error| unreadable(py, &error))?;
+        let schema = batch.schema();
+        return Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)));
+    }
+    let name = data.get_type().name()?;
+    let message = format!(
+        "{name} is no Arrow data: expected a pyarrow Table or RecordBatch, a polars, pandas or DuckDB frame, a \
+         monedula.Batch, or anything else with __arrow_c_stream__ or __arrow_c_array__; of a list of dicts, \
+         pyarrow.Table.from_pylist() makes a table"
+    );
+    Err(argument_error(py, message))
+}
+
+/// # Safety
+/// `array` must be of the type that `schema` says.
+unsafe fn one_batch(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<RecordBatch, ArrowError> {
+    // SAFETY: the caller's promise.
+    let data = unsafe { from_ffi(array, schema)? };
+    let DataType::Struct(fields) = data.data_type().clone() else {
+        let message = format!("expected columns, not an array of {}", data.data_type());
+        return Err(ArrowError::InvalidArgumentError(message));
+    };
+    let options = RecordBatchOptions::new().with_row_count(Some(data.len()));
+    let columns = StructArray::from(data).into_parts().1;
+    RecordBatch::try_new_with_options(Schema::new(fields).into(), columns, &options)
+}
+
+fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<NonNull<T>> {
+    let capsule = capsule.cast::<PyCapsule>()?;
+    Ok(capsule.pointer_checked(Some(name))?.cast())
+}
+
+/// Arrow data that does not read.
+pub(crate) fn unreadable(py: Python<'_>, error: &ArrowError) -> PyErr {
+    argument_error(py, format!("this Arrow data cannot be read: {error}"))
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use monedula_client::config::ClientConfig;
+use monedula_client::producer::ProducerConfig;
 use monedula_client::{KEYS, Kind};
 use monedula_columns::ColumnSet;
 use pyo3::prelude::*;
@@ -32,6 +33,13 @@ pub(crate) fn config_keys() -> Vec<KeyRow> {
 #[pyfunction]
 pub(crate) fn check_settings(py: Python<'_>, settings: Vec<(String, String)>) -> PyResult<()> {
     parse(py, &settings).map(drop)
+}
+
+/// Raises what is wrong with a producer's settings, if anything.
+#[pyfunction]
+pub(crate) fn check_producer_settings(py: Python<'_>, settings: Vec<(String, String)>) -> PyResult<()> {
+    let pairs = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    ProducerConfig::parse(pairs).map(drop).map_err(|error| to_py(py, error.into()))
 }
 
 pub(crate) fn parse(py: Python<'_>, settings: &[(String, String)]) -> PyResult<ClientConfig> {

@@ -10,6 +10,8 @@ use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::producer;
+
 /// The exception for `error`, with its attributes.
 pub(crate) fn to_py(py: Python<'_>, error: ClientError) -> PyErr {
     if matches!(error, ClientError::OutOfMemory { .. }) {
@@ -54,7 +56,7 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
         ClientError::Config(error) => details.set_item("key", &error.key)?,
         ClientError::Group(error) => group_details(error, &details)?,
         ClientError::Transaction(error) => transaction_details(error, &details)?,
-        _ => {}
+        _ => producer::set_details(error, &details)?,
     }
     exception(py, class_of(error), error.to_string(), &details)
 }
@@ -173,7 +175,7 @@ fn class_of(error: &ClientError) -> &'static str {
         ClientError::Closed => "ClosedError",
         ClientError::WokenUp => "WakeupError",
         ClientError::Internal(_) => "KafkaError",
-        _ => "BrokerError",
+        _ => producer::class_of(error).unwrap_or("BrokerError"),
     }
 }
 

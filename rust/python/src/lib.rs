@@ -16,6 +16,7 @@ mod group;
 mod group_state;
 mod logging;
 mod operation;
+mod producer;
 mod reader;
 mod record;
 mod rows;
@@ -37,13 +38,15 @@ mod _monedula {
     #[pymodule_export]
     use super::broker::BrokerCore;
     #[pymodule_export]
-    use super::config::{check_settings, config_keys};
+    use super::config::{check_producer_settings, check_settings, config_keys};
     #[pymodule_export]
     use super::consumer::ConsumerCore;
     #[pymodule_export]
     use super::group::{MemberCore, PendingCallback};
     #[pymodule_export]
     use super::operation::Operation;
+    #[pymodule_export]
+    use super::producer::{BatchFuture, CallbackDesk, LoopWaker, ProducerCore, RecordMetadata, SendFuture};
     #[pymodule_export]
     use super::reader::ReaderCore;
     #[pymodule_export]
@@ -60,6 +63,7 @@ mod _monedula {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        runtime::notice_forks(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -10,18 +11,24 @@ use std::time::{Duration, Instant};
 use monedula_client::consumer::Consumer;
 use monedula_client::error::ClientError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::{fork_error, to_py};
+use crate::producer;
 
 /// How long a wait goes on before signals are looked at: Ctrl-C ends any wait within twice this.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
+
+/// How long producers that were left open still deliver when the interpreter exits.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 struct Owned {
     pid: u32,
     /// Not dropped in a forked child: the threads that it would join are the parent's.
     runtime: ManuallyDrop<Runtime>,
     consumers: Vec<Weak<Consumer>>,
+    producers: Vec<Weak<producer::Shared>>,
 }
 
 /// The thread that ends the interpreter. Any other that is then still in a wait is a daemon, about to be frozen.
@@ -43,7 +50,7 @@ pub(crate) fn handle() -> PyResult<Handle> {
         .enable_all()
         .build()?;
     let handle = runtime.handle().clone();
-    *owned = Some(Owned { pid, runtime: ManuallyDrop::new(runtime), consumers: Vec::new() });
+    *owned = Some(Owned { pid, runtime: ManuallyDrop::new(runtime), consumers: Vec::new(), producers: Vec::new() });
     Ok(handle)
 }
 
@@ -56,7 +63,16 @@ pub(crate) fn register(consumer: &Arc<Consumer>) {
     }
 }
 
-/// Closes every consumer, stops the runtime and then every embedded broker; called at interpreter exit.
+/// Remembers a producer, so that it delivers what it has when the interpreter exits.
+pub(crate) fn register_producer(producer: &Arc<producer::Shared>) {
+    let mut owned = OWNED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(owned) = owned.as_mut() {
+        owned.producers.retain(|producer| producer.strong_count() > 0);
+        owned.producers.push(Arc::downgrade(producer));
+    }
+}
+
+/// Closes every producer and consumer, stops the runtime and then every embedded broker; called at interpreter exit.
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
     py.detach(|| {
@@ -68,9 +84,14 @@ pub(crate) fn shutdown(py: Python<'_>) {
 
 fn stop_clients() {
     let taken = OWNED.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(Owned { pid, runtime, consumers }) = taken else { return };
+    let Some(Owned { pid, runtime, consumers, producers }) = taken else { return };
     if pid != std::process::id() {
         return;
+    }
+    // Before the consumers: transactions send their offsets. One time for all, or many would hold up the exit for long.
+    let until = Instant::now() + LAST_WORDS;
+    for producer in producers.iter().filter_map(Weak::upgrade) {
+        producer.end(until);
     }
     for consumer in consumers.iter().filter_map(Weak::upgrade) {
         consumer.close(Duration::from_secs(1));
@@ -81,24 +102,51 @@ fn stop_clients() {
 /// Something that belongs to the process that made it. In a forked child it can neither be used (its sockets and threads
 /// are the parent's) nor dropped (a lock may be held by a thread that does not exist there).
 pub(crate) struct Own<T> {
-    pid: u32,
+    process: u32,
     value: ManuallyDrop<T>,
+}
+
+/// How many forks there are between the first process and this one. Asking the system for the process id costs as much as
+/// a fifth of sending a record.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+#[inline]
+fn this_process() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+/// Has Python say so in a child.
+pub(crate) fn notice_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let os = module.py().import("os")?;
+    if !os.hasattr("register_at_fork")? {
+        return Ok(());
+    }
+    let options = PyDict::new(module.py());
+    options.set_item("after_in_child", wrap_pyfunction!(forked, module)?)?;
+    os.call_method("register_at_fork", (), Some(&options))?;
+    Ok(())
+}
+
+#[pyfunction]
+fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
 impl<T> Own<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { pid: std::process::id(), value: ManuallyDrop::new(value) }
+        Self { process: this_process(), value: ManuallyDrop::new(value) }
     }
 
     /// The value, in the process that made it.
+    #[inline]
     pub(crate) fn get(&self) -> PyResult<&T> {
-        if self.pid == std::process::id() { Ok(self.value.deref()) } else { Err(fork_error()) }
+        if self.process == this_process() { Ok(self.value.deref()) } else { Err(fork_error()) }
     }
 }
 
 impl<T> Drop for Own<T> {
     fn drop(&mut self) {
-        if self.pid == std::process::id() {
+        if self.process == this_process() {
             // SAFETY: dropped once, here, and not used after.
             unsafe { ManuallyDrop::drop(&mut self.value) }
         }

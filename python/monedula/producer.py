@@ -1,0 +1,221 @@
+"""The synchronous producer."""
+
+from collections.abc import Callable
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+from monedula._lines import Lines, Outgoing, Send
+from monedula._monedula import BatchFuture, ProducerCore, SendFuture
+from monedula.config import Settings, raw_settings
+from monedula.errors import ArgumentError, KafkaTimeoutError
+from monedula.partitions import whole_number
+
+Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
+"""Called with topic, key, value and how many partitions there are; says which one it is to be."""
+
+LAST_WORDS_SECONDS = 5.0
+"""How long a producer that is left by Ctrl-C or at exit still tries."""
+
+
+class ProducerBase(ProducerCore):
+    """What both producers share."""
+
+    _waits = True
+    _partitioner: Partitioner | None
+    _lines: Lines
+
+    def __new__(
+        cls, config: Settings | None = None, /, *, partitioner: Partitioner | str | None = None, **settings: Any
+    ) -> Self:
+        """Read the settings; see the class."""
+        if isinstance(partitioner, str):
+            settings["partitioner"] = partitioner
+            partitioner = None
+        if partitioner is not None and not callable(partitioner):
+            message = "expected a function of topic, key, value and the number of partitions, or a partitioner's name"
+            raise ArgumentError(f"partitioner={partitioner!r}: {message}")
+        made = super().__new__(cls, raw_settings(config, settings), cls._waits, partitioner is not None)
+        made._partitioner = partitioner
+        made._lines = Lines()
+        return made
+
+    def metrics(self) -> dict[str, float]:
+        """Counters since the producer was made: connections, requests, bytes, records sent and failed, and so on."""
+        return dict(self._metrics())
+
+    def health(self) -> dict[str, Any]:
+        """How the client is: connections, the last error and for how long, retried errors, memory in use."""
+        return self._health()
+
+    def _detour(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Any,
+        timestamp: Any,
+        on_delivery: Callable[[SendFuture], object] | None,
+    ) -> SendFuture:
+        """The way of a record that cannot simply be sent; `send` takes it."""
+        self._check(topic, value, key, partition, headers, timestamp)
+        record = Outgoing(topic, value, key, partition, headers, timestamp)
+        chooses = partition is None and self._partitioner is not None
+        future = self._place(record) if chooses else self._pass(record)
+        if on_delivery is not None:
+            future.add_done_callback(on_delivery)
+        return future
+
+    def _pass(self, record: Outgoing) -> SendFuture:
+        return self._send(self._max_block, *record)
+
+    def _place(self, record: Outgoing) -> SendFuture:
+        """Have the user's function choose the partition, as soon as it is known how many there are."""
+        line = f"topic {record.topic}"
+        stands = self._join_line(line, record)
+        if stands is not None:
+            return stands
+        partitions = self._partition_count(record.topic)
+        if partitions is None:
+            return self._open_line(line, record, self._place_when_known)
+        return self._pass(self._chosen(record, partitions))
+
+    def _place_when_known(self, record: Outgoing, waited: float) -> SendFuture:
+        partitions = self._partition_count(record.topic)
+        if partitions is None:
+            partitions = len(self._partitions_for(record.topic, None))
+        return self._send_after(self._chosen(record, partitions), waited)
+
+    def _send_after(self, record: Outgoing, waited: float) -> SendFuture:
+        return self._send(max(self._max_block - waited, 0.0), *record)
+
+    def _chosen(self, record: Outgoing, partitions: int) -> Outgoing:
+        assert self._partitioner is not None
+        chosen = self._partitioner(record.topic, _encoded(record.key), _encoded(record.value), partitions)
+        index = whole_number(chosen)
+        if index is None or not 0 <= index < partitions:
+            raise ArgumentError(f"the partitioner chose {chosen!r} for {record.topic}: expected 0 to {partitions - 1}")
+        return record._replace(partition=index)
+
+    def _join_line(self, line: str, record: Outgoing) -> SendFuture | None:
+        """Have a record stand behind others; `None` if there is no such line."""
+        if line not in self._lines:
+            return None
+        late = self._late()
+        return late if self._lines.join(line, record.kept(), late) else None
+
+    def _open_line(self, line: str, record: Outgoing, send: Send) -> SendFuture:
+        late = self._late()
+        self._lines.open(line, record.kept(), late, send)
+        return late
+
+    def _rows(self, data: Any, topic: str | None) -> BatchFuture:
+        return self._send_batch(data, topic, self._partitioner is not None)
+
+
+class Producer(ProducerBase):
+    """Sends records, and whole tables, to Kafka.
+
+    Calls may come from any thread. `send` does not wait for brokers, and each record's future tells what became of it.
+    Idempotent by default: retries neither lose, repeat nor reorder. [PRODUCER.md](PRODUCER.md) has more.
+
+    Args:
+        config: settings by Kafka's names, such as `{"bootstrap.servers": "localhost:9092"}`; Java's and librdkafka's
+            names both do. `monedula.config_keys()` lists them with their defaults.
+        partitioner: a function `(topic, key, value, partitions) -> partition`, or the name of a built-in partitioner.
+        **settings: settings with underscores for dots, such as `bootstrap_servers="localhost:9092"`.
+
+    Raises:
+        ConfigError: on an unknown setting (the nearest is named) or a value that does not do.
+
+    Examples:
+        with Producer({"bootstrap.servers": "localhost:9092"}) as producer:
+            future = producer.send("orders", b"a value", key="a key")
+            print(future.result())
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Whoever pressed Ctrl-C wants an end, not delivery.timeout.ms.
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        self.close(LAST_WORDS_SECONDS if interrupted else None)
+
+    def send_batch(self, data: Any, topic: str | None = None) -> BatchFuture:
+        """Send every row of Arrow data, without a Python object for any.
+
+        Returns once all rows are in batches: where there are more than `buffer.memory` holds, it waits for room, the
+        GIL free meanwhile. Rows that found none for `max.block.ms` fail, and the future says so.
+
+        Args:
+            data: anything with `__arrow_c_stream__` or `__arrow_c_array__`: tables and batches of pyarrow, frames of
+                polars, pandas and DuckDB, `monedula.Batch`, `monedula.read(...)`. Its columns, in any order: key and
+                value (binary or string), topic (string), partition (integer), timestamp (timestamp, or integer
+                milliseconds), headers (list of structs of key and value).
+            topic: for rows without one.
+
+        Raises:
+            ArgumentError: if it is no Arrow data, or a column does not do; the message says what would.
+            ClosedError: if the producer is closed.
+        """
+        return self._rows(data, topic)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until all that was sent before is done, one way or the other, and its callbacks were called.
+
+        What became of each record is its future's; nothing of it is raised here.
+
+        Args:
+            timeout: seconds, `None` for as long as it takes: `delivery.timeout.ms` bounds it.
+
+        Raises:
+            KafkaTimeoutError: past `timeout`.
+        """
+        deadline = deadline_of(timeout)
+        if not self._lines.wait(deadline):
+            raise KafkaTimeoutError(f"flush() did not end within {timeout} s: records still wait for room")
+        self._flush(seconds_left(deadline))
+
+    def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """The partitions of a topic.
+
+        Args:
+            topic: its name.
+            timeout: seconds, `default.api.timeout.ms` if left out.
+
+        Raises:
+            KafkaTimeoutError: past `timeout`; the message has the last failure.
+            UnknownTopicError: if there is no such topic.
+        """
+        return self._partitions_for(topic, timeout)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Deliver what was sent, then close the connections. May be called again.
+
+        Args:
+            timeout: seconds after which the futures of what is not done fail with `ClosedError`; `None` for as long
+                as it takes: `delivery.timeout.ms` bounds it.
+        """
+        deadline = deadline_of(timeout)
+        self._lines.wait(deadline)
+        self._close(seconds_left(deadline))
+
+
+def _encoded(data: Any) -> bytes | None:
+    if data is None or isinstance(data, bytes):
+        return data
+    return data.encode() if isinstance(data, str) else bytes(data)
+
+
+def deadline_of(timeout: float | None) -> float | None:
+    """When so many seconds will have passed."""
+    return None if timeout is None else monotonic() + timeout
+
+
+def seconds_left(deadline: float | None) -> float | None:
+    """The other way round; not less than none."""
+    return None if deadline is None else max(deadline - monotonic(), 0.0)

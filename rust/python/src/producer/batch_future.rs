@@ -1,0 +1,179 @@
+//! The future of a table's rows.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use monedula_client::error::ClientError;
+use monedula_client::producer::Report;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::consumer::{PyPartition, py_partition, seconds};
+use crate::error::{argument_error, exception, to_py};
+use crate::logging::flush_log;
+use crate::producer::callbacks::Callbacks;
+use crate::producer::loop_waker::LoopWaker;
+use crate::producer::not_yet;
+use crate::runtime::{Own, in_slices};
+
+/// Errors of single rows that a report has at most: a table may have millions of rows that fail for one reason.
+const ERRORS_KEPT: usize = 1000;
+
+/// What becomes of the rows of a table.
+#[pyclass(frozen, module = "monedula")]
+pub(crate) struct BatchFuture {
+    rows: Own<Rows>,
+}
+
+struct Rows {
+    report: Arc<Report>,
+    count: u64,
+    /// The first row that was not even taken, and why.
+    untaken: Option<(u64, ClientError)>,
+    callbacks: Arc<Callbacks>,
+    /// The report for Python, made once.
+    made: OnceLock<Py<PyAny>>,
+}
+
+impl BatchFuture {
+    /// `report` is told that no more rows come.
+    pub(crate) fn new(
+        report: Arc<Report>,
+        count: u64,
+        untaken: Option<(u64, ClientError)>,
+        callbacks: &Arc<Callbacks>,
+    ) -> Self {
+        report.seal();
+        let rows = Rows { report, count, untaken, callbacks: callbacks.clone(), made: OnceLock::new() };
+        Self { rows: Own::new(rows) }
+    }
+}
+
+#[pymethods]
+impl BatchFuture {
+    /// Whether it is known what became of every row.
+    fn done(&self) -> PyResult<bool> {
+        Ok(self.rows.get()?.report.is_done())
+    }
+
+    /// The report, once every row is acknowledged; waits for that.
+    ///
+    /// Args:
+    ///     timeout: seconds, `None` for as long as it takes: `delivery.timeout.ms` bounds it.
+    ///
+    /// Raises:
+    ///     BatchSendError: if rows were given up; its `report` says which and why.
+    ///     KafkaTimeoutError: past `timeout`; the rows are still on their way.
+    #[pyo3(signature = (timeout=None))]
+    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        let report = self.report(py, timeout)?;
+        match self.failure(py, &report)? {
+            Some(error) => Err(error),
+            None => Ok(report),
+        }
+    }
+
+    /// The report, whatever it says; waits for it.
+    ///
+    /// Raises:
+    ///     KafkaTimeoutError: past `timeout`.
+    #[pyo3(signature = (timeout=None))]
+    fn report(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        let rows = self.rows.get()?;
+        rows.wait(py, timeout)?;
+        if !rows.report.is_done() {
+            return Err(not_yet(py, "the batch", timeout));
+        }
+        rows.report(py)
+    }
+
+    /// What went wrong, or `None`; waits as `report` does.
+    #[pyo3(signature = (timeout=None))]
+    fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<PyErr>> {
+        let report = self.report(py, timeout)?;
+        self.failure(py, &report)
+    }
+
+    /// Have `callback` called with this future once it is done: on the producer's thread for callbacks, one after the other.
+    fn add_done_callback(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = slf.py();
+        if !callback.is_callable() {
+            let message = format!("{} cannot be called: give a function that takes the future", callback.repr()?);
+            return Err(argument_error(py, message));
+        }
+        let rows = slf.get().rows.get()?;
+        rows.callbacks.add(py, callback, slf.clone().into_any().unbind(), |waker| rows.report.on_done(waker))
+    }
+
+    /// Await it in any event loop of asyncio's kind. A wait that is cancelled does not end the sending.
+    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("monedula._awaiting")?.call_method1("waiting", (slf,))
+    }
+
+    /// Has a loop woken with `number` once it is done.
+    fn _wake(&self, waker: &LoopWaker, number: u64) -> PyResult<()> {
+        let waker = waker.shared()?;
+        self.rows.get()?.report.on_done(move || waker.wake(number));
+        Ok(())
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        let rows = self.rows.get()?;
+        let state = if rows.report.is_done() { "done" } else { "under way" };
+        Ok(format!("<monedula.BatchFuture of {} rows, {state}>", rows.count))
+    }
+}
+
+impl BatchFuture {
+    fn failure(&self, py: Python<'_>, report: &Py<PyAny>) -> PyResult<Option<PyErr>> {
+        let rows = self.rows.get()?;
+        let summary = rows.report.summary();
+        let first = summary.errors.iter().map(|(row, _, error)| (*row, error));
+        let untaken = rows.untaken.iter().map(|(row, error)| (*row, error));
+        let Some((row, error)) = first.chain(untaken).min_by_key(|(row, _)| *row) else { return Ok(None) };
+        let failed = rows.count - summary.acknowledged;
+        let message = format!("{failed} of {} rows were not delivered; the first is row {row}: {error}", rows.count);
+        let details = PyDict::new(py);
+        details.set_item("report", report)?;
+        Ok(Some(exception(py, "BatchSendError", message, &details)?))
+    }
+}
+
+impl Rows {
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        if self.report.is_done() {
+            return Ok(());
+        }
+        let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let waited = in_slices(py, |until| {
+            let until = deadline.map_or(until, |deadline| until.min(deadline));
+            let over = self.report.wait(until) || deadline.is_some_and(|deadline| deadline <= Instant::now());
+            Ok(over.then_some(()))
+        });
+        flush_log(py, &self.callbacks.log);
+        waited
+    }
+
+    fn report(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        if let Some(made) = self.made.get() {
+            return Ok(made.clone_ref(py));
+        }
+        let mut summary = self.report.summary();
+        if let Some((row, error)) = &self.untaken {
+            summary.errors.push((*row, self.count - row, error.clone()));
+        }
+        summary.errors.sort_by_key(|(row, ..)| *row);
+        let rows =
+            summary.errors.iter().flat_map(|(row, count, error)| (*row..row + count).map(move |row| (row, error)));
+        let errors: Vec<(u64, PyErr)> =
+            rows.take(ERRORS_KEPT).map(|(row, error)| (row, to_py(py, error.clone()))).collect();
+        let offsets: BTreeMap<PyPartition, Vec<(i64, i64)>> =
+            summary.offsets.into_iter().map(|(partition, runs)| (py_partition(partition), runs)).collect();
+        let failed = self.count - summary.acknowledged;
+        let arguments = (self.count, summary.acknowledged, failed, offsets, errors);
+        let made = py.import("monedula.reports")?.call_method1("report", arguments)?.unbind();
+        Ok(self.made.get_or_init(|| made).clone_ref(py))
+    }
+}

@@ -1,0 +1,227 @@
+//! The future of one record.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use monedula_client::producer::{Delivered, Sent};
+use pyo3::exceptions::PyBaseException;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::consumer::seconds;
+use crate::error::{argument_error, to_py};
+use crate::logging::flush_log;
+use crate::producer::callbacks::Callbacks;
+use crate::producer::late::{Found, Late, Waker};
+use crate::producer::loop_waker::LoopWaker;
+use crate::producer::not_yet;
+use crate::runtime::{Own, in_slices};
+
+/// What becomes of a sent record.
+#[pyclass(frozen, freelist = 4096, module = "monedula")]
+pub(crate) struct SendFuture {
+    parts: Own<Parts>,
+}
+
+struct Parts {
+    sending: Sending,
+    callbacks: Arc<Callbacks>,
+}
+
+enum Sending {
+    Sent(Sent),
+    Late(Arc<Late>),
+}
+
+/// Where a record is.
+#[pyclass(frozen, get_all, module = "monedula")]
+pub(crate) struct RecordMetadata {
+    /// Its topic.
+    topic: Py<PyString>,
+    /// Its partition.
+    partition: i32,
+    /// Its offset; `None` with `acks=0`, or where a broker had it already and no longer knows where.
+    offset: Option<i64>,
+    /// Its time in milliseconds since 1970: its own, or the broker's where the topic keeps that.
+    timestamp: i64,
+}
+
+#[pymethods]
+impl RecordMetadata {
+    fn __eq__(&self, py: Python<'_>, other: &Self) -> PyResult<bool> {
+        let numbers = |metadata: &Self| (metadata.partition, metadata.offset, metadata.timestamp);
+        Ok(numbers(self) == numbers(other) && self.topic.bind(py).as_any().eq(other.topic.bind(py))?)
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        (self.topic.bind(py), self.partition, self.offset, self.timestamp).into_pyobject(py)?.hash()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let offset = self.offset.map_or("?".into(), |offset| offset.to_string());
+        format!("<monedula.RecordMetadata {}-{} @{offset}>", self.topic.bind(py), self.partition)
+    }
+}
+
+#[pymethods]
+impl SendFuture {
+    /// Whether it is known what became of the record.
+    fn done(&self) -> PyResult<bool> {
+        Ok(self.parts.get()?.sending.is_done())
+    }
+
+    /// Where the record is, once it is acknowledged; waits for that.
+    ///
+    /// Args:
+    ///     timeout: seconds, `None` for as long as it takes: `delivery.timeout.ms` bounds it.
+    ///
+    /// Raises:
+    ///     KafkaError: a subclass, if the record was given up: `DeliveryTimeoutError`, `UnknownTopicError`,
+    ///         `RecordTooLargeError`, `InvalidRecordError` and so on.
+    ///     KafkaTimeoutError: past `timeout`; the record is still on its way.
+    #[pyo3(signature = (timeout=None))]
+    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<RecordMetadata> {
+        let parts = self.parts.get()?;
+        if let Some(outcome) = parts.sending.outcome(py) {
+            return outcome;
+        }
+        parts.wait(py, timeout)?;
+        parts.sending.outcome(py).unwrap_or_else(|| Err(not_yet(py, "the record", timeout)))
+    }
+
+    /// What went wrong, or `None`; waits as `result` does.
+    ///
+    /// Raises:
+    ///     KafkaTimeoutError: past `timeout`.
+    #[pyo3(signature = (timeout=None))]
+    fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<PyErr>> {
+        let parts = self.parts.get()?;
+        if !parts.sending.is_done() {
+            parts.wait(py, timeout)?;
+        }
+        match parts.sending.outcome(py) {
+            Some(outcome) => Ok(outcome.err()),
+            None => Err(not_yet(py, "the record", timeout)),
+        }
+    }
+
+    /// Have `callback` called with this future once it is done: on the producer's thread for callbacks, one after the other.
+    ///
+    /// What it raises is logged.
+    fn add_done_callback(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
+        slf.get().call_when_done(slf, callback)
+    }
+
+    /// Await it in any event loop of asyncio's kind. A wait that is cancelled does not end the sending.
+    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("monedula._awaiting")?.call_method1("waiting", (slf,))
+    }
+
+    /// Has a loop woken with `number` once it is done.
+    fn _wake(&self, waker: &LoopWaker, number: u64) -> PyResult<()> {
+        let waker = waker.shared()?;
+        self.parts.get()?.sending.on_done(Box::new(move || waker.wake(number)));
+        Ok(())
+    }
+
+    /// The record was sent after all.
+    fn _send(&self, py: Python<'_>, sent: &Self) -> PyResult<()> {
+        match (&self.parts.get()?.sending, &sent.parts.get()?.sending) {
+            (Sending::Late(late), Sending::Sent(sent)) => py.detach(|| late.send(sent)),
+            _ => return Err(argument_error(py, "this future has a record already".into())),
+        }
+        Ok(())
+    }
+
+    /// The record will not be sent.
+    fn _fail(&self, py: Python<'_>, error: Py<PyBaseException>) -> PyResult<()> {
+        if let Sending::Late(late) = &self.parts.get()?.sending {
+            py.detach(|| late.fail(error));
+        }
+        Ok(())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(match self.parts.get()?.sending.outcome(py) {
+            None => "<monedula.SendFuture under way>".into(),
+            Some(Ok(metadata)) => format!("<monedula.SendFuture {}>", metadata.__repr__(py)),
+            Some(Err(error)) => format!("<monedula.SendFuture failed: {error}>"),
+        })
+    }
+}
+
+impl SendFuture {
+    #[inline]
+    pub(crate) fn of(sent: Sent, callbacks: &Arc<Callbacks>) -> Self {
+        Self { parts: Own::new(Parts { sending: Sending::Sent(sent), callbacks: callbacks.clone() }) }
+    }
+
+    pub(crate) fn late(callbacks: &Arc<Callbacks>) -> Self {
+        let sending = Sending::Late(Arc::default());
+        Self { parts: Own::new(Parts { sending, callbacks: callbacks.clone() }) }
+    }
+
+    pub(crate) fn call_when_done(&self, slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = slf.py();
+        if !callback.is_callable() {
+            let message = format!("{} cannot be called: give a function that takes the future", callback.repr()?);
+            return Err(argument_error(py, message));
+        }
+        let Parts { sending, callbacks } = self.parts.get()?;
+        callbacks.add(py, callback, slf.clone().into_any().unbind(), |waker| sending.on_done(waker))
+    }
+}
+
+impl Parts {
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let waited = in_slices(py, |until| {
+            let until = deadline.map_or(until, |deadline| until.min(deadline));
+            let over = self.sending.wait(until) || deadline.is_some_and(|deadline| deadline <= Instant::now());
+            Ok(over.then_some(()))
+        });
+        flush_log(py, &self.callbacks.log);
+        waited
+    }
+}
+
+impl Sending {
+    fn is_done(&self) -> bool {
+        match self {
+            Self::Sent(sent) => sent.is_done(),
+            Self::Late(late) => late.is_done(),
+        }
+    }
+
+    fn wait(&self, until: Instant) -> bool {
+        match self {
+            Self::Sent(sent) => sent.wait(until).is_some(),
+            Self::Late(late) => late.wait(until),
+        }
+    }
+
+    fn on_done(&self, waker: Waker) {
+        match self {
+            Self::Sent(sent) => sent.on_done(waker),
+            Self::Late(late) => late.on_done(waker),
+        }
+    }
+
+    fn outcome(&self, py: Python<'_>) -> Option<PyResult<RecordMetadata>> {
+        let outcome = match self {
+            Self::Sent(sent) => sent.try_outcome(),
+            Self::Late(late) => match late.look(py) {
+                Found::Waiting => None,
+                Found::Sent(sent) => sent.try_outcome(),
+                Found::Failed(error) => return Some(Err(error)),
+            },
+        };
+        Some(outcome?.map(|delivered| metadata(py, delivered)).map_err(|error| to_py(py, error)))
+    }
+}
+
+fn metadata(py: Python<'_>, delivered: Delivered) -> RecordMetadata {
+    let Delivered { topic, partition, offset, timestamp_ms } = delivered;
+    RecordMetadata { topic: PyString::intern(py, &topic).unbind(), partition, offset, timestamp: timestamp_ms }
+}

@@ -1,0 +1,80 @@
+//! Wakes an event loop that awaits futures: one byte on a socket that the loop watches, however many are done by then.
+
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+
+use crate::operation::Socket;
+use crate::runtime::Own;
+
+/// The socket pair of one loop, with what is done and not yet taken.
+#[pyclass(frozen, module = "monedula._monedula")]
+pub(crate) struct LoopWaker {
+    shared: Own<Arc<Shared>>,
+}
+
+pub(crate) struct Shared {
+    /// Numbers that the loop gave to what it awaits.
+    done: Mutex<Vec<u64>>,
+    receiver: Socket,
+    sender: Socket,
+}
+
+impl Shared {
+    pub(crate) fn wake(&self, number: u64) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.push(number);
+        if done.len() == 1 {
+            // A full pipe already wakes the loop, and a closed one has nobody to wake.
+            drop((&self.sender).write(&[1]));
+        }
+    }
+}
+
+impl LoopWaker {
+    pub(crate) fn shared(&self) -> PyResult<Arc<Shared>> {
+        Ok(self.shared.get()?.clone())
+    }
+}
+
+#[pymethods]
+impl LoopWaker {
+    #[new]
+    fn new() -> PyResult<Self> {
+        let (receiver, sender) = pair()?;
+        receiver.set_nonblocking(true)?;
+        sender.set_nonblocking(true)?;
+        Ok(Self { shared: Own::new(Arc::new(Shared { done: Mutex::default(), receiver, sender })) })
+    }
+
+    /// What the loop is to watch.
+    fn fileno(&self) -> PyResult<i64> {
+        let shared = self.shared.get()?;
+        #[cfg(unix)]
+        return Ok(i64::from(std::os::fd::AsRawFd::as_raw_fd(&shared.receiver)));
+        #[cfg(windows)]
+        return Ok(std::os::windows::io::AsRawSocket::as_raw_socket(&shared.receiver) as i64);
+    }
+
+    /// The numbers of what is done.
+    fn take(&self) -> PyResult<Vec<u64>> {
+        let shared = self.shared.get()?;
+        let mut bytes = [0; 64];
+        // In this order: whatever is done after the byte was read writes another one.
+        drop((&shared.receiver).read(&mut bytes));
+        Ok(std::mem::take(&mut *shared.done.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+#[cfg(unix)]
+fn pair() -> std::io::Result<(Socket, Socket)> {
+    Socket::pair()
+}
+
+#[cfg(windows)]
+fn pair() -> std::io::Result<(Socket, Socket)> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let sender = Socket::connect(listener.local_addr()?)?;
+    Ok((listener.accept()?.0, sender))
+}

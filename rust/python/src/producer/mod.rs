@@ -1,0 +1,491 @@
+//! The producer as Python's own classes use it.
+//!
+//! `send` is on everybody's hot path: it borrows what it is given, takes no lock of ours and asks the system for nothing.
+//! Whatever waits is off that path.
+
+mod batch_future;
+mod callbacks;
+mod errors;
+mod future;
+mod late;
+mod loop_waker;
+mod outgoing;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use monedula_client::error::ClientError;
+use monedula_client::producer::{Columns, Producer, ProducerConfig, Record, Refused, Report, Sent};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+pub(crate) use self::batch_future::BatchFuture;
+pub(crate) use self::callbacks::CallbackDesk;
+pub(crate) use self::errors::{class_of, set_details};
+pub(crate) use self::future::{RecordMetadata, SendFuture};
+pub(crate) use self::loop_waker::LoopWaker;
+
+use self::callbacks::Callbacks;
+use self::outgoing::{Headers, data, partition, timestamp, topic};
+use crate::capsule;
+use crate::config::seed;
+use crate::consumer::seconds;
+use crate::error::{argument_error, exception, to_py};
+use crate::logging::{flush_log, follow_level};
+use crate::operation::{Notifier, Operation};
+use crate::runtime::{self, Own, SLICE, in_slices, wait};
+
+/// Nothing came of it within the time that a future's user gave it.
+pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<f64>) -> PyErr {
+    let message = format!("{what} is still under way after {} s", timeout.unwrap_or_default());
+    let details = PyDict::new(py);
+    let made = details.set_item("retriable", true).and_then(|()| exception(py, "KafkaTimeoutError", message, &details));
+    made.unwrap_or_else(|failure| failure)
+}
+
+/// What both producers share; see `monedula.Producer`.
+#[pyclass(subclass, frozen, module = "monedula._monedula")]
+pub(crate) struct ProducerCore {
+    shared: Own<Arc<Shared>>,
+    /// Whether `send` waits for room; else it makes a detour.
+    waits: bool,
+    /// Records go by way of `_detour`, in Python: to a partitioner of its own, or behind others that wait.
+    detours: AtomicBool,
+}
+
+pub(crate) struct Shared {
+    producer: Producer,
+    callbacks: Arc<Callbacks>,
+    max_block: Duration,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.callbacks.close();
+    }
+}
+
+#[pymethods]
+impl ProducerCore {
+    #[new]
+    fn new(py: Python<'_>, settings: Vec<(String, String)>, waits: bool, detours: bool) -> PyResult<Self> {
+        let pairs = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let config = ProducerConfig::parse(pairs).map_err(|error| to_py(py, error.into()))?;
+        let max_block = config.max_block;
+        let producer = Producer::new(config, &runtime::handle()?, seed());
+        follow_level(py, producer.log());
+        flush_log(py, producer.log());
+        let callbacks = Callbacks::new(producer.log().clone());
+        let shared = Arc::new(Shared { producer, callbacks, max_block });
+        runtime::register_producer(&shared);
+        Ok(Self { shared: Own::new(shared), waits, detours: AtomicBool::new(detours) })
+    }
+
+    /// Send a record. Returns at once; what becomes of it is the future's.
+    ///
+    /// Records of a partition keep their order. Nothing is waited for, but where `buffer.memory` is full: then for room,
+    /// up to `max.block.ms`, the GIL free meanwhile.
+    ///
+    /// Args:
+    ///     topic: its name. A topic that is not known yet keeps neither the caller nor other topics waiting.
+    ///     value: bytes, anything like bytes, a str (sent as UTF-8), or `None`, a tombstone.
+    ///     key: likewise. Records with the same key go to the same partition.
+    ///     partition: where to; by the partitioner if left out.
+    ///     headers: `[(name, value), ...]`, whose names may repeat, or a dict.
+    ///     timestamp: milliseconds since 1970, or an aware datetime; now if left out.
+    ///     on_delivery: called with the future when it is done, as by `add_done_callback`.
+    ///
+    /// Returns:
+    ///     A future: `result()` waits for a `RecordMetadata` or raises, `await` does the same. It may be dropped.
+    ///
+    /// Raises:
+    ///     ArgumentError: if an argument makes no sense.
+    ///     BufferFullError: if there was no room for `max.block.ms`.
+    ///     RecordTooLargeError: if the record is larger than `max.request.size`.
+    ///     ClosedError: if the producer is closed.
+    #[pyo3(signature = (topic, value=None, key=None, partition=None, headers=None, timestamp=None, *, on_delivery=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
+    fn send<'py>(
+        slf: &Bound<'py, Self>,
+        topic: &Bound<'py, PyAny>,
+        value: Option<&Bound<'py, PyAny>>,
+        key: Option<&Bound<'py, PyAny>>,
+        partition: Option<&Bound<'py, PyAny>>,
+        headers: Option<&Bound<'py, PyAny>>,
+        timestamp: Option<&Bound<'py, PyAny>>,
+        on_delivery: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, SendFuture>> {
+        let (py, core) = (slf.py(), slf.get());
+        let given = Given { topic, value, key, partition, headers, timestamp };
+        if core.detours.load(Ordering::Relaxed) {
+            return given.detour(slf, on_delivery);
+        }
+        let shared = core.shared.get()?;
+        let sent = match given.send(shared)? {
+            Ok(sent) => sent,
+            Err(Refused::Full { needed }) if core.waits => given.wait_and_send(py, shared, needed, shared.max_block)?,
+            Err(Refused::Full { .. }) => return given.detour(slf, on_delivery),
+            Err(Refused::Error(error)) => return Err(to_py(py, error)),
+        };
+        let future = Bound::new(py, SendFuture::of(sent, &shared.callbacks))?;
+        if let Some(callback) = on_delivery {
+            future.get().call_when_done(&future, callback)?;
+        }
+        Ok(future)
+    }
+
+    /// As `send`, by the straight way, waiting for room so many seconds at most.
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
+    fn _send<'py>(
+        slf: &Bound<'py, Self>,
+        seconds: f64,
+        topic: &Bound<'py, PyAny>,
+        value: Option<&Bound<'py, PyAny>>,
+        key: Option<&Bound<'py, PyAny>>,
+        partition: Option<&Bound<'py, PyAny>>,
+        headers: Option<&Bound<'py, PyAny>>,
+        timestamp: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, SendFuture>> {
+        let (py, shared) = (slf.py(), slf.get().shared.get()?);
+        let given = Given { topic, value, key, partition, headers, timestamp };
+        let sent = match given.send(shared)? {
+            Ok(sent) => sent,
+            Err(Refused::Full { needed }) => {
+                let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+                given.wait_and_send(py, shared, needed, patience)?
+            }
+            Err(Refused::Error(error)) => return Err(to_py(py, error)),
+        };
+        Bound::new(py, SendFuture::of(sent, &shared.callbacks))
+    }
+
+    /// Raises what is wrong with a record.
+    fn _check(
+        &self,
+        topic: &Bound<'_, PyAny>,
+        value: Option<&Bound<'_, PyAny>>,
+        key: Option<&Bound<'_, PyAny>>,
+        partition: Option<&Bound<'_, PyAny>>,
+        headers: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.shared.get()?;
+        Given { topic, value, key, partition, headers, timestamp }.with_record(|_| ())
+    }
+
+    /// A future whose record is not sent yet.
+    fn _late(&self) -> PyResult<SendFuture> {
+        Ok(SendFuture::late(&self.shared.get()?.callbacks))
+    }
+
+    /// Whether records make a detour from now on.
+    fn _set_detour(&self, detours: bool) {
+        self.detours.store(detours, Ordering::Relaxed);
+    }
+
+    #[getter]
+    fn _max_block(&self) -> PyResult<f64> {
+        Ok(self.shared.get()?.max_block.as_secs_f64())
+    }
+
+    /// How many partitions the topic has, if that is known; makes it known if not.
+    fn _partition_count(&self, topic: &str) -> PyResult<Option<i32>> {
+        Ok(self.shared.get()?.producer.partition_count(topic))
+    }
+
+    fn _send_batch(
+        &self,
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        topic: Option<&str>,
+        needs_partition: bool,
+    ) -> PyResult<BatchFuture> {
+        let shared = self.shared.get()?;
+        let mut reader = capsule::import(data)?;
+        let columns = Columns::of(&reader.schema(), topic.is_some()).map_err(|error| to_py(py, error))?;
+        if needs_partition && !columns.has_partition() {
+            let message = "rows have no column \"partition\": this producer's partitioner is a function of Python's, which \
+                           is not called for rows; add the column, or set a partitioner by its name";
+            return Err(argument_error(py, message.into()));
+        }
+        let report = Report::new();
+        let (mut count, mut untaken) = (0, None);
+        while let Some(batch) = py.detach(|| reader.next()) {
+            let batch = batch.map_err(|error| capsule::unreadable(py, &error))?;
+            if untaken.is_none() {
+                let taken = shared.take_rows(py, &batch, &columns, topic, &report)?;
+                untaken = taken.map(|(rows, error)| (count + rows as u64, error));
+            }
+            count += batch.num_rows() as u64;
+        }
+        flush_log(py, shared.producer.log());
+        Ok(BatchFuture::new(report, count, untaken, &shared.callbacks))
+    }
+
+    /// Waits until all that was sent before is done, and its callbacks were run.
+    fn _flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let shared = self.shared.get()?;
+        let flushed = wait(py, shared.flushing(py, timeout)?);
+        flush_log(py, shared.producer.log());
+        flushed
+    }
+
+    fn _start_flush(&self, py: Python<'_>, descriptor: i64, timeout: Option<f64>) -> PyResult<Operation> {
+        let shared = self.shared.get()?;
+        let flushing = shared.flushing(py, timeout)?;
+        Operation::start(flushing, Notifier::new(descriptor)?, shared.producer.log(), |py, ()| Ok(py.None()))
+    }
+
+    fn _partitions_for(&self, py: Python<'_>, topic: String, timeout: Option<f64>) -> PyResult<Vec<i32>> {
+        let shared = self.shared.get()?;
+        let timeout = shared.api_timeout(py, timeout)?;
+        let partitions = wait(py, shared.producer.partitions_for(topic, timeout));
+        flush_log(py, shared.producer.log());
+        partitions
+    }
+
+    fn _start_partitions_for(
+        &self,
+        py: Python<'_>,
+        descriptor: i64,
+        topic: String,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let shared = self.shared.get()?;
+        let lookup = shared.producer.partitions_for(topic, shared.api_timeout(py, timeout)?);
+        let notifier = Notifier::new(descriptor)?;
+        Operation::start(lookup, notifier, shared.producer.log(), |py, partitions| {
+            Ok(partitions.into_pyobject(py)?.unbind())
+        })
+    }
+
+    fn _health<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let shared = self.shared.get()?;
+        let health = py.detach(|| shared.producer.health());
+        let dict = PyDict::new(py);
+        dict.set_item("connections", health.connections)?;
+        dict.set_item("brokers", health.brokers)?;
+        dict.set_item("bootstrapped", health.bootstrapped)?;
+        dict.set_item("failing_for", health.failing.as_ref().map(|(since, _)| since.as_secs_f64()))?;
+        dict.set_item("last_error", health.failing.map(|(_, error)| error))?;
+        dict.set_item("memory_used_bytes", health.memory.0)?;
+        dict.set_item("memory_bytes", health.memory.1)?;
+        dict.set_item("waiting_for_room", health.waiting)?;
+        dict.set_item("retried_errors", health.retried_errors)?;
+        flush_log(py, shared.producer.log());
+        Ok(dict)
+    }
+
+    fn _metrics(&self) -> PyResult<Vec<(&'static str, u64)>> {
+        Ok(self.shared.get()?.producer.metrics().snapshot())
+    }
+
+    /// Closes; what is not done after so many seconds fails.
+    fn _close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let shared = self.shared.get()?;
+        let closed = wait(py, shared.closing(py, timeout)?);
+        flush_log(py, shared.producer.log());
+        closed
+    }
+
+    fn _start_close(&self, py: Python<'_>, descriptor: i64, timeout: Option<f64>) -> PyResult<Operation> {
+        let shared = self.shared.get()?;
+        let closing = shared.closing(py, timeout)?;
+        Operation::start(closing, Notifier::new(descriptor)?, shared.producer.log(), |py, ()| Ok(py.None()))
+    }
+}
+
+/// The arguments of `send`.
+#[derive(Clone, Copy)]
+struct Given<'a, 'py> {
+    topic: &'a Bound<'py, PyAny>,
+    value: Option<&'a Bound<'py, PyAny>>,
+    key: Option<&'a Bound<'py, PyAny>>,
+    partition: Option<&'a Bound<'py, PyAny>>,
+    headers: Option<&'a Bound<'py, PyAny>>,
+    timestamp: Option<&'a Bound<'py, PyAny>>,
+}
+
+impl<'py> Given<'_, 'py> {
+    #[inline]
+    fn with_record<T>(&self, with: impl FnOnce(&Record<'_>) -> T) -> PyResult<T> {
+        let (value, key) = (data("value", self.value)?, data("key", self.key)?);
+        let record = Record {
+            topic: topic(self.topic)?,
+            partition: partition(self.partition)?,
+            timestamp_ms: timestamp(self.timestamp)?,
+            key: key.as_ref().map(|key| key.bytes()),
+            value: value.as_ref().map(|value| value.bytes()),
+            headers: &[],
+        };
+        match self.headers {
+            None => Ok(with(&record)),
+            Some(_) => {
+                let held = Headers::of(self.headers)?;
+                let values = held.values()?;
+                Ok(with(&Record { headers: &held.headers(&values)?, ..record }))
+            }
+        }
+    }
+
+    #[inline]
+    fn send(&self, shared: &Shared) -> PyResult<Result<Sent, Refused>> {
+        self.with_record(|record| shared.producer.send(record))
+    }
+
+    /// The buffer is full: waits for room, detached, and tries again as often as others take it first.
+    #[cold]
+    fn wait_and_send(&self, py: Python<'_>, shared: &Shared, needed: usize, patience: Duration) -> PyResult<Sent> {
+        let deadline = Instant::now() + patience;
+        let mut needed = needed;
+        loop {
+            shared.wait_for_room(py, needed, deadline)?;
+            match self.send(shared)? {
+                Ok(sent) => return Ok(sent),
+                Err(Refused::Full { needed: more }) => needed = more,
+                Err(Refused::Error(error)) => return Err(to_py(py, error)),
+            }
+        }
+    }
+
+    #[cold]
+    fn detour(
+        &self,
+        core: &Bound<'py, ProducerCore>,
+        on_delivery: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, SendFuture>> {
+        let Self { topic, value, key, partition, headers, timestamp } = *self;
+        let arguments = (topic, value, key, partition, headers, timestamp, on_delivery);
+        Ok(core.call_method1("_detour", arguments)?.cast_into::<SendFuture>()?)
+    }
+}
+
+impl Shared {
+    fn wait_for_room(&self, py: Python<'_>, needed: usize, deadline: Instant) -> PyResult<()> {
+        flush_log(py, self.producer.log());
+        let room = in_slices(py, |until| {
+            if self.producer.wait_for_room(needed, until.min(deadline))? {
+                return Ok(Some(true));
+            }
+            Ok((deadline <= Instant::now()).then_some(false))
+        })?;
+        if room { Ok(()) } else { Err(to_py(py, self.buffer_full(needed))) }
+    }
+
+    /// Takes rows, waiting for room. Gives those that were not taken within `max.block.ms`, if any, and why.
+    fn take_rows(
+        &self,
+        py: Python<'_>,
+        batch: &RecordBatch,
+        columns: &Columns,
+        topic: Option<&str>,
+        report: &Arc<Report>,
+    ) -> PyResult<Option<(usize, ClientError)>> {
+        let (mut row, mut deadline) = (0, Instant::now() + self.max_block);
+        let taking = in_slices(py, |until| {
+            let taken = self.producer.send_batch(batch, columns, topic, report, row, until.min(deadline))?;
+            row += taken;
+            if row >= batch.num_rows() {
+                return Ok(Some(None));
+            }
+            let now = Instant::now();
+            if taken > 0 {
+                // Each row waits for itself.
+                deadline = now + self.max_block;
+            }
+            if now < deadline {
+                return Ok(None);
+            }
+            let error = self.buffer_full(batch.get_array_memory_size() / batch.num_rows());
+            row += self.producer.give_up(report, &error);
+            Ok(Some((row < batch.num_rows()).then_some((row, error))))
+        });
+        if taking.is_err() {
+            // Closed, or Ctrl-C: what is left of this table must not be sent with the next.
+            self.producer.give_up(report, &ClientError::ProducerClosed);
+        }
+        taking
+    }
+
+    fn buffer_full(&self, needed: usize) -> ClientError {
+        let buffer_memory = self.producer.config().buffer_memory;
+        ClientError::BufferFull { needed, buffer_memory, max_block: self.max_block }
+    }
+
+    fn api_timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
+        match timeout {
+            Some(timeout) => seconds(py, "timeout", timeout),
+            None => Ok(self.producer.config().client.default_api_timeout),
+        }
+    }
+
+    /// Ends when all that was sent before is done, and its callbacks were run.
+    fn flushing(
+        self: &Arc<Self>,
+        py: Python<'_>,
+        timeout: Option<f64>,
+    ) -> PyResult<impl Future<Output = Result<(), ClientError>> + Send + use<>> {
+        let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+        let (shared, settles) = (self.clone(), !self.callbacks.is_current());
+        Ok(async move {
+            let flushed = async {
+                shared.producer.flush().await?;
+                if settles {
+                    settled(&shared.callbacks).await;
+                }
+                Ok(())
+            };
+            match timeout {
+                None => flushed.await,
+                Some(after) => tokio::time::timeout(after, flushed)
+                    .await
+                    .unwrap_or_else(|_| Err(ClientError::TimedOut { what: "flush()".into(), after, last_error: None })),
+            }
+        })
+    }
+
+    /// Ends when the producer is closed, at the latest after `timeout`; with callbacks it may take that time once more.
+    fn closing(
+        self: &Arc<Self>,
+        py: Python<'_>,
+        timeout: Option<f64>,
+    ) -> PyResult<impl Future<Output = Result<(), ClientError>> + Send + use<>> {
+        let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+        // Every record ends by then.
+        let timeout = timeout.unwrap_or(self.producer.config().delivery_timeout + GRACE);
+        let (shared, settles) = (self.clone(), !self.callbacks.is_current());
+        Ok(async move {
+            let closing = shared.clone();
+            let closed = tokio::task::spawn_blocking(move || closing.producer.close(timeout)).await;
+            if settles {
+                let _ = tokio::time::timeout(timeout.max(GRACE), settled(&shared.callbacks)).await;
+            }
+            closed.map_err(|_| ClientError::ProducerClosed)
+        })
+    }
+
+    /// Delivers what there is, calls back and closes, all until then: the interpreter exits.
+    pub(crate) fn end(&self, until: Instant) {
+        self.producer.close(until.saturating_duration_since(Instant::now()));
+        // Callbacks of what failed just now are due at once.
+        self.callbacks.settle(self.callbacks.goal(), until.max(Instant::now() + GRACE));
+    }
+}
+
+/// What is left for callbacks where the time was spent on delivering.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Ends when the callbacks that are due now were run.
+async fn settled(callbacks: &Arc<Callbacks>) {
+    let goal = callbacks.goal();
+    loop {
+        let (callbacks, until) = (callbacks.clone(), Instant::now() + SLICE);
+        // In slices: whoever gives up waiting must not leave a thread behind that waits for ever.
+        let settled = tokio::task::spawn_blocking(move || callbacks.settle(goal, until)).await;
+        if settled.unwrap_or(true) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,80 @@
+"""PRODUCER.md: its examples run as they stand; its settings and errors are the client's."""
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import monedula
+import polars
+import pyarrow
+import pytest
+from monedula.testing import Broker
+
+GUIDE = Path(__file__).resolve().parents[2] / "PRODUCER.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"orders": 2}, settings={"auto.create.topics.enable": False}) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize("source", EXAMPLES)
+def test_an_example_runs(broker: Broker, source: str, capsys: pytest.CaptureFixture[str]) -> None:
+    names = {
+        "asyncio": asyncio,
+        "datetime": datetime,
+        "json": json,
+        "logging": logging,
+        "monedula": monedula,
+        "polars": polars,
+        "pyarrow": pyarrow,
+        "settings": {"bootstrap.servers": broker.bootstrap_servers},
+        "table": pyarrow.table({"value": ["x"]}),
+        "UTC": UTC,
+    }
+    exec(compile(source, str(GUIDE), "exec"), names)
+    printed = capsys.readouterr().out
+    if "ordres" in source:
+        assert re.search(r"^1 .*ordres", printed)
+    if "print(" in source:
+        assert printed
+
+
+def test_the_settings_have_the_defaults_that_they_have() -> None:
+    rows = re.findall(r"^\| ((?:`[a-z.]+`(?:, )?)+) \| (.*?) \|", GUIDE.read_text(), flags=re.MULTILINE)
+    told = {
+        name: default.strip("` ")
+        for names, defaults in rows
+        for name, default in zip(re.findall(r"`([a-z.]+)`", names), defaults.split(","), strict=False)
+    }
+    known = {key.name: key.default or "" for key in monedula.config_keys()}
+    assert len(told) > 15
+    differing = {name: default for name, default in told.items() if known.get(name) != default}
+    assert differing == {"batch.size": "see config_keys()"}
+
+
+def test_every_error_of_sending_is_told() -> None:
+    guide = GUIDE.read_text()
+    names = [
+        "ArgumentError",
+        "AuthorizationError",
+        "BatchSendError",
+        "BrokerError",
+        "BufferFullError",
+        "ClosedError",
+        "DeliveryTimeoutError",
+        "InvalidRecordError",
+        "OrderInDoubtError",
+        "ProducerFencedError",
+        "RecordTooLargeError",
+        "TransactionAbortedError",
+        "UnknownTopicError",
+    ]
+    assert all(hasattr(monedula, name) for name in names)
+    assert [name for name in names if f"`{name}`" not in guide] == []

@@ -1,0 +1,296 @@
+"""Futures: waiting, callbacks, awaiting, failing, and forgetting them."""
+
+import asyncio
+import gc
+import logging
+import threading
+import time
+import weakref
+
+import monedula
+import pytest
+from monedula.testing import Broker
+
+from tests.groups.ground import Ground
+from tests.producer.conftest import ProducerFactory, stored
+
+PATIENCE = 30.0
+
+
+def test_a_wait_ends_in_its_time_and_the_record_goes_on(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("orders")
+    fault = broker.fault(api="Produce", hold=True)
+    future = producer().send("orders", "x")
+    with pytest.raises(monedula.KafkaTimeoutError, match=r"the record is still under way after 0\.1 s"):
+        future.result(timeout=0.1)
+    with pytest.raises(monedula.KafkaTimeoutError):
+        future.exception(timeout=0.0)
+    assert not future.done()
+    assert repr(future) == "<monedula.SendFuture under way>"
+    fault.remove()
+    assert future.result(PATIENCE).offset == 0
+    assert repr(future) == "<monedula.SendFuture <monedula.RecordMetadata orders-0 @0>>"
+
+
+def test_a_negative_timeout_is_a_mistake(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("orders")
+    with broker.fault(api="Produce", hold=True), pytest.raises(monedula.ArgumentError, match="timeout=-1"):
+        producer().send("orders", "x").result(timeout=-1)
+
+
+def test_metadata_compare_by_value(ground: Ground, producer: ProducerFactory) -> None:
+    sender, topic = producer(), ground.topic()
+    first, second = sender.send(topic, "x", timestamp=1), sender.send(topic, "x", timestamp=1)
+    assert first.result(PATIENCE) == first.result()
+    assert hash(first.result()) == hash(first.result())
+    assert first.result() != second.result(PATIENCE)
+    assert first.result() != "another thing"
+
+
+def test_a_missing_topic_is_named(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("orders")
+    sender = producer(retry_backoff_ms=10, retry_backoff_max_ms=20)
+    missing, fine = sender.send("ordres", "x"), sender.send("orders", "x")
+    error = missing.exception(PATIENCE)
+    assert isinstance(error, monedula.UnknownTopicError)
+    assert error.topic == "ordres"
+    assert "ordres" in str(error)
+    with pytest.raises(monedula.UnknownTopicError):
+        missing.result()
+    assert fine.result(PATIENCE).offset == 0
+
+
+def test_a_missing_partition_is_named(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("orders", 2)
+    error = producer(retry_backoff_ms=10, retry_backoff_max_ms=20).send("orders", "x", partition=7).exception(PATIENCE)
+    assert isinstance(error, monedula.UnknownTopicError)
+    assert (error.topic, error.partition) == ("orders", 7)
+
+
+def test_a_denied_topic_is_an_error_of_its_own_kind(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("orders")
+    broker.fault(api="Produce", topic="orders", error="TOPIC_AUTHORIZATION_FAILED")
+    error = producer().send("orders", "x").exception(PATIENCE)
+    assert isinstance(error, monedula.AuthorizationError)
+    assert (error.topic, error.partition, error.code) == ("orders", 0, "TOPIC_AUTHORIZATION_FAILED")
+
+
+def test_a_delivery_that_takes_too_long_says_so(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("orders")
+    fault = broker.fault(api="Produce", hold=True)
+    sender = producer(delivery_timeout_ms=300, request_timeout_ms=200, linger_ms=0)
+    error = sender.send("orders", "x").exception(PATIENCE)
+    assert isinstance(error, monedula.DeliveryTimeoutError)
+    assert isinstance(error, TimeoutError)
+    assert error.in_doubt
+    assert (error.topic, error.partition) == ("orders", 0)
+    assert "delivery.timeout.ms=300" in str(error)
+    fault.remove()
+
+
+def test_a_record_that_is_too_large_is_refused_at_once(producer: ProducerFactory) -> None:
+    sender = producer(bootstrap_servers="127.0.0.1:1", max_request_size=1000)
+    with pytest.raises(monedula.RecordTooLargeError, match="1000"):
+        sender.send("orders", b"x" * 1001)
+
+
+def test_a_record_that_the_broker_finds_too_large_fails(ground: Ground, producer: ProducerFactory) -> None:
+    topic = ground.topic()
+    sender = producer(max_request_size=8 << 20, batch_size=4 << 20)
+    error = sender.send(topic, b"x" * (3 << 20)).exception(PATIENCE)
+    assert isinstance(error, monedula.RecordTooLargeError)
+    assert topic in str(error)
+
+
+def test_callbacks_run_on_one_thread_that_is_not_the_callers(ground: Ground, producer: ProducerFactory) -> None:
+    called: list[tuple[int, monedula.SendFuture]] = []
+    sender, topic = producer(), ground.topic()
+    futures = [
+        sender.send(topic, "x", on_delivery=lambda future: called.append((threading.get_ident(), future)))
+        for _ in range(100)
+    ]
+    futures[0].result(PATIENCE)
+    futures[0].add_done_callback(lambda future: called.append((threading.get_ident(), future)))
+    sender.flush(PATIENCE)
+    assert len(called) == 101
+    threads = {thread for thread, _ in called}
+    assert len(threads) == 1
+    assert threads != {threading.get_ident()}
+    assert {id(future) for _, future in called} == {id(future) for future in futures}
+    assert all(future.done() for _, future in called)
+
+
+def test_a_callback_that_raises_is_logged_and_the_next_is_called(
+    ground: Ground, producer: ProducerFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError("no good")
+
+    sender, topic, called = producer(), ground.topic(), threading.Event()
+    sender.send(topic, "x", on_delivery=fail)
+    sender.send(topic, "x", on_delivery=lambda _: called.set())
+    with caplog.at_level(logging.ERROR, "monedula"):
+        sender.flush(PATIENCE)
+    assert called.is_set()
+    (record,) = [record for record in caplog.records if record.name == "monedula.producer"]
+    assert "a callback raised" in record.getMessage()
+    assert record.exc_info is not None
+    assert "no good" in str(record.exc_info[1])
+
+
+def test_a_callback_may_send_and_flush(ground: Ground, producer: ProducerFactory) -> None:
+    sender, topic, done = producer(), ground.topic(), threading.Event()
+
+    def again(_: object) -> None:
+        sender.send(topic, "second")
+        sender.flush(PATIENCE)
+        done.set()
+
+    sender.send(topic, "first", on_delivery=again)
+    assert done.wait(PATIENCE)
+    assert [record.value for record in stored(ground.bootstrap, topic)] == [b"first", b"second"]
+
+
+def test_the_thread_for_callbacks_ends_with_the_producer(ground: Ground) -> None:
+    def threads() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name == "monedula-callbacks"]
+
+    before = set(threads())
+    sender = monedula.Producer(bootstrap_servers=ground.bootstrap)
+    sender.send(ground.topic(), "x", on_delivery=lambda _: None).result(PATIENCE)
+    (thread,) = set(threads()) - before
+    sender.close()
+    del sender
+    gc.collect()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+async def test_a_future_can_be_awaited_in_any_loop(ground: Ground, producer: ProducerFactory) -> None:
+    sender, topic = producer(), ground.topic()
+    places = await asyncio.wait_for(asyncio.gather(*(sender.send(topic, str(n)) for n in range(1000))), PATIENCE)
+    assert [place.offset for place in places] == list(range(1000))
+    future = sender.send(topic, "x")
+    assert await future == await future
+
+
+async def test_awaiting_raises_what_went_wrong(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("orders")
+    broker.fault(api="Produce", error="TOPIC_AUTHORIZATION_FAILED", topic="orders")
+    with pytest.raises(monedula.AuthorizationError):
+        await asyncio.wait_for(_of(producer().send("orders", "x")), PATIENCE)
+
+
+async def test_a_cancelled_wait_does_not_end_the_sending(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("orders")
+    fault = broker.fault(api="Produce", hold=True)
+    future = producer().send("orders", "x")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(_of(future), 0.1)
+    fault.remove()
+    place = await asyncio.wait_for(_of(future), PATIENCE)
+    assert place.offset == 0
+
+
+async def _of(future: monedula.SendFuture) -> monedula.RecordMetadata:
+    return await future
+
+
+def test_loops_that_come_and_go_leave_nothing(ground: Ground, producer: ProducerFactory) -> None:
+    sender, topic = producer(), ground.topic()
+    loops = []
+
+    async def send() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        await _of(sender.send(topic, "x"))
+
+    for _ in range(3):
+        asyncio.run(send())
+    gc.collect()
+    assert [loop() for loop in loops] == [None] * 3
+
+
+def test_forgotten_futures_are_not_kept(ground: Ground, producer: ProducerFactory) -> None:
+    class Callback:
+        def __call__(self, future: monedula.SendFuture) -> None:
+            self.future = future
+
+    sender, topic, callback = producer(), ground.topic(), Callback()
+    gone = weakref.ref(callback)
+    sender.send(topic, "x", on_delivery=callback)
+    sender.flush(PATIENCE)
+    del callback
+    # The callback has the future, and the future nothing: no cycle is left for the collector.
+    deadline = time.monotonic() + PATIENCE
+    while gone() is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_flush_waits_for_what_was_sent_and_raises_nothing_of_it(
+    broker: Broker, producer: ProducerFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.create_topic("orders")
+    broker.create_topic("denied")
+    broker.fault(api="Produce", topic="denied", error="TOPIC_AUTHORIZATION_FAILED")
+    sender = producer(linger_ms=60_000, delivery_timeout_ms=120_000)
+    fine, failed = sender.send("orders", "x"), sender.send("denied", "x")
+    with caplog.at_level(logging.WARNING, "monedula"):
+        sender.flush(PATIENCE)
+    assert fine.done()
+    assert failed.done()
+    assert "denied" in caplog.text
+    assert sender.metrics()["records_failed"] == 1
+
+
+def test_flush_is_bounded(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("orders")
+    fault = broker.fault(api="Produce", hold=True)
+    sender = producer()
+    future = sender.send("orders", "x")
+    with pytest.raises(monedula.KafkaTimeoutError, match="flush"):
+        sender.flush(timeout=0.2)
+    fault.remove()
+    sender.flush(PATIENCE)
+    assert future.done()
+
+
+def test_closing_delivers_and_is_an_end(ground: Ground) -> None:
+    topic = ground.topic()
+    sender = monedula.Producer(bootstrap_servers=ground.bootstrap, linger_ms=60_000, delivery_timeout_ms=120_000)
+    future = sender.send(topic, "x")
+    sender.close()
+    assert future.result().offset == 0
+    for verb in (
+        lambda: sender.send(topic, "y"),
+        lambda: sender.flush(),
+        lambda: sender.partitions_for(topic),
+    ):
+        with pytest.raises(monedula.ClosedError, match="the producer is closed"):
+            verb()
+    sender.close()
+    assert sender.metrics()
+
+
+def test_what_is_not_done_when_closing_is_over_fails(broker: Broker) -> None:
+    broker.create_topic("orders")
+    fault = broker.fault(api="Produce", hold=True)
+    sender = monedula.Producer(bootstrap_servers=broker.bootstrap_servers)
+    future = sender.send("orders", "x")
+    fault.wait(1)
+    sender.close(timeout=0.1)
+    assert isinstance(future.exception(PATIENCE), monedula.ClosedError)
+    fault.remove()
+
+
+def test_leaving_the_with_block_by_an_exception_delivers_too(ground: Ground) -> None:
+    topic = ground.topic()
+
+    def fail() -> None:
+        with monedula.Producer(bootstrap_servers=ground.bootstrap, linger_ms=1000) as sender:
+            sender.send(topic, "x")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert len(stored(ground.bootstrap, topic)) == 1

@@ -1,0 +1,146 @@
+"""Partitioners: by name, and as functions of the user's."""
+
+import asyncio
+import threading
+from typing import Any
+
+import monedula
+import pyarrow
+import pytest
+from monedula.testing import Broker
+
+from tests.groups.ground import Ground
+from tests.producer.conftest import ProducerFactory, stored
+
+PATIENCE = 30.0
+
+
+def last_digit(topic: str, key: bytes | None, value: bytes | None, partitions: int) -> int:  # noqa: ARG001
+    assert key is not None
+    return int(key) % partitions
+
+
+def test_a_function_chooses(ground: Ground, producer: ProducerFactory) -> None:
+    topic = ground.topic(5)
+    with producer(partitioner=last_digit) as sender:
+        # The first of these are sent before anybody knows how many partitions there are.
+        futures = [sender.send(topic, str(number), key=str(number)) for number in range(200)]
+        places = [future.result(PATIENCE) for future in futures]
+        assert sender.send(topic, "x", key="1", partition=4).result(PATIENCE).partition == 4
+        assert sender.send(topic, "x", key="7").result(PATIENCE).partition == 2
+    assert [place.partition for place in places] == [number % 5 for number in range(200)]
+    assert [place.offset for place in places] == [number // 5 for number in range(200)]
+
+
+def test_it_is_given_bytes(ground: Ground, producer: ProducerFactory) -> None:
+    given: list[tuple[Any, ...]] = []
+
+    def note(*arguments: Any) -> int:
+        given.append(arguments)
+        return 0
+
+    topic = ground.topic(2)
+    with producer(partitioner=note) as sender:
+        sender.partitions_for(topic, PATIENCE)
+        sender.send(topic, bytearray(b"a value"), key="a key").result(PATIENCE)
+        sender.send(topic).result(PATIENCE)
+    assert given == [(topic, b"a key", b"a value", 2), (topic, None, None, 2)]
+
+
+@pytest.mark.parametrize("chosen", [2, -1, None, "0", 0.0])
+def test_a_choice_that_does_not_do(ground: Ground, producer: ProducerFactory, chosen: Any) -> None:
+    topic = ground.topic(2)
+    sender = producer(partitioner=lambda *_: chosen)
+    told = f"the partitioner chose {chosen!r} for {topic}: expected 0 to 1"
+    # Not known yet: the future has it. Known: whoever sends.
+    with pytest.raises(monedula.ArgumentError, match=told):
+        sender.send(topic, "x").result(PATIENCE)
+    sender.partitions_for(topic, PATIENCE)
+    with pytest.raises(monedula.ArgumentError, match=told):
+        sender.send(topic, "x")
+
+
+def test_a_function_that_raises(ground: Ground, producer: ProducerFactory) -> None:
+    topic = ground.topic(2)
+    sender = producer(partitioner=last_digit)
+    with pytest.raises(ValueError, match="invalid literal"):
+        sender.send(topic, "x", key="no number").result(PATIENCE)
+    assert sender.send(topic, "x", key="1").result(PATIENCE).partition == 1
+
+
+@pytest.mark.seed("S080")
+def test_a_topic_that_is_not_known_keeps_neither_caller_nor_other_topics_waiting(
+    broker: Broker, producer: ProducerFactory
+) -> None:
+    broker.create_topic("known")
+    broker.create_topic("new")
+    for partitioner in ("murmur2", last_digit):
+        sender = producer(partitioner=partitioner)
+        sender.send("known", "x", key="0").result(PATIENCE)
+        held = broker.fault(api="Metadata", hold=True)
+        waiting = sender.send("new", "x", key="0")
+        held.wait(1)
+        assert sender.send("known", "y", key="0").result(PATIENCE).partition == 0
+        assert not waiting.done()
+        held.remove()
+        assert waiting.result(PATIENCE).topic == "new"
+
+
+def test_a_missing_topic_fails_and_no_other(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("orders")
+    sender = producer(partitioner=last_digit, retry_backoff_ms=10, retry_backoff_max_ms=20)
+    missing = [sender.send("ordres", "x", key="0") for _ in range(3)]
+    assert sender.send("orders", "x", key="0").result(PATIENCE).offset == 0
+    for future in missing:
+        assert isinstance(future.exception(PATIENCE), monedula.UnknownTopicError)
+
+
+def test_rows_are_not_given_to_a_function(ground: Ground, producer: ProducerFactory) -> None:
+    topic = ground.topic(2)
+    sender = producer(partitioner=last_digit)
+    table = pyarrow.table({"value": ["x"]})
+    with pytest.raises(monedula.ArgumentError, match='rows have no column "partition"'):
+        sender.send_batch(table, topic)
+    table = table.append_column("partition", pyarrow.array([1], pyarrow.int32()))
+    assert sender.send_batch(table, topic).result(PATIENCE).offsets == {(topic, 1): [(0, 0)]}
+
+
+def test_threads_send_at_once(ground: Ground, producer: ProducerFactory) -> None:
+    topic = ground.topic(4)
+    sender = producer(partitioner=last_digit, linger_ms=1)
+    futures: dict[int, list[monedula.SendFuture]] = {}
+
+    def send(number: int) -> None:
+        futures[number] = [sender.send(topic, f"{number} {n}", key=str(number)) for n in range(500)]
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    sender.flush(PATIENCE)
+    assert sum(len(sent) for sent in futures.values()) == 4000
+    records = stored(ground.bootstrap, topic)
+    for number in range(8):
+        mine = [record for record in records if (record.value or b"").split()[0] == str(number).encode()]
+        assert {record.partition for record in mine} == {number % 4}
+        assert [int((record.value or b"").split()[1]) for record in mine] == list(range(500))
+
+
+async def test_a_function_chooses_in_a_loop_too(ground: Ground) -> None:
+    topic = ground.topic(5)
+    async with monedula.AsyncProducer(bootstrap_servers=ground.bootstrap, partitioner=last_digit) as sender:
+        places = await asyncio.gather(*(sender.send(topic, "x", key=str(number)) for number in range(50)))
+        assert [place.partition for place in places] == [number % 5 for number in range(50)]
+        assert await sender.partitions_for(topic) == list(range(5))
+
+
+@pytest.mark.parametrize(
+    "name", ["murmur2", "consistent", "consistent_random", "murmur2_random", "fnv1a", "fnv1a_random"]
+)
+def test_partitioners_by_name(ground: Ground, producer: ProducerFactory, name: str) -> None:
+    topic = ground.topic(5)
+    sender = producer(partitioner=name)
+    places = [sender.send(topic, "x", key=f"key {number % 20}").result(PATIENCE).partition for number in range(40)]
+    assert places[:20] == places[20:]
+    assert len(set(places)) > 1

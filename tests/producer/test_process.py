@@ -1,0 +1,328 @@
+"""The process around a producer: signals, forks, exit, threads, forgetting. Each test in a Python of its own."""
+
+import pytest
+
+from tests.groups.ground import Ground
+from tests.producer.conftest import stored
+from tests.runtime.script import run
+
+OPEN = """
+from pathlib import Path
+from monedula.testing import Broker
+
+bootstrap, topic = sys.argv[1:3]
+
+def open_producer(**settings):
+    return monedula.Producer(bootstrap_servers=bootstrap, **settings)
+
+def threads():
+    return sorted(path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm"))
+
+def sockets():
+    found = []
+    for path in Path("/proc/self/fd").iterdir():
+        try:
+            found.append(os.readlink(path))
+        except FileNotFoundError:
+            pass
+    return sum(link.startswith("socket:") for link in found)
+
+def wait_until(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, (threads(), sockets())
+        time.sleep(0.01)
+
+def in_child(work):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a child that hangs dies of it, which the parent sees
+        work()
+        sys.exit(7)  # through the interpreter's own end, hooks and all
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 7, f"the child ended with {os.waitstatus_to_exitcode(status)}"
+"""
+
+
+def values(ground: Ground, topic: str) -> list[bytes | None]:
+    return [record.value for record in stored(ground.bootstrap, topic)]
+
+
+@pytest.mark.parametrize("settings", ["", "linger_ms=2000", "partitioner=lambda *_: 0"])
+def test_what_was_sent_before_the_end_is_delivered(ground: Ground, settings: str) -> None:
+    topic = ground.topic()
+    code = f"""
+producer = open_producer({settings})
+producer.partitions_for(topic)
+for number in range(1000):
+    producer.send(topic, str(number))
+print("sent")
+"""
+    assert run(OPEN + code, ground.bootstrap, topic) == "sent\n"
+    assert values(ground, topic) == [b"%d" % number for number in range(1000)]
+
+
+def test_callbacks_are_called_before_the_end(ground: Ground) -> None:
+    topic = ground.topic()
+    code = """
+producer = open_producer(linger_ms=100)
+for number in range(5):
+    producer.send(topic, "x", on_delivery=lambda future: print(future.result().offset))
+"""
+    assert run(OPEN + code, ground.bootstrap, topic) == "0\n1\n2\n3\n4\n"
+
+
+@pytest.mark.parametrize(
+    "left_open",
+    [
+        "nowhere = monedula.Producer(bootstrap_servers='127.0.0.1:1'); nowhere.send('orders', 'x')",
+        "producer.itself = producer",
+        "threading.Thread(target=future.result, args=(600,), daemon=True).start()",
+        "threading.Thread(target=held.flush, daemon=True).start()",
+        "threading.Thread(target=held.close, daemon=True).start()",
+        "full.start()",
+        "held_future.add_done_callback(print)",
+        "async_producer = monedula.AsyncProducer(bootstrap_servers=bootstrap); async_producer.send(topic, 'x')",
+    ],
+)
+def test_the_interpreter_ends_with_a_producer_left_open(ground: Ground, left_open: str) -> None:
+    code = """
+producer = open_producer()
+future = producer.send(topic, "x")
+future.result(20)
+other = Broker(topics=["orders"])
+other.fault(api="Produce", hold=True)
+held = monedula.Producer(bootstrap_servers=other.bootstrap_servers, buffer_memory=100_000, batch_size=10_000,
+                         max_request_size=50_000)
+held_future = held.send("orders", "x")
+
+def fill():
+    while True:
+        held.send("orders", "x" * 1000)
+
+full = threading.Thread(target=fill, daemon=True)
+print("sent")
+"""
+    topic = ground.topic()
+    script = OPEN + "import logging\nlogging.disable(logging.CRITICAL)\n" + code + left_open
+    printed = run(script, ground.bootstrap, topic)
+    assert printed.startswith("sent\n")
+
+
+def test_a_loop_that_ends_with_futures_under_way(ground: Ground) -> None:
+    topic = ground.topic()
+    code = """
+async def main():
+    producer = monedula.AsyncProducer(bootstrap_servers=bootstrap, linger_ms=1000)
+    waiting = asyncio.create_task(wait(producer.send(topic, "x")))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    print("sent")
+
+async def wait(future):
+    await future
+
+asyncio.run(main())
+"""
+    assert run(OPEN + code, ground.bootstrap, topic, before="") == "sent\n"
+    assert values(ground, topic) == [b"x"]
+
+
+FORKED_USES = [
+    "producer.send(topic, 'y')",
+    "producer.send(topic, 'y', on_delivery=print)",
+    "producer.send_batch(table, topic)",
+    "producer.flush()",
+    "producer.partitions_for(topic)",
+    "producer.metrics()",
+    "producer.health()",
+    "producer.close()",
+    "chooser.send(topic, 'y')",
+    "future.result()",
+    "future.done()",
+    "future.add_done_callback(print)",
+    "asyncio.run(wait(future))",
+    "rows.result()",
+]
+
+
+def test_a_forked_child_cannot_use_what_the_parent_opened(ground: Ground) -> None:
+    topic = ground.topic()
+    code = """
+import pyarrow
+
+async def wait(future):
+    await future
+
+producer, chooser = open_producer(linger_ms=200), open_producer(partitioner=lambda *_: 0)
+table = pyarrow.table({"value": ["x"]})
+future, rows = producer.send(topic, "x"), producer.send_batch(table, topic)
+
+def work():
+    for use in sys.argv[3:]:
+        try:
+            exec(use)
+        except monedula.ForkError as error:
+            assert "Make a new one in the child" in str(error)
+        else:
+            raise AssertionError(use)
+
+in_child(work)
+assert future.result(20).offset == 0
+assert rows.result(20).acknowledged == 1
+producer.send(topic, "y").result(20)
+"""
+    run(OPEN + code, ground.bootstrap, topic, *FORKED_USES)
+    assert values(ground, topic) == [b"x", b"x", b"y"]
+
+
+def test_a_forked_child_drops_what_the_parent_opened_and_opens_its_own(ground: Ground) -> None:
+    topic = ground.topic()
+    code = """
+producer = open_producer()
+futures = [producer.send(topic, "parent", on_delivery=lambda _: None) for _ in range(1000)]
+
+def work():
+    global producer, futures
+    del producer, futures
+    gc.collect()
+    with open_producer() as own:
+        own.send(topic, "child", on_delivery=lambda _: None)
+
+for _ in range(5):
+    in_child(work)
+producer.send(topic, "parent").result(20)
+"""
+    run(OPEN + code, ground.bootstrap, topic)
+    found = values(ground, topic)
+    assert (found.count(b"parent"), found.count(b"child")) == (1001, 5)
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "future.result()",
+        "producer.flush()",
+        "producer.close()",
+        "rows.result()",
+        "send_for_ever()",
+        "producer.send_batch(large, 'orders')",
+        "nowhere.partitions_for('orders')",
+        "asyncio.run(wait(future))",
+    ],
+)
+def test_ctrl_c_ends_any_wait(wait: str) -> None:
+    # Ctrl-C has to end any wait within 100 ms; the rest is for a machine that is busy with other tests.
+    code = f"""
+import pyarrow
+
+broker = Broker(topics=["orders"])
+broker.fault(api="Produce", hold=True)
+settings = dict(buffer_memory=100_000, batch_size=10_000, max_request_size=50_000)
+producer = monedula.Producer(bootstrap_servers=broker.bootstrap_servers, **settings)
+nowhere = monedula.Producer(bootstrap_servers="127.0.0.1:1", bootstrap_timeout_ms=60_000)
+rows = producer.send_batch(pyarrow.table({{"value": ["x"]}}), "orders")
+large = pyarrow.table({{"value": ["x" * 1000] * 1000}})
+future = producer.send("orders", "x")
+sent = []
+
+def send_for_ever():
+    while True:
+        producer.send("orders", b"x" * 1000)
+
+async def wait(future):
+    await future
+
+def interrupt():
+    sent.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Timer(0.5, interrupt).start()
+try:
+    {wait}
+except KeyboardInterrupt:
+    late = time.monotonic() - sent[0]
+    assert late < 1.0, f"{{late}} s after Ctrl-C"
+else:
+    raise AssertionError("the wait ended by itself")
+broker.stop()
+producer.close(timeout=0.1)
+print("interrupted")
+"""
+    prelude = "from monedula.testing import Broker\nimport logging\nlogging.disable(logging.CRITICAL)\n"
+    assert run(prelude + code) == "interrupted\n"
+
+
+def test_a_forgotten_producer_delivers_and_leaves_neither_threads_nor_sockets(ground: Ground) -> None:
+    topic = ground.topic()
+    code = """
+def use(number):
+    producer = open_producer(linger_ms=20)
+    for _ in range(10):
+        producer.send(topic, str(number), on_delivery=lambda _: None)
+
+use(0)
+gc.collect()
+wait_until(lambda: sockets() == 0)
+before = len(threads())
+for number in range(1, 20):
+    use(number)
+gc.collect()
+# The runtime's own blocking threads are reused and end when idle; one or two may still be there.
+wait_until(lambda: sockets() == 0 and len(threads()) <= before + 2)
+"""
+    run(OPEN + code, ground.bootstrap, topic)
+    assert sorted(int(value or b"") for value in values(ground, topic)) == sorted(list(range(20)) * 10)
+
+
+def test_the_gil_is_free_while_waiting(ground: Ground) -> None:
+    topic = ground.topic()
+    code = """
+counted = 0
+
+def count():
+    global counted
+    while True:
+        counted += 1
+
+threading.Thread(target=count, daemon=True).start()
+producer = open_producer(linger_ms=1000)
+future = producer.send(topic, "x")
+time.sleep(0.2)
+before, started = counted, time.perf_counter()
+time.sleep(0.2)
+rate = (counted - before) / (time.perf_counter() - started)
+before, started = counted, time.perf_counter()
+future.result(20)
+seconds = time.perf_counter() - started
+share = (counted - before) / seconds / rate
+assert seconds > 0.2 and share > 0.3, (seconds, share)
+"""
+    run(OPEN + code, ground.bootstrap, topic)
+
+
+def test_threads_send_at_once_and_nothing_is_lost(ground: Ground) -> None:
+    topic = ground.topic(3)
+    code = """
+producer = open_producer()
+called = []
+
+def send(thread):
+    for number in range(2000):
+        producer.send(topic, f"{thread} {number}", key=str(thread), on_delivery=called.append)
+
+sending = [threading.Thread(target=send, args=(thread,)) for thread in range(8)]
+for thread in sending:
+    thread.start()
+for thread in sending:
+    thread.join()
+producer.flush(30)
+assert len(called) == 16_000
+assert all(future.exception() is None for future in called)
+"""
+    run(OPEN + code, ground.bootstrap, topic)
+    found: dict[int, list[int]] = {}
+    for value in values(ground, topic):
+        thread, number = map(int, (value or b"").split())
+        found.setdefault(thread, []).append(number)
+    assert found == {thread: list(range(2000)) for thread in range(8)}

@@ -1,0 +1,116 @@
+"""`buffer.memory`: a bound, a wait, and an error in the end."""
+
+import asyncio
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+import monedula
+import pytest
+from monedula.testing import Broker
+
+from tests.producer.conftest import ProducerFactory, stored
+
+PATIENCE = 30.0
+SMALL: dict[str, Any] = {"buffer_memory": 100_000, "batch_size": 10_000, "max_request_size": 50_000}
+
+
+@pytest.fixture
+def orders(broker: Broker) -> Broker:
+    broker.create_topic("orders")
+    return broker
+
+
+def fill(sender: monedula.Producer) -> list[monedula.SendFuture]:
+    """Sends until there is no room."""
+    futures: list[monedula.SendFuture] = []
+    with suppress(monedula.BufferFullError):
+        futures.extend(sender.send("orders", b"x" * 1000) for _ in range(1000))
+    assert len(futures) < 1000
+    return futures
+
+
+def test_a_full_buffer_is_waited_for_and_then_an_error(orders: Broker, producer: ProducerFactory) -> None:
+    with orders.fault(api="Produce", hold=True):
+        sender = producer(**SMALL, max_block_ms=200)
+        started = time.monotonic()
+        futures = fill(sender)
+        assert time.monotonic() - started >= 0.2
+        with pytest.raises(monedula.BufferFullError, match=r"buffer\.memory.*100000.*max\.block\.ms.*200") as raised:
+            sender.send("orders", b"x" * 1000)
+        assert isinstance(raised.value, TimeoutError)
+        # Of 100 kB, records of 1000 bytes: the bound holds, and is used.
+        assert 50 <= len(futures) <= 100
+    sender.flush(PATIENCE)
+    assert sender.send("orders", b"the end").result(PATIENCE).offset == len(futures)
+
+
+def test_room_that_comes_ends_the_wait(orders: Broker, producer: ProducerFactory) -> None:
+    fault = orders.fault(api="Produce", hold=True)
+    sender = producer(**SMALL, max_block_ms=100)
+    count = len(fill(sender))
+    waiting = producer(**SMALL, max_block_ms=60_000)
+    sent: list[monedula.SendFuture] = []
+
+    def send() -> None:
+        sent.extend(waiting.send("orders", b"%d" % number + b"x" * 1000) for number in range(200))
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    fault.wait(2)
+    thread.join(0.3)
+    assert thread.is_alive(), "it did not wait"
+    fault.remove()
+    thread.join(PATIENCE)
+    waiting.flush(PATIENCE)
+    sender.flush(PATIENCE)
+    assert len(sent) == 200
+    offsets = [future.result(0).offset or 0 for future in sent]
+    assert offsets == sorted(offsets)
+    assert len(stored(orders.bootstrap_servers, "orders")) == count + 200
+
+
+async def test_the_loop_goes_on_while_records_stand_in_line(orders: Broker) -> None:
+    fault = orders.fault(api="Produce", hold=True)
+    async with monedula.AsyncProducer(bootstrap_servers=orders.bootstrap_servers, **SMALL) as sender:
+        futures = [sender.send("orders", b"%04d" % number + b"x" * 1000) for number in range(500)]
+        turns = 0
+        for _ in range(50):
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns == 50
+        fault.remove()
+        places = await asyncio.wait_for(asyncio.gather(*futures), PATIENCE)
+        # In the order of sending, those included that had to wait.
+        assert [place.offset for place in places] == list(range(500))
+        assert (await sender.send("orders", "the end")).offset == 500
+
+
+async def test_the_line_is_no_way_around_the_wait(orders: Broker) -> None:
+    with orders.fault(api="Produce", hold=True):
+        sender = monedula.AsyncProducer(bootstrap_servers=orders.bootstrap_servers, **SMALL, max_block_ms=200)
+        futures = [sender.send("orders", b"x" * 1000) for _ in range(200)]
+        error = await asyncio.to_thread(futures[-1].exception, PATIENCE)
+        assert isinstance(error, monedula.BufferFullError)
+        # All stood there for the time of one: the wait counts from each one's own send.
+        assert all(future.done() for future in futures[100:])
+        with pytest.raises(monedula.ArgumentError, match="value=5"):
+            sender.send("orders", 5)  # type: ignore[arg-type]
+        await sender.close(timeout=0.1)
+
+
+async def test_what_stands_in_line_is_flushed(orders: Broker) -> None:
+    fault = orders.fault(api="Produce", hold=True)
+    async with monedula.AsyncProducer(bootstrap_servers=orders.bootstrap_servers, **SMALL) as sender:
+        value = bytearray(b"x" * 1000)
+        futures = [sender.send("orders", value, headers={"a": "1"}) for _ in range(300)]
+        value[:] = b"y" * 1000
+        with pytest.raises(monedula.KafkaTimeoutError, match="flush"):
+            await sender.flush(timeout=0.1)
+        fault.remove()
+        await asyncio.wait_for(sender.flush(), PATIENCE)
+        assert all(future.done() for future in futures)
+    records = stored(orders.bootstrap_servers, "orders")
+    assert [record.value for record in records] == [b"x" * 1000] * 300
+    assert all(record.headers == [("a", b"1")] for record in records)
