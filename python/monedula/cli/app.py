@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from monedula import __version__
-from monedula.cli import broker, consume, groups, topics
+from monedula.cli import bench, broker, consume, groups, produce, quickstart, topics
 
 # Help without boxes: it fits 80 columns, comes at once, and its examples can be copied.
 _LOOK = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
@@ -26,11 +26,14 @@ def examples(lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines.strip().splitlines())
 
 
+app.command("quickstart", epilog=examples(quickstart.EXAMPLES))(quickstart.quickstart)
 app.command("consume", epilog=examples(consume.EXAMPLES))(consume.consume)
+app.command("produce", epilog=examples(produce.EXAMPLES))(produce.produce)
 for name, family in (("topics", topics), ("groups", groups)):
     for verb, function, lines in family.COMMANDS:
         family.app.command(verb, epilog=examples(lines))(function)
     app.add_typer(family.app, name=name)
+app.command("bench", epilog=examples(bench.EXAMPLES))(bench.bench)
 app.command("broker", epilog=examples(broker.EXAMPLES))(broker.broker)
 
 

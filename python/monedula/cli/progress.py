@@ -69,12 +69,12 @@ def amount(count: float) -> str:
 
 def _progress(bar: Bar) -> "Progress":
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
+        TaskProgressColumn(),
         _rate(bar),
         TimeRemainingColumn(compact=True),
         TextColumn("left"),

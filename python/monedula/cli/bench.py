@@ -1,0 +1,168 @@
+"""`monedula bench`: how fast records go in and come out."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+import typer
+
+import monedula
+from monedula.admin import Admin
+from monedula.cli.progress import Bar
+from monedula.cli.running import Failure, UsageError, command
+from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, settings_of
+from monedula.cli.tables import AsJson, show
+from monedula.producer import Producer
+from monedula.testing import Broker
+
+# Different payloads, so that compression has neither nothing nor everything to find.
+_VARIANTS = 1024
+
+# Rows of an Arrow batch that is sent, and records that are sent between two looks.
+_CHUNK = 1 << 16
+
+_COLUMNS = ("what", "records", "seconds", "records_per_second", "mb_per_second", "p50_ms", "p99_ms")
+
+EXAMPLES = """
+monedula bench --embedded --records 20000
+monedula bench --records 20000 --size 200 -z lz4 --partitions 2
+monedula bench --records 20000 --json
+"""
+
+Row = tuple[str, int, float, float, float, float | None, float | None]
+
+
+@command("bench")
+def bench(
+    bootstrap_servers: BootstrapServers = None,
+    embedded: Annotated[bool, typer.Option("--embedded", help="On an embedded broker of its own.")] = False,
+    records: Annotated[int, typer.Option("-n", "--records", min=1, help="How many.")] = 1_000_000,
+    size: Annotated[int, typer.Option(min=1, max=1_000_000, help="Bytes of a value.")] = 100,
+    partitions: Annotated[int, typer.Option("-p", "--partitions", min=1, help="Of the topic.")] = 3,
+    replication_factor: Annotated[
+        int | None, typer.Option("-r", "--replication-factor", min=1, help="Of the topic.")
+    ] = None,
+    compression: Annotated[str, typer.Option("-z", "--compression", help="none, gzip, snappy, lz4 or zstd.")] = "none",
+    singles: Annotated[int, typer.Option(min=0, help="Records that are sent one after the other, for latency.")] = 200,
+    as_json: AsJson = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Measure rates of producing and consuming.
+
+    And the latency of single records, on a topic that is made for it and deleted again.
+    """
+    settings = settings_of(bootstrap_servers, setting, settings_file)
+    if embedded and bootstrap_servers is not None:
+        raise UsageError("--embedded and --bootstrap-servers contradict each other")
+    with ExitStack() as stack:
+        if embedded:
+            settings["bootstrap.servers"] = stack.enter_context(Broker()).bootstrap_servers
+        admin = stack.enter_context(Admin(settings))
+        topic = stack.enter_context(_topic(admin, partitions, replication_factor))
+        values = [os.urandom(size // 2).hex().encode().ljust(size, b".") for _ in range(_VARIANTS)]
+        sending = {**settings, "compression.type": compression}
+        rows = [_measure("send", records, size, lambda bar: _send(sending, topic, records, values, bar))]
+        if find_spec("pyarrow") is not None:
+            rows.append(
+                _measure("send_batch", records, size, lambda bar: _send_batch(sending, topic, records, values, bar))
+            )
+        if singles:
+            rows.append(_latency(sending, topic, singles, values))
+        there = sum(at.offset or 0 for at in admin.list_offsets(topic, "latest").values())
+        rows.append(_measure("consume", there, size, lambda bar: _consume(settings, topic, there, bar)))
+    show(_COLUMNS, rows, as_json)
+
+
+@contextmanager
+def _topic(admin: Admin, partitions: int, replication_factor: int | None) -> Iterator[str]:
+    """A topic of its own, for as long as it is measured with."""
+    name = f"monedula-bench-{os.urandom(4).hex()}"
+    admin.create_topics(name, partitions=partitions, replication_factor=replication_factor)
+    try:
+        yield name
+    finally:
+        admin.delete_topics(name)
+
+
+def _measure(what: str, records: int, size: int, run: Callable[[Bar], None]) -> Row:
+    with Bar(what, records) as bar:
+        begun = time.perf_counter()
+        run(bar)
+        seconds = time.perf_counter() - begun
+    return (
+        what,
+        records,
+        round(seconds, 3),
+        round(records / seconds),
+        round(records * size / seconds / 1e6, 1),
+        None,
+        None,
+    )
+
+
+def _send(settings: dict[str, str], topic: str, records: int, values: list[bytes], bar: Bar) -> None:
+    with Producer(settings) as producer:
+        sent: list[Any] = []
+        for begin in range(0, records, _CHUNK):
+            count = min(_CHUNK, records - begin)
+            sent += [producer.send(topic, values[number % _VARIANTS]) for number in range(count)]
+            bar.count(count, count * len(values[0]))
+            bar.at(begin + count)
+        for future in sent:
+            future.result()
+
+
+def _send_batch(settings: dict[str, str], topic: str, records: int, values: list[bytes], bar: Bar) -> None:
+    import pyarrow
+
+    pool = pyarrow.array(values * (_CHUNK // _VARIANTS), pyarrow.binary())
+    batch = pyarrow.record_batch([pool], names=["value"])
+    with Producer(settings) as producer:
+        sent: list[Any] = []
+        for begin in range(0, records, _CHUNK):
+            count = min(_CHUNK, records - begin)
+            sent.append(producer.send_batch(batch.slice(0, count), topic))
+            bar.count(count, count * len(values[0]))
+            bar.at(begin + count)
+        for future in sent:
+            future.result()
+
+
+def _latency(settings: dict[str, str], topic: str, singles: int, values: list[bytes]) -> Row:
+    """How long a single record takes until it is acknowledged, when nothing else is under way."""
+    took: list[float] = []
+    with Producer({"linger.ms": "0", **settings}) as producer:
+        producer.send(topic, values[0]).result()
+        begun = time.perf_counter()
+        for number in range(singles):
+            at = time.perf_counter()
+            producer.send(topic, values[number % _VARIANTS]).result()
+            took.append((time.perf_counter() - at) * 1000)
+        seconds = time.perf_counter() - begun
+    took.sort()
+    size = len(values[0])
+    median, high = (round(took[min(int(share * singles), singles - 1)], 2) for share in (0.5, 0.99))
+    return (
+        "send, one at a time",
+        singles,
+        round(seconds, 3),
+        round(singles / seconds),
+        round(singles * size / seconds / 1e6, 1),
+        median,
+        high,
+    )
+
+
+def _consume(settings: dict[str, str], topic: str, there: int, bar: Bar) -> None:
+    read = 0
+    with monedula.read(settings, topic, columns=["key", "value"]) as stream:
+        for batch in stream:
+            read += batch.num_rows
+            bar.count(batch.num_rows, batch.nbytes)
+            bar.at(read)
+    if read != there:
+        raise Failure(f"{there} records were written, and {read} read")

@@ -1,0 +1,230 @@
+"""Where `monedula produce` gets records from."""
+
+import base64
+import binascii
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from monedula.cli.running import Failure, UsageError, require
+
+Headers = list[tuple[str, bytes | None]]
+
+FIELDS = ("key", "value", "topic", "partition", "timestamp", "headers")
+_READ_ONLY = ("offset", "timestampType")
+_CODED = {f"{name}_{code}" for name in ("key", "value") for code in ("base64", "hex")}
+
+# Rows of a piece of a Parquet file.
+_ROWS = 1 << 16
+
+
+class Input(StrEnum):
+    """Formats of what is produced."""
+
+    lines = "lines"
+    json = "json"
+    arrow = "arrow"
+    parquet = "parquet"
+
+
+_ENDINGS = {".arrow": Input.arrow, ".feather": Input.arrow, ".arrows": Input.arrow, ".parquet": Input.parquet}
+
+
+@dataclass(slots=True)
+class Line:
+    """A record, and the line that it is from."""
+
+    number: int
+    size: int
+    value: bytes | None
+    key: bytes | None = None
+    topic: str | None = None
+    partition: int | None = None
+    timestamp: int | datetime | None = None
+    headers: Headers | None = None
+
+
+def input_of(chosen: Input | None, file: Path | None) -> Input:
+    """The format asked for, or else the one that the file's name ends in."""
+    if chosen is not None:
+        return chosen
+    return Input.lines if file is None else _ENDINGS.get(file.suffix.lower(), Input.lines)
+
+
+@contextmanager
+def opened(file: Path | None) -> Iterator[BufferedReader]:
+    """The file, or standard input."""
+    if file is None:
+        yield sys.stdin.buffer  # type: ignore[misc] # its type says BinaryIO, and it is buffered
+        return
+    with file.open("rb") as stream:
+        yield stream
+
+
+def text_lines(stream: BufferedReader, separator: str | None, null: str | None) -> Iterator[Line]:
+    """A record a line, without the end of the line.
+
+    Raises:
+        Failure: if a line has no separator, where there is to be one.
+    """
+    mark = None if separator is None else separator.encode()
+    nothing = None if null is None else null.encode()
+    for number, raw in enumerate(stream, 1):
+        value, key = raw.removesuffix(b"\n"), None
+        if mark is not None:
+            key, found, value = value.partition(mark)
+            if not found:
+                raise Failure(f"line {number}: there is no {separator!r} between a key and a value")
+        yield Line(
+            number, len(raw), None if value == nothing else value, None if key is not None and key == nothing else key
+        )
+
+
+def json_lines(stream: BufferedReader) -> Iterator[Line]:
+    """A record a line, as `monedula consume --format json` writes them.
+
+    Raises:
+        Failure: if a line is no such object.
+    """
+    for number, raw in enumerate(stream, 1):
+        if not raw.strip():
+            continue
+        try:
+            yield _line_of(number, raw)
+        except (ValueError, RecursionError) as error:
+            raise Failure(f"line {number}: {error}") from None
+
+
+def tables(stream: BufferedReader, file: Path | None, kind: Input) -> tuple[int | None, Iterator[Any]]:
+    """How many rows there are, if known, and record batches of a Parquet file, an Arrow file or an Arrow stream.
+
+    Raises:
+        Failure: if it is none, or the package for it is not there.
+    """
+    require("pyarrow", "arrow", f"--format {kind}")
+    import pyarrow
+
+    name = str(file or "standard input")
+    try:
+        rows, batches = _opened_tables(stream, kind)
+    except pyarrow.ArrowInvalid as error:
+        raise Failure(f"{name} cannot be read as {kind}: {error}") from None
+    return rows, _each(batches, name, kind)
+
+
+def _opened_tables(stream: BufferedReader, kind: Input) -> tuple[int | None, Iterator[Any]]:
+    import pyarrow
+    import pyarrow.ipc
+    import pyarrow.parquet
+
+    if kind is Input.arrow and stream.peek(6)[:6] != b"ARROW1":
+        return None, iter(pyarrow.ipc.open_stream(stream))
+    # Their ends are read first, which a pipe cannot do.
+    whole = stream if stream.seekable() else pyarrow.BufferReader(stream.read())
+    if kind is Input.parquet:
+        parquet = pyarrow.parquet.ParquetFile(whole)
+        return parquet.metadata.num_rows, parquet.iter_batches(_ROWS)
+    reader = pyarrow.ipc.open_file(whole)
+    return None, (reader.get_batch(number) for number in range(reader.num_record_batches))
+
+
+def _each(batches: Iterator[Any], name: str, kind: Input) -> Iterator[Any]:
+    import pyarrow
+
+    try:
+        yield from batches
+    except pyarrow.ArrowInvalid as error:
+        raise Failure(f"{name} cannot be read as {kind}: {error}") from None
+
+
+def named(batch: Any, key_column: str | None, value_column: str | None) -> Any:
+    """A batch whose columns are called as records call them.
+
+    Raises:
+        UsageError: if there is no such column, or none that is called `value`.
+    """
+    names = list(batch.schema.names)
+    for wanted, name in ((key_column, "key"), (value_column, "value")):
+        if wanted is None:
+            continue
+        if wanted not in names:
+            raise UsageError(f"there is no column {wanted!r}; there are {', '.join(names)}")
+        names = ["" if old == name else name if old == wanted else old for old in names]
+    if "value" not in names:
+        raise UsageError(f"there is no column 'value'; name it with --value-column; there are {', '.join(names)}")
+    kept = [index for index, name in enumerate(names) if name in FIELDS]
+    return batch.select(kept).rename_columns([names[index] for index in kept])
+
+
+def _line_of(number: int, raw: bytes) -> Line:
+    fields = json.loads(raw)
+    if not isinstance(fields, dict):
+        raise ValueError('a record is an object such as {"key": "a", "value": "b"}; values alone need --format lines')
+    strange = [name for name in fields if name not in FIELDS and name not in _CODED and name not in _READ_ONLY]
+    if strange:
+        raise ValueError(
+            f"a record has no field {strange[0]!r}, it has {', '.join(FIELDS)}; values alone need --format lines"
+        )
+    if not any(name.split("_")[0] == "value" for name in fields):
+        raise ValueError("a record needs a value; null is one too")
+    return Line(
+        number,
+        len(raw),
+        _data(fields, "value"),
+        _data(fields, "key"),
+        _typed(fields, "topic", str),
+        _typed(fields, "partition", int),
+        _time(fields.get("timestamp")),
+        _headers(fields.get("headers")),
+    )
+
+
+def _data(fields: dict[str, Any], name: str) -> bytes | None:
+    for code in ("base64", "hex"):
+        coded = fields.get(f"{name}_{code}")
+        if coded is None:
+            continue
+        try:
+            return base64.b64decode(coded, validate=True) if code == "base64" else bytes.fromhex(coded)
+        except (binascii.Error, TypeError, ValueError):
+            raise ValueError(f"{name}_{code} is not {code}: {coded!r:.80}") from None
+    data = fields.get(name)
+    if data is None:
+        return None
+    # Any other JSON is a value as it stands.
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="surrogatepass")
+
+
+def _typed(fields: dict[str, Any], name: str, kind: type) -> Any:
+    value = fields.get(name)
+    if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+        raise ValueError(f"{name} is {'a text' if kind is str else 'a number'}, not {value!r:.80}")
+    return value
+
+
+def _time(value: object) -> int | datetime | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    try:
+        time = datetime.fromisoformat(str(value))
+    except ValueError:
+        raise ValueError(f"timestamp is milliseconds since 1970, or 2026-11-21T10:00:00Z, not {value!r:.80}") from None
+    return time.astimezone()
+
+
+def _headers(value: object) -> Headers | None:
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return [(name, _data({"value": data}, "value")) for name, data in value.items()]
+    if isinstance(value, list) and all(isinstance(each, dict) and isinstance(each.get("key"), str) for each in value):
+        return [(each["key"], _data(each, "value")) for each in value]
+    raise ValueError('headers are an object of names and values, or a list of {"key": ..., "value": ...}')

@@ -1,0 +1,204 @@
+"""`monedula produce`: what comes in by lines, JSON, Arrow and Parquet, and what is wrong with it."""
+
+import base64
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import monedula
+import pyarrow
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from monedula.testing import Broker
+
+from tests.cli.processes import Terminal, output, problem, run, running
+
+
+@pytest.fixture
+def servers(broker: Broker) -> str:
+    """A broker with the empty topics `orders`, of one partition, and `copy`, of three."""
+    broker.create_topic("orders", 1)
+    broker.create_topic("copy", 3)
+    return broker.bootstrap_servers
+
+
+def records(servers: str, topic: str = "orders") -> list[dict[str, Any]]:
+    """What a topic holds."""
+    table = pyarrow.table(monedula.read({"bootstrap.servers": servers}, topic, headers=True))
+    return [dict(row) for row in table.to_pylist()]
+
+
+def values(servers: str, topic: str = "orders") -> list[bytes | None]:
+    return [record["value"] for record in records(servers, topic)]
+
+
+def test_a_line_is_a_record(servers: str) -> None:
+    done = run("produce", "orders", servers=servers, stdin=b"one\n\n\xfftwo\r\nlast")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert values(servers) == [b"one", b"", b"\xfftwo\r", b"last"]
+
+
+def test_keys_nulls_headers_and_partitions(servers: str) -> None:
+    options = ["-k", "=>", "--null", "NULL", "-H", "a=1", "-H", "b=x=y", "-p", "2", "-z", "zstd"]
+    output("produce", "copy", *options, servers=servers, stdin=b"k=>v=>w\nNULL=>v\nk=>NULL\n")
+    found = [(record["key"], record["value"], record["partition"]) for record in records(servers, "copy")]
+    assert found == [(b"k", b"v=>w", 2), (None, b"v", 2), (b"k", None, 2)]
+    assert records(servers, "copy")[0]["headers"] == [{"key": "a", "value": b"1"}, {"key": "b", "value": b"x=y"}]
+    output("produce", "orders", "--key", "same", servers=servers, stdin=b"v\n")
+    assert records(servers)[0]["key"] == b"same"
+
+
+def test_what_is_consumed_as_json_goes_back_in(servers: str, broker: Broker) -> None:
+    time = datetime(2026, 1, 1, 0, 0, 0, 123_000, tzinfo=UTC)
+    rows = [("k", "v"), (None, None), (b"\xfe", b"\xff\x00")]
+    broker.append("copy", rows, partition=1, timestamps=time, headers={"h": b"\xff", "i": "text"})
+    text = output("consume", "copy", "-f", "json", "--headers", servers=servers)
+    broker.create_topic("again", 3)
+    output("produce", "again", "-f", "json", servers=servers, stdin=text.encode())
+    assert [{**row, "topic": "copy"} for row in records(servers, "again")] == records(servers, "copy")
+    output("produce", "-f", "json", servers=servers, stdin=text.encode())
+    assert len(values(servers, "copy")) == 6
+    output("produce", "orders", "-f", "json", "--any-partition", servers=servers, stdin=text.encode())
+    assert values(servers) == values(servers, "again")
+
+
+def test_json_may_be_written_by_hand(servers: str) -> None:
+    lines = [
+        {"value": {"amount": 1.5, "name": "\u010d"}},
+        {"value": [1, None]},
+        {"value": 7, "key": "k", "headers": {"h": "1"}},
+        {"value_hex": "ff00", "timestamp": 1_700_000_000_000},
+        {"value_base64": base64.b64encode(b"\xff").decode(), "timestamp": "2026-01-01T01:00:00+01:00"},
+    ]
+    stdin = "\n\n".join(json.dumps(line) for line in lines).encode()
+    output("produce", "orders", "-f", "json", servers=servers, stdin=stdin)
+    found = records(servers)
+    assert [row["value"] for row in found] == [
+        '{"amount":1.5,"name":"č"}'.encode(),
+        b"[1,null]",
+        b"7",
+        b"\xff\x00",
+        b"\xff",
+    ]
+    assert found[2]["headers"] == [{"key": "h", "value": b"1"}]
+    assert found[3]["timestamp"] == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+    assert found[4]["timestamp"] == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("name", ["copy.parquet", "copy.arrow", "copy.arrows"])
+def test_files_of_tables_go_in(servers: str, broker: Broker, tmp_path: Path, name: str) -> None:
+    for partition in range(3):
+        broker.append(
+            "copy", [("k", f"{partition}-{row}") for row in range(100)], partition=partition, headers={"h": "1"}
+        )
+    file = str(tmp_path / name)
+    output("consume", "copy", "--headers", "-o", file, servers=servers)
+    broker.create_topic("again", 3)
+    output("produce", "again", "-i", file, servers=servers)
+    in_order: Any = [("partition", "ascending"), ("offset", "ascending")]
+    tables = [
+        pyarrow.table(monedula.read({"bootstrap.servers": servers}, topic, headers=True)).sort_by(in_order)
+        for topic in ("copy", "again")
+    ]
+    assert tables[0].drop_columns("topic").equals(tables[1].drop_columns("topic"))
+    kind = "parquet" if name.endswith("parquet") else "arrow"
+    output("produce", "orders", "-f", kind, "-p", "0", servers=servers, stdin=Path(file).read_bytes())
+    assert len(values(servers)) == 300
+
+
+def test_columns_may_have_other_names(servers: str, tmp_path: Path) -> None:
+    file = tmp_path / "orders.parquet"
+    table = pyarrow.table({"id": ["a", "b"], "payload": ["x", None], "value": [1, 2], "rest": [3, 4]})
+    pyarrow.parquet.write_table(table, file)
+    options = ["produce", "orders", "-i", str(file), "--key-column", "id", "--value-column", "payload"]
+    output(*options, servers=servers)
+    assert [(record["key"], record["value"]) for record in records(servers)] == [(b"a", b"x"), (b"b", None)]
+    pyarrow.parquet.write_table(table.drop_columns("value"), file)
+    assert "no column 'value'; name it with --value-column" in problem(*options[:4], servers=servers, code=2)
+    assert "no column 'x'; there are id, payload, rest" in problem(
+        *options[:4], "--key-column", "x", servers=servers, code=2
+    )
+
+
+def test_what_is_piped_is_sent_while_the_pipe_is_open(servers: str) -> None:
+    settings = {"bootstrap.servers": servers, "auto.offset.reset": "earliest"}
+    with (
+        running("produce", "orders", servers=servers, stdin=subprocess.PIPE) as process,
+        monedula.Consumer(settings) as consumer,
+    ):
+        assert process.stdin is not None
+        assert process.stderr is not None
+        consumer.assign("orders")
+        process.stdin.write(b"first\n")
+        assert [record.value for record in consumer.poll(60).records()] == [b"first"]
+        process.stdin.write(b"second\n")
+        assert [record.value for record in consumer.poll(60).records()] == [b"second"]
+        process.send_signal(signal.SIGINT)
+        assert (process.wait(60), process.stderr.read()) == (130, b"")
+
+
+def test_a_terminal_is_told_what_to_do_and_what_was_done(servers: str, terminal: Callable[..., Terminal]) -> None:
+    screen = terminal("produce", "orders", servers=servers)
+    screen.until("Ctrl-D ends")
+    screen.type("hello\n\x04")
+    screen.until("1 record was acknowledged")
+    assert screen.end() == 0
+    assert values(servers) == [b"hello"]
+
+
+def test_a_file_has_a_bar(servers: str, terminal: Callable[..., Terminal], tmp_path: Path) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_text("".join(f"{row}\n" for row in range(20_000)))
+    screen = terminal("produce", "orders", "-i", str(file), servers=servers)
+    screen.until("20000 records were acknowledged")
+    assert screen.end() == 0
+    assert "100%" in screen.text
+    assert values(servers) == [str(row).encode() for row in range(20_000)]
+
+
+def test_a_table_has_a_bar(servers: str, terminal: Callable[..., Terminal], tmp_path: Path) -> None:
+    file = tmp_path / "rows.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"value": [str(row) for row in range(200_000)]}), file)
+    screen = terminal("produce", "orders", "-i", str(file), servers=servers)
+    screen.until("200000 records were acknowledged")
+    assert screen.end() == 0
+    assert "100%" in screen.text
+    assert len(values(servers)) == 200_000
+
+
+def test_what_is_wrong_with_a_line_is_said_with_its_number(servers: str) -> None:
+    def wrong(stdin: bytes, *options: str) -> str:
+        return problem("produce", "orders", *options, servers=servers, stdin=stdin)
+
+    assert "line 2: there is no ':' between a key and a value; 1 record was acknowledged" in wrong(
+        b"a:b\nc\n", "-k", ":"
+    )
+    assert "line 1: a record has no field 'amount'" in wrong(b'{"amount": 1}', "-f", "json")
+    assert "line 3: Expecting value" in wrong(b'{"value": 1}\n\nx', "-f", "json")
+    assert "line 1: a record is an object" in wrong(b"[1]", "-f", "json")
+    assert "line 1: a record needs a value" in wrong(b'{"key": "a"}', "-f", "json")
+    assert "line 1: partition is a number" in wrong(b'{"value": "a", "partition": "0"}', "-f", "json")
+    assert "line 1: timestamp is milliseconds" in wrong(b'{"value": "a", "timestamp": "soon"}', "-f", "json")
+    assert "line 1: value_base64 is not base64" in wrong(b'{"value_base64": "!"}', "-f", "json")
+    assert "line 1: headers are" in wrong(b'{"value": "a", "headers": 3}', "-f", "json")
+    assert "line 2" in wrong(b"a\n" + b"x" * 2_000_000 + b"\nb\n")
+    assert "cannot be read as parquet" in wrong(b"nothing of that kind", "-f", "parquet")
+    assert b"a" in values(servers)
+
+
+def test_options_that_make_no_sense(servers: str, tmp_path: Path) -> None:
+    def wrong(*options: str, code: int = 2) -> str:
+        return problem("produce", *options, servers=servers, stdin=b'{"value": 1}\n', code=code)
+
+    assert "where to? Give a topic" in wrong()
+    assert "where to? Give a topic" in wrong("-f", "json", code=1)
+    assert "--key-separator and --null are for --format lines" in wrong("orders", "-f", "json", "-k", ":")
+    assert "--key-column and --value-column are for" in wrong("orders", "--key-column", "k")
+    assert "a record goes to one partition" in wrong("orders", "-p", "0-1")
+    assert "No such file or directory" in wrong("orders", "-i", str(tmp_path / "none"), code=1)
+    assert "compression.type" in wrong("orders", "-z", "zip", code=1)
