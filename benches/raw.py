@@ -6,7 +6,9 @@ so that no peer's count is taken on trust.
 
 import socket
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 FETCH_KEY, FETCH_VERSION = 1, 4
 CLIENT_ID = b"benches.raw"
@@ -27,7 +29,11 @@ class Pass:
     stored_bytes: int = 0
 
 
-def drain(bootstrap: str, topic: str, end_offsets: dict[int, int]) -> Pass:
+Each = Callable[[int, memoryview], None]
+"""Is shown every batch, and the partition that it is in."""
+
+
+def drain(bootstrap: str, topic: str, end_offsets: dict[int, int], each: Each = lambda *_: None) -> Pass:
     """Read every partition from offset 0 to its end.
 
     Raises:
@@ -40,7 +46,7 @@ def drain(bootstrap: str, topic: str, end_offsets: dict[int, int]) -> Pass:
         while left := {p: at for p, at in positions.items() if at < end_offsets[p]}:
             connection.sendall(_request(topic, left))
             before = seen.records
-            for partition, at in _response(_read_frame(connection), seen).items():
+            for partition, at in _response(_read_frame(connection), seen, each).items():
                 positions[partition] = max(positions[partition], at)
             if seen.records == before:
                 raise RuntimeError(f"no progress on {topic}: at {positions}, ends are {end_offsets}")
@@ -69,7 +75,7 @@ def _read_frame(connection: socket.socket) -> memoryview:
     return frame
 
 
-def _response(frame: memoryview, seen: Pass) -> dict[int, int]:
+def _response(frame: memoryview, seen: Pass, each: Each) -> dict[int, int]:
     (name_length,) = struct.unpack_from(">h", frame, 12)  # after correlation id, throttle, topic count
     at = 14 + name_length
     (count,) = struct.unpack_from(">i", frame, at)
@@ -82,12 +88,12 @@ def _response(frame: memoryview, seen: Pass) -> dict[int, int]:
         at += 26 + 16 * max(0, aborted)
         (size,) = struct.unpack_from(">i", frame, at)
         at += 4
-        positions[partition] = _step(frame[at : at + size], seen)
+        positions[partition] = _step(frame[at : at + size], seen, partial(each, partition))
         at += size
     return positions
 
 
-def _step(records: memoryview, seen: Pass) -> int:
+def _step(records: memoryview, seen: Pass, each: Callable[[memoryview], None]) -> int:
     at, position = 0, 0
     while at + BATCH_HEADER_BYTES <= len(records):
         base_offset, length = struct.unpack_from(">qi", records, at)
@@ -98,6 +104,7 @@ def _step(records: memoryview, seen: Pass) -> int:
         seen.records += record_count
         seen.batches += 1
         seen.stored_bytes += BATCH_OVERHEAD_BYTES + length
+        each(records[at : at + BATCH_OVERHEAD_BYTES + length])
         position = base_offset + last_offset_delta + 1
         at += BATCH_OVERHEAD_BYTES + length
     return position

@@ -49,6 +49,8 @@ class Peer:
 
 PEERS = {
     "floor": Peer("floor"),
+    "monedula_batch": Peer("monedula_batch"),
+    "monedula_send": Peer("monedula_send"),
     "confluent": Peer("confluent_produce"),
     "confluent@callbacks": Peer("confluent_produce", {"callbacks": "on"}),
     "java": Peer("java_perf", is_ordered=False),
@@ -57,6 +59,8 @@ PEERS = {
 }
 VARIANTS = {
     "confluent@idempotent": Peer("confluent_produce", {"enable.idempotence": "true"}),
+    "monedula_batch@plain": Peer("monedula_batch", {"enable.idempotence": "false"}),
+    "monedula_send@plain": Peer("monedula_send", {"enable.idempotence": "false"}),
     "java@large": Peer("java_perf", {"batch.size": "262144", "buffer.memory": "67108864"}, is_ordered=False),
 }
 
