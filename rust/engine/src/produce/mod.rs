@@ -13,6 +13,7 @@ mod partitioner;
 mod queue;
 mod reactions;
 mod sending;
+mod sticky;
 
 pub use io::{
     Acknowledged, Acks, Batch, BatchId, Identity, Input, Output, PartitionAnswer, ProduceConfig, RequestFailure,
@@ -21,3 +22,4 @@ pub use io::{
 pub use machine::ProduceMachine;
 pub use partitioner::{Partitioner, partition_of};
 pub use reactions::{REACTIONS, Reaction, reaction};
+pub use sticky::{Load, draw_partition};

@@ -89,7 +89,7 @@ impl Storm {
             // Not sent, or its answer lost.
             0 => Err(CallFailure::Lost("dice".into())),
             1 => {
-                self.carry_out(&call);
+                drop(self.carry_out(&call));
                 Err(CallFailure::Lost("dice".into()))
             }
             2..=3 => {
