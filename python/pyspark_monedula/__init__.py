@@ -4,26 +4,36 @@ Spark looks for top-level modules whose names begin with `pyspark_` and register
 every session, so nothing is loaded here before the format is used.
 """
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 try:
-    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 except ImportError as error:
     raise ImportError(
-        "monedula's source for Spark needs PySpark 4.0 or newer, and pyarrow: pip install 'monedula[spark]'"
+        "monedula's source and sink for Spark need PySpark 4.0 or newer, and pyarrow: pip install 'monedula[spark]'"
     ) from error
 
 if TYPE_CHECKING:
+    from monedula.spark.sink import Sink
     from monedula.spark.source import Source
 
 __all__ = ["DefaultSource"]
 
-_NO_WRITER = "monedula only reads Kafka so far; to write to it use format('kafka'), Spark's own, or foreachBatch"
+_OVERWRITE = (
+    "Save mode Overwrite not allowed for Kafka. Allowed is Append: .mode('append'). (Spark itself leaves its default "
+    "mode, ErrorIfExists, to no sink in Python.)"
+)
 
 
 class DefaultSource(DataSource):
-    """Kafka as a source of Spark, batch and streaming, with the options and semantics of Spark's own `kafka`.
+    """Kafka as a source and a sink of Spark, batch and streaming, with the options and rules of Spark's own `kafka`.
 
         frame = (
             spark.read.format("monedula")  # or spark.readStream
@@ -45,6 +55,14 @@ class DefaultSource(DataSource):
         rows          includeHeaders | columns
         failures      failOnDataLoss, fetchOffset.numRetries, fetchOffset.retryIntervalMs, kafkaConsumer.pollTimeoutMs
         Kafka         groupIdPrefix, and kafka.*: settings of the client, see `monedula.config_keys()`
+
+        frame.write.format("monedula").mode("append")  # or frame.writeStream
+            .option("kafka.bootstrap.servers", "localhost:9092")
+            .option("topic", "orders")
+            .save()
+
+    Columns to write: value, key (string or binary), headers, topic (string; the option goes before it), partition
+    (int); others are left out. Options: topic, and kafka.*: settings of the producer. Rows are written at least once.
     """
 
     @classmethod
@@ -73,16 +91,32 @@ class DefaultSource(DataSource):
         except ConfigError as error:
             return RefusedStream(error)
 
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Refused: this version only reads."""
-        raise NotImplementedError(_NO_WRITER)
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer of a batch query."""
+        from monedula.errors import ConfigError
+        from monedula.spark.sink import BatchWriter
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802
-        """Refused: this version only reads."""
-        raise NotImplementedError(_NO_WRITER)
+        if overwrite:
+            raise ConfigError(_OVERWRITE)
+        return BatchWriter(self._sink(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+        """The writer of a streaming query.
+
+        `overwrite` is output mode complete: each micro-batch writes the whole result again, as Spark's own sink has it.
+        """
+        from monedula.spark.sink import StreamWriter
+
+        writer: DataSourceStreamWriter = StreamWriter(self._sink(schema))
+        return writer
 
     def _source(self, schema: StructType | None) -> "Source":
         from monedula.spark.source import Source
 
         options: dict[str, Any] = dict(self.options.items())
         return Source(options, schema)
+
+    def _sink(self, schema: StructType) -> "Sink":
+        from monedula.spark.sink import Sink
+
+        return Sink(dict(self.options.items()), schema)

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 from monedula import ConfigError
-from monedula.spark import kafka_settings
+from monedula.spark import kafka_settings, producer_settings, sink
 from monedula.spark.options import OPTIONS, SourceOptions
+from monedula.spark.sink_options import OPTIONS as SINK_OPTIONS
+from monedula.spark.sink_options import SinkOptions
 from pyspark.sql import SparkSession
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
 from tests.real.reading import core
+from tests.spark.sinks import rows_in
 from tests.spark.streams import logged_offsets, run_stream
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,12 +35,14 @@ Example = Callable[..., dict[str, Any]]
 def run(spark: SparkSession, kafka: KafkaCluster, tmp_path: Path) -> Example:
     """Runs the example that holds `words`, with a real broker and topic, below a directory of the test's own."""
 
-    def run_example(words: str, topic: str, page: Path = GUIDE) -> dict[str, Any]:
+    def run_example(words: str, topic: str, page: Path = GUIDE, into: str = "unused") -> dict[str, Any]:
         source = next(each for each in examples(page) if words in each)
         of_test = {
             "localhost:9092": kafka.bootstrap,
             '("subscribe", "orders")': f'("subscribe", "{topic}")',
             '"subscribe": "orders"': f'"subscribe": "{topic}"',
+            '("topic", "customers")': f'("topic", "{into}")',
+            '("topic", "large-orders")': f'("topic", "{into}")',
             "/data": str(tmp_path),
         }
         for old, new in of_test.items():
@@ -143,8 +148,25 @@ def test_the_listener_commits_to_its_group(
     assert {partition: at and at[0] for partition, at in committed.items()} == {(name, 0): 3, (name, 1): 3}
 
 
+def test_customers_are_written(run: Example, spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory) -> None:
+    into = topic(2)
+    run("customers", "unused", into=into)
+    rows = {(row.key.decode(), row.value.decode()) for row in rows_in(spark, kafka, into)}
+    assert rows == {("1", '{"id":1,"name":"Ada"}'), ("2", '{"id":2,"name":"Grace"}')}
+
+
+def test_a_stream_of_large_orders_goes_on_where_it_ended(
+    run: Example, spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory
+) -> None:
+    name, into = topic(2), topic(2)
+    for numbers in (range(8), range(8, 12)):
+        kafka.helper.produce(name, [order(number) for number in numbers])
+        run("large-orders", name, into=into)
+    assert sorted(row.key.decode() for row in rows_in(spark, kafka, into)) == sorted(f"k{n}" for n in range(5, 12))
+
+
 def test_every_example_is_run_here() -> None:
-    assert len(examples()) == 5
+    assert len(examples()) == 7
 
 
 def test_the_table_names_the_options_that_there_are() -> None:
@@ -216,6 +238,30 @@ def test_the_table_of_settings_has_the_true_defaults() -> None:
     named = {cells[0].strip("`").removeprefix("kafka."): cells[1].strip("`") for cells in table("Settings of Kafka")}
     expected = {**used, "bootstrap.servers": "required", "client.id": "what `groupIdPrefix` says"}
     assert named == expected
+
+
+def test_the_table_names_the_options_for_writing_and_their_true_defaults() -> None:
+    rows = {cells[0].strip("`"): cells[1].strip("`") for cells in table("Options for writing")}
+    assert sorted(rows) == sorted(SINK_OPTIONS)
+    servers = {"kafka.bootstrap.servers": "localhost:9092"}
+    given = SinkOptions.parse({**servers, **{name: value for name, value in rows.items() if value != "none"}})
+    assert given == SinkOptions.parse(servers)
+    assert given.topic is None
+
+
+def test_the_table_of_settings_for_writing_has_the_true_defaults() -> None:
+    used = producer_settings.producer_settings({"kafka.bootstrap.servers": "localhost:9092"})
+    rows = table("Settings for writing")
+    named = {cells[0].strip("`").removeprefix("kafka."): cells[1].strip("`") for cells in rows}
+    assert named == {**used, "bootstrap.servers": "required"}
+
+
+def test_the_table_of_columns_has_the_types_that_a_sink_takes() -> None:
+    listed = {
+        name.strip("`"): type_.strip("`").replace(": ", ":").replace(", ", ",") for name, type_, _ in table("Writing")
+    }
+    taken = {name: " or ".join(each.simpleString() for each in types) for name, types in sink.TYPES.items()}
+    assert listed == taken
 
 
 def test_a_checkpoint_goes_back_to_sparks_own_source_after_one_batch_more(

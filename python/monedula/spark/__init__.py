@@ -1,8 +1,8 @@
-"""Kafka as a source of Spark: `spark.read.format("monedula")` and `spark.readStream.format("monedula")`.
+"""Kafka as a source and a sink of Spark: `format("monedula")`, to read and to write, in batches and in streams.
 
 With `pip install "monedula[spark]"` the format is known to every Spark session by itself; `register` is for those that
 do not look for data sources, such as a Spark Connect server with an isolated environment. Options, schema and semantics
-are those of Spark's own Kafka source, format `kafka`; `help(pyspark_monedula.DefaultSource)` names the options, and
+are those of Spark's own, format `kafka`; `help(pyspark_monedula.DefaultSource)` names the options, and
 `SPARK.md` is the guide. `LagListener` tells how far queries are behind.
 """
 

@@ -1,0 +1,165 @@
+"""Kafka as a sink of Spark: `df.write.format("monedula")` and `df.writeStream.format("monedula")`, on the driver.
+
+Rows are written at least once, as by Spark's own sink: a task that fails is run again as a whole, and so is a
+micro-batch that was not committed. There is nothing to commit or to abort in Kafka, and the driver opens nothing.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructField, StructType
+
+from monedula.errors import ConfigError
+from monedula.spark.process import show_warnings
+from monedula.spark.sink_options import SinkOptions
+from monedula.spark.writing import WriteSettings, Written, write
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_log = logging.getLogger("monedula.spark")
+
+_HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+TYPES: dict[str, tuple[DataType, ...]] = {
+    "topic": (StringType(),),
+    "key": (StringType(), BinaryType()),
+    "value": (StringType(), BinaryType()),
+    "headers": (_HEADERS,),
+    "partition": (IntegerType(),),
+}
+"""The types of each column that is written, in the order in which Spark's own sink looks at the columns."""
+_MAX_ROWS = 10_000
+"""Most rows of a batch where Spark gives us rows one by one: as many as it puts into a batch of Arrow."""
+
+# Spark 4.0 has none for streams.
+_StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
+TAKES_ARROW = _StreamWriter is not DataSourceStreamWriter
+"""Whether this Spark hands batches of Arrow to a streaming sink, in place of rows."""
+
+
+class Committed(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    def __init__(self, written: Written) -> None:
+        self.written = written
+
+
+class Sink:
+    """Options and columns of one query; what both writers need. Pickled, so it opens nothing."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        show_warnings()
+        parsed = SinkOptions.parse(options)
+        self.schema = schema
+        self.settings = WriteSettings(
+            kafka=tuple(sorted(parsed.kafka.items())),
+            topic=parsed.topic,
+            columns=_columns(schema, parsed.topic),
+        )
+
+    def write(self, batches: "Iterator[pa.RecordBatch]") -> Committed:
+        """Write the rows of one task; they are acknowledged when this returns."""
+        return Committed(write(batches, self.settings))
+
+    def say_committed(self, messages: Sequence[WriterCommitMessage | None], batch: str) -> None:
+        """Log what the tasks wrote."""
+        written = [each.written for each in messages if isinstance(each, Committed)]
+        rows = sum(each.rows for each in written)
+        _log.info("%swrote %d rows to Kafka in %d tasks", batch, rows, len(written))
+
+    def say_aborted(self, messages: Sequence[WriterCommitMessage | None], batch: str) -> None:
+        """Warn that some of the rows are in Kafka, and stay there."""
+        show_warnings()  # Spark has a process of its own for this
+        rows = sum(each.written.rows for each in messages if isinstance(each, Committed))
+        _log.warning(
+            "%swas given up. What its tasks wrote until then is in Kafka and stays there: %d rows of those that ended, "
+            "and some of the others",
+            batch,
+            rows,
+        )
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """`df.write`."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        """The rows of one task."""
+        return self._sink.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All tasks are through."""
+        self._sink.say_committed(messages, "the query ")
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """A task failed for good."""
+        self._sink.say_aborted(messages, "the query ")
+
+
+class StreamWriter(_StreamWriter):
+    """`df.writeStream`; one for each micro-batch."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def write(self, iterator: Any) -> WriterCommitMessage:
+        """The rows of one task of a micro-batch."""
+        return self._sink.write(iterator if TAKES_ARROW else _in_batches(iterator, self._sink.schema))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
+        """All tasks are through."""
+        self._sink.say_committed(messages, f"micro-batch {batchId} ")
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """A task failed for good."""
+        self._sink.say_aborted(messages, f"micro-batch {batchId} ")
+
+
+def _columns(schema: StructType, topic: str | None) -> tuple[tuple[str, int], ...]:
+    """The columns to send, with their places: those that are not Kafka's are left out, as Spark's own sink does.
+
+    Raises:
+        ConfigError: if one is missing, or of another type; in the words of Spark's own sink.
+    """
+    places: dict[str, int] = {}
+    for place, name in enumerate(schema.fieldNames()):
+        places.setdefault(name, place)
+    if topic is not None:
+        places.pop("topic", None)
+    elif "topic" not in places:
+        raise ConfigError(
+            "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic.",
+            key="topic",
+        )
+    if "value" not in places:
+        raise ConfigError("Required attribute 'value' not found")
+    for name, types in TYPES.items():
+        if name in places:
+            _check_type(name, schema[places[name]].dataType, types)
+    return tuple((name, places[name]) for name in TYPES if name in places)
+
+
+def _check_type(name: str, given: DataType, wanted: tuple[DataType, ...]) -> None:
+    # Spark writes its types with nullability, which is of no matter to a sink.
+    if given.simpleString() not in {each.simpleString() for each in wanted}:
+        expected = " or ".join(each.simpleString() for each in wanted)
+        message = f"{name} attribute unsupported type {given.simpleString()}. {name} must be a(n) {expected}"
+        raise ConfigError(message)
+
+
+def _in_batches(rows: Iterator[Any], schema: StructType) -> "Iterator[pa.RecordBatch]":
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    while chunk := list(islice(rows, _MAX_ROWS)):
+        columns = [
+            pa.array([row[place] for row in chunk], wanted.field(place).type) for place in range(len(schema.fields))
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=wanted)

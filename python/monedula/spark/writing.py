@@ -1,0 +1,126 @@
+"""Writing in Spark's Python workers: Arrow batches in, acknowledged rows out."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from monedula._monedula import BatchFuture
+from monedula.errors import ArgumentError, BatchSendError, KafkaError
+from monedula.partitions import TopicPartition
+from monedula.producer import Producer
+from monedula.reports import BatchReport
+from monedula.spark.idle import IdleClients
+from monedula.spark.offsets import partition_text
+from monedula.spark.process import show_warnings, tune
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NULL_TOPIC = (
+    "The Kafka message data sent to the producer contains a null topic. Use the `topic` option for setting a default "
+    "topic."
+)
+
+
+@dataclass(frozen=True)
+class WriteSettings:
+    """How to write; tasks with equal settings of Kafka share a producer."""
+
+    kafka: tuple[tuple[str, str], ...]
+    topic: str | None
+    columns: tuple[tuple[str, int], ...]
+    """The columns to send, each with its place in what Spark hands over."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a task wrote."""
+
+    rows: int
+    last_offsets: tuple[tuple[TopicPartition, int], ...]
+    """By partition, the largest offset that was acknowledged; none with `acks=0`."""
+
+
+def write(batches: "Iterator[pa.RecordBatch]", settings: WriteSettings) -> Written:
+    """Send every row, and wait until the brokers have them as `acks` says.
+
+    Memory is bounded by `buffer.memory` and one batch of Spark's: `send_batch` waits for room.
+
+    Raises:
+        KafkaError: if a row was not delivered. Spark runs the task again, and rows that were delivered are repeated.
+    """
+    show_warnings()
+    tune()
+    producer = _producers.take(settings.kafka)
+    try:
+        written = _write(batches, producer, settings)
+    except BaseException:
+        # What is still under way belongs to a task that has failed: nobody waits for it.
+        producer.close(0.0)
+        raise
+    _producers.put(settings.kafka, producer)
+    return written
+
+
+def _write(batches: "Iterator[pa.RecordBatch]", producer: Producer, settings: WriteSettings) -> Written:
+    rows, sent = 0, 0
+    last: dict[TopicPartition, int] = {}
+    under_way: deque[tuple[int, BatchFuture]] = deque()
+
+    def settle() -> None:
+        nonlocal rows
+        first_row, future = under_way.popleft()
+        report = _delivered(future, first_row)
+        rows += report.num_rows
+        for partition, runs in report.offsets.items():
+            last[partition] = max(last.get(partition, -1), *(run[1] for run in runs))
+
+    for batch in batches:
+        under_way.append((sent, producer.send_batch(_projected(batch, settings), settings.topic)))
+        sent += batch.num_rows
+        # A failure ends the task at once, not after its last row.
+        while under_way and under_way[0][1].done():
+            settle()
+    producer.flush()
+    while under_way:
+        settle()
+    return Written(rows, tuple(sorted(last.items())))
+
+
+def _projected(batch: "pa.RecordBatch", settings: WriteSettings) -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    names = [name for name, _ in settings.columns]
+    columns = [batch.column(place) for _, place in settings.columns]
+    if "topic" in names and columns[names.index("topic")].null_count > 0:
+        raise ArgumentError(_NULL_TOPIC)
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _delivered(future: BatchFuture, first_row: int) -> BatchReport:
+    try:
+        return future.result()
+    except BatchSendError as error:
+        report = error.report
+        if report is None or not report.errors:
+            raise
+        row, cause = report.errors[0]
+        raise BatchSendError(
+            f"{report.failed} of {report.num_rows} rows were not written to Kafka. The first is row {first_row + row} "
+            f"of the task{_of_partition(cause)}: {type(cause).__name__}: {cause}",
+            report=report,
+        ) from cause
+
+
+def _of_partition(error: KafkaError) -> str:
+    if error.topic is None or error.partition is None:
+        return ""
+    return f", for partition {partition_text(TopicPartition(error.topic, error.partition))}"
+
+
+def _open(kafka: tuple[tuple[str, str], ...]) -> Producer:
+    return Producer(dict(kafka))
+
+
+_producers = IdleClients(_open, Producer.close)

@@ -1,0 +1,150 @@
+"""What a Python worker of Spark does with rows to write, without Spark: on a real Kafka."""
+
+import os
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from monedula import BatchSendError, ClosedError, ConfigError, Producer, TopicPartition
+from monedula.spark import idle, writing
+from monedula.spark.idle import IdleClients
+from monedula.spark.writing import WriteSettings, Written, write
+
+from tests.conftest import TopicFactory
+from tests.kafka import KafkaCluster
+
+Store = IdleClients[tuple[tuple[str, str], ...], Producer]
+WAIT_SECONDS = 60.0
+
+
+@pytest.fixture(autouse=True)
+def producers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """Each test has producers of its own, as a new worker process has."""
+    fresh: Store = IdleClients(writing._open, Producer.close)
+    monkeypatch.setattr(writing, "_producers", fresh)
+    yield fresh
+    for _, producer, _ in fresh._idle:
+        producer.close()
+    fresh._idle.clear()
+
+
+def settings(
+    kafka: KafkaCluster, topic: str | None, columns: tuple[str, ...] = ("value",), **more: str
+) -> WriteSettings:
+    of_kafka = {"bootstrap.servers": kafka.bootstrap, **{name.replace("_", "."): value for name, value in more.items()}}
+    places = tuple((name, place) for place, name in enumerate(columns))
+    return WriteSettings(tuple(sorted(of_kafka.items())), topic, places)
+
+
+def batch(*values: bytes | None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(values, pa.binary())], names=["value"])
+
+
+def test_rows_are_acknowledged_when_it_returns(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic()
+    assert write(iter([batch(b"a", None), batch(b"b")]), settings(kafka, name)) == Written(
+        3, ((TopicPartition(name, 0), 2),)
+    )
+    assert kafka.helper.offsets(name) == {0: (0, 3)}
+    assert write(iter([]), settings(kafka, name)) == Written(0, ())
+
+
+def test_the_next_task_of_the_process_finds_the_connection_open(
+    kafka: KafkaCluster, topic: TopicFactory, producers: Store
+) -> None:
+    name = topic()
+    write(iter([batch(b"a")]), settings(kafka, name))
+    ((_, kept, _),) = producers._idle
+    opened = kept.metrics()["connections_opened"]
+    # Another topic and other columns are no reason for another producer.
+    other = topic()
+    rows = pa.RecordBatch.from_arrays([pa.array(["k"]), pa.array(["v"])], names=["key", "value"])
+    write(iter([rows]), settings(kafka, other, ("key", "value")))
+    for _ in range(3):
+        write(iter([batch(b"a")]), settings(kafka, name))
+    ((_, again, _),) = producers._idle
+    assert again is kept
+    assert again.metrics()["connections_opened"] == opened
+
+
+def test_other_settings_have_a_producer_of_their_own(
+    kafka: KafkaCluster, topic: TopicFactory, producers: Store
+) -> None:
+    name = topic()
+    for codec in ("none", "lz4", "none"):
+        write(iter([batch(b"a")]), settings(kafka, name, compression_type=codec))
+    assert len(producers._idle) == 2
+
+
+def test_a_producer_that_no_task_wants_is_closed(
+    kafka: KafkaCluster, topic: TopicFactory, producers: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idle, "IDLE_SECONDS", 0.0)
+    made: list[Producer] = []
+    opened = producers._make
+
+    def make(of: tuple[tuple[str, str], ...]) -> Producer:
+        made.append(opened(of))
+        return made[-1]
+
+    monkeypatch.setattr(producers, "_make", make)
+    name = topic()
+    write(iter([batch(b"a")]), settings(kafka, name))
+    while producers._is_expiring:
+        os.sched_yield()
+    assert producers._idle == []
+    with pytest.raises(ClosedError):
+        made[0].send(name, b"b").result()
+
+
+def test_a_row_that_fails_is_named_and_the_others_are_written(
+    kafka: KafkaCluster, topic: TopicFactory, producers: Store
+) -> None:
+    name = topic()
+    batches = [batch(b"a", b"b"), batch(b"c", b"x" * 100_000, b"d")]
+    with pytest.raises(BatchSendError) as caught:
+        write(iter(batches), settings(kafka, name, max_request_size="50000"))
+    assert str(caught.value).startswith("1 of 3 rows were not written to Kafka. The first is row 3 of the task")
+    assert "RecordTooLargeError" in str(caught.value)
+    assert producers._idle == []
+    assert kafka.helper.offsets(name) == {0: (0, 4)}
+
+
+def test_a_failure_ends_the_task_before_its_last_row(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic()
+
+    def endless() -> Iterator[pa.RecordBatch]:
+        yield batch(b"x" * 100_000)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < deadline:
+            yield batch(b"a")
+        raise AssertionError("nobody noticed")
+
+    with pytest.raises(BatchSendError, match="row 0 of the task"):
+        write(endless(), settings(kafka, name, max_request_size="50000"))
+
+
+def test_what_goes_wrong_on_sparks_side_closes_the_producer(
+    kafka: KafkaCluster, topic: TopicFactory, producers: Store
+) -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield batch(b"a")
+        raise EOFError
+
+    with pytest.raises(EOFError):
+        write(broken(), settings(kafka, topic()))
+    assert producers._idle == []
+
+
+def test_more_rows_than_memory_holds_wait_for_room(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic(2)
+    many = [batch(*[b"x" * 1000] * 1000) for _ in range(20)]
+    written = write(iter(many), settings(kafka, name, buffer_memory=str(1 << 20), batch_size=str(1 << 16)))
+    assert written.rows == 20_000
+    assert sum(end for _, end in kafka.helper.offsets(name).values()) == 20_000
+
+
+def test_settings_that_contradict_each_other_are_told(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    with pytest.raises(ConfigError):
+        write(iter([batch(b"a")]), settings(kafka, topic(), enable_idempotence="true", acks="1"))
