@@ -132,7 +132,7 @@ class AdminCore:
         self,
         descriptor: int | None,
         what: tuple[list[tuple[_Partition, _Place]], list[str], _Place],
-        read_committed: bool | None,
+        read_committed: bool,
         timeout: float | None,
     ) -> Operation: ...
     def delete_records(

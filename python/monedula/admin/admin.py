@@ -349,7 +349,7 @@ class Admin(AdminBase):
         what: str | Iterable[str | tuple[str, int]] | Mapping[P, OffsetSpec],
         at: OffsetSpec = "latest",
         *,
-        isolation: calls.Isolation | None = None,
+        isolation: calls.Isolation = "read_uncommitted",
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Offsets:
@@ -359,7 +359,7 @@ class Admin(AdminBase):
             what: topics, for all of their partitions; or `(topic, partition)` pairs; or `{(topic, partition): at}`.
             at: `"earliest"`, `"latest"`, `"max_timestamp"` (from Kafka 3.0 on), an aware datetime or milliseconds
                 since 1970.
-            isolation: `"read_committed"` for the end of what is committed; the setting `isolation.level` if left out.
+            isolation: `"read_committed"` for the end of what transactions have committed.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
 

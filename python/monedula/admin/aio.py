@@ -213,7 +213,7 @@ class AsyncAdmin(AdminBase):
         what: str | Iterable[str | tuple[str, int]] | Mapping[P, OffsetSpec],
         at: OffsetSpec = "latest",
         *,
-        isolation: calls.Isolation | None = None,
+        isolation: calls.Isolation = "read_uncommitted",
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Offsets:

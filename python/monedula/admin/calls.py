@@ -318,7 +318,7 @@ def list_offsets(
     core: AdminCore,
     what: str | Iterable[str | tuple[str, int]] | Mapping[P, OffsetSpec],
     at: OffsetSpec,
-    isolation: Isolation | None,
+    isolation: Isolation,
     timeout: float | None,
     errors: Errors,
 ) -> Call[Offsets]:
@@ -331,9 +331,9 @@ def list_offsets(
         items = [what] if isinstance(what, str) or is_pair(what) else list(what)
         topics = [_name(item, "topic") for item in items if isinstance(item, str)]
         pairs = [(raw_partition(item), spec) for item in items if not isinstance(item, str)]
-    if isolation not in (None, "read_committed", "read_uncommitted"):
+    if isolation not in ("read_committed", "read_uncommitted"):
         raise ArgumentError(f"isolation={isolation!r}: expected 'read_committed' or 'read_uncommitted'")
-    committed = None if isolation is None else isolation == "read_committed"
+    committed = isolation == "read_committed"
     return Call(
         lambda descriptor: core.list_offsets(descriptor, (pairs, topics, spec), committed, timeout),
         lambda told: answered(Offsets(*values.items(told, _partition, values.listed)), errors),

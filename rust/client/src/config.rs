@@ -85,6 +85,14 @@ impl ClientConfig {
         Ok(config)
     }
 
+    /// As [`Self::parse`], for an administrator.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_admin<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
+        Self::of(&Values::collect(given, Role::Admin)?)
+    }
+
     /// What `values` say of a client in any role.
     pub(crate) fn of(values: &Values) -> Result<Self, ConfigError> {
         let auto_commit = values.bool("enable.auto.commit");

@@ -13,7 +13,7 @@ use monedula_engine::TopicPartition;
 use pyo3::prelude::*;
 
 use crate::admin_values as values;
-use crate::config::{parse, seed};
+use crate::config::{parse_admin, seed};
 use crate::consumer::{PyPartition, py_partition, seconds, topic_partition};
 use crate::error::argument_error;
 use crate::logging::flush_log;
@@ -45,7 +45,7 @@ pub(crate) struct AdminCore {
 impl AdminCore {
     #[new]
     fn new(py: Python<'_>, settings: Vec<(String, String)>) -> PyResult<Self> {
-        let config = parse(py, &settings)?;
+        let config = parse_admin(py, &settings)?;
         let admin = Arc::new(Admin::new(config, &handle()?, seed()));
         crate::logging::follow_level(py, admin.log());
         Ok(Self { admin: Own::new(admin) })
@@ -266,7 +266,7 @@ impl AdminCore {
         py: Python<'_>,
         descriptor: Option<i64>,
         what: (Vec<(PyPartition, PySpec)>, Vec<String>, PySpec),
-        read_committed: Option<bool>,
+        read_committed: bool,
         timeout: Option<f64>,
     ) -> PyResult<Operation> {
         let (partitions, topics, for_topics) = what;

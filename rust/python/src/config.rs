@@ -47,6 +47,12 @@ pub(crate) fn parse(py: Python<'_>, settings: &[(String, String)]) -> PyResult<C
     ClientConfig::parse(pairs).map_err(|error| to_py(py, error.into()))
 }
 
+/// Settings of an administrator.
+pub(crate) fn parse_admin(py: Python<'_>, settings: &[(String, String)]) -> PyResult<ClientConfig> {
+    let pairs = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    ClientConfig::parse_admin(pairs).map_err(|error| to_py(py, error.into()))
+}
+
 pub(crate) fn columns(py: Python<'_>, names: Option<Vec<String>>, headers: bool) -> PyResult<ColumnSet> {
     let chosen = match names {
         Some(names) => {

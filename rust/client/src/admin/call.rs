@@ -146,6 +146,9 @@ impl Shared {
             attempts: 0,
             last_error: None,
         };
+        if progress.open.is_empty() {
+            return Ok(Items::new());
+        }
         let started = Instant::now();
         let ended = tokio::time::timeout(timeout, self.until_done(&mut progress)).await;
         if let Ok(Err(error)) = ended {

@@ -238,7 +238,7 @@ impl Reset {
         spec: OffsetSpec,
     ) -> Result<BTreeMap<TopicPartition, Result<ListedOffset, ClientError>>, ClientError> {
         let specs = partitions.map(|partition| (partition.clone(), spec)).collect();
-        Ok(self.shared.list_offsets(specs, None, self.left()).await?.into_iter().collect())
+        Ok(self.shared.list_offsets(specs, false, self.left()).await?.into_iter().collect())
     }
 
     fn nothing_to_shift(&self, partition: &TopicPartition) -> ClientError {

@@ -66,8 +66,8 @@ impl Shared {
             }
         }
         let at = |spec| committed.keys().map(|partition| (partition.clone(), spec)).collect();
-        let starts: Listed = self.list_offsets(at(OffsetSpec::Earliest), None, left()).await?.into_iter().collect();
-        let ends = self.list_offsets(at(OffsetSpec::Latest), None, left()).await?;
+        let starts: Listed = self.list_offsets(at(OffsetSpec::Earliest), false, left()).await?.into_iter().collect();
+        let ends = self.list_offsets(at(OffsetSpec::Latest), false, left()).await?;
         let item = |(partition, end): (TopicPartition, Result<ListedOffset, ClientError>)| {
             let lag = end.and_then(|end| {
                 let start = starts.get(&partition).cloned().unwrap_or(Ok(end))?;

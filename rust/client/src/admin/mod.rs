@@ -34,7 +34,7 @@ pub use self::topics::{CreatedTopic, NewPartitions, NewTopic, PartitionDescripti
 use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
-use crate::log::Log;
+use crate::log::{Level, Log};
 use crate::metadata::Metadata;
 use crate::metrics::Metrics;
 use crate::network::Network;
@@ -71,6 +71,7 @@ impl Admin {
     pub fn new(config: ClientConfig, runtime: &Handle, seed: u64) -> Self {
         let config = Arc::new(config);
         let (log, metrics) = (Log::default(), Metrics::default());
+        config.warnings.iter().for_each(|warning| log.record(Level::Warning, "config", || warning.clone()));
         let pool = BufferPool::new(POOL_BYTES);
         let network = Arc::new(Network::new(config.clone(), pool, log.clone(), metrics.clone(), seed));
         let metadata = Arc::new(Metadata::new(config.clone(), network.clone(), log.clone(), metrics.clone()));

@@ -56,11 +56,11 @@ pub struct ListedOffset {
 }
 
 impl Admin {
-    /// Offsets of partitions. `read_committed` is about [`OffsetSpec::Latest`]; the settings say if it is left out.
+    /// Offsets of partitions. `read_committed` is about [`OffsetSpec::Latest`].
     pub fn list_offsets(
         &self,
         specs: Vec<(TopicPartition, OffsetSpec)>,
-        read_committed: Option<bool>,
+        read_committed: bool,
         timeout: Duration,
     ) -> impl Future<Output = Result<Items<TopicPartition, ListedOffset>, ClientError>> + Send + use<> {
         self.until_closed(move |shared| async move { shared.list_offsets(specs, read_committed, timeout).await })
@@ -92,11 +92,10 @@ impl Shared {
     pub(super) async fn list_offsets(
         &self,
         specs: Vec<(TopicPartition, OffsetSpec)>,
-        read_committed: Option<bool>,
+        read_committed: bool,
         timeout: Duration,
     ) -> Result<Items<TopicPartition, ListedOffset>, ClientError> {
         let partitions: Vec<TopicPartition> = specs.iter().map(|(partition, _)| partition.clone()).collect();
-        let read_committed = read_committed.unwrap_or(self.config.read_committed);
         self.run(ListOffsets { specs: specs.into_iter().collect(), read_committed }, partitions, timeout).await
     }
 }
