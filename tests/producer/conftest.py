@@ -58,7 +58,9 @@ def producer(request: pytest.FixtureRequest) -> Iterator[ProducerFactory]:
     with ExitStack() as stack:
 
         def make(**settings: Any) -> monedula.Producer:
-            made = monedula.Producer(None, **{"bootstrap_servers": bootstrap(request), **settings})
+            if "bootstrap_servers" not in settings:
+                settings["bootstrap_servers"] = bootstrap(request)
+            made = monedula.Producer(None, **settings)
             # Bounded: a test that keeps answers back must not wait for them at its end.
             stack.callback(made.close, 2.0)
             return made

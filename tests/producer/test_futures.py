@@ -17,6 +17,24 @@ from tests.producer.conftest import ProducerFactory, stored
 PATIENCE = 30.0
 
 
+@pytest.mark.seed("S077")
+def test_send_returns_a_future_at_once_which_tells_partition_and_offset_or_error(
+    broker: Broker, producer: ProducerFactory
+) -> None:
+    broker.create_topic("orders", 2)
+    broker.create_topic("denied")
+    broker.fault(api="Produce", topic="denied", error="TOPIC_AUTHORIZATION_FAILED")
+    sender = producer()
+    assert isinstance(sender.send("denied", "x").exception(PATIENCE), monedula.AuthorizationError)
+    held = broker.fault(api="Produce", topic="orders", hold=True)
+    fine = sender.send("orders", "x", partition=1)
+    held.wait(1)
+    assert not fine.done()
+    held.remove()
+    assert (fine.result(PATIENCE).partition, fine.result().offset) == (1, 0)
+    assert fine.exception() is None
+
+
 def test_a_wait_ends_in_its_time_and_the_record_goes_on(broker: Broker, producer: ProducerFactory) -> None:
     broker.create_topic("orders")
     fault = broker.fault(api="Produce", hold=True)

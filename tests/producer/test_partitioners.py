@@ -68,7 +68,6 @@ def test_a_function_that_raises(ground: Ground, producer: ProducerFactory) -> No
     assert sender.send(topic, "x", key="1").result(PATIENCE).partition == 1
 
 
-@pytest.mark.seed("S080")
 def test_a_topic_that_is_not_known_keeps_neither_caller_nor_other_topics_waiting(
     broker: Broker, producer: ProducerFactory
 ) -> None:

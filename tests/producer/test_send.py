@@ -9,7 +9,6 @@ from tests.groups.ground import Ground
 from tests.producer.conftest import ProducerFactory, stored
 
 
-@pytest.mark.seed("S077")
 def test_the_future_tells_partition_and_offset(ground: Ground, producer: ProducerFactory) -> None:
     topic = ground.topic(2)
     sender = producer()

@@ -164,7 +164,7 @@ pub(crate) fn in_slices<T: Send>(
             Ok(Some(value)) => return Ok(value),
             Ok(None) => {}
             // A traceback of a daemon thread at every exit would help nobody.
-            Err(ClientError::Closed) if is_ending_elsewhere() => py.detach(park_for_ever),
+            Err(ClientError::Closed | ClientError::ProducerClosed) if is_ending_elsewhere() => py.detach(park_for_ever),
             Err(error) => return Err(to_py(py, error)),
         }
         py.check_signals()?;

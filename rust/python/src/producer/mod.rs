@@ -35,7 +35,7 @@ use crate::consumer::seconds;
 use crate::error::{argument_error, exception, to_py};
 use crate::logging::{flush_log, follow_level};
 use crate::operation::{Notifier, Operation};
-use crate::runtime::{self, Own, SLICE, in_slices, wait};
+use crate::runtime::{self, Own, SLICE, in_slices, is_ending_elsewhere, park_for_ever, wait};
 
 /// Nothing came of it within the time that a future's user gave it.
 pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<f64>) -> PyErr {
@@ -127,7 +127,7 @@ impl ProducerCore {
             Ok(sent) => sent,
             Err(Refused::Full { needed }) if core.waits => given.wait_and_send(py, shared, needed, shared.max_block)?,
             Err(Refused::Full { .. }) => return given.detour(slf, on_delivery),
-            Err(Refused::Error(error)) => return Err(to_py(py, error)),
+            Err(Refused::Error(error)) => return Err(refused(py, error)),
         };
         let future = Bound::new(py, SendFuture::of(sent, &shared.callbacks))?;
         if let Some(callback) = on_delivery {
@@ -156,7 +156,7 @@ impl ProducerCore {
                 let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
                 given.wait_and_send(py, shared, needed, patience)?
             }
-            Err(Refused::Error(error)) => return Err(to_py(py, error)),
+            Err(Refused::Error(error)) => return Err(refused(py, error)),
         };
         Bound::new(py, SendFuture::of(sent, &shared.callbacks))
     }
@@ -345,7 +345,7 @@ impl<'py> Given<'_, 'py> {
             match self.send(shared)? {
                 Ok(sent) => return Ok(sent),
                 Err(Refused::Full { needed: more }) => needed = more,
-                Err(Refused::Error(error)) => return Err(to_py(py, error)),
+                Err(Refused::Error(error)) => return Err(refused(py, error)),
             }
         }
     }
@@ -360,6 +360,15 @@ impl<'py> Given<'_, 'py> {
         let arguments = (topic, value, key, partition, headers, timestamp, on_delivery);
         Ok(core.call_method1("_detour", arguments)?.cast_into::<SendFuture>()?)
     }
+}
+
+#[cold]
+fn refused(py: Python<'_>, error: ClientError) -> PyErr {
+    // A traceback of a daemon thread at every exit would help nobody.
+    if matches!(error, ClientError::ProducerClosed) && is_ending_elsewhere() {
+        py.detach(park_for_ever);
+    }
+    to_py(py, error)
 }
 
 impl Shared {
