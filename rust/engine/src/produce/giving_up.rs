@@ -48,8 +48,12 @@ impl ProduceMachine {
 
     /// Tells a batch's end. What is in flight stays until its answer is there: it says how the numbers go on.
     pub(super) fn drop_entry(&mut self, slot: Slot, index: usize, fault: SendFault) {
+        let (phase, batch) = (self.queues[slot].entries[index].phase, self.queues[slot].entries[index].batch.id);
+        if phase == Phase::Splitting {
+            self.split_in_vain.insert(batch, fault.clone());
+        }
         self.report(slot, index, Err(fault));
-        if self.queues[slot].entries[index].phase != Phase::InFlight {
+        if phase != Phase::InFlight {
             self.remove(slot, index);
         }
     }

@@ -90,7 +90,8 @@ pub enum Input {
     },
     /// The batch is closed and compressed, and can be sent. Follows each [`Input::Full`] and [`Output::Close`].
     Packed(Batch),
-    /// For [`Output::Split`]: these take the batch's place, in this order; each is packed.
+    /// For [`Output::Split`]: these take the batch's place, in this order; each is packed. Not said once the batch is done; if that
+    /// crosses with its end, the parts have the same end.
     SplitInto {
         /// The batch that was too large.
         batch: BatchId,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
 
 use super::io::{
     Acknowledged, Batch, BatchId, Identity, Input, Output, ProduceConfig, RequestId, SendFault, Ticket, WakeAt,
@@ -82,6 +83,8 @@ pub struct ProduceMachine {
     refresh_at: Option<Now>,
     refreshes: u32,
     pub(super) refresh_wanted: bool,
+    /// Why batches were given up while the driver divided them: their parts may be told of before it hears of that.
+    pub(super) split_in_vain: BTreeMap<BatchId, SendFault>,
     outputs: VecDeque<Output>,
     next_serial: u64,
     /// Batches whose end was not told yet.
@@ -115,6 +118,7 @@ impl ProduceMachine {
             refresh_at: None,
             refreshes: 0,
             refresh_wanted: false,
+            split_in_vain: BTreeMap::new(),
             outputs: VecDeque::new(),
             next_serial: 0,
             unfinished: 0,
@@ -230,6 +234,10 @@ impl ProduceMachine {
     }
 
     fn split_into(&mut self, batch: BatchId, parts: Vec<Batch>) {
+        if let Some(fault) = self.split_in_vain.remove(&batch) {
+            let ends = parts.iter().map(|part| Output::Done { batch: part.id, outcome: Err(fault.clone()) });
+            return self.outputs.extend(ends);
+        }
         let Some((slot, index)) = self.locate(batch) else { return };
         let whole = self.queues[slot].entries[index].clone();
         if whole.phase != Phase::Splitting {
@@ -351,8 +359,9 @@ impl ProduceMachine {
         let known = self.cluster.partition(&queue.partition);
         let leader = known.and_then(|known| known.leader).filter(|leader| self.cluster.brokers.contains_key(leader));
         let epoch = known.map_or(-1, |known| known.leader_epoch);
-        if (queue.leader, queue.leader_epoch) != (leader, epoch) {
-            (queue.leader, queue.leader_epoch) = (leader, epoch);
+        let id = self.cluster.topics.get(&queue.partition.topic).map_or(Uuid::ZERO, |topic| topic.id);
+        if (queue.leader, queue.leader_epoch, queue.topic_id) != (leader, epoch, id) {
+            (queue.leader, queue.leader_epoch, queue.topic_id) = (leader, epoch, id);
             // Another leader need not be waited for (KIP-951).
             queue.retry_at = Now::ZERO;
             queue.doubt_refusals();

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use monedula_protocol::types::Uuid;
+
 use super::io::{Batch, BatchId, Identity, ProduceConfig};
 use super::numbers::Numbers;
 use crate::{Now, TopicPartition};
@@ -92,6 +94,8 @@ pub(super) struct Queue {
     pub(super) entries: VecDeque<Entry>,
     pub(super) leader: Option<i32>,
     pub(super) leader_epoch: i32,
+    /// A topic made anew knows no producer, even if its leader and epoch are the same.
+    pub(super) topic_id: Uuid,
     /// Answers in a row that did not know the topic, when the first of what waits here came.
     pub(super) unknown_before: u32,
     pub(super) in_flight: usize,
@@ -117,6 +121,7 @@ impl Queue {
             entries: VecDeque::new(),
             leader: None,
             leader_epoch: -1,
+            topic_id: Uuid::ZERO,
             unknown_before: 0,
             in_flight: 0,
             in_flight_at: None,

@@ -269,20 +269,18 @@ impl Sim {
     }
 
     fn split(&mut self, batch: BatchId) {
+        // It was given up meanwhile. Where that is not known yet, its parts have an end each.
+        if self.done.contains_key(&batch) {
+            return;
+        }
         let (partition, records) = self.contents[&batch].clone();
         let parts = records.chunks(records.len().div_ceil(2)).map(|records| {
             self.next_batch += 1;
             self.contents.insert(self.next_batch - 1, (partition, records.to_vec()));
-            self.next_batch - 1
+            self.packed(self.next_batch - 1)
         });
-        let parts: Vec<BatchId> = parts.collect();
-        if self.done.contains_key(&batch) {
-            // It was given up meanwhile.
-            self.divided.extend(&parts);
-        } else {
-            self.divided.insert(batch);
-        }
-        let parts = parts.into_iter().map(|part| self.packed(part)).collect();
+        let parts = parts.collect();
+        self.divided.insert(batch);
         self.figures.splits += 1;
         self.machine.handle(self.now, Input::SplitInto { batch, parts });
     }

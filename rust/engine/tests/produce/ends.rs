@@ -81,6 +81,20 @@ fn parts_take_the_place_and_the_numbers_of_a_batch_that_was_too_large() {
 }
 
 #[test]
+fn parts_that_come_too_late_have_the_end_of_the_whole() {
+    let mut world = World::new(idempotent(), &[1]);
+    world.largest = 150;
+    let whole = world.fill_sized(0, 2, 300);
+    world.answer(1);
+    world.pass(DELIVERY_TIMEOUT);
+    let part = world.part(1, 150);
+    world.input(Input::SplitInto { batch: whole, parts: vec![part] });
+    assert!(matches!(world.done[&whole], Err(SendFault::TimedOut { in_doubt: false, .. })));
+    assert_eq!(world.done[&part.id], world.done[&whole]);
+    assert_eq!(world.machine.unfinished(), 0);
+}
+
+#[test]
 fn what_cannot_be_divided_fails() {
     let mut world = World::new(idempotent(), &[1]);
     let single = world.fill(0);

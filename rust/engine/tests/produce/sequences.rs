@@ -53,6 +53,43 @@ fn what_was_refused_for_good_leaves_its_numbers_to_those_behind_it() {
 }
 
 #[test]
+fn numbers_of_a_refused_batch_are_not_used_again_while_a_request_may_be_on_its_way() {
+    for expires in [false, true] {
+        let (mut world, first) = known();
+        let batches = [world.fill(0), world.fill(0)];
+        world.refuse(1, ErrorCode::InvalidRecord);
+        world.break_off(1, 0);
+        if expires {
+            world.move_leader(0, None);
+            world.metadata();
+            world.pass(DELIVERY_TIMEOUT);
+            world.move_leader(0, Some(1));
+            world.metadata();
+        } else {
+            world.pass(BACKOFF);
+            world.answer(1);
+            world.pass(BACKOFF);
+        }
+        let last = world.fill(0);
+        assert_eq!(sequences(&world)[0], (SECOND, 0));
+        world.answer_all();
+        let logged = if expires { vec![first, last] } else { vec![first, batches[1], last] };
+        assert_eq!(world.log(0), logged);
+    }
+}
+
+#[test]
+fn a_topic_made_anew_is_sent_one_batch_first() {
+    let (mut world, _) = known();
+    world.logs.get_mut(&p(0)).unwrap().forget_producers();
+    let mut cluster = monedula_engine::cluster::Cluster::clone(&world.cluster);
+    cluster.topics.values_mut().for_each(|topic| topic.id = monedula_protocol::types::Uuid([9; 16]));
+    world.take(cluster);
+    let [batch, _] = [world.fill(0), world.fill(0)];
+    assert_eq!(world.at(1), [[batch]]);
+}
+
+#[test]
 fn behind_a_batch_given_up_in_doubt_numbers_begin_anew() {
     let (mut world, first) = known();
     let lost = world.fill(0);
@@ -167,6 +204,7 @@ fn an_old_leader_proves_nothing_of_the_new_one() {
     world.answer(1);
     world.move_leader(0, Some(2));
     world.metadata();
+    world.fill(0);
     let late = world.take_request(1);
     let answers = vec![crate::world::refusal(&late.batches[0], ErrorCode::None)];
     world.input(Input::Answer { request: late.id, outcome: Ok(answers) });
