@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
+from monedula.testing import Broker
 
 from tests.groups.behaviour.stage import EmbeddedStage, KafkaStage, Stage
 from tests.kafka import KafkaCluster
@@ -51,6 +52,14 @@ def stage(staged_on: str, request: pytest.FixtureRequest) -> Iterator[Stage]:
     made = EmbeddedStage()
     yield made
     made.close()
+
+
+@pytest.fixture
+def broker(stage: Stage) -> Broker:
+    """The embedded broker of the stage, for what can be done to nothing else."""
+    if not isinstance(stage, EmbeddedStage):
+        pytest.skip("a real Kafka makes no such faults")
+    return stage.broker
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from tests.producer.real.checker import Sent, Stored
 
 DEADLINE_SECONDS = 90.0
+SETTLE_SECONDS = 30.0
+"""For followers to have what their leader has. What is missing then is lost, which is for others to say."""
 QUICK = {"reconnect.backoff.max.ms": 200, "retry.backoff.max.ms": 200}
 """Nobody waits long for what is down in a test."""
 
@@ -114,14 +116,26 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
-def messages_of(bootstrap: str, topic: str) -> dict[int, list[Any]]:
-    """Everything that a topic holds now, by partition, as confluent-kafka reads it."""
+def messages_of(bootstrap: str, topic: str, at_least: int = 1) -> dict[int, list[Any]]:
+    """Everything that a topic holds now, by partition, as confluent-kafka reads it.
+
+    What only its leader has (acks=1), or a topic that only some nodes know, is there a moment later: it waits for that.
+    """
     settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False, "log_level": 2}
     consumer = Consumer({**settings, "enable.partition.eof": False, "check.crcs": True})
     try:
-        partitions = consumer.list_topics(topic, 30.0).topics[topic].partitions
-        ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), 30.0)[1] for p in partitions}
-        found: dict[int, list[Any]] = {partition: [] for partition in partitions}
+        ends: dict[int, int] = {}
+
+        def is_there() -> bool:
+            for p in consumer.list_topics(topic, 30.0).topics[topic].partitions:
+                ends[p] = consumer.get_watermark_offsets(TopicPartition(topic, p), 30.0)[1]
+            return sum(ends.values()) >= at_least
+
+        settled = time.monotonic() + SETTLE_SECONDS
+        while not is_there() and time.monotonic() < settled:
+            time.sleep(0.05)
+        assert ends, f"nobody knows {topic}"
+        found: dict[int, list[Any]] = {partition: [] for partition in ends}
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p, end in ends.items() if end > 0])
         left = {p for p, end in ends.items() if end > 0}
         deadline = time.monotonic() + DEADLINE_SECONDS
@@ -137,7 +151,7 @@ def messages_of(bootstrap: str, topic: str) -> dict[int, list[Any]]:
     return found
 
 
-def log_of(bootstrap: str, topic: str) -> dict[int, list[Stored]]:
-    """Offsets and values of everything that a topic holds now."""
-    found = messages_of(bootstrap, topic)
+def log_of(bootstrap: str, topic: str, at_least: int = 1) -> dict[int, list[Stored]]:
+    """Offsets and values of everything that a topic holds now; waits for so many."""
+    found = messages_of(bootstrap, topic, at_least)
     return {p: [Stored(message.offset(), message.value()) for message in messages] for p, messages in found.items()}

@@ -4,13 +4,14 @@ from typing import Any
 
 import monedula
 import pytest
+from monedula.testing import Broker
 
 from tests.conftest import TopicFactory
-from tests.groups.behaviour.stage import EmbeddedStage, Stage
+from tests.groups.behaviour.stage import Stage
 from tests.kafka import KafkaCluster
 from tests.producer.real.checker import Stored
 from tests.producer.real.conftest import MakeTopic
-from tests.producer.real.load import DEADLINE_SECONDS, log_of, until
+from tests.producer.real.load import DEADLINE_SECONDS, log_of
 
 RECORDS = 300
 
@@ -29,7 +30,7 @@ def test_what_is_acknowledged_is_there(stage: Stage, make_topic: MakeTopic, acks
         futures = [sender.send(topic, b"%d" % number, partition=0) for number in range(RECORDS)]
         offsets = [future.result(DEADLINE_SECONDS).offset for future in futures]
     assert offsets == list(range(RECORDS))
-    assert log_of(stage.bootstrap, topic) == {0: [Stored(number, b"%d" % number) for number in range(RECORDS)]}
+    assert log_of(stage.bootstrap, topic, RECORDS) == {0: [Stored(number, b"%d" % number) for number in range(RECORDS)]}
 
 
 @pytest.mark.also_on_kafka
@@ -39,25 +40,23 @@ def test_without_acks_everything_arrives_and_no_offset_is_known(stage: Stage, ma
         futures = [sender.send(topic, b"%d" % number, partition=0) for number in range(RECORDS)]
         placed = [future.result(DEADLINE_SECONDS) for future in futures]
         assert {(at.topic, at.partition, at.offset) for at in placed} == {(topic, 0, None)}
-        until(lambda: len(log_of(stage.bootstrap, topic)[0]) == RECORDS, "the broker to write them")
-    assert log_of(stage.bootstrap, topic) == {0: [Stored(number, b"%d" % number) for number in range(RECORDS)]}
+    assert log_of(stage.bootstrap, topic, RECORDS) == {0: [Stored(number, b"%d" % number) for number in range(RECORDS)]}
 
 
-def test_too_few_replicas_in_sync_stop_acks_all_only(stage: Stage, make_topic: MakeTopic) -> None:
-    assert isinstance(stage, EmbeddedStage)
+def test_too_few_replicas_in_sync_stop_acks_all_only(stage: Stage, broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic()
-    stage.broker.set_isr(topic, 0, [stage.leader(topic, 0)])
+    broker.set_isr(topic, 0, [stage.leader(topic, 0)])
     with producer(stage, 1) as sender:
         assert sender.send(topic, b"leader").result(DEADLINE_SECONDS).offset == 0
     with producer(stage, "all") as sender:
         waiting = sender.send(topic, b"all")
-        refused = stage.broker.observe(api="Produce", on="answer")
+        refused = broker.observe(api="Produce", on="answer")
         refused.wait(2, timeout=DEADLINE_SECONDS)
         assert not waiting.done()
-        stage.broker.set_isr(topic, 0, [1, 2, 3])
+        broker.set_isr(topic, 0, [1, 2, 3])
         assert waiting.result(DEADLINE_SECONDS).offset == 1
     short = {"delivery.timeout.ms": 600, "request.timeout.ms": 300, "linger.ms": 0}
-    stage.broker.set_isr(topic, 0, [stage.leader(topic, 0)])
+    broker.set_isr(topic, 0, [stage.leader(topic, 0)])
     with producer(stage, "all", **short) as sender, pytest.raises(monedula.DeliveryTimeoutError) as raised:
         sender.send(topic, b"never").result(DEADLINE_SECONDS)
     assert "NOT_ENOUGH_REPLICAS" in str(raised.value)
