@@ -55,7 +55,7 @@ def test_a_choice_that_does_not_do(ground: Ground, producer: ProducerFactory, ch
     # Not known yet: the future has it. Known: whoever sends.
     with pytest.raises(monedula.ArgumentError, match=told):
         sender.send(topic, "x").result(PATIENCE)
-    sender.partitions_for(topic, PATIENCE)
+    sender.flush(PATIENCE)
     with pytest.raises(monedula.ArgumentError, match=told):
         sender.send(topic, "x")
 
