@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from tests.spark.sink import Sink
 
@@ -46,7 +47,7 @@ def stream(
         if batch_id == wait_at:
             tell("waiting")
             _until((Path(sink) / "go").exists)
-            threading.Thread(target=_tell_reading, args=(spark, tell), daemon=True).start()
+            threading.Thread(target=_tell_active, args=(spark, tell, "reading"), daemon=True).start()
         into.write(batch, batch_id)
         if batch_id == hold_at:
             tell("holding")
@@ -55,8 +56,7 @@ def stream(
     frame = spark.readStream.format(source).options(**options).load()
     writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
     writer.trigger(availableNow=True).start().awaitTermination()
-    # The driver is among them.
-    return {"executors": len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1}
+    return {"executors": _executors(spark)}
 
 
 def batch_and_stream(
@@ -66,6 +66,23 @@ def batch_and_stream(
     return {**read_batch(spark, tell, **batch), **stream(spark, tell, **streamed)}
 
 
+def stream_numbers(
+    spark: SparkSession, tell: Tell, sink: str, options: Mapping[str, str], checkpoint: str, rows_per_batch: int
+) -> None:
+    """Stream numbers from 0 on into a sink, until killed."""
+    tell("started")
+    stream_of_numbers(spark, rows_per_batch, sink, options, checkpoint).awaitTermination()
+
+
+def stream_of_numbers(
+    spark: SparkSession, rows_per_batch: int, sink: str, options: Mapping[str, str], checkpoint: str
+) -> StreamingQuery:
+    """A query that writes numbers from 0 on; restarted, it goes on from its checkpoint."""
+    numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows_per_batch).load()
+    writer = numbers.selectExpr("CAST(value AS STRING) AS value").writeStream.format(sink).options(**options)
+    return writer.option("checkpointLocation", checkpoint).start()
+
+
 def serve_connect(spark: SparkSession, tell: Tell) -> None:
     """Serve Spark Connect where the session was told to, until killed."""
     service = getattr(spark._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
@@ -73,7 +90,12 @@ def serve_connect(spark: SparkSession, tell: Tell) -> None:
     threading.Event().wait()
 
 
-def _tell_reading(spark: SparkSession, tell: Tell) -> None:
+def _executors(spark: SparkSession) -> int:
+    # The driver is among them.
+    return len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1
+
+
+def _tell_active(spark: SparkSession, tell: Tell, event: str) -> None:
     tracker = spark.sparkContext.statusTracker()
 
     def is_active() -> bool:
@@ -81,7 +103,7 @@ def _tell_reading(spark: SparkSession, tell: Tell) -> None:
         return any(stage is not None and stage.numActiveTasks > 0 for stage in stages)
 
     _until(is_active)
-    tell("reading")
+    tell(event)
 
 
 def _until(condition: Callable[[], bool]) -> None:
