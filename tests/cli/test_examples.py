@@ -50,7 +50,7 @@ def test_an_example_runs(example: str, broker: Broker, tmp_path: Path) -> None:
     variables["PATH"] = f"{program.parent}{os.pathsep}{variables['PATH']}"
     if example.split()[1] in ("broker", "quickstart") and "--port" not in example:
         example += " --port 0"  # its own port may be in use where tests run
-    endless = any(word in shlex.split(example) for word in ENDLESS)
+    endless = "--once" not in example and any(word in shlex.split(example) for word in ENDLESS)
     with subprocess.Popen(
         f"exec {example}" if endless else example,
         shell=True,
@@ -64,7 +64,7 @@ def test_an_example_runs(example: str, broker: Broker, tmp_path: Path) -> None:
             if endless:
                 assert process.stdout is not None
                 shown = process.stdout.readline()
-                while "quickstart" in example and b"Ctrl-C" not in shown:
+                while shown and "quickstart" in example and b"Ctrl-C" not in shown:
                     shown = process.stdout.readline()
                 assert shown
                 process.send_signal(signal.SIGINT)
