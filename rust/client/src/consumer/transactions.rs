@@ -79,6 +79,7 @@ impl Consumer {
         if self.is_closed() {
             return Err(ClientError::Closed);
         }
+        let nobody = self.nobody()?;
         if self.config.auto_commit_interval.is_some() {
             let message =
                 "offsets that go into a transaction must not be committed beside it: set enable.auto.commit=false";
@@ -101,7 +102,7 @@ impl Consumer {
         let group = match group {
             Ok(group) => group,
             Err(error) if !offsets.is_empty() => return Err(error),
-            Err(_) => self.nobody()?,
+            Err(_) => nobody,
         };
         Ok(TransactionOffsets { group, offsets, _call: call, delivery: self.delivery.clone() })
     }
