@@ -363,6 +363,23 @@ class MemberCore:
     def figures(self) -> dict[str, float]: ...
 
 @final
+class TransactionCore:
+    def __new__(cls, core: ProducerCore) -> TransactionCore: ...
+    def run(self, verb: str, timeout: float | None) -> None: ...
+    def start(self, descriptor: int, verb: str, timeout: float | None) -> Operation: ...
+    def send_offsets(
+        self, member: MemberCore, what: Batch | list[_Offset] | None, holder: int | None, timeout: float | None
+    ) -> None: ...
+    def start_send_offsets(
+        self,
+        descriptor: int,
+        member: MemberCore,
+        what: Batch | list[_Offset] | None,
+        holder: int | None,
+        timeout: float | None,
+    ) -> Operation: ...
+
+@final
 class ReaderCore:
     def __new__(
         cls,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from monedula._lines import Outgoing
 from monedula._monedula import BatchFuture, SendFuture
+from monedula._transactions import AsyncTransactions
 from monedula.errors import BufferFullError, KafkaTimeoutError
 from monedula.producer import LAST_WORDS_SECONDS, ProducerBase, deadline_of, seconds_left
 from monedula.reports import BatchReport
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _ROOM = "room"
 
 
-class AsyncProducer(ProducerBase):
+class AsyncProducer(ProducerBase, AsyncTransactions):
     """Sends records, and whole tables, to Kafka from an event loop.
 
     Arguments as `Producer`. `send` gives a future at once, and `await` of it the record's place; a wait that is

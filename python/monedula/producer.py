@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from monedula._lines import Lines, Outgoing, Send
 from monedula._monedula import BatchFuture, ProducerCore, SendFuture
+from monedula._transactions import Transactions
 from monedula.config import Settings, raw_settings
 from monedula.errors import ArgumentError, KafkaTimeoutError
 from monedula.partitions import whole_number
@@ -114,7 +115,7 @@ class ProducerBase(ProducerCore):
         return self._send_batch(data, topic, self._partitioner is not None)
 
 
-class Producer(ProducerBase):
+class Producer(ProducerBase, Transactions):
     """Sends records, and whole tables, to Kafka.
 
     Calls may come from any thread. `send` does not wait for brokers, and each record's future tells what became of it.

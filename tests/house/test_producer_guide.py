@@ -20,7 +20,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(topics={"orders": 2}, settings={"auto.create.topics.enable": False}) as broker:
+    with Broker(topics={"orders": 2, "audit": 1, "output": 1}, settings={"auto.create.topics.enable": False}) as broker:
         yield broker
 
 
@@ -74,6 +74,7 @@ def test_every_error_of_sending_is_told() -> None:
         "ProducerFencedError",
         "RecordTooLargeError",
         "TransactionAbortedError",
+        "TransactionError",
         "UnknownTopicError",
     ]
     assert all(hasattr(monedula, name) for name in names)

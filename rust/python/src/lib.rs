@@ -46,7 +46,9 @@ mod _monedula {
     #[pymodule_export]
     use super::operation::Operation;
     #[pymodule_export]
-    use super::producer::{BatchFuture, CallbackDesk, LoopWaker, ProducerCore, RecordMetadata, SendFuture};
+    use super::producer::{
+        BatchFuture, CallbackDesk, LoopWaker, ProducerCore, RecordMetadata, SendFuture, TransactionCore,
+    };
     #[pymodule_export]
     use super::reader::ReaderCore;
     #[pymodule_export]

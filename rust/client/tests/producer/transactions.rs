@@ -168,7 +168,7 @@ fn a_record_that_fails_spoils_its_transaction_and_no_other() {
         delivered(&send(&producer, "t", None, "good"));
         let fault = world.fault(&["Produce"], Effect::Error { error: "INVALID_RECORD".into(), whole: false }, None);
         failure(&send(&producer, "t", None, "bad"));
-        fault.release().expect("released");
+        fault.remove().expect("removed");
         let error = outcome(&world, producer.commit_transaction(PATIENCE)).expect_err("is spoiled");
         assert!(matches!(error, ClientError::Transaction(TransactionError::MustAbort { .. })), "{error}");
         ok(&world, producer.abort_transaction(PATIENCE));
@@ -214,7 +214,7 @@ fn moves_and_lost_answers_of_the_coordinator_change_nothing() {
                 }
             }
             if let Some(fault) = fault {
-                fault.release().expect("released");
+                fault.remove().expect("removed");
             }
         }
         assert_eq!(seen(&world, "t"), expected, "version {version}");
@@ -235,7 +235,7 @@ fn a_commit_without_an_answer_ends_in_time_and_is_heard_of_later() {
     assert!(matches!(error, ClientError::Transaction(TransactionError::TimedOut { .. })), "{error}");
     let error = outcome(&world, producer.abort_transaction(PATIENCE)).expect_err("it may be committed");
     assert!(error.to_string().contains("call commit_transaction() again"), "{error}");
-    fault.release().expect("released");
+    fault.remove().expect("removed");
     ok(&world, producer.commit_transaction(PATIENCE));
     assert_eq!(seen(&world, "t"), ["v"]);
 }

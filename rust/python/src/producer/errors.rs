@@ -31,7 +31,7 @@ fn class_of_fault(fault: &SendFault) -> &'static str {
         },
         SendFault::OrderInDoubt { .. } => "OrderInDoubtError",
         SendFault::Fenced { .. } => "ProducerFencedError",
-        SendFault::Aborted => "TransactionAbortedError",
+        SendFault::Aborted | SendFault::TransactionFailed { .. } => "TransactionAbortedError",
         SendFault::Closed => "ClosedError",
         _ => "BrokerError",
     }

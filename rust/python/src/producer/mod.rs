@@ -10,6 +10,7 @@ mod future;
 mod late;
 mod loop_waker;
 mod outgoing;
+mod transactions;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,7 @@ pub(crate) use self::callbacks::CallbackDesk;
 pub(crate) use self::errors::{class_of, set_details};
 pub(crate) use self::future::{RecordMetadata, SendFuture};
 pub(crate) use self::loop_waker::LoopWaker;
+pub(crate) use self::transactions::TransactionCore;
 
 use self::callbacks::Callbacks;
 use self::outgoing::{Headers, data, partition, timestamp, topic};

@@ -1,0 +1,286 @@
+"""Transactions: the verbs of both producers, and the `with` block that begins and ends one."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from monedula._commits import Offsets, raw_commit
+from monedula._group import GroupVerbs
+from monedula._monedula import Batch, MemberCore, ProducerCore, TransactionCore
+from monedula.errors import ArgumentError, KafkaError, ProducerFencedError, TransactionAbortedError
+
+if TYPE_CHECKING:
+    from monedula._bridge import Bridge
+    from monedula.aio import AsyncConsumer
+    from monedula.consumer import Consumer
+
+INTERRUPTED_SECONDS = 5.0
+"""How long an abort is waited for after Ctrl-C."""
+
+
+class TransactionBase(ProducerCore):
+    """What the transactions of both producers share."""
+
+    _core_of_transactions: TransactionCore | None = None
+    _initialized = False
+
+    @property
+    def _transactions(self) -> TransactionCore:
+        if self._core_of_transactions is None:
+            self._core_of_transactions = TransactionCore(self)
+        return self._core_of_transactions
+
+
+class Transaction:
+    """An open transaction, as `with producer.transaction() as transaction:` gives it."""
+
+    def __init__(self, producer: "Transactions") -> None:
+        self._producer = producer
+
+    def send_offsets(
+        self, consumer: "Consumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
+    ) -> None:
+        """As `Producer.send_offsets`."""
+        self._producer.send_offsets(consumer, offsets, timeout=timeout)
+
+
+class AsyncTransaction:
+    """An open transaction, as `async with producer.transaction() as transaction:` gives it."""
+
+    def __init__(self, producer: "AsyncTransactions") -> None:
+        self._producer = producer
+
+    async def send_offsets(
+        self, consumer: "AsyncConsumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
+    ) -> None:
+        """As `AsyncProducer.send_offsets`."""
+        await self._producer.send_offsets(consumer, offsets, timeout=timeout)
+
+
+class Transactions(TransactionBase):
+    """The verbs of `Producer`."""
+
+    def flush(self, timeout: float | None = None) -> None:
+        """See `Producer.flush`."""
+        raise NotImplementedError
+
+    @contextmanager
+    def transaction(self, consumer: "Consumer | None" = None) -> Iterator[Transaction]:
+        """Begin a transaction, and commit it at the end of the `with` block.
+
+        Everything sent in the block is seen by readers of committed records together, or never. If the block raises,
+        the transaction is aborted, and the exception is raised again. The first one also calls `init_transactions`.
+
+        Args:
+            consumer: what it handed out is what the transaction is made of: its offsets go into the transaction at the
+                end, and if that is aborted it reads again from where the last one ended. It needs a `group.id` and
+                `enable.auto.commit=false`.
+
+        Raises:
+            ProducerFencedError: if another producer with this `transactional.id` has taken over.
+            TransactionAbortedError: if something in it failed; it is aborted, and another may begin.
+            KafkaTimeoutError: if its end was not heard of for `max.block.ms`. It may be committed: call
+                `commit_transaction` again.
+            TransactionError: without a `transactional.id`, or where a transaction is open.
+
+        Examples:
+            for batch in consumer.batches():
+                with producer.transaction(consumer):
+                    producer.send_batch(transformed(batch), "output")
+        """
+        try:
+            if not self._initialized:
+                self.init_transactions()
+            self.begin_transaction()
+        except BaseException:
+            _read_again(consumer)
+            raise
+        try:
+            yield Transaction(self)
+            if consumer is not None:
+                self.send_offsets(consumer)
+        except BaseException as error:
+            self._abort_for(error, consumer)
+            raise
+        try:
+            self.commit_transaction()
+        except TransactionAbortedError as error:
+            self._abort_for(error, consumer)
+            raise
+
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """Take over the `transactional.id`: older producers with it are fenced, and what they left open is ended.
+
+        Before the first transaction. `transaction()` does it by itself.
+
+        Args:
+            timeout: seconds to wait; `max.block.ms` if left out. It goes on afterwards: call it again to wait on.
+
+        Raises:
+            KafkaTimeoutError: if it did not end in time.
+            TransactionError: without a `transactional.id`, or if it may not be used.
+        """
+        self._transactions.run("init", timeout)
+        self._initialized = True
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent from now on belongs to it.
+
+        Raises:
+            TransactionError: before `init_transactions`, or while a transaction is open.
+            ProducerFencedError: if another producer has taken over.
+        """
+        self._transactions.run("begin", None)
+
+    def send_offsets(
+        self, consumer: "Consumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
+    ) -> None:
+        """Commit a consumer's offsets with the transaction (KIP-447).
+
+        Args:
+            consumer: whose; its `enable.auto.commit` has to be false.
+            offsets: what to commit, as `Consumer.commit` takes it: everything that was finished, the batch in this
+                thread's hands too, if left out.
+            timeout: seconds to wait; `max.block.ms` if left out.
+
+        Raises:
+            TransactionAbortedError: if the group does not count the consumer as a member any more, or it gave up a
+                partition whose records may be in the transaction: it can only be aborted.
+            KafkaTimeoutError: if they were not acknowledged in time. The end of the transaction waits for them.
+            ArgumentError: if the consumer cannot do this.
+        """
+        member = member_of(consumer)
+        self._transactions.send_offsets(member, raw_commit(offsets), None, timeout)
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """Deliver what was sent, and commit.
+
+        Args:
+            timeout: seconds to wait; `max.block.ms` if left out. It goes on afterwards: call it again to wait on.
+
+        Raises:
+            TransactionAbortedError: if something in it failed: it can only be aborted.
+            ProducerFencedError: if another producer has taken over.
+            KafkaTimeoutError: if nothing was heard in time. It may be committed; nothing else can begin before its
+                end is known.
+            TransactionError: if no transaction is open.
+        """
+        self.flush(timeout)
+        self._transactions.run("commit", timeout)
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """Abort: readers of committed records will see nothing of what was sent.
+
+        Args:
+            timeout: as in `commit_transaction`.
+
+        Raises:
+            ProducerFencedError: if another producer has taken over.
+            KafkaTimeoutError: if nothing was heard in time.
+            TransactionError: if no transaction is open.
+        """
+        self._transactions.run("abort", timeout)
+
+    def _abort_for(self, error: BaseException, consumer: "Consumer | None") -> None:
+        try:
+            self.abort_transaction(None if isinstance(error, Exception) else INTERRUPTED_SECONDS)
+        except ProducerFencedError as fenced:
+            raise fenced from error
+        except KafkaError as failure:
+            error.add_note(f"the transaction was not aborted: {failure}")
+        finally:
+            _read_again(consumer)
+
+
+class AsyncTransactions(TransactionBase):
+    """The verbs of `AsyncProducer`; each as that of `Producer`."""
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """See `AsyncProducer.flush`."""
+        raise NotImplementedError
+
+    def _loop(self) -> "Bridge":
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def transaction(self, consumer: "AsyncConsumer | None" = None) -> AsyncIterator[AsyncTransaction]:
+        """Begin a transaction, and commit it at the end of the `async with` block; as `Producer.transaction`."""
+        try:
+            if not self._initialized:
+                await self.init_transactions()
+            await self.begin_transaction()
+        except BaseException:
+            _read_again(consumer)
+            raise
+        try:
+            yield AsyncTransaction(self)
+            if consumer is not None:
+                await self.send_offsets(consumer)
+        except BaseException as error:
+            await self._abort_for(error, consumer)
+            raise
+        try:
+            await self.commit_transaction()
+        except TransactionAbortedError as error:
+            await self._abort_for(error, consumer)
+            raise
+
+    async def init_transactions(self, timeout: float | None = None) -> None:
+        """Take over the `transactional.id`; as `Producer.init_transactions`."""
+        await self._run("init", timeout)
+        self._initialized = True
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction; as `Producer.begin_transaction`."""
+        await self._run("begin", None)
+
+    async def send_offsets(
+        self, consumer: "AsyncConsumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
+    ) -> None:
+        """Commit a consumer's offsets with the transaction; as `Producer.send_offsets`."""
+        from monedula._bridge import holder
+
+        core, member, raw, who = self._transactions, member_of(consumer), raw_commit(offsets), holder()
+        await self._loop().run(lambda fd: core.start_send_offsets(fd, member, raw, who, timeout))
+
+    async def commit_transaction(self, timeout: float | None = None) -> None:
+        """Deliver what was sent, and commit; as `Producer.commit_transaction`."""
+        await self.flush(timeout)
+        await self._run("commit", timeout)
+
+    async def abort_transaction(self, timeout: float | None = None) -> None:
+        """Abort; as `Producer.abort_transaction`."""
+        await self._run("abort", timeout)
+
+    async def _run(self, verb: str, timeout: float | None) -> None:
+        core = self._transactions
+        await self._loop().run(lambda fd: core.start(fd, verb, timeout))
+
+    async def _abort_for(self, error: BaseException, consumer: "AsyncConsumer | None") -> None:
+        try:
+            await self.abort_transaction(None if isinstance(error, Exception) else INTERRUPTED_SECONDS)
+        except ProducerFencedError as fenced:
+            raise fenced from error
+        except KafkaError as failure:
+            error.add_note(f"the transaction was not aborted: {failure}")
+        finally:
+            _read_again(consumer)
+
+
+def _read_again(consumer: GroupVerbs | None) -> None:
+    """Go back to what is committed: what was handed out since is in no transaction."""
+    # One that cannot go back, because it is closed for example, hands nothing out either.
+    with suppress(KafkaError):
+        if consumer is not None:
+            consumer.rewind()
+
+
+def member_of(consumer: object) -> MemberCore:
+    """The core of a consumer.
+
+    Raises:
+        ArgumentError: if it is none.
+    """
+    if not isinstance(consumer, GroupVerbs):
+        raise ArgumentError(f"{consumer!r} is no consumer of monedula's")
+    return consumer._member

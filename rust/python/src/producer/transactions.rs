@@ -1,0 +1,126 @@
+//! Transactions as Python's own classes use them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_client::error::ClientError;
+use monedula_client::producer::Producer;
+use monedula_engine::transaction::TransactionError;
+use pyo3::prelude::*;
+
+use super::{ProducerCore, Shared};
+use crate::consumer::seconds;
+use crate::error::to_py;
+use crate::group::{MemberCore, commit_what};
+use crate::logging::flush_log;
+use crate::operation::{Notifier, Operation};
+use crate::runtime::{Own, wait};
+
+/// A producer's transactions; see `monedula.Producer.transaction`.
+#[pyclass(frozen, module = "monedula._monedula")]
+pub(crate) struct TransactionCore {
+    shared: Own<Arc<Shared>>,
+}
+
+#[pymethods]
+impl TransactionCore {
+    #[new]
+    fn new(core: &ProducerCore) -> PyResult<Self> {
+        Ok(Self { shared: Own::new(core.shared.get()?.clone()) })
+    }
+
+    /// Does `verb`: "init", "begin", "commit" or "abort"; `timeout` in seconds, `max.block.ms` if left out.
+    fn run(&self, py: Python<'_>, verb: &str, timeout: Option<f64>) -> PyResult<()> {
+        let shared = self.shared.get()?;
+        let timeout = self.timeout(py, timeout)?;
+        let done = wait(py, doing(&shared.producer, verb, timeout));
+        flush_log(py, shared.producer.log());
+        done
+    }
+
+    fn start(&self, py: Python<'_>, descriptor: i64, verb: &str, timeout: Option<f64>) -> PyResult<Operation> {
+        let shared = self.shared.get()?;
+        let timeout = self.timeout(py, timeout)?;
+        let verb = doing(&shared.producer, verb, timeout);
+        Operation::start(verb, Notifier::new(descriptor)?, shared.producer.log(), |py, ()| Ok(py.None()))
+    }
+
+    /// Brings offsets into the transaction; arguments as `MemberCore.commit`.
+    fn send_offsets(
+        &self,
+        py: Python<'_>,
+        member: &MemberCore,
+        what: Option<&Bound<'_, PyAny>>,
+        holder: Option<u64>,
+        timeout: Option<f64>,
+    ) -> PyResult<()> {
+        let sending = self.sending(py, member, what, holder, timeout)?;
+        let sent = wait(py, sending);
+        flush_log(py, self.shared.get()?.producer.log());
+        sent
+    }
+
+    fn start_send_offsets(
+        &self,
+        py: Python<'_>,
+        descriptor: i64,
+        member: &MemberCore,
+        what: Option<&Bound<'_, PyAny>>,
+        holder: Option<u64>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let sending = self.sending(py, member, what, holder, timeout)?;
+        let log = self.shared.get()?.producer.log();
+        Operation::start(sending, Notifier::new(descriptor)?, log, |py, ()| Ok(py.None()))
+    }
+}
+
+impl TransactionCore {
+    fn timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
+        match timeout {
+            Some(timeout) => seconds(py, "timeout", timeout),
+            None => Ok(self.shared.get()?.max_block),
+        }
+    }
+
+    fn sending(
+        &self,
+        py: Python<'_>,
+        member: &MemberCore,
+        what: Option<&Bound<'_, PyAny>>,
+        holder: Option<u64>,
+        timeout: Option<f64>,
+    ) -> PyResult<impl Future<Output = Result<(), ClientError>> + Send + use<>> {
+        let (shared, consumer) = (self.shared.get()?.clone(), member.consumer()?.clone());
+        let (what, timeout) = (commit_what(what, holder)?, self.timeout(py, timeout)?);
+        let taken = py.detach(|| consumer.take_offsets(what));
+        if let Err(error @ (ClientError::Argument(_) | ClientError::Closed)) = taken {
+            return Err(to_py(py, error));
+        }
+        Ok(async move {
+            match taken {
+                Ok(offsets) => shared.producer.send_offsets(offsets, timeout).await,
+                Err(error) => {
+                    // What is in the transaction already must not be committed without them.
+                    if let ClientError::Transaction(TransactionError::MustAbort { reason }) = &error {
+                        shared.producer.spoil_transaction(reason.clone()).await?;
+                    }
+                    Err(error)
+                }
+            }
+        })
+    }
+}
+
+fn doing(
+    producer: &Producer,
+    verb: &str,
+    timeout: Duration,
+) -> std::pin::Pin<Box<dyn Future<Output = Result<(), ClientError>> + Send>> {
+    match verb {
+        "init" => Box::pin(producer.init_transactions(timeout)),
+        "begin" => Box::pin(producer.begin_transaction()),
+        "commit" => Box::pin(producer.commit_transaction(timeout)),
+        _ => Box::pin(producer.abort_transaction(timeout)),
+    }
+}
