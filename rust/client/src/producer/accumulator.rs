@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use monedula_columns::BufferPool;
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
-use monedula_engine::cluster::Cluster;
+use monedula_engine::cluster::{self, Cluster};
 use monedula_engine::produce::{BatchId, Partitioner};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::{BATCH_HEADER_BYTES, NewRecord};
@@ -61,6 +61,8 @@ pub(crate) struct KnownTopic {
     slots: Vec<Slot>,
     /// How many of the slots count: a topic that was made anew may have fewer partitions.
     partitions: u32,
+    /// Those that have a leader; what has no key goes to these, if there are any.
+    led: Vec<u32>,
     pub(crate) share: TopicShare,
     /// Where records without a key go (KIP-480), until a batch's worth of bytes went there (KIP-794).
     sticky: AtomicUsize,
@@ -103,7 +105,7 @@ impl Accumulator {
             value: record.value,
             headers: record.headers,
         };
-        let topics = self.topics();
+        let topics = self.topics_to_send()?;
         let sent = match topics.get(record.topic) {
             Some(Topic::Known(topic)) => self.send_known(topic, record.partition, &new),
             Some(Topic::Parked(parked)) => self.park(parked, record, &new),
@@ -114,8 +116,11 @@ impl Accumulator {
                 return self.send(record);
             }
         };
-        if let Err(Refused::Full { .. }) = &sent {
-            self.is_exhausted();
+        match &sent {
+            Err(Refused::Full { .. }) => self.is_exhausted(),
+            // It may have been added a moment ago.
+            Err(Refused::Error(ClientError::UnknownPartition { .. })) => self.order(Order::Refresh),
+            _ => {}
         }
         sent
     }
@@ -187,9 +192,6 @@ impl Accumulator {
     }
 
     fn open(&self, topic: &KnownTopic, slot: &Slot, capacity: usize) -> Result<OpenBatch, NotTaken> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(NotTaken::Closed);
-        }
         let id = self.next_batch_id();
         OpenBatch::open(id, Some(slot.place.clone()), &self.memory, &topic.share, &self.pool, capacity)
     }
@@ -209,9 +211,6 @@ impl Accumulator {
 
     /// What would be wrong with a record in any batch.
     fn check(&self, topic: &str, record: &NewRecord<'_>) -> Result<(), ClientError> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(ClientError::ProducerClosed);
-        }
         let field = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
         let headers = record.headers.iter().map(|header| header.key.len() + field(header.value) + 10);
         let bytes = BATCH_HEADER_BYTES + 36 + field(record.key) + field(record.value) + headers.sum::<usize>();
@@ -227,18 +226,13 @@ impl Accumulator {
     }
 
     fn sticky(&self, topic: &KnownTopic) -> i32 {
-        let partitions = topic.partitions.max(1) as usize;
         let current = topic.sticky.load(Ordering::Relaxed);
-        if current < partitions && topic.sticky_bytes.load(Ordering::Relaxed) < self.batch_bytes.max(1) {
+        let stays = topic.sticky_bytes.load(Ordering::Relaxed) < self.batch_bytes.max(1);
+        if stays && current < topic.partitions as usize {
             return current as i32;
         }
         let drawn = self.jitter.lock().unwrap_or_else(PoisonError::into_inner).next() as usize;
-        // Another one, if there is any.
-        let next = match partitions {
-            1 => 0,
-            _ if current < partitions => (current + 1 + drawn % (partitions - 1)) % partitions,
-            _ => drawn % partitions,
-        };
+        let next = topic.another(current, drawn);
         topic.sticky.store(next, Ordering::Relaxed);
         topic.sticky_bytes.store(0, Ordering::Relaxed);
         next as i32
@@ -252,7 +246,7 @@ impl Accumulator {
 
     fn add_parked(&self, name: &str) {
         let mut topics = self.topics_mut();
-        if !topics.contains_key(name) {
+        if !topics.contains_key(name) && !self.closed.load(Ordering::Acquire) {
             let name: Arc<str> = name.into();
             topics.insert(name.clone(), Topic::Parked(Mutex::default()));
             self.order(Order::Topic(name));
@@ -285,7 +279,7 @@ impl Accumulator {
     }
 
     /// A topic has so many partitions: parked records go their way, in the order of their sending.
-    pub(crate) fn topic_known(&self, name: &Arc<str>, partitions: u32) {
+    pub(crate) fn topic_known(&self, name: &Arc<str>, partitions: Partitions) {
         let mut topics = self.topics_mut();
         let topic = topics.remove(name);
         let (mut known, parked) = match topic {
@@ -345,14 +339,13 @@ impl Accumulator {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Partitions may have been added to topics.
-    pub(crate) fn grow(&self, cluster: &Cluster) {
-        let counted = |name: &Arc<str>| {
-            let topic = cluster.topics.get(name).filter(|topic| topic.error == ErrorCode::None)?;
-            topic.partitions.keys().next_back().map(|last| last.unsigned_abs() + 1)
-        };
+    /// Partitions may have been added to topics, or found other leaders.
+    pub(crate) fn cluster_changed(&self, cluster: &Cluster) {
+        let told = |name: &Arc<str>| cluster.topics.get(name).and_then(Partitions::of);
         let changed = |(name, topic): (&Arc<str>, &Topic)| match topic {
-            Topic::Known(known) => counted(name).filter(|&count| count != known.partitions).map(|_| name.clone()),
+            Topic::Known(known) => {
+                told(name).filter(|told| told.count != known.partitions || told.led != known.led).map(|_| name.clone())
+            }
             Topic::Parked(_) => None,
         };
         let changed: Vec<Arc<str>> = self.topics().iter().filter_map(changed).collect();
@@ -361,8 +354,8 @@ impl Accumulator {
         }
         let mut topics = self.topics_mut();
         for name in changed {
-            if let (Some(Topic::Known(known)), Some(count)) = (topics.get_mut(&name), counted(&name)) {
-                known.resize(count);
+            if let (Some(Topic::Known(known)), Some(told)) = (topics.get_mut(&name), told(&name)) {
+                known.resize(told);
             }
         }
     }
@@ -395,8 +388,29 @@ impl Accumulator {
         self.topics.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The topics for whoever sends: while they are held, the producer is not closed.
+    fn topics_to_send(&self) -> Result<RwLockReadGuard<'_, HashMap<Arc<str>, Topic>>, ClientError> {
+        let topics = self.topics();
+        if self.closed.load(Ordering::Acquire) { Err(ClientError::ProducerClosed) } else { Ok(topics) }
+    }
+
     fn topics_mut(&self) -> RwLockWriteGuard<'_, HashMap<Arc<str>, Topic>> {
         self.topics.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What metadata says of a topic's partitions.
+pub(crate) struct Partitions {
+    count: u32,
+    led: Vec<u32>,
+}
+
+impl Partitions {
+    /// `None` while nothing is known of them.
+    pub(crate) fn of(topic: &cluster::Topic) -> Option<Self> {
+        let last = topic.partitions.keys().next_back().filter(|_| topic.error == ErrorCode::None)?;
+        let led = topic.partitions.iter().filter(|(_, partition)| partition.leader.is_some());
+        Some(Self { count: last.unsigned_abs() + 1, led: led.map(|(index, _)| index.unsigned_abs()).collect() })
     }
 }
 
@@ -406,19 +420,44 @@ impl KnownTopic {
             name,
             slots: Vec::new(),
             partitions: 0,
+            led: Vec::new(),
             share,
             sticky: AtomicUsize::new(usize::MAX),
             sticky_bytes: AtomicUsize::new(0),
         }
     }
 
-    fn resize(&mut self, partitions: u32) {
-        for index in self.slots.len()..partitions as usize {
+    fn resize(&mut self, partitions: Partitions) {
+        for index in self.slots.len()..partitions.count as usize {
             let place = TopicPartition::new(self.name.clone(), index as i32);
             let state = Mutex::new(SlotState { open: None, expected_bytes: 0 });
             self.slots.push(Slot { place, state });
         }
-        self.partitions = partitions;
+        (self.partitions, self.led) = (partitions.count, partitions.led);
+        // Where it has no leader, nothing more is to go there.
+        let sticky = self.sticky.get_mut();
+        if !self.led.is_empty() && !self.led.iter().any(|&index| index as usize == *sticky) {
+            *sticky = usize::MAX;
+        }
+    }
+
+    /// A partition to draw next, not the same one if there is any other.
+    fn another(&self, current: usize, drawn: usize) -> usize {
+        let all: Vec<u32>;
+        let candidates = match self.led.is_empty() {
+            false => &self.led,
+            true => {
+                all = (0..self.partitions.max(1)).collect();
+                &all
+            }
+        };
+        let at = candidates.iter().position(|&index| index as usize == current);
+        let next = match (candidates.len(), at) {
+            (1, _) => 0,
+            (count, Some(at)) => (at + 1 + drawn % (count - 1)) % count,
+            (count, None) => drawn % count,
+        };
+        candidates[next] as usize
     }
 
     fn slot(&self, partition: i32) -> Result<&Slot, ClientError> {

@@ -58,7 +58,7 @@ impl ProducerConfig {
             level: level(&values, codec)?,
             linger: values.millis("linger.ms"),
             batch_bytes: values.int("batch.size") as usize,
-            max_record_bytes: values.int("max.request.size") as usize,
+            max_record_bytes: max_record_bytes(&values),
             buffer_memory: values.int("buffer.memory") as usize,
             max_block: values.millis("max.block.ms"),
             delivery_timeout: delivery_timeout(&values, &mut client),
@@ -166,13 +166,13 @@ impl ProducerConfig {
                 self.retries, self.max_in_flight
             ));
         }
-        if self.batch_bytes > self.max_record_bytes {
+        if self.batch_bytes > self.max_record_bytes && values.is_given("batch.size") {
             self.warnings.push(format!(
                 "batch.size ({}) is above max.request.size ({}): batches close at the latter",
                 self.batch_bytes, self.max_record_bytes
             ));
-            self.batch_bytes = self.max_record_bytes;
         }
+        self.batch_bytes = self.batch_bytes.min(self.max_record_bytes);
         if self.codec == Compression::Lz4
             && (values.is_given("compression.lz4.level") || values.int("compression.level") != -1)
         {
@@ -210,6 +210,13 @@ fn delivery_timeout(values: &Values, client: &mut ClientConfig) -> Duration {
         client.request_timeout = client.request_timeout.min(delivery - linger);
     }
     delivery
+}
+
+/// A record beyond the memory would never fit: a limit that was not given is no higher.
+fn max_record_bytes(values: &Values) -> usize {
+    let (limit, memory) = (values.int("max.request.size"), values.int("buffer.memory"));
+    let limit = if values.is_given("max.request.size") { limit } else { limit.min(memory) };
+    limit as usize
 }
 
 fn level(values: &Values, codec: Compression) -> Result<Option<i32>, ConfigError> {

@@ -20,6 +20,7 @@ use super::lanes::{self, Lanes, Part};
 use super::lookups::{Looked, Lookups};
 use super::open_batch::ClosedBatch;
 use super::pack::{Packed, PackedBatch, Packers};
+use super::receipt::Receipt;
 use super::session::{Reply, Session, Verb};
 use crate::error::ClientError;
 use crate::log::{Level, Log};
@@ -42,6 +43,8 @@ pub(crate) enum Order {
     Topic(Arc<str>),
     /// There is no memory left.
     Exhausted,
+    /// Metadata is to be asked for.
+    Refresh,
     /// Everything that was sent before is to be done.
     Flush(oneshot::Sender<()>),
     /// A verb of transactions.
@@ -74,6 +77,7 @@ struct Flush {
 
 struct Running {
     driver: Driver,
+    orders: mpsc::UnboundedReceiver<Order>,
     machine: ProduceMachine,
     started: Instant,
     cluster: Arc<Cluster>,
@@ -84,8 +88,8 @@ struct Running {
     packed: BTreeMap<BatchId, PackedBatch>,
     /// Where the open ones are, and those that are being packed.
     open: BTreeMap<BatchId, TopicPartition>,
-    /// Being packed, or divided.
-    packing: BTreeSet<BatchId>,
+    /// Being packed, or divided: whom to tell of which records.
+    packing: BTreeMap<BatchId, (Arc<Receipt>, u32, u32)>,
     /// Batches that the machine gave up while they were being packed, with what is to be said of them.
     given_up: BTreeMap<BatchId, SendFault>,
     waiting_flushes: Vec<Flush>,
@@ -101,7 +105,7 @@ impl Driver {
     /// Runs until it is told to stop, or nobody is left who could.
     pub(crate) async fn run(
         self,
-        mut orders: mpsc::UnboundedReceiver<Order>,
+        orders: mpsc::UnboundedReceiver<Order>,
         mut calls: mpsc::UnboundedReceiver<calls::Answered>,
         seed: u64,
     ) {
@@ -118,7 +122,7 @@ impl Driver {
             lookups: Lookups::new(config.client.retry_backoff, config.delivery_timeout),
             packed: BTreeMap::new(),
             open: BTreeMap::new(),
-            packing: BTreeSet::new(),
+            packing: BTreeMap::new(),
             given_up: BTreeMap::new(),
             waiting_flushes: Vec::new(),
             flushes: BTreeMap::new(),
@@ -127,6 +131,7 @@ impl Driver {
             stopping: false,
             stopped: false,
             driver: self,
+            orders,
         };
         while !running.stopped {
             running.act();
@@ -135,12 +140,12 @@ impl Driver {
             }
             let wake_at = running.wake_at();
             tokio::select! {
-                order = orders.recv() => {
+                order = running.orders.recv() => {
                     match order {
                         Some(order) => running.order(order),
                         None => running.stopping = true,
                     }
-                    while let Ok(order) = orders.try_recv() {
+                    while let Ok(order) = running.orders.try_recv() {
                         running.order(order);
                     }
                 }
@@ -168,7 +173,6 @@ impl Driver {
                 () = tokio::time::sleep_until(wake_at.into()) => running.tick(),
             }
         }
-        running.end();
     }
 }
 
@@ -184,7 +188,7 @@ impl Running {
     }
 
     fn is_over(&self) -> bool {
-        self.stopping && self.machine.unfinished() == 0 && self.lookups.is_empty()
+        self.stopping && self.machine.unfinished() == 0 && self.lookups.is_empty() && self.orders.is_empty()
     }
 
     fn order(&mut self, order: Order) {
@@ -204,15 +208,8 @@ impl Running {
                 self.look();
                 self.driver.metadata.want();
             }
-            Order::Exhausted => {
-                if self.driver.config.linger > LONG_LINGER && self.relief.is_none() {
-                    let ticket = self.ticket();
-                    self.relief = Some(ticket);
-                    self.machine.handle(now, Input::Flush { ticket });
-                } else {
-                    self.driver.accumulator.relieved();
-                }
-            }
+            Order::Exhausted => self.driver.accumulator.relieved(),
+            Order::Refresh => self.driver.metadata.want(),
             Order::Flush(reply) => self.flush(reply),
             Order::Verb(verb, reply) => {
                 let inputs = self.driver.session.verb(now, verb, reply);
@@ -251,7 +248,7 @@ impl Running {
     }
 
     fn pack(&mut self, batch: Box<ClosedBatch>) {
-        self.packing.insert(batch.id);
+        self.packing.insert(batch.id, (batch.receipt.clone(), 0, batch.records));
         if let Some(packed) = self.packers.pack(batch) {
             self.ready(packed);
         }
@@ -327,7 +324,7 @@ impl Running {
                 self.topic_failed(&topic, error);
             }
         }
-        self.driver.accumulator.grow(&self.cluster);
+        self.driver.accumulator.cluster_changed(&self.cluster);
         self.look();
     }
 
@@ -350,8 +347,10 @@ impl Running {
         for topic in self.lookups.topics() {
             match self.lookups.look(&topic, &self.driver.metadata.cluster(), now) {
                 Looked::Waiting => {}
-                Looked::Again => {
-                    self.driver.log.record(Level::Debug, "producer", || format!("{topic} is looked up again"));
+                Looked::Again(tries) => {
+                    self.driver.log.record(Level::Info, "producer", || {
+                        format!("no partitions of {topic} after {tries} lookups; it is looked up again")
+                    });
                     self.driver.metadata.want();
                 }
                 Looked::Known(partitions) => {
@@ -390,8 +389,19 @@ impl Running {
         }
     }
 
+    /// Memory that is short sends what lingers: nothing else gives any back.
+    fn relieve(&mut self) {
+        let lingers = self.driver.config.linger > LONG_LINGER && self.machine.unfinished() > 0;
+        if lingers && self.relief.is_none() && self.driver.accumulator.memory.is_short() {
+            let (now, ticket) = (self.now(), self.ticket());
+            self.relief = Some(ticket);
+            self.machine.handle(now, Input::Flush { ticket });
+        }
+    }
+
     /// Does what the machine says, until it says nothing more.
     fn act(&mut self) {
+        self.relieve();
         while let Some(output) = self.machine.poll() {
             let now = self.now();
             match output {
@@ -417,10 +427,7 @@ impl Running {
                     self.tell(inputs);
                 }
                 Output::Flushed { ticket } => {
-                    if self.relief == Some(ticket) {
-                        self.relief = None;
-                        self.driver.accumulator.relieved();
-                    }
+                    self.relief = self.relief.filter(|&relief| relief != ticket);
                     // Whoever gave up waiting needs no answer.
                     if let Some(reply) = self.flushes.remove(&ticket) {
                         let _ = reply.send(());
@@ -479,7 +486,7 @@ impl Running {
                 packed.place, packed.records
             )
         });
-        self.packing.insert(batch);
+        self.packing.insert(batch, (packed.receipt.clone(), packed.first, packed.records));
         let ids = [self.driver.accumulator.next_batch_id(), self.driver.accumulator.next_batch_id()];
         self.packers.split(Box::new(packed), ids);
     }
@@ -489,7 +496,7 @@ impl Running {
             return self.finish(packed, &outcome);
         }
         let Err(fault) = outcome else { return };
-        if self.packing.contains(&batch) {
+        if self.packing.contains_key(&batch) {
             self.given_up.insert(batch, fault);
             return;
         }
@@ -520,18 +527,36 @@ impl Running {
         drop(batch);
         receipt.complete(first, records, outcome);
     }
+}
 
-    /// Fails what is left.
-    fn end(&mut self) {
-        let now = self.now();
+/// Whatever ends the driver, be it the end of the runtime, nobody waits for ever.
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.driver.accumulator.close();
         for topic in self.lookups.topics() {
             self.driver.accumulator.topic_failed(&topic, &ClientError::ProducerClosed);
         }
-        self.machine.handle(now, Input::FailAll(SendFault::Closed));
-        while let Some(output) = self.machine.poll() {
-            if let Output::Done { batch, outcome } = output {
-                self.done(batch, outcome);
+        let closed = Err(SendFault::Closed);
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Opened { place, batch } => drop(self.open.insert(batch, place)),
+                Order::Full(batch) => self.finish(batch.uncompressed(), &closed),
+                Order::Topic(topic) => {
+                    self.driver.accumulator.topic_failed(&topic, &ClientError::ProducerClosed);
+                }
+                _ => {}
             }
+        }
+        for (batch, place) in std::mem::take(&mut self.open) {
+            if let Some(open) = self.driver.accumulator.take(&place, batch) {
+                self.finish(open.uncompressed(), &closed);
+            }
+        }
+        for (_, batch) in std::mem::take(&mut self.packed) {
+            self.finish(batch, &closed);
+        }
+        for (_, (receipt, first, records)) in std::mem::take(&mut self.packing) {
+            receipt.complete(first, records, &closed);
         }
         self.driver.network.close();
     }

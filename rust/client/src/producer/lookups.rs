@@ -9,6 +9,7 @@ use monedula_engine::backoff::Backoff;
 use monedula_engine::cluster::Cluster;
 use monedula_protocol::error_code::ErrorCode;
 
+use super::accumulator::Partitions;
 use crate::error::ClientError;
 
 /// How often a topic that does not exist is looked up.
@@ -20,10 +21,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 pub(super) enum Looked {
     /// Nothing new.
     Waiting,
-    /// It is time to ask again.
-    Again,
-    /// It has so many partitions.
-    Known(u32),
+    /// It is time to ask again, after so many tries.
+    Again(u32),
+    /// It can be sent to.
+    Known(Partitions),
     /// It cannot be sent to.
     Failed(ClientError),
     /// Nobody answered for so long.
@@ -79,11 +80,8 @@ impl Lookups {
         let Some(lookup) = self.topics.get_mut(name) else { return Looked::Waiting };
         let after = now.saturating_sub(lookup.since);
         let known = cluster.topics.get(name);
-        if let Some(topic) = known
-            && topic.error == ErrorCode::None
-            && let Some(&last) = topic.partitions.keys().next_back()
-        {
-            return Looked::Known(last.unsigned_abs() + 1);
+        if let Some(partitions) = known.and_then(Partitions::of) {
+            return Looked::Known(partitions);
         }
         if after >= self.timeout {
             return Looked::Expired(after);
@@ -113,7 +111,7 @@ impl Lookups {
         }
         if lookup.next_at.is_some_and(|next_at| next_at <= now) {
             lookup.next_at = None;
-            return Looked::Again;
+            return Looked::Again(lookup.tries);
         }
         Looked::Waiting
     }

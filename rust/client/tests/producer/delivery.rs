@@ -92,7 +92,7 @@ fn lost_answers_and_requests_neither_lose_nor_duplicate() {
         let fault = world.fault(&["Produce"], what, Some(1));
         sent.extend((0..200).map(|number| send(&producer, "events", None, &format!("{round}-{number}"))));
         world.flush(&producer);
-        drop(fault);
+        fault.remove().expect("removes");
     }
     let offsets: Vec<_> = sent.iter().map(|sent| delivered(sent).offset.expect("an offset")).collect();
     assert_eq!(offsets, (1..=800).collect::<Vec<i64>>());

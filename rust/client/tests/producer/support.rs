@@ -62,6 +62,12 @@ impl World {
         self.broker.fault(Fault { when, what, count, ..Fault::default() }).expect("a fault")
     }
 
+    /// A fault of requests that name this topic.
+    pub(crate) fn fault_of_topic(&self, api: &str, topic: &str, what: Effect) -> FaultHandle<'_> {
+        let when = Selector { apis: vec![api.to_owned()], topic: Some(topic.to_owned()), ..Selector::default() };
+        self.broker.fault(Fault { when, what, ..Fault::default() }).expect("a fault")
+    }
+
     /// Keys and values of so many records of a partition, from its start on, as text.
     pub(crate) fn read(&self, topic: &str, partition: i32, count: usize) -> Vec<(Option<String>, Option<String>)> {
         let servers = self.broker.addresses()[0].1.to_string();

@@ -65,7 +65,13 @@ impl Accumulator {
     ) -> Result<(), Stopped> {
         let source = Source { values, report, now_ms: now_ms() };
         while let Some((name, rows)) = chunk.runs.pop_front() {
-            let topics = self.topics();
+            let topics = match self.topics_to_send() {
+                Ok(topics) => topics,
+                Err(error) => {
+                    chunk.runs.push_front((name, rows));
+                    return Err(Stopped::Error(error));
+                }
+            };
             let (left, stopped) = match topics.get(&name) {
                 Some(Topic::Known(topic)) => self.rows_to_known(topic, &source, chunk, rows),
                 _ => {

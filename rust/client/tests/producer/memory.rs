@@ -1,0 +1,103 @@
+//! The bound on memory, and what ends when it must.
+
+use std::time::{Duration, Instant};
+
+use monedula_broker::Effect;
+use monedula_client::producer::{Record, Refused};
+
+use crate::support::{PATIENCE, World, delivered, failure, send};
+
+const VALUE: &[u8] = &[7; 1000];
+
+fn fill(world: &World, producer: &monedula_client::producer::Producer, topic: &str) -> usize {
+    let mut taken = 0;
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        match producer.send(&Record { topic, value: Some(VALUE), ..Record::default() }) {
+            Ok(_) => taken += 1,
+            Err(Refused::Full { .. }) => return taken,
+            Err(Refused::Error(error)) => panic!("{error}"),
+        }
+    }
+    panic!("never full; {:?} {}", producer.health(), world.broker.addresses().len());
+}
+
+// seed: S166
+#[test]
+fn a_topic_that_nobody_takes_leaves_room_for_others() {
+    let world = World::new(&["dead:1", "alive:1"], 1);
+    let producer = world.producer(&[("buffer.memory", "2000000"), ("batch.size", "16384")]);
+    delivered(&send(&producer, "dead", None, "first"));
+    delivered(&send(&producer, "alive", None, "first"));
+    let fault =
+        world.fault_of_topic("Produce", "dead", Effect::Error { error: "NOT_LEADER_OR_FOLLOWER".into(), whole: false });
+    let taken = fill(&world, &producer, "dead");
+    let (used, limit) = producer.health().memory;
+    assert!(taken > 1000 && used <= limit, "{taken} records, {used} of {limit} bytes");
+    for number in 0..200 {
+        let sent = producer.send(&Record { topic: "alive", value: Some(VALUE), ..Record::default() }).expect("room");
+        assert_eq!(delivered(&sent).offset, Some(number + 1));
+    }
+    fault.remove().expect("removes");
+    world.flush(&producer);
+    assert_eq!(world.read("dead", 0, taken + 1).len(), taken + 1);
+    assert_eq!(producer.health().memory.0, 0);
+}
+
+#[test]
+fn a_dead_cluster_fails_records_within_their_time_and_memory_stays_bounded() {
+    let world = World::new(&["events:1"], 1);
+    let settings =
+        [("buffer.memory", "1000000"), ("batch.size", "16384"), ("delivery.timeout.ms", "700"), ("linger.ms", "0")];
+    let producer = world.producer(&settings);
+    delivered(&send(&producer, "events", None, "first"));
+    let fault = world.fault(&["Produce"], Effect::Hold, None);
+    let last = send(&producer, "events", None, "last");
+    fill(&world, &producer, "events");
+    assert!(!producer.wait_for_room(900_000, Instant::now()).expect("open"));
+    let error = failure(&last);
+    assert!(error.contains("delivery.timeout.ms=700"), "{error}");
+    assert!(producer.wait_for_room(900_000, Instant::now() + PATIENCE).expect("open"));
+    fault.remove().expect("removes");
+}
+
+#[test]
+fn closing_ends_at_its_deadline_and_fails_what_is_left() {
+    let world = World::new(&["events:1"], 1);
+    let producer = world.producer(&[]);
+    delivered(&send(&producer, "events", None, "first"));
+    let fault = world.fault(&["Produce"], Effect::Hold, None);
+    let (sent, parked) = (send(&producer, "events", None, "held"), send(&producer, "nowhere", None, "parked"));
+    producer.close(Duration::from_millis(100));
+    assert!(failure(&sent).contains("closed"));
+    assert!(failure(&parked).contains("closed"));
+    let refused = producer.send(&Record { topic: "events", ..Record::default() });
+    assert!(matches!(refused, Err(Refused::Error(error)) if error.to_string() == "the producer is closed"));
+    fault.remove().expect("removes");
+}
+
+#[test]
+fn a_dropped_producer_delivers_what_it_has() {
+    let world = World::new(&["events:1"], 1);
+    let producer = world.producer(&[("linger.ms", "60000")]);
+    let sent = send(&producer, "events", None, "lingers");
+    drop(producer);
+    assert_eq!(delivered(&sent).offset, Some(0));
+}
+
+#[test]
+fn memory_that_runs_out_sends_what_lingers() {
+    let world = World::new(&["events:1"], 1);
+    let producer = world.producer(&[
+        ("linger.ms", "60000"),
+        ("buffer.memory", "100000"),
+        ("batch.size", "1000000"),
+        ("max.request.size", "90000"),
+    ]);
+    let first = send(&producer, "events", None, "first");
+    fill(&world, &producer, "events");
+    // More than fits: it waits for room, which only what lingers can give.
+    let value = "x".repeat(1000);
+    (0..200).for_each(|_| drop(send(&producer, "events", None, &value)));
+    delivered(&first);
+}
