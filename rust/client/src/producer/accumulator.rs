@@ -126,7 +126,7 @@ impl Accumulator {
     }
 
     /// Batches that linger have to go: nothing else makes room.
-    fn is_exhausted(&self) {
+    pub(super) fn is_exhausted(&self) {
         if !self.exhausted.swap(true, Ordering::AcqRel) {
             let _ = self.orders.send(Order::Exhausted);
         }

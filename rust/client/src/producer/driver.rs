@@ -95,6 +95,8 @@ struct Running {
     waiting_flushes: Vec<Flush>,
     flushes: BTreeMap<Ticket, oneshot::Sender<()>>,
     next_ticket: Ticket,
+    /// Whether memory ran out, and nothing was done about it yet.
+    exhausted: bool,
     /// The flush that memory asked for.
     relief: Option<Ticket>,
     stopping: bool,
@@ -127,6 +129,7 @@ impl Driver {
             waiting_flushes: Vec::new(),
             flushes: BTreeMap::new(),
             next_ticket: 0,
+            exhausted: false,
             relief: None,
             stopping: false,
             stopped: false,
@@ -208,14 +211,23 @@ impl Running {
                 self.look();
                 self.driver.metadata.want();
             }
-            Order::Exhausted => self.driver.accumulator.relieved(),
+            Order::Exhausted => {
+                self.exhausted = self.driver.config.linger > LONG_LINGER;
+                self.driver.accumulator.relieved();
+            }
             Order::Refresh => self.driver.metadata.want(),
             Order::Flush(reply) => self.flush(reply),
             Order::Verb(verb, reply) => {
                 let inputs = self.driver.session.verb(now, verb, reply);
                 self.tell(inputs);
             }
-            Order::FailUnsent(fault) => self.machine.handle(now, Input::FailUnsent(fault)),
+            Order::FailUnsent(fault) => {
+                // Parked records were not sent either.
+                for topic in self.lookups.topics() {
+                    self.topic_failed(&topic, &fault.clone().into());
+                }
+                self.machine.handle(now, Input::FailUnsent(fault));
+            }
             Order::Stop { at_once: true } => self.stopped = true,
             Order::Stop { at_once: false } => {
                 self.stopping = true;
@@ -391,8 +403,8 @@ impl Running {
 
     /// Memory that is short sends what lingers: nothing else gives any back.
     fn relieve(&mut self) {
-        let lingers = self.driver.config.linger > LONG_LINGER && self.machine.unfinished() > 0;
-        if lingers && self.relief.is_none() && self.driver.accumulator.memory.is_short() {
+        if self.exhausted && self.machine.unfinished() > 0 && self.relief.is_none() {
+            self.exhausted = false;
             let (now, ticket) = (self.now(), self.ticket());
             self.relief = Some(ticket);
             self.machine.handle(now, Input::Flush { ticket });

@@ -67,11 +67,6 @@ impl Memory {
         (self.0.used.load(Ordering::Relaxed), self.0.limit)
     }
 
-    /// Whether the last reservation was refused, and nothing was given back since.
-    pub(crate) fn is_short(&self) -> bool {
-        self.0.refused_at.load(Ordering::Acquire) == self.0.releases.load(Ordering::Acquire)
-    }
-
     /// Threads and tasks that wait for room.
     pub(crate) fn waiting(&self) -> usize {
         self.0.waiting.load(Ordering::Relaxed)

@@ -159,7 +159,15 @@ impl Producer {
     /// # Errors
     /// If the producer was closed.
     pub fn wait_for_room(&self, bytes: usize, until: Instant) -> Result<bool, ClientError> {
-        let there = self.accumulator.memory.wait(bytes, until);
+        let mut there = false;
+        while !there {
+            let slice = until.min(Instant::now() + LOOK_AGAIN);
+            there = self.accumulator.memory.wait(bytes, slice);
+            if there || slice == until {
+                break;
+            }
+            self.accumulator.is_exhausted();
+        }
         if self.is_closed() { Err(ClientError::ProducerClosed) } else { Ok(there) }
     }
 
@@ -259,6 +267,9 @@ impl Producer {
         }
     }
 }
+
+/// How long a sender waits for room before what lingers is asked for once more.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What closing takes beyond its timeout.
 const LAST_STEPS: Duration = Duration::from_secs(5);
