@@ -12,15 +12,22 @@ from tests.admin.conftest import Ground
 def test_settings_are_described_and_changed_one_by_one(ground: Ground, admin: Admin) -> None:
     topic = ground.topic(configs={"retention.ms": 1000})
     resource = ConfigResource("topic", topic)
+
+    def everywhere(value: str) -> bool:
+        # Each call asks the next broker, and they hear of it one after the other.
+        return all(admin.describe_configs(topic)[resource]["retention.ms"].value == value for _ in range(6))
+
+    default = admin.describe_configs(ground.topic())
+    (unset,) = default.values()
     admin.alter_configs({topic: {"retention.ms": 2000, "cleanup.policy": Append("compact")}})
-    ground.until(lambda: admin.describe_configs(topic)[resource]["retention.ms"].value == "2000")
+    ground.until(lambda: everywhere("2000"))
     settings = admin.describe_configs(topic)[resource]
     assert (settings["retention.ms"].source, settings["retention.ms"].is_default) == ("topic", False)
     assert settings["retention.ms"].type == "long"
     assert settings["cleanup.policy"].value == "delete,compact"
     assert settings["segment.bytes"].is_default
     admin.alter_configs({("topic", topic): {"retention.ms": None, "cleanup.policy": Subtract("delete")}})
-    ground.until(lambda: admin.describe_configs(topic)[resource]["retention.ms"].is_default)
+    ground.until(lambda: everywhere(str(unset["retention.ms"].value)))
     assert admin.describe_configs(topic)[resource]["cleanup.policy"].value == "compact"
     only = admin.describe_configs(topic, names=["retention.ms"])[resource]
     assert list(only) == ["retention.ms"]

@@ -53,7 +53,7 @@ def partition(answer: dict[str, Any]) -> Any:
 @scenario("AlterPartitionReassignments", range(2), nodes=NODES)
 def moves(script: Script, version: int) -> None:
     mover = Mover(script, version)
-    topic = script.topic(placed=[[1, 2], [1]])
+    topic = script.topic(placed=[[1, 2], [1, 3]])
     mover.move("nothing moves", (topic, 0, None))
     mover.move("the order", (topic, 0, [2, 1]))
     mover.settled("another order", topic, [2, 1])
@@ -78,7 +78,7 @@ def moves(script: Script, version: int) -> None:
 @scenario("ListPartitionReassignments", nodes=NODES)
 def under_way(script: Script) -> None:
     mover = Mover(script, 0)
-    topic = script.topic(placed=[[1, 2], [2]])
+    topic = script.topic(placed=[[1, 2], [2, 1]])
     mover.listed("nothing", [(topic, [0, 1])])
     script.cluster.stop(3)
     try:
