@@ -31,6 +31,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     });
     let response = AlterPartitionReassignmentsResponse {
         allow_replication_factor_change: request.allow_replication_factor_change,
+        error_message: None,
         responses: responses.collect(),
         ..Default::default()
     };
@@ -73,7 +74,6 @@ fn alter(
 
 fn refused(code: ErrorCode, topic: &str, index: i32) -> ApiError {
     match code {
-        ErrorCode::NoReassignmentInProgress => ApiError::new(code, "No partition reassignment is in progress."),
         ErrorCode::InvalidReplicaAssignment => ApiError::new(
             code,
             format!(

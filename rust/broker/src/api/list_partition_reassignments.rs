@@ -32,7 +32,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         ..Default::default()
     });
     let topics = topics.filter(|topic| !topic.partitions.is_empty()).collect();
-    call.answer::<Request<'_>>(&ListPartitionReassignmentsResponse { topics, ..Default::default() })
+    call.answer::<Request<'_>>(&ListPartitionReassignmentsResponse {
+        error_message: None,
+        topics,
+        ..Default::default()
+    })
 }
 
 fn ongoing(partition: &Partition) -> OngoingPartitionReassignment<'static> {
