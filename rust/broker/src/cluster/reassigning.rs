@@ -26,10 +26,17 @@ impl Core {
     pub(crate) fn reassign(&mut self, topic: &str, index: i32, target: Vec<NodeId>) -> Result<(), ErrorCode> {
         let nodes = &self.nodes;
         let partition = self.topics.partition_mut(topic, index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        partition.removing = sorted(without(&partition.replicas, &target));
-        partition.adding = sorted(without(&target, &partition.replicas));
+        let removing = sorted(without(&partition.replicas, &target));
+        let adding = sorted(without(&target, &partition.replicas));
         partition.replicas = target;
-        partition.replicas.extend(&partition.removing);
+        partition.replicas.extend(&removing);
+        // As in Kafka, what an earlier move adds or removes stays so where this one has nothing of its own.
+        if !removing.is_empty() {
+            partition.removing = removing;
+        }
+        if !adding.is_empty() {
+            partition.adding = adding;
+        }
         let arrived = partition.adding.iter().filter(|&&node| nodes.is_alive(node));
         partition.isr.extend(arrived);
         self.metadata_changed();
