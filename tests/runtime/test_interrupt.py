@@ -73,3 +73,28 @@ def test_ctrl_c_ends_an_event_loop_that_waits(kafka: KafkaCluster, topic: TopicF
 def interrupt(wait: str, bootstrap: str, topic: str) -> str:
     # Written into the script, because CPython ends with SIGINT once a KeyboardInterrupt has come out of an exec().
     return run(SCRIPT.replace("WAIT", wait), bootstrap, topic, SLACK_SECONDS)
+
+
+def test_ctrl_c_in_the_last_moment_of_a_wait_is_not_lost() -> None:
+    """It is then raised in Python that the core calls to log, and what fails in logging breaks nothing."""
+    code = """
+broker = Broker(topics={"orders": 1})
+with monedula.Producer({"bootstrap.servers": broker.bootstrap_servers}) as producer:
+    producer.send("orders", b"first").result(60)
+    held = broker.fault(api="Produce", hold=True)
+    future = producer.send("orders", b"a value")
+
+    def interrupt():
+        held.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+        held.release()
+
+    threading.Thread(target=interrupt).start()
+    try:
+        future.result(60)
+        time.sleep(5)
+        raise AssertionError("Ctrl-C was lost")
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+    assert run("from monedula.testing import Broker\n" + code) == "interrupted\n"

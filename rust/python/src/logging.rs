@@ -1,6 +1,12 @@
 //! The log events of clients and embedded brokers into Python's `logging`, wherever the interpreter is held anyway.
 
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::{Mutex, PoisonError};
+
 use monedula_client::log::Log;
+use pyo3::exceptions::PyException;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -16,8 +22,8 @@ pub(crate) fn flush_part(py: Python<'_>, log: &Log, part: &str) {
         let events: Vec<(u8, &str, String)> =
             events.into_iter().map(|event| (event.level as u8, event.target, event.message)).collect();
         // Logging must not break the call that it reports on.
-        if let Ok(emit) = function(py, &EMIT, "emit") {
-            let _ = emit.call1((events, lost));
+        if let Err(error) = function(py, &EMIT, "emit").and_then(|emit| emit.call1((events, lost))) {
+            put_off(py, error);
         }
     }
     follow_part(py, log, part);
@@ -31,9 +37,31 @@ pub(crate) fn follow_level(py: Python<'_>, log: &Log) {
 pub(crate) fn follow_part(py: Python<'_>, log: &Log, part: &str) {
     let threshold = function(py, &THRESHOLD, "threshold");
     let threshold = threshold.and_then(|threshold| threshold.call1((part,))?.extract::<u8>());
-    if let Ok(threshold) = threshold {
-        log.set_threshold(threshold);
+    match threshold {
+        Ok(threshold) => log.set_threshold(threshold),
+        Err(error) => put_off(py, error),
     }
+}
+
+/// Ctrl-C that comes just before Python is called here is raised inside of that call. It has nothing to do with logging,
+/// and the interpreter raises it as soon as it goes on.
+fn put_off(py: Python<'_>, error: PyErr) {
+    if error.is_instance_of::<PyException>(py) {
+        return;
+    }
+    *PUT_OFF.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    // SAFETY: the function needs no argument, and lives as long as the process.
+    unsafe { ffi::Py_AddPendingCall(Some(raise_put_off), null_mut()) };
+}
+
+static PUT_OFF: Mutex<Option<PyErr>> = Mutex::new(None);
+
+extern "C" fn raise_put_off(_nothing: *mut c_void) -> c_int {
+    let Some(error) = PUT_OFF.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        return 0;
+    };
+    Python::attach(|py| error.restore(py));
+    -1
 }
 
 static EMIT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
