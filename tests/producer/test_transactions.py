@@ -71,6 +71,23 @@ def test_the_block_commits_and_an_exception_aborts(ground: Ground, producer: Pro
     assert committed(ground.bootstrap, topic) == ["0a", "0b", "0c", "2a", "2b", "2c", "4a", "4b", "4c"]
 
 
+def test_a_record_for_a_missing_topic_takes_the_transaction_with_it(ground: Ground, producer: ProducerFactory) -> None:
+    topic, sender = ground.topic(), producer(transactional_id=ground.name("id"))
+    lost = []
+
+    def send() -> None:
+        with sender.transaction():
+            sender.send(topic, "alone")
+            lost.append(sender.send(ground.name("missing"), "lost"))
+
+    with pytest.raises(monedula.TransactionAbortedError, match="does not exist"):
+        send()
+    assert isinstance(lost[0].exception(), monedula.UnknownTopicError)
+    with sender.transaction():
+        sender.send(topic, "after")
+    assert committed(ground.bootstrap, topic) == ["after"]
+
+
 def test_the_verbs_one_by_one(ground: Ground, producer: ProducerFactory) -> None:
     topic, sender = ground.topic(), producer(transactional_id=ground.name("id"))
     with pytest.raises(monedula.TransactionError, match="init_transactions"):

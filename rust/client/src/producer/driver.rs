@@ -333,7 +333,7 @@ impl Running {
         }
         if let Some(error) = &view.fatal {
             for topic in self.lookups.topics() {
-                self.topic_failed(&topic, error);
+                self.topic_missing(&topic, error);
             }
         }
         self.driver.accumulator.cluster_changed(&self.cluster);
@@ -369,13 +369,21 @@ impl Running {
                     self.driver.accumulator.topic_known(&topic, partitions);
                     self.looked_up(&topic);
                 }
-                Looked::Failed(error) => self.topic_failed(&topic, &error),
+                Looked::Failed(error) => self.topic_missing(&topic, &error),
                 Looked::Expired(after) => {
                     let error = ClientError::Unreachable { after, reasons: self.driver.network.failures() };
-                    self.topic_failed(&topic, &error);
+                    self.topic_missing(&topic, &error);
                 }
             }
         }
+    }
+
+    /// As [`Self::topic_failed`]; a transaction that had records for the topic must not be committed without them.
+    fn topic_missing(&mut self, topic: &Arc<str>, error: &ClientError) {
+        self.topic_failed(topic, error);
+        let fault = SendFault::TransactionFailed { reason: error.to_string() };
+        let inputs = self.driver.session.failed(self.now(), fault);
+        self.tell(inputs);
     }
 
     fn topic_failed(&mut self, topic: &Arc<str>, error: &ClientError) {

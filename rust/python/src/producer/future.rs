@@ -63,6 +63,17 @@ impl RecordMetadata {
     }
 }
 
+impl SendFuture {
+    /// As a Python object that the cyclic garbage collector does not visit. PyO3 has it track every object; nothing that
+    /// Python could see hangs on a future, and a million that are kept made it a seventh of a loop of sends.
+    pub(super) fn into_untracked(self, py: Python<'_>) -> PyResult<Bound<'_, Self>> {
+        let future = Bound::new(py, self)?;
+        // SAFETY: the object is whole and the GIL is held. Its deallocation asks whether it is tracked.
+        unsafe { pyo3::ffi::PyObject_GC_UnTrack(future.as_ptr().cast()) };
+        Ok(future)
+    }
+}
+
 #[pymethods]
 impl SendFuture {
     /// Whether it is known what became of the record.

@@ -131,7 +131,7 @@ impl ProducerCore {
             Err(Refused::Full { .. }) => return given.detour(slf, on_delivery),
             Err(Refused::Error(error)) => return Err(refused(py, error)),
         };
-        let future = Bound::new(py, SendFuture::of(sent, &shared.callbacks))?;
+        let future = SendFuture::of(sent, &shared.callbacks).into_untracked(py)?;
         if let Some(callback) = on_delivery {
             future.get().call_when_done(&future, callback)?;
         }
@@ -160,7 +160,7 @@ impl ProducerCore {
             }
             Err(Refused::Error(error)) => return Err(refused(py, error)),
         };
-        Bound::new(py, SendFuture::of(sent, &shared.callbacks))
+        SendFuture::of(sent, &shared.callbacks).into_untracked(py)
     }
 
     /// Raises what is wrong with a record.
