@@ -31,7 +31,8 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     });
     let response = AlterPartitionReassignmentsResponse {
         allow_replication_factor_change: request.allow_replication_factor_change,
-        error_message: None,
+        // Without a topic Kafka asks no controller, and answers what an answer is by default.
+        error_message: request.topics.is_empty().then_some(""),
         responses: responses.collect(),
         ..Default::default()
     };
