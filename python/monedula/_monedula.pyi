@@ -5,6 +5,7 @@ from typing import Any, Literal, Self, final
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from typing_extensions import disjoint_base
 
 from monedula.errors import KafkaError
 from monedula.reports import BatchReport
@@ -29,6 +30,7 @@ __all__ = [
     "SendFuture",
     "Span",
     "Table",
+    "TransactionCore",
     "__version__",
     "check_producer_settings",
     "check_settings",
@@ -451,6 +453,7 @@ class LoopWaker:
 class CallbackDesk:
     def next(self) -> list[tuple[Callable[[Any], object], Any]]: ...
 
+@disjoint_base
 class ProducerCore:
     def __new__(cls, settings: list[_Setting], waits: bool, detours: bool) -> Self: ...
     def send(

@@ -103,7 +103,8 @@ fn a_move_that_cannot_be_is_refused_in_kafkas_words() {
     use ErrorCode::{InvalidReplicaAssignment, InvalidReplicationFactor, UnknownTopicOrPartition};
     let mut world = world(&[1, 2]);
     let start = "The manual partition assignment includes";
-    let refusals: [(&str, i32, &[i32], bool, ErrorCode, String); 6] = [
+    type Refusal<'a> = (&'a str, i32, &'a [i32], bool, ErrorCode, String);
+    let refusals: [Refusal<'_>; 6] = [
         ("a", 0, &[], true, InvalidReplicaAssignment, format!("{start} an empty replica list.")),
         ("a", 0, &[9], true, InvalidReplicaAssignment, format!("{start} broker 9, but no such broker is registered.")),
         ("a", 0, &[1, 1], true, InvalidReplicaAssignment, format!("{start} the broker 1 more than once.")),

@@ -84,3 +84,20 @@ fn a_dropped_producer_delivers_what_it_has() {
     drop(producer);
     assert_eq!(delivered(&sent).offset, Some(0));
 }
+
+#[test]
+fn memory_that_runs_out_sends_what_lingers() {
+    let world = World::new(&["events:1"], 1);
+    let producer = world.producer(&[
+        ("linger.ms", "60000"),
+        ("buffer.memory", "100000"),
+        ("batch.size", "1000000"),
+        ("max.request.size", "90000"),
+    ]);
+    let first = send(&producer, "events", None, "first");
+    fill(&world, &producer, "events");
+    // More than fits: it waits for room, which only what lingers can give.
+    let value = "x".repeat(1000);
+    (0..200).for_each(|_| drop(send(&producer, "events", None, &value)));
+    delivered(&first);
+}

@@ -48,7 +48,7 @@ fn seen(world: &World, topic: &str) -> Vec<String> {
     let (place, deadline) = (TopicPartition::new(topic, 0), Instant::now() + PATIENCE);
     let end = |of: &Consumer| {
         let found = world.runtime.block_on(of.end_offsets([place.clone()].into(), PATIENCE)).expect("an answer");
-        found[&place].clone().expect("an end").offset
+        found[&place].expect("an end").offset
     };
     // The answer to EndTxn does not wait for the markers.
     while end(&committed) != end(&all) {
