@@ -1,5 +1,5 @@
 //! Requests on their way to brokers. Each broker has a task that sends them in the order they were made, since sequence
-//! numbers count on it; answers are waited for elsewhere.
+//! numbers count on it, and one that hands their answers on in that order, which futures of a partition count on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use crate::connection::{Frame, Pieces};
 use crate::error::RequestError;
 use crate::metadata::Endpoint;
-use crate::network::{Network, NodeId, Purpose};
+use crate::network::{Awaited, Network, NodeId, Purpose};
 
 /// The last version that names topics; those after it have ids.
 const LAST_VERSION_OF_NAMES: i16 = 12;
@@ -83,6 +83,8 @@ async fn run(
     mut orders: mpsc::UnboundedReceiver<Order>,
     answers: mpsc::UnboundedSender<Answered>,
 ) {
+    let (under_way, waiting) = mpsc::unbounded_channel();
+    tokio::spawn(hand_on(waiting, answers));
     while let Some(order) = orders.recv().await {
         let order = Arc::new(order);
         let encode = {
@@ -91,17 +93,26 @@ async fn run(
         };
         let api = (ApiKey::Produce, *ProduceRequest::VERSIONS.start()..=order.last_version());
         let sent = network.send(NodeId::Broker(broker), Purpose::Produce, api, order.acks != 0, encode).await;
-        let (order, answers) = (order.clone(), answers.clone());
-        match sent {
-            Ok(sent) => drop(tokio::spawn(async move {
-                let answered = match sent.answer().await {
-                    Ok((frame, version)) => order.answered(&frame, version),
-                    Err(error) => order.failed(failure(error, RequestFailure::Lost)),
-                };
-                // A driver that is gone needs it no more.
-                let _ = answers.send(answered);
-            })),
-            Err(error) => drop(answers.send(order.failed(failure(error, RequestFailure::NotSent)))),
+        // A driver that is gone needs no answers.
+        let _ = under_way.send((order, sent));
+    }
+}
+
+/// Waits for answers in the order of their requests.
+async fn hand_on(
+    mut waiting: mpsc::UnboundedReceiver<(Arc<Order>, Result<Awaited, RequestError>)>,
+    answers: mpsc::UnboundedSender<Answered>,
+) {
+    while let Some((order, sent)) = waiting.recv().await {
+        let answered = match sent {
+            Ok(sent) => match sent.answer().await {
+                Ok((frame, version)) => order.answered(&frame, version),
+                Err(error) => order.failed(failure(error, RequestFailure::Lost)),
+            },
+            Err(error) => order.failed(failure(error, RequestFailure::NotSent)),
+        };
+        if answers.send(answered).is_err() {
+            return;
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Records reach the log, once and in order.
 
+use std::sync::{Arc, Mutex};
+
 use monedula_broker::Effect;
 use monedula_client::producer::{Record, Refused};
 
@@ -37,6 +39,24 @@ fn every_codec_is_read_back() {
         let rows = world.read(&topic, 0, 1000);
         assert!(rows.iter().enumerate().all(|(number, row)| row.1 == Some(format!("{value}{number}"))), "{codec}");
     }
+}
+
+#[test]
+fn what_becomes_of_a_partitions_records_is_told_in_the_order_of_their_sending() {
+    let world = World::new(&["events:1"], 1);
+    let producer = world.producer(&[("batch.size", "1000"), ("linger.ms", "0")]);
+    delivered(&send(&producer, "events", None, "first"));
+    let held = world.fault(&["Produce"], Effect::Hold, None);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    for number in 0..5000 {
+        let told = told.clone();
+        let tell = move || told.lock().expect("whole").push(number);
+        send(&producer, "events", None, &number.to_string()).on_done(tell);
+    }
+    held.release().expect("releases");
+    held.remove().expect("removes");
+    world.flush(&producer);
+    assert_eq!(*told.lock().expect("whole"), (0..5000).collect::<Vec<_>>());
 }
 
 // seed: S080
