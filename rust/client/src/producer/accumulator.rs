@@ -15,7 +15,7 @@ use monedula_columns::BufferPool;
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
 use monedula_engine::cluster::{self, Cluster};
-use monedula_engine::produce::{BatchId, Partitioner};
+use monedula_engine::produce::{BatchId, Load, Partitioner, draw_partition};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::{BATCH_HEADER_BYTES, NewRecord};
 use tokio::sync::{mpsc, oneshot};
@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::config::ProducerConfig;
 use super::driver::Order;
 use super::memory::{Memory, TopicShare};
-use super::open_batch::{ClosedBatch, NotTaken, OpenBatch, max_payload_bytes};
+use super::open_batch::{ClosedBatch, Line, NotTaken, OpenBatch, max_payload_bytes};
 use super::parked::Parked;
 use super::receipt::Sent;
 use super::record::{Record, Refused};
@@ -72,6 +72,7 @@ pub(crate) struct KnownTopic {
 /// A partition.
 struct Slot {
     place: TopicPartition,
+    line: Line,
     state: Mutex<SlotState>,
 }
 
@@ -193,7 +194,7 @@ impl Accumulator {
 
     fn open(&self, topic: &KnownTopic, slot: &Slot, capacity: usize) -> Result<OpenBatch, NotTaken> {
         let id = self.next_batch_id();
-        OpenBatch::open(id, Some(slot.place.clone()), &self.memory, &topic.share, &self.pool, capacity)
+        OpenBatch::open(id, Some((slot.place.clone(), &slot.line)), &self.memory, &topic.share, &self.pool, capacity)
     }
 
     fn close_full(&self, slot: &Slot, state: &mut SlotState) {
@@ -231,8 +232,10 @@ impl Accumulator {
         if stays && current < topic.partitions as usize {
             return current as i32;
         }
-        let drawn = self.jitter.lock().unwrap_or_else(PoisonError::into_inner).next() as usize;
-        let next = topic.another(current, drawn);
+        let loads: Vec<Load> = topic.loads().collect();
+        let mut jitter = self.jitter.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = draw_partition(Some(current), &loads, &mut jitter).unwrap_or(0);
+        drop(jitter);
         topic.sticky.store(next, Ordering::Relaxed);
         topic.sticky_bytes.store(0, Ordering::Relaxed);
         next as i32
@@ -431,7 +434,7 @@ impl KnownTopic {
         for index in self.slots.len()..partitions.count as usize {
             let place = TopicPartition::new(self.name.clone(), index as i32);
             let state = Mutex::new(SlotState { open: None, expected_bytes: 0 });
-            self.slots.push(Slot { place, state });
+            self.slots.push(Slot { place, line: Line::default(), state });
         }
         (self.partitions, self.led) = (partitions.count, partitions.led);
         // Where it has no leader, nothing more is to go there.
@@ -441,23 +444,14 @@ impl KnownTopic {
         }
     }
 
-    /// A partition to draw next, not the same one if there is any other.
-    fn another(&self, current: usize, drawn: usize) -> usize {
-        let all: Vec<u32>;
-        let candidates = match self.led.is_empty() {
-            false => &self.led,
-            true => {
-                all = (0..self.partitions.max(1)).collect();
-                &all
-            }
-        };
-        let at = candidates.iter().position(|&index| index as usize == current);
-        let next = match (candidates.len(), at) {
-            (1, _) => 0,
-            (count, Some(at)) => (at + 1 + drawn % (count - 1)) % count,
-            (count, None) => drawn % count,
-        };
-        candidates[next] as usize
+    /// What a partition for records without a key is drawn by (KIP-794).
+    fn loads(&self) -> impl Iterator<Item = Load> {
+        let mut led = self.led.iter().peekable();
+        let slots = self.slots.iter().take(self.partitions as usize).zip(0..);
+        slots.map(move |(slot, index)| Load {
+            queued: slot.line.length(),
+            is_led: led.next_if(|&&led| led == index).is_some(),
+        })
     }
 
     fn slot(&self, partition: i32) -> Result<&Slot, ClientError> {

@@ -1,6 +1,7 @@
 //! A partition's open batch, and what it is once it is closed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use monedula_columns::{BufferPool, NoRoom, PayloadWriter, PooledVec};
 use monedula_engine::TopicPartition;
@@ -13,12 +14,38 @@ use super::receipt::Receipt;
 /// Even a producer that sends one small record a second need not grow its buffers at every one.
 const MIN_BUFFER_BYTES: usize = 512;
 
+/// How many batches of a partition are there, from their opening to their end.
+#[derive(Clone, Default)]
+pub(crate) struct Line(Arc<AtomicU32>);
+
+impl Line {
+    pub(crate) fn length(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn join(&self) -> InLine {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        InLine(self.clone())
+    }
+}
+
+/// A batch's place there, left when this is dropped.
+pub(crate) struct InLine(Line);
+
+impl Drop for InLine {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// A batch that takes records.
 pub(crate) struct OpenBatch {
     pub(crate) id: BatchId,
     pub(crate) receipt: Arc<Receipt>,
     pub(crate) writer: PayloadWriter,
     pub(crate) charge: Charge,
+    /// `None` for records that are parked.
+    in_line: Option<InLine>,
 }
 
 /// A batch that takes no more records.
@@ -31,6 +58,7 @@ pub(crate) struct ClosedBatch {
     pub(crate) timestamps_ms: (i64, i64),
     pub(crate) payload: PooledVec,
     pub(crate) charge: Charge,
+    pub(crate) in_line: Option<InLine>,
 }
 
 /// Why a record is not in the batch.
@@ -46,7 +74,7 @@ impl OpenBatch {
     /// A batch with room for `capacity` bytes, if there is memory for it.
     pub(crate) fn open(
         id: BatchId,
-        place: Option<TopicPartition>,
+        place: Option<(TopicPartition, &Line)>,
         memory: &Memory,
         share: &TopicShare,
         pool: &BufferPool,
@@ -59,7 +87,8 @@ impl OpenBatch {
         }
         let writer = PayloadWriter::new(pool, capacity);
         charge.set(writer.capacity());
-        Ok(Self { id, receipt: Receipt::new(place), writer, charge })
+        let (place, in_line) = place.map(|(place, line)| (place, line.join())).unzip();
+        Ok(Self { id, receipt: Receipt::new(place), writer, charge, in_line })
     }
 
     /// Appends a record, where the payload stays within `max_bytes`, unless it is the first.
@@ -90,9 +119,9 @@ impl OpenBatch {
     }
 
     pub(crate) fn close(self, place: TopicPartition) -> ClosedBatch {
-        let Self { id, receipt, writer, charge } = self;
+        let Self { id, receipt, writer, charge, in_line } = self;
         let (records, timestamps_ms) = (writer.records(), writer.timestamps_ms());
-        ClosedBatch { id, place, receipt, records, timestamps_ms, payload: writer.into_buffer(), charge }
+        ClosedBatch { id, place, receipt, records, timestamps_ms, payload: writer.into_buffer(), charge, in_line }
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::memory::Charge;
-use super::open_batch::ClosedBatch;
+use super::open_batch::{ClosedBatch, InLine};
 use super::receipt::Receipt;
 
 /// Bit 4 of a batch's attributes.
@@ -31,6 +31,8 @@ pub(crate) struct PackedBatch {
     codec: Compression,
     pub(crate) payload: Bytes,
     charge: Charge,
+    /// Parts of a batch that was split stand in no line.
+    _in_line: Option<InLine>,
 }
 
 impl PackedBatch {
@@ -230,7 +232,18 @@ impl Inner {
             let (place, receipt) = (batch.place.clone(), batch.receipt.clone());
             let payload = payload.into_bytes();
             let codec = batch.codec;
-            parts.push(PackedBatch { id, place, receipt, first, records, timestamps_ms, codec, payload, charge });
+            parts.push(PackedBatch {
+                id,
+                place,
+                receipt,
+                first,
+                records,
+                timestamps_ms,
+                codec,
+                payload,
+                charge,
+                _in_line: None,
+            });
             first += records;
         }
         Some(parts)
@@ -245,10 +258,10 @@ impl ClosedBatch {
 
     /// The batch with what its payload was compressed to, or the payload itself.
     fn packed(self, codec: Compression, compressed: Option<PooledVec>) -> PackedBatch {
-        let Self { id, place, receipt, records, timestamps_ms, payload, mut charge } = self;
+        let Self { id, place, receipt, records, timestamps_ms, payload, mut charge, in_line: _in_line } = self;
         let payload = compressed.unwrap_or(payload);
         charge.set(payload.capacity());
         let payload = payload.into_bytes();
-        PackedBatch { id, place, receipt, first: 0, records, timestamps_ms, codec, payload, charge }
+        PackedBatch { id, place, receipt, first: 0, records, timestamps_ms, codec, payload, charge, _in_line }
     }
 }
