@@ -19,6 +19,8 @@ class ConfigKey(NamedTuple):
     """Used when not given; `None` if it must be."""
     values: str
     description: str
+    role: str
+    """Whose it is: `"all"` clients, or `"consumer"`, `"producer"`, `"admin"`. Others take it with a warning."""
 
 
 def config_keys() -> list[ConfigKey]:

@@ -221,10 +221,6 @@ class DeliveryTimeoutError(KafkaTimeoutError):
         self.in_doubt = in_doubt
 
 
-class OrderInDoubtError(KafkaError):
-    """A record was not sent: one before it in its partition was given up while nobody knew whether it is in the log."""
-
-
 class BatchSendError(KafkaError):
     """Some rows of a batch were not delivered. The others were.
 

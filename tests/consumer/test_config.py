@@ -75,11 +75,18 @@ def test_every_listed_setting_is_taken_with_its_default() -> None:
     monedula.Consumer({"bootstrap.servers": SERVERS, **defaults}).close()
 
 
+def test_a_listed_setting_says_whose_it_is() -> None:
+    roles = {key.name: key.role for key in monedula.config_keys()}
+    assert (roles["client.id"], roles["group.id"], roles["linger.ms"]) == ("all", "consumer", "producer")
+    assert set(roles.values()) <= {"all", "consumer", "producer", "admin"}
+
+
 def test_every_listed_alias_is_taken() -> None:
     for key in monedula.config_keys():
         for alias in key.aliases:
             servers = {} if key.name == "bootstrap.servers" else {"bootstrap.servers": SERVERS}
-            value = SERVERS if key.name == "bootstrap.servers" else "20000"
+            number = "20000" if (key.default or "").isdigit() else None
+            value = number or key.default or SERVERS
             monedula.Consumer({**servers, alias: value}).close()
 
 
@@ -121,3 +128,40 @@ def test_an_error_keeps_its_message_and_attributes_through_pickle(kind: type[mon
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is kind
     assert (str(copy), copy.code, copy.topic, copy.partition, copy.retriable) == ("gone", "CODE", "t", 3, True)
+
+
+@pytest.mark.seed("S107")
+@pytest.mark.parametrize(
+    ("role", "settings", "words"),
+    [
+        ("consumer", {"fetch.max.wait.ms": 0}, ["fetch.max.wait.ms=0"]),
+        ("consumer", {"fetch.min.bytes": 1 << 20}, ["fetch.min.bytes=1048576", "500 ms"]),
+        ("consumer", {"fetch.min.bytes": 5000, "fetch.max.bytes": 4000}, ["fetch.min.bytes=5000", "4000"]),
+        ("member", {"heartbeat.interval.ms": 3000, "session.timeout.ms": 8000}, ["3000 ms", "a third", "8000 ms"]),
+        ("member", {"heartbeat.interval.ms": 500, "session.timeout.ms": 2000}, ["2000 ms", "below 6000 ms"]),
+        ("producer", {"enable.idempotence": False}, ["max.in.flight.requests.per.connection=5", "without idempotence"]),
+        ("producer", {"group.id": "etl"}, ["group.id", "consumer"]),
+        ("consumer", {"linger.ms": 5}, ["linger.ms", "producer"]),
+    ],
+)
+def test_doubtful_settings_are_warned_of_with_their_numbers(
+    role: str, settings: dict[str, object], words: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {"bootstrap.servers": SERVERS, **settings}
+    with caplog.at_level("WARNING", "monedula"):
+        match role:
+            case "producer":
+                monedula.Producer(given).close()
+            case "member":
+                monedula.Consumer({**given, "group.id": "etl"}, "orders").close(0)
+            case _:
+                monedula.Consumer(given).close()
+    warnings = [record.getMessage() for record in caplog.records]
+    assert any(all(word in warning for word in words) for warning in warnings), warnings
+
+
+def test_settings_that_make_sense_are_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING", "monedula"):
+        monedula.Consumer({"bootstrap.servers": SERVERS}).close()
+        monedula.Producer({"bootstrap.servers": SERVERS}).close()
+    assert caplog.records == []

@@ -70,7 +70,6 @@ def test_every_error_of_sending_is_told() -> None:
         "ClosedError",
         "DeliveryTimeoutError",
         "InvalidRecordError",
-        "OrderInDoubtError",
         "ProducerFencedError",
         "RecordTooLargeError",
         "TransactionAbortedError",

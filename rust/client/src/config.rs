@@ -80,8 +80,9 @@ impl ClientConfig {
                 "group.protocol=consumer (KIP-848) is not supported by this version; leave it out, or give classic";
             return Err(ConfigError { key: "group.protocol".into(), message: message.into() });
         }
-        let config = Self::of(&values)?;
+        let mut config = Self::of(&values)?;
         config.check()?;
+        config.warn();
         Ok(config)
     }
 
@@ -168,6 +169,24 @@ impl ClientConfig {
         }
     }
 
+    /// What works, and is likely not what was meant (seed S107). Of a group's timing membership warns.
+    fn warn(&mut self) {
+        if self.fetch_max_wait.is_zero() {
+            let message = "fetch.max.wait.ms=0: brokers answer a fetch at once even where there is nothing, and are asked \
+                           again and again; some 100 ms cost no latency while records come";
+            self.warnings.push(message.into());
+        }
+        if self.fetch_min_bytes >= HUGE_MIN_BYTES || self.fetch_min_bytes as usize > self.fetch_max_bytes {
+            self.warnings.push(format!(
+                "fetch.min.bytes={} (fetch.max.bytes is {}): on all but the busiest topics every fetch waits for \
+                 fetch.max.wait.ms ({} ms)",
+                self.fetch_min_bytes,
+                self.fetch_max_bytes,
+                self.fetch_max_wait.as_millis()
+            ));
+        }
+    }
+
     /// What a member of the group has to know, with these assignors.
     pub(crate) fn membership(&self, assignors: Vec<Arc<dyn Assignor>>) -> GroupConfig {
         GroupConfig {
@@ -183,6 +202,9 @@ impl ClientConfig {
         }
     }
 }
+
+/// From here on, waiting for so many bytes is likely a mistake.
+const HUGE_MIN_BYTES: i32 = 1 << 20;
 
 /// All cores but the reader's.
 fn spare_cores() -> usize {

@@ -290,7 +290,7 @@ pub const KEYS: &[Key] = &[
         &[],
         int(0, DAY_MS),
         "1000",
-        "longest wait between reconnects; waits double up to it, +-20 % jitter (KIP-580), ms",
+        "longest wait between reconnects; waits grow up to it by retry.backoff.factor, +-20 % jitter (KIP-580), ms",
     ),
     key("retry.backoff.ms", &[], int(0, DAY_MS), "100", "wait before a failed request is repeated, ms"),
     key(
@@ -298,7 +298,14 @@ pub const KEYS: &[Key] = &[
         &[],
         int(0, DAY_MS),
         "1000",
-        "longest wait between repetitions; waits double up to it, +-20 % jitter (KIP-580), ms",
+        "longest wait between repetitions; waits grow up to it, +-20 % jitter (KIP-580), ms",
+    ),
+    key(
+        "retry.backoff.factor",
+        &[],
+        int(1, 100),
+        "2",
+        "how many times as long each wait is as the one before, of repetitions and of reconnects; 2 is Kafka's",
     ),
     key("connections.max.idle.ms", &[], int(10, DAY_MS), "540000", "unused connections are closed after this, ms"),
     key(

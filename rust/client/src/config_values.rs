@@ -82,7 +82,7 @@ impl Values {
 
     pub(crate) fn backoff(&self, initial: &str, max: &str) -> Backoff {
         let initial = self.millis(initial);
-        Backoff { initial, max: self.millis(max).max(initial) }
+        Backoff { initial, max: self.millis(max).max(initial), factor: self.int("retry.backoff.factor") as u32 }
     }
 }
 

@@ -30,7 +30,7 @@ use crate::driver::{Command, Driver};
 use crate::error::ClientError;
 use crate::group::Step;
 use crate::group::handle::Group;
-use crate::log::Log;
+use crate::log::{Level, Log};
 use crate::metadata::Metadata;
 use crate::metrics::Metrics;
 use crate::network::Network;
@@ -112,6 +112,7 @@ impl Consumer {
         // Beyond the budget, room for the columns of two batches: the one in the user's hands and the next.
         let pool = BufferPool::new(config.queued_max_bytes + COLUMNS_BYTES);
         let (log, metrics) = (Log::default(), Metrics::default());
+        config.warnings.iter().for_each(|warning| log.record(Level::Warning, "config", || warning.clone()));
         let network = Arc::new(Network::new(config.clone(), pool.clone(), log.clone(), metrics.clone(), seed));
         let metadata = Arc::new(Metadata::new(config.clone(), network.clone(), log.clone(), metrics.clone()));
         let offsets = Offsets {

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-/// How long to wait before attempt n: `initial * 2^n`, at most `max`, each +-20 % by jitter.
+/// How long to wait before attempt n: `initial * factor^n`, at most `max`, each +-20 % by jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// Wait before the first repetition.
     pub initial: Duration,
     /// Cap of the wait, before jitter.
     pub max: Duration,
+    /// How many times as long each wait is as the one before: 2 in KIP-580.
+    pub factor: u32,
 }
 
 impl Backoff {
@@ -17,8 +19,8 @@ impl Backoff {
 
     /// The wait before repetition `attempt` (0 is the first).
     pub fn delay(&self, attempt: u32, jitter: &mut Jitter) -> Duration {
-        let doubled = self.initial.saturating_mul(1u32.checked_shl(attempt).unwrap_or(u32::MAX));
-        doubled.min(self.max).mul_f64(1.0 - Self::JITTER + 2.0 * Self::JITTER * jitter.unit())
+        let grown = self.initial.saturating_mul(self.factor.saturating_pow(attempt));
+        grown.min(self.max).mul_f64(1.0 - Self::JITTER + 2.0 * Self::JITTER * jitter.unit())
     }
 }
 
@@ -52,7 +54,7 @@ impl Jitter {
 mod tests {
     use super::*;
 
-    const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(100), max: Duration::from_secs(1) };
+    const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(100), max: Duration::from_secs(1), factor: 2 };
 
     #[test]
     fn doubles_up_to_its_cap_within_a_fifth() {
@@ -62,6 +64,15 @@ mod tests {
                 let delay_ms = BACKOFF.delay(attempt, &mut jitter).as_secs_f64() * 1e3;
                 assert!((0.8 * base_ms..=1.2 * base_ms).contains(&delay_ms), "attempt {attempt}: {delay_ms} ms");
             }
+        }
+    }
+
+    #[test]
+    fn the_factor_says_how_waits_grow() {
+        let mut jitter = Jitter::new(7);
+        for (factor, third_ms) in [(1, 100.0), (3, 900.0), (100, 1000.0)] {
+            let delay_ms = Backoff { factor, ..BACKOFF }.delay(2, &mut jitter).as_secs_f64() * 1e3;
+            assert!((0.8 * third_ms..=1.2 * third_ms).contains(&delay_ms), "factor {factor}: {delay_ms} ms");
         }
     }
 

@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 
 use crate::error::{argument_error, to_py};
 
-/// A setting: name, aliases, default (`None` if it must be given), values, description.
-type KeyRow = (&'static str, Vec<&'static str>, Option<&'static str>, String, &'static str);
+/// A setting: name, aliases, default (`None` if it must be given), values, description, whose it is.
+type KeyRow = (&'static str, Vec<&'static str>, Option<&'static str>, String, &'static str, &'static str);
 
 /// Every setting.
 #[pyfunction]
@@ -24,7 +24,8 @@ pub(crate) fn config_keys() -> Vec<KeyRow> {
             Kind::Choice(choices) => choices.join(", "),
             Kind::Int { min, max } => format!("{min} to {max}"),
         };
-        (key.name, key.aliases.iter().map(|(alias, _)| *alias).collect(), key.default, values, key.description)
+        let aliases = key.aliases.iter().map(|(alias, _)| *alias).collect();
+        (key.name, aliases, key.default, values, key.description, key.role.name())
     };
     KEYS.iter().map(row).collect()
 }

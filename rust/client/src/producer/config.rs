@@ -237,3 +237,58 @@ fn level(values: &Values, codec: Compression) -> Result<Option<i32>, ConfigError
     let message = format!("{key}={level}: {codec} has levels {} to {}", range.start(), range.end());
     Err(ConfigError { key: key.into(), message })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(given: &[(&str, &str)]) -> ProducerConfig {
+        let servers = ("bootstrap.servers", "localhost:9092");
+        ProducerConfig::parse(std::iter::once(servers).chain(given.iter().copied())).expect("settings")
+    }
+
+    // seed: S171
+    #[test]
+    fn what_is_set_reaches_the_machine_and_what_is_not_has_the_documented_default() {
+        let defaults = parse(&[]);
+        let machine = defaults.machine();
+        let ms = Duration::from_millis;
+        assert_eq!((machine.max_in_flight, machine.idempotent, machine.retries), (5, true, i32::MAX as u32));
+        assert_eq!((machine.linger, defaults.batch_bytes, defaults.codec), (ms(5), 262_144, Compression::None));
+        let backoff = machine.backoff;
+        assert_eq!((backoff.initial, backoff.factor, backoff.max), (ms(100), 2, ms(1000)));
+        for (name, default) in [
+            ("max.in.flight.requests.per.connection", "5"),
+            ("enable.idempotence", "true"),
+            ("retry.backoff.ms", "100"),
+            ("retry.backoff.factor", "2"),
+            ("retries", "2147483647"),
+            ("retry.backoff.max.ms", "1000"),
+            ("batch.size", "262144"),
+            ("linger.ms", "5"),
+            ("compression.type", "none"),
+        ] {
+            let key = crate::KEYS.iter().find(|key| key.name == name).unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(key.default, Some(default), "{name}");
+        }
+
+        let given = parse(&[
+            ("max.in.flight", "3"),
+            ("enable.idempotence", "false"),
+            ("retry.backoff.ms", "7"),
+            ("retry.backoff.factor", "3"),
+            ("retry.backoff.max.ms", "70"),
+            ("retries", "9"),
+            ("batch.size", "1234"),
+            ("linger.ms", "11"),
+            ("compression.type", "zstd"),
+            ("compression.level", "5"),
+        ]);
+        let machine = given.machine();
+        assert_eq!((machine.max_in_flight, machine.idempotent, machine.retries), (3, false, 9));
+        assert_eq!((machine.linger, given.batch_bytes), (ms(11), 1234));
+        assert_eq!((given.codec, given.level), (Compression::Zstd, Some(5)));
+        let backoff = machine.backoff;
+        assert_eq!((backoff.initial, backoff.factor, backoff.max), (ms(7), 3, ms(70)));
+    }
+}

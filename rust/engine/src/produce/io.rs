@@ -281,12 +281,6 @@ pub enum SendFault {
         /// Records that spoil the batch: index in it, and why (KIP-467). The others failed only because of these.
         records: Arc<[(u32, String)]>,
     },
-    /// Sequence numbers were lost beyond repair: an earlier batch of the partition was given up while its fate was unknown.
-    #[error("{partition}: an earlier batch was given up in doubt; this one was not sent, to keep the order")]
-    OrderInDoubt {
-        /// Where to.
-        partition: TopicPartition,
-    },
     /// Another producer with the same transactional id took over.
     #[error("the producer was fenced: another one with the same transactional.id was started ({reason})")]
     Fenced {

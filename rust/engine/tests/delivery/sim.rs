@@ -96,7 +96,7 @@ impl Sim {
             max_request_bytes: 400,
             delivery_timeout: ms(if dice.next().is_multiple_of(2) { 1500 } else { 20_000 }),
             retries: u32::MAX,
-            backoff: Backoff { initial: ms(100), max: ms(400) },
+            backoff: Backoff { initial: ms(100), max: ms(400), factor: 2 },
         };
         let partitions = 1 + (dice.next() % 4) as i32;
         // Some topics take no full batch.

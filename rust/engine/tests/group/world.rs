@@ -77,7 +77,7 @@ pub(crate) fn config(protocol: Protocol) -> GroupConfig {
         heartbeat_interval: HEARTBEAT,
         max_poll_interval: MAX_POLL,
         auto_commit_interval: Some(AUTO_COMMIT),
-        backoff: Backoff { initial: ms(100), max: ms(1000) },
+        backoff: Backoff { initial: ms(100), max: ms(1000), factor: 2 },
     }
 }
 

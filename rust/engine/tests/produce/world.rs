@@ -38,7 +38,7 @@ pub(crate) fn idempotent() -> ProduceConfig {
         max_request_bytes: 1000,
         delivery_timeout: DELIVERY_TIMEOUT,
         retries: u32::MAX,
-        backoff: Backoff { initial: ms(100), max: ms(1000) },
+        backoff: Backoff { initial: ms(100), max: ms(1000), factor: 2 },
     }
 }
 

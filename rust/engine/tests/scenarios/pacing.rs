@@ -65,7 +65,7 @@ fn a_fetch_wait_of_zero_is_no_spin_either() {
         max_wait: ms(0),
         max_partition_bytes: PARTITION_BYTES,
         preferred_replica_ttl: ms(1000),
-        backoff: Backoff { initial: ms(100), max: ms(1000) },
+        backoff: Backoff { initial: ms(100), max: ms(1000), factor: 2 },
         unknown_topic_answers: 5,
     };
     let mut world = World::with(config, &[1]);

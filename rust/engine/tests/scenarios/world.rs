@@ -130,7 +130,7 @@ impl World {
             max_wait: MAX_WAIT,
             max_partition_bytes: PARTITION_BYTES,
             preferred_replica_ttl: Duration::from_secs(300),
-            backoff: Backoff { initial: ms(100), max: ms(1000) },
+            backoff: Backoff { initial: ms(100), max: ms(1000), factor: 2 },
             unknown_topic_answers: UNKNOWN_ANSWERS,
         };
         Self::with(config, leaders)

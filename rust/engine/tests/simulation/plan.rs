@@ -198,7 +198,7 @@ impl Plan {
             heartbeat_interval: self.heartbeat,
             max_poll_interval: self.max_poll,
             auto_commit_interval: self.auto_commit,
-            backoff: Backoff { initial: Duration::from_millis(100), max: Duration::from_secs(1) },
+            backoff: Backoff { initial: Duration::from_millis(100), max: Duration::from_secs(1), factor: 2 },
         }
     }
 }

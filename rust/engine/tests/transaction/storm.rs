@@ -77,7 +77,7 @@ impl Storm {
         let old = self.world.session.identity();
         let input = match self.roll(8) {
             0 => Input::Failed(SendFault::Fenced { reason: "dice".into() }),
-            1..=3 => Input::Failed(SendFault::OrderInDoubt { partition: t(0) }),
+            1..=3 => Input::Failed(SendFault::UnknownTopicOrPartition { partition: t(0) }),
             _ => Input::NeedIdentity { old },
         };
         self.world.put(input);

@@ -7,7 +7,7 @@ use monedula_protocol::error_code::ErrorCode;
 use crate::world::{BACKOFF, COORDINATOR, World, good, identity, ms, secs, t};
 
 fn fault() -> SendFault {
-    SendFault::OrderInDoubt { partition: t(0) }
+    SendFault::UnknownTopicOrPartition { partition: t(0) }
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(crate) fn config(transactional_id: Option<&str>) -> SessionConfig {
     SessionConfig {
         transactional_id: transactional_id.map(str::to_owned),
         transaction_timeout: secs(60),
-        backoff: Backoff { initial: ms(100), max: ms(1000) },
+        backoff: Backoff { initial: ms(100), max: ms(1000), factor: 2 },
     }
 }
 

@@ -29,7 +29,6 @@ fn class_of_fault(fault: &SendFault) -> &'static str {
             "TOPIC_AUTHORIZATION_FAILED" => "AuthorizationError",
             _ => "BrokerError",
         },
-        SendFault::OrderInDoubt { .. } => "OrderInDoubtError",
         SendFault::Fenced { .. } => "ProducerFencedError",
         SendFault::Aborted | SendFault::TransactionFailed { .. } => "TransactionAbortedError",
         SendFault::Closed => "ClosedError",
@@ -65,9 +64,7 @@ fn set_fault(fault: &SendFault, details: &Bound<'_, PyDict>) -> PyResult<()> {
             details.set_item("code", code.name())?;
             set_partition(partition, details)
         }
-        SendFault::UnknownTopicOrPartition { partition } | SendFault::OrderInDoubt { partition } => {
-            set_partition(partition, details)
-        }
+        SendFault::UnknownTopicOrPartition { partition } => set_partition(partition, details),
         _ => Ok(()),
     }
 }
