@@ -164,11 +164,11 @@ def test_records_that_aged_out_are_told_with_what_is_left(
     assert words.endswith(f"Could not read records in offset [5, 8) for topic partition {name}-0: the log holds 8..10")
 
 
-def test_writing(spark: SparkSession, kafka: KafkaCluster) -> None:
+def test_writing_to_a_topic_that_is_not_there(spark: SparkSession, kafka: KafkaCluster) -> None:
     frame = spark.range(1).selectExpr("CAST(id AS STRING) AS value")
-    writer = frame.write.format("monedula").options(**options_of(kafka, topic="orders")).mode("append")
+    writer = frame.write.format("monedula").options(**options_of(kafka, topic="not-there")).mode("append")
     kind, words = said(writer.save)
-    assert (kind, words[:33]) == ("NotImplementedError", "monedula only reads Kafka so far;")
+    assert (kind, words[:35]) == ("BatchSendError", "1 of 1 rows were not written to Kaf")
 
 
 def test_options_that_nobody_knows_are_told_in_sparks_log(

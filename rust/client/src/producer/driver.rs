@@ -47,10 +47,14 @@ pub(crate) enum Order {
     Refresh,
     /// Everything that was sent before is to be done.
     Flush(oneshot::Sender<()>),
+    /// The same, behind all batches of records that were parked.
+    FlushBatches(oneshot::Sender<()>),
     /// A verb of transactions.
     Verb(Verb, Reply),
     /// What was not sent yet fails.
     FailUnsent(SendFault),
+    /// The same, behind all batches of records that were parked.
+    FailUnsentBatches(SendFault),
     /// The end: once everything is done, or at once.
     Stop { at_once: bool },
 }
@@ -217,6 +221,7 @@ impl Running {
             }
             Order::Refresh => self.driver.metadata.want(),
             Order::Flush(reply) => self.flush(reply),
+            Order::FlushBatches(reply) => self.flush_machine(reply),
             Order::Verb(verb, reply) => {
                 let inputs = self.driver.session.verb(now, verb, reply);
                 self.tell(inputs);
@@ -226,8 +231,10 @@ impl Running {
                 for topic in self.lookups.topics() {
                     self.topic_failed(&topic, &fault.clone().into());
                 }
-                self.machine.handle(now, Input::FailUnsent(fault));
+                // A lookup may just have ended: what it says of its batches stands behind this order.
+                self.driver.accumulator.order(Order::FailUnsentBatches(fault));
             }
+            Order::FailUnsentBatches(fault) => self.machine.handle(now, Input::FailUnsent(fault)),
             Order::Stop { at_once: true } => self.stopped = true,
             Order::Stop { at_once: false } => {
                 self.stopping = true;
@@ -246,7 +253,8 @@ impl Running {
     fn flush(&mut self, reply: oneshot::Sender<()>) {
         let topics = self.lookups.topics();
         if topics.is_empty() {
-            return self.flush_machine(reply);
+            // A lookup may just have ended: what it says of its batches stands behind this order, and is part of the flush.
+            return self.driver.accumulator.order(Order::FlushBatches(reply));
         }
         let (now, ticket) = (self.now(), self.ticket());
         self.machine.handle(now, Input::Flush { ticket });
@@ -403,7 +411,7 @@ impl Running {
             std::mem::take(&mut self.waiting_flushes).into_iter().partition(|flush| flush.topics.is_empty());
         self.waiting_flushes = waiting;
         let over: Vec<Flush> = over;
-        over.into_iter().for_each(|flush| self.driver.accumulator.flush(flush.reply));
+        over.into_iter().for_each(|flush| self.driver.accumulator.order(Order::FlushBatches(flush.reply)));
         if self.stopping {
             self.driver.accumulator.stop(false);
         }
