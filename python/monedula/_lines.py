@@ -1,10 +1,12 @@
 """Records that have to wait before they can be sent, for room or for their topic's partitions, in lines."""
 
+import os
 from collections import deque
 from collections.abc import Callable, Mapping
 from threading import Condition, Thread
 from time import monotonic, time
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from monedula._monedula import SendFuture
 
@@ -45,10 +47,25 @@ Send = Callable[[Outgoing, float], SendFuture]
 """Sends a record that has waited for so many seconds."""
 
 
+_EVERY: "WeakSet[Lines]" = WeakSet()
+
+# The threads that served them are the parent's.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_EVERY.clear)
+
+
+def wait_for_all(seconds: float) -> None:
+    """Wait until nothing stands in any line; no longer than so many seconds."""
+    deadline = monotonic() + seconds
+    for lines in list(_EVERY):
+        lines.wait(deadline)
+
+
 class Lines:
     """Lines by name. A line has a thread for as long as something stands in it."""
 
     def __init__(self) -> None:
+        _EVERY.add(self)
         self._lines: dict[str, deque[_Waiting]] = {}
         self._changed = Condition()
         self._number = 0

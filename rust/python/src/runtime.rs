@@ -13,6 +13,7 @@ use monedula_client::error::ClientError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
 
 use crate::error::{fork_error, to_py};
 use crate::producer;
@@ -29,6 +30,8 @@ struct Owned {
     runtime: ManuallyDrop<Runtime>,
     consumers: Vec<Weak<Consumer>>,
     producers: Vec<Weak<producer::Shared>>,
+    /// What producers that nobody has any more still deliver.
+    left: Vec<JoinHandle<()>>,
 }
 
 /// The thread that ends the interpreter. Any other that is then still in a wait is a daemon, about to be frozen.
@@ -50,7 +53,8 @@ pub(crate) fn handle() -> PyResult<Handle> {
         .enable_all()
         .build()?;
     let handle = runtime.handle().clone();
-    *owned = Some(Owned { pid, runtime: ManuallyDrop::new(runtime), consumers: Vec::new(), producers: Vec::new() });
+    let runtime = ManuallyDrop::new(runtime);
+    *owned = Some(Owned { pid, runtime, consumers: Vec::new(), producers: Vec::new(), left: Vec::new() });
     Ok(handle)
 }
 
@@ -72,6 +76,15 @@ pub(crate) fn register_producer(producer: &Arc<producer::Shared>) {
     }
 }
 
+/// Remembers what a producer that nobody holds any more still delivers: the interpreter's exit waits for it.
+pub(crate) fn leave(tasks: Vec<JoinHandle<()>>) {
+    let mut owned = OWNED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(owned) = owned.as_mut() {
+        owned.left.retain(|task| !task.is_finished());
+        owned.left.extend(tasks);
+    }
+}
+
 /// Closes every producer and consumer, stops the runtime and then every embedded broker; called at interpreter exit.
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
@@ -84,7 +97,7 @@ pub(crate) fn shutdown(py: Python<'_>) {
 
 fn stop_clients() {
     let taken = OWNED.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(Owned { pid, runtime, consumers, producers }) = taken else { return };
+    let Some(Owned { pid, runtime, consumers, producers, left }) = taken else { return };
     if pid != std::process::id() {
         return;
     }
@@ -93,6 +106,11 @@ fn stop_clients() {
     for producer in producers.iter().filter_map(Weak::upgrade) {
         producer.end(until);
     }
+    runtime.block_on(async {
+        for task in left {
+            let _ = tokio::time::timeout_at(until.into(), task).await;
+        }
+    });
     for consumer in consumers.iter().filter_map(Weak::upgrade) {
         consumer.close(Duration::from_secs(1));
     }

@@ -238,6 +238,13 @@ impl Producer {
         let _ = wait.recv_timeout(timeout.saturating_add(LAST_STEPS));
     }
 
+    /// Has it deliver what it has in the background, which these tasks do.
+    pub fn leave(&self) -> Vec<JoinHandle<()>> {
+        self.accumulator.close();
+        self.accumulator.stop(false);
+        std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
         self.accumulator.is_closed()
@@ -276,7 +283,6 @@ const LAST_STEPS: Duration = Duration::from_secs(5);
 
 impl Drop for Producer {
     fn drop(&mut self) {
-        self.accumulator.close();
-        self.accumulator.stop(false);
+        self.leave();
     }
 }

@@ -65,6 +65,7 @@ pub(crate) struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        runtime::leave(self.producer.leave());
         self.callbacks.close();
     }
 }
