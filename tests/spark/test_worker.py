@@ -1,6 +1,6 @@
 """What a Python worker of Spark does with a task, without Spark: on a real Kafka."""
 
-import os
+import queue
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +19,7 @@ from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+WAIT_SECONDS = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -113,11 +114,17 @@ def test_a_client_that_no_task_wants_is_closed(
     kafka: KafkaCluster, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idle, "IDLE_SECONDS", 0.0)
+    closed: queue.Queue[ReaderCore] = queue.Queue()
+
+    def close(core: ReaderCore) -> None:
+        core.close()
+        closed.put(core)
+
+    monkeypatch.setattr(worker._clients, "_close", close)
     name = topic()
     _produce(kafka, name, 3)
     _rows(_task(_layout(kafka, name), {(name, 0): (0, 3)}), _settings(kafka))
-    while worker._clients._is_expiring:
-        os.sched_yield()
+    closed.get(timeout=WAIT_SECONDS)
     assert worker._clients._idle == []
 
 
