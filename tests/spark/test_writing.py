@@ -1,6 +1,6 @@
 """What a Python worker of Spark does with rows to write, without Spark: on a real Kafka."""
 
-import os
+import queue
 import time
 from collections.abc import Iterator
 
@@ -81,21 +81,19 @@ def test_a_producer_that_no_task_wants_is_closed(
     kafka: KafkaCluster, topic: TopicFactory, producers: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idle, "IDLE_SECONDS", 0.0)
-    made: list[Producer] = []
-    opened = producers._make
+    closed: queue.Queue[Producer] = queue.Queue()
 
-    def make(of: tuple[tuple[str, str], ...]) -> Producer:
-        made.append(opened(of))
-        return made[-1]
+    def close(producer: Producer) -> None:
+        producer.close()
+        closed.put(producer)
 
-    monkeypatch.setattr(producers, "_make", make)
+    monkeypatch.setattr(producers, "_close", close)
     name = topic()
     write(iter([batch(b"a")]), settings(kafka, name))
-    while producers._is_expiring:
-        os.sched_yield()
+    producer = closed.get(timeout=WAIT_SECONDS)
     assert producers._idle == []
     with pytest.raises(ClosedError):
-        made[0].send(name, b"b").result()
+        producer.send(name, b"b").result()
 
 
 def test_a_row_that_fails_is_named_and_the_others_are_written(
@@ -143,6 +141,36 @@ def test_more_rows_than_memory_holds_wait_for_room(kafka: KafkaCluster, topic: T
     written = write(iter(many), settings(kafka, name, buffer_memory=str(1 << 20), batch_size=str(1 << 16)))
     assert written.rows == 20_000
     assert sum(end for _, end in kafka.helper.offsets(name).values()) == 20_000
+
+
+def test_a_task_holds_no_more_rows_than_its_buffer_has_room_for(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    """A broker that has stopped to answer stops the task too, which in the end says what it waits for."""
+    name = topic()
+    taken: list[int] = []
+
+    def endless() -> Iterator[pa.RecordBatch]:
+        yield batch(b"the topic is known by now")
+        while True:
+            taken.append(100_000)
+            yield batch(*[b"x" * 1000] * 100)
+
+    of_task = settings(kafka, name, buffer_memory=str(2 << 20), max_block_ms="2000", linger_ms="0")
+    rows = endless()
+    write(iter([next(rows)]), of_task)
+    kafka.pause(1)
+    try:
+        with pytest.raises(BatchSendError, match=r"(?s)BufferFullError.*kafka\.buffer\.memory"):
+            write(rows, of_task)
+    finally:
+        kafka.resume(1)
+    # What found room, and the one batch that did not.
+    assert 1 << 20 <= sum(taken) <= (2 << 20) + 100_000
+
+
+def test_the_last_rows_of_a_task_do_not_linger(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    """Nothing comes behind them: waiting for more would be waiting in vain."""
+    of_task = settings(kafka, topic(), linger_ms="900000", delivery_timeout_ms="3600000")
+    assert write(iter([batch(b"a"), batch(b"b")]), of_task).rows == 2
 
 
 def test_settings_that_contradict_each_other_are_told(kafka: KafkaCluster, topic: TopicFactory) -> None:

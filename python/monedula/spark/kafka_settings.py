@@ -1,6 +1,7 @@
 """Options that begin with `kafka.`: what of them goes to our client, what is refused, what is left out."""
 
 import logging
+import re
 from collections.abc import Mapping
 
 from monedula._monedula import check_settings
@@ -137,6 +138,14 @@ def kafka_error(error: ConfigError) -> ConfigError:
     if error.key is None or error.key.startswith(PREFIX):
         return error
     return ConfigError(f"option '{PREFIX}{error.key}': {error}", key=PREFIX + error.key)
+
+
+def with_prefix(words: str) -> str:
+    """What our client says, with each setting that it names under the name that the setting has as an option."""
+    # Names of one word, such as retries, are words of English too.
+    names = sorted((name for name in client_keys() if "." in name), key=len, reverse=True)
+    any_name = "|".join(map(re.escape, names))
+    return re.sub(rf"(?<![\w.])(?:{any_name})(?!\.?\w)", lambda found: PREFIX + found[0], words)
 
 
 def client_keys() -> set[str]:

@@ -1,6 +1,5 @@
 """Writing in Spark's Python workers: Arrow batches in, acknowledged rows out."""
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from monedula.partitions import TopicPartition
 from monedula.producer import Producer
 from monedula.reports import BatchReport
 from monedula.spark.idle import IdleClients
+from monedula.spark.kafka_settings import with_prefix
 from monedula.spark.offsets import partition_text
 from monedula.spark.process import show_warnings, tune
 
@@ -66,11 +66,10 @@ def write(batches: "Iterator[pa.RecordBatch]", settings: WriteSettings) -> Writt
 def _write(batches: "Iterator[pa.RecordBatch]", producer: Producer, settings: WriteSettings) -> Written:
     rows, sent = 0, 0
     last: dict[TopicPartition, int] = {}
-    under_way: deque[tuple[int, BatchFuture]] = deque()
+    under_way: list[tuple[int, BatchFuture]] = []
 
-    def settle() -> None:
+    def settle(first_row: int, future: BatchFuture) -> None:
         nonlocal rows
-        first_row, future = under_way.popleft()
         report = _delivered(future, first_row)
         rows += report.num_rows
         for partition, runs in report.offsets.items():
@@ -79,12 +78,18 @@ def _write(batches: "Iterator[pa.RecordBatch]", producer: Producer, settings: Wr
     for batch in batches:
         under_way.append((sent, producer.send_batch(_projected(batch, settings), settings.topic)))
         sent += batch.num_rows
-        # A failure ends the task at once, not after its last row.
-        while under_way and under_way[0][1].done():
-            settle()
+        # A failure ends the task at once: not after its last row, nor after those before it, which may have to wait
+        # for a broker while every row behind them finds no room.
+        waiting = []
+        for each in under_way:
+            if each[1].done():
+                settle(*each)
+            else:
+                waiting.append(each)
+        under_way = waiting
     producer.flush()
-    while under_way:
-        settle()
+    for each in under_way:
+        settle(*each)
     return Written(rows, tuple(sorted(last.items())))
 
 
@@ -108,7 +113,7 @@ def _delivered(future: BatchFuture, first_row: int) -> BatchReport:
         row, cause = report.errors[0]
         raise BatchSendError(
             f"{report.failed} of {report.num_rows} rows were not written to Kafka. The first is row {first_row + row} "
-            f"of the task{_of_partition(cause)}: {type(cause).__name__}: {cause}",
+            f"of the task{_of_partition(cause)}: {type(cause).__name__}: {with_prefix(str(cause))}",
             report=report,
         ) from cause
 
