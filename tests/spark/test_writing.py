@@ -3,13 +3,18 @@
 import queue
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
+import monedula
 import pyarrow as pa
 import pytest
 from monedula import BatchSendError, ClosedError, ConfigError, Producer, TopicPartition
-from monedula.spark import idle, writing
+from monedula.spark import idle, sink, writing
 from monedula.spark.idle import IdleClients
+from monedula.spark.sink import Sink
 from monedula.spark.writing import WriteSettings, Written, write
+from pyspark.sql import Row
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType, TimestampType
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
@@ -171,6 +176,30 @@ def test_the_last_rows_of_a_task_do_not_linger(kafka: KafkaCluster, topic: Topic
     """Nothing comes behind them: waiting for more would be waiting in vain."""
     of_task = settings(kafka, topic(), linger_ms="900000", delivery_timeout_ms="3600000")
     assert write(iter([batch(b"a"), batch(b"b")]), of_task).rows == 2
+
+
+def test_rows_of_spark_4_0_come_one_by_one(
+    kafka: KafkaCluster, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There a streaming sink gets no Arrow."""
+    monkeypatch.setattr(sink, "_MAX_ROWS", 2)
+    name = topic(2)
+    columns = {"seen": TimestampType(), "key": StringType(), "headers": sink._HEADERS, "partition": IntegerType()}
+    schema = StructType([StructField(each, kind) for each, kind in {**columns, "value": BinaryType()}.items()])
+    into = Sink({"kafka.bootstrap.servers": kafka.bootstrap, "topic": name}, schema)
+    header = Row("key", "value")
+    headers = [header("h", bytearray(b"1")), header("h", None)]
+    seen = datetime(2026, 11, 22, tzinfo=UTC)
+    rows = [(seen, "k", headers, 1, bytearray(b"a")), (None, None, None, 1, None), (seen, "k", [], 1, bytearray(b"c"))]
+    assert into.write(into.in_batches(iter(rows))).written == Written(3, ((TopicPartition(name, 1), 2),))
+    table = pa.table(monedula.read({"bootstrap.servers": kafka.bootstrap}, name, columns=["key", "value", "headers"]))
+    first, *others = table.to_pylist()
+    assert (first["key"], first["value"]) == (b"k", b"a")
+    assert [(each["key"], each["value"]) for each in first["headers"]] == [("h", b"1"), ("h", None)]
+    assert [(each["key"], each["value"], each["headers"] or []) for each in others] == [
+        (None, None, []),
+        (b"k", b"c", []),
+    ]
 
 
 def test_settings_that_contradict_each_other_are_told(kafka: KafkaCluster, topic: TopicFactory) -> None:

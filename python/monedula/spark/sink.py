@@ -65,6 +65,10 @@ class Sink:
         """Write the rows of one task; they are acknowledged when this returns."""
         return Committed(write(batches, self.settings))
 
+    def in_batches(self, rows: Iterator[Any]) -> "Iterator[pa.RecordBatch]":
+        """The rows of one task where Spark hands them over one by one."""
+        return _in_batches(rows, self.schema, self.settings.columns)
+
     def say_committed(self, messages: Sequence[WriterCommitMessage | None], batch: str) -> None:
         """Log what the tasks wrote."""
         written = [each.written for each in messages if isinstance(each, Committed)]
@@ -110,7 +114,7 @@ class StreamWriter(_StreamWriter):
 
     def write(self, iterator: Any) -> WriterCommitMessage:
         """The rows of one task of a micro-batch."""
-        return self._sink.write(iterator if TAKES_ARROW else _in_batches(iterator, self._sink.schema))
+        return self._sink.write(iterator if TAKES_ARROW else self._sink.in_batches(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
         """All tasks are through."""
@@ -153,13 +157,18 @@ def _check_type(name: str, given: DataType, wanted: tuple[DataType, ...]) -> Non
         raise ConfigError(message)
 
 
-def _in_batches(rows: Iterator[Any], schema: StructType) -> "Iterator[pa.RecordBatch]":
+def _in_batches(
+    rows: Iterator[Any], schema: StructType, columns: Sequence[tuple[str, int]]
+) -> "Iterator[pa.RecordBatch]":
+    """Rows as Arrow, with nulls in the columns that are not sent: of whatever type they are, nobody looks at them."""
     import pyarrow as pa
-    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.pandas.types import to_arrow_type
 
-    wanted = to_arrow_schema(schema, timezone="UTC")
+    names = schema.fieldNames()
+    types = {place: to_arrow_type(schema[place].dataType) for _, place in columns}
     while chunk := list(islice(rows, _MAX_ROWS)):
-        columns = [
-            pa.array([row[place] for row in chunk], wanted.field(place).type) for place in range(len(schema.fields))
+        arrays = [
+            pa.array([row[place] for row in chunk], types[place]) if place in types else pa.nulls(len(chunk))
+            for place in range(len(names))
         ]
-        yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+        yield pa.RecordBatch.from_arrays(arrays, names=names)
