@@ -9,7 +9,9 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from tests.spark.paced import paced_numbers
 from tests.spark.sink import Sink
+from tests.spark.sinks import write
 
 
 class Tell(Protocol):
@@ -81,6 +83,25 @@ def stream_of_numbers(
     numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows_per_batch).load()
     writer = numbers.selectExpr("CAST(value AS STRING) AS value").writeStream.format(sink).options(**options)
     return writer.option("checkpointLocation", checkpoint).start()
+
+
+def write_numbers(
+    spark: SparkSession, tell: Tell, sink: str, options: Mapping[str, str], go: str, tasks: int, rows_per_task: int
+) -> dict[str, int]:
+    """Write `paced_numbers`; returns how many executors there were."""
+    tell("started")
+    write(paced_numbers(spark, Path(go), tasks, rows_per_task), sink, options)
+    return {"executors": _executors(spark)}
+
+
+def write_large(
+    spark: SparkSession, tell: Tell, sink: str, options: Mapping[str, str], tasks: int, rows: int, value_bytes: int
+) -> dict[str, int]:
+    """Write numbers from 0 on, padded with dots; returns how many executors there were."""
+    tell("started")
+    padded = f"rpad(CAST(id AS STRING), {value_bytes}, '.') AS value"
+    write(spark.range(0, rows, numPartitions=tasks).selectExpr(padded), sink, options)
+    return {"executors": _executors(spark)}
 
 
 def serve_connect(spark: SparkSession, tell: Tell) -> None:
