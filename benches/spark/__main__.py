@@ -1,4 +1,4 @@
-"""Our Spark source and Spark's own over one topic, in one session on `local[2]`.
+"""Our Spark source and sink, and Spark's own, over one topic, in one session on `local[2]`.
 
 `python -m benches.spark` measures everything, as benches/spark/README.md says; `make bench` has a short form, which
 asserts that all arms read the same and never a time. Exit code 1: an arm read something else.
@@ -8,8 +8,10 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from benches import data, table
@@ -21,6 +23,7 @@ from tests.spark import session
 
 RECORDS = 3_000_000
 SMALL_RECORDS = 10_000
+WRITE_CODECS = ("none", "lz4")
 
 
 def main() -> int:
@@ -59,11 +62,15 @@ def _run(
     runs: list[Run] = []
     with session.running(directory / "spark", conf=conf, fast_start=False) as spark:
         spark.dataSource.register(ceiling.Ceiling)
-        bench = Bench(spark, session.jvm_pid(spark), broker_pid, spark.conf.get(arms.V1_SOURCES))
+        topics = partial(_topic, kafka)
+        bench = Bench(spark, session.jvm_pid(spark), broker_pid, spark.conf.get(arms.V1_SOURCES), topics)
         wrong = bench.check(place, options.arms)
         runs += bench.batches(
             place, options.arms, [name for name in options.queries if name in QUERIES], options.rounds
         )
+        written = [name for name in arms.WRITE if name in options.arms]
+        if "write" in options.queries and written:
+            runs += bench.writes(place, written, WRITE_CODECS, options.rounds)
         streamed = [name for name in arms.STREAM if name in options.arms]
         for name, topic in (("stream", big), ("small", small)):
             if name in options.queries and topic is not None and streamed:
@@ -72,13 +79,22 @@ def _run(
     return runs, wrong
 
 
+@contextmanager
+def _topic(kafka: KafkaCluster, name: str, partitions: int) -> Iterator[None]:
+    kafka.helper.create_topic(name, partitions=partitions)
+    try:
+        yield
+    finally:
+        kafka.helper.delete_topic(name)
+
+
 def _place(kafka: KafkaCluster, dataset: data.Dataset, ready_made: Path) -> Place:
     ends = {number: end for number, (_, end) in kafka.helper.offsets(dataset.topic).items()}
     return Place(kafka.bootstrap, dataset, ends, str(ready_made))
 
 
 def _options() -> argparse.Namespace:
-    queries = [*QUERIES, "stream", "small"]
+    queries = [*QUERIES, "write", "stream", "small"]
     parser = argparse.ArgumentParser(
         prog="python -m benches.spark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""What is compared: each arm reads the same records, through another source or with other settings."""
+"""What is compared: each arm reads or writes the same records, through another format or with other settings."""
 
 import json
 from collections.abc import Mapping
@@ -43,6 +43,9 @@ BATCH = {
     "ceiling": Arm("ceiling"),
     "ceiling_value": Arm("ceiling", schema="value binary"),
 }
+# Both write what the same source reads; Java's producer as it comes, and with batches of the size of ours.
+LARGE_BATCHES = {"kafka.batch.size": "262144", "kafka.linger.ms": "5"}
+WRITE = {"jvm": Arm("kafka"), "jvm_tuned": Arm("kafka", LARGE_BATCHES), "monedula": Arm("monedula")}
 STREAM = {"jvm": Arm("kafka"), "jvm_tuned": Arm("kafka", LARGE_FETCHES), "monedula": Arm("monedula")}
 
 
@@ -65,6 +68,19 @@ def batch_frame(spark: SparkSession, arm: Arm, place: Place, v1_sources: str) ->
     else:
         reader = reader.options(**_from(place), startingOffsets="earliest", endingOffsets=_ends(place))
     return _load(reader.options(**arm.options), arm)
+
+
+def into(arm: Arm, place: Place, topic: str, codec: str) -> dict[str, str]:
+    """Options that write into a topic, acknowledged by all."""
+    servers = {"kafka.bootstrap.servers": place.bootstrap, "topic": topic}
+    return {**servers, "kafka.acks": "all", "kafka.compression.type": codec, **arm.options}
+
+
+def read_back(spark: SparkSession, place: Place, topic: str) -> DataFrame:
+    """All that is in a topic."""
+    servers = {"kafka.bootstrap.servers": place.bootstrap, "subscribe": topic}
+    frame: DataFrame = spark.read.format("monedula").options(**servers).load()
+    return frame
 
 
 def stream_frame(spark: SparkSession, arm: Arm, place: Place, offsets_per_trigger: int) -> DataFrame:

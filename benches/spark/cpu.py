@@ -36,14 +36,19 @@ def used(jvm_pid: int, broker_pid: int) -> Cpu:
     """What has been used until now."""
     processes = _processes()
     while True:
-        below = _below(jvm_pid, processes)
+        found = _below(jvm_pid, processes)
         again = _processes()
         # One that ended while they were read may be counted nowhere: only two readings of the same processes count.
-        if _below(jvm_pid, again) == below:
+        if _below(jvm_pid, again) == found:
             break
         processes = again
-    python = again[jvm_pid].children + sum(again[pid].own + again[pid].children for pid in below)
+    python = again[jvm_pid].children + sum(again[pid].own + again[pid].children for pid in found)
     return Cpu(again[jvm_pid].own, python, again[broker_pid].own)
+
+
+def below(root: int) -> set[int]:
+    """Every process that this one started, and that those did."""
+    return _below(root, _processes())
 
 
 def _below(root: int, processes: dict[int, _Process]) -> set[int]:

@@ -10,6 +10,7 @@ CEILING = "ceiling"
 TITLES = {
     "noop": "Batch, every column into a `noop` sink",
     "sum": "Batch, `sum(length(value))`",
+    "write": "Batch, rows from Spark's memory into a topic",
     "stream": "Streaming, AvailableNow in limited micro-batches into a `noop` sink",
     "small": "The same with small micro-batches: what a micro-batch costs by itself",
 }
@@ -32,8 +33,12 @@ def render(runs: Sequence[Run]) -> str:
     for query in dict.fromkeys(run.query for run in runs):
         chosen = [run for run in runs if run.query == query]
         rounds = max(run.round for run in chosen)
-        lines += ["", f"#### {TITLES[query]}: {chosen[0].records:,} records; median of {rounds}", ""]
+        kind, *codec = query.split()
+        title = ", ".join([TITLES[kind], *codec])
+        lines += ["", f"#### {title}: {chosen[0].records:,} records; median of {rounds}", ""]
         lines += _rates(chosen)
+        if kind == "write":
+            lines += ["", "Spark's own processes together, and the most that each had in memory:", "", *_client(chosen)]
         if any(run.durations_ms for run in chosen):
             lines += ["", f"`durationMs` of a micro-batch, medians over all {rounds} rounds:", "", *_durations(chosen)]
     return "\n".join(lines)
@@ -42,7 +47,7 @@ def render(runs: Sequence[Run]) -> str:
 def _rates(runs: Sequence[Run]) -> list[str]:
     lines = _head(RATE_COLUMNS)
     baseline, ceiling = _of(runs, BASELINE), _of(runs, CEILING)
-    for name in sorted({run.arm for run in runs}, key=[run.arm for run in sorted(runs, key=_order)].index):
+    for name in _names(runs):
         mine = _of(runs, name)
         rates = [run.records / run.seconds for run in mine]
         cells = [
@@ -60,13 +65,22 @@ def _rates(runs: Sequence[Run]) -> list[str]:
     return lines
 
 
+def _client(runs: Sequence[Run]) -> list[str]:
+    lines = _head(("arm", "client CPU s/M", "JVM peak MB", "Python peak MB"))
+    for name in _names(runs):
+        mine = _of(runs, name)
+        cpu = _cpu(mine, lambda run: run.jvm_cpu_seconds + run.python_cpu_seconds)
+        peaks = (max(run.jvm_peak_bytes for run in mine), max(run.python_peak_bytes for run in mine))
+        lines.append(f"| {name} | {cpu} | {' | '.join(f'{peak / 1e6:,.0f}' for peak in peaks)} |")
+    return lines
+
+
 def _durations(runs: Sequence[Run]) -> list[str]:
-    names = sorted({run.arm for run in runs}, key=[run.arm for run in sorted(runs, key=_order)].index)
     phases = sorted({phase for run in runs for each in run.durations_ms for phase in each})
     lines = _head(("arm", "micro-batches", *phases, "trigger to jvm"))
     trigger = "triggerExecution"
     baseline = _phase(_of(runs, BASELINE), trigger)
-    for name in names:
+    for name in _names(runs):
         mine = _of(runs, name)
         medians = [_phase(mine, phase) for phase in phases]
         ratio = f"{_phase(mine, trigger) / baseline:.2f}" if baseline else ""
@@ -77,6 +91,10 @@ def _durations(runs: Sequence[Run]) -> list[str]:
 
 def _head(columns: Sequence[str]) -> list[str]:
     return [f"| {' | '.join(columns)} |", "|---|" + "---:|" * (len(columns) - 1)]
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    return sorted({run.arm for run in runs}, key=[run.arm for run in sorted(runs, key=_order)].index)
 
 
 def _order(run: Run) -> tuple[int, int]:

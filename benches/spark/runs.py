@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from benches.spark import arms, cpu
+from benches.spark import arms, cpu, memory
 from benches.spark.arms import Place
 
 QUERIES: dict[str, Callable[[DataFrame], Any]] = {
@@ -27,8 +28,10 @@ class Run:
     """One measured run of one arm.
 
     Attributes:
-        query: `noop`, `sum`, `stream` or `small` (micro-batches of few records).
+        query: `noop`, `sum`, `write` and a codec, `stream` or `small` (micro-batches of few records).
         round: from 1.
+        jvm_peak_bytes: the most that Spark's JVM had in memory.
+        python_peak_bytes: the same of the largest Python process.
         durations_ms: for streams, of each micro-batch with data, as Spark's progress tells them.
     """
 
@@ -40,6 +43,8 @@ class Run:
     jvm_cpu_seconds: float
     python_cpu_seconds: float
     broker_cpu_seconds: float
+    jvm_peak_bytes: int
+    python_peak_bytes: int
     durations_ms: list[dict[str, int]] = field(default_factory=list)
 
 
@@ -51,6 +56,8 @@ class Bench:
     jvm_pid: int
     broker_pid: int
     v1_sources: str
+    topic: Callable[[str, int], AbstractContextManager[None]]
+    """Makes a topic with so many partitions, and deletes it when the block ends."""
 
     def check(self, place: Place, names: Sequence[str]) -> list[str]:
         """Whether every arm reads the same: the arms that do not, in words. Warms them as well."""
@@ -93,20 +100,47 @@ class Bench:
                 if number > 0:
                     yield run
 
+    def writes(self, place: Place, names: Sequence[str], codecs: Sequence[str], rounds: int) -> Iterator[Run]:
+        """Every arm writes the records of the topic, which are in Spark's memory by then, into a topic of its own.
+
+        Raises:
+            RuntimeError: an arm's topic holds something else than the records.
+        """
+        frame = self._frame("monedula_value", place).selectExpr("value").cache()
+        expected = frame.selectExpr(*CHECKS).first()
+        try:
+            for number in range(rounds + 1):
+                for codec in codecs:
+                    for name in _abba(names, number):
+                        into = f"write-{name}-{codec}-{number}"
+                        with self.topic(into, place.dataset.partitions):
+                            options = arms.into(arms.WRITE[name], place, into, codec)
+                            writer = frame.write.format(arms.WRITE[name].source).options(**options).mode("append")
+                            run = self._measured(f"write {codec}", name, number, place.dataset.records, writer.save)
+                            written = arms.read_back(self.spark, place, into).selectExpr(*CHECKS).first()
+                        if written != expected:
+                            raise RuntimeError(f"{name} wrote {written}, not {expected}")
+                        if number > 0:
+                            yield run
+        finally:
+            frame.unpersist(blocking=True)
+
     def _frame(self, name: str, place: Place) -> DataFrame:
         return arms.batch_frame(self.spark, arms.BATCH[name], place, self.v1_sources)
 
     def _measured(self, query: str, name: str, number: int, records: int, read: Callable[[], Any]) -> Run:
         # What one arm leaves behind must not be collected in the time of the next.
         self.spark.sparkContext._jvm.System.gc()
+        memory.forget_peaks(self.jvm_pid)
         cpu_before = cpu.used(self.jvm_pid, self.broker_pid)
         started = time.perf_counter()
         read()
         seconds = time.perf_counter() - started
         used = cpu.used(self.jvm_pid, self.broker_pid).since(cpu_before)
-        run = Run(query, name, number, records, seconds, used.jvm, used.python, used.broker)
+        peaks = memory.peaks(self.jvm_pid)
+        run = Run(query, name, number, records, seconds, used.jvm, used.python, used.broker, *peaks)
         of = f"round {number}" if number else "warming"
-        print(f"{of} {query:6} {name:15} {seconds:6.2f} s {records / seconds:12,.0f}/s", file=sys.stderr)
+        print(f"{of} {query:10} {name:15} {seconds:6.2f} s {records / seconds:12,.0f}/s", file=sys.stderr)
         return run
 
 
