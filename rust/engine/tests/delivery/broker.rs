@@ -1,5 +1,7 @@
 //! The embedded broker's core: requests as bytes, answers as they come.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use monedula_broker::NodeId;
 use monedula_broker::control::Command;
@@ -9,20 +11,26 @@ use monedula_engine::Now;
 use monedula_engine::cluster::Cluster;
 use monedula_engine::produce::{Acks, PartitionAnswer};
 use monedula_engine::{TopicPartition, produce::Sending};
-use monedula_protocol::api::Request;
+use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::compression::{Compressor, Decompressor, Limits};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::{decode_response, encode_request};
-use monedula_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
+use monedula_protocol::messages::fetch::{AbortedTransaction, FetchPartition, FetchRequest, FetchTopic};
 use monedula_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
+use monedula_protocol::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
+};
 use monedula_protocol::messages::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use monedula_protocol::records::{BatchEncoder, Batches, NewRecord};
 
 pub(crate) const TOPIC: &str = "t";
 pub(crate) const NODES: u16 = 3;
+pub(crate) const TRANSACTIONAL_ID: &str = "id";
+pub(crate) const GROUP: &str = "g";
 const START_MS: i64 = 1_700_000_000_000;
 /// The highest versions without topic ids.
 const PRODUCE: i16 = 12;
+const OFFSET_FETCH: i16 = 9;
 const FETCH: i16 = 12;
 const METADATA: i16 = 12;
 
@@ -37,8 +45,10 @@ pub(crate) fn wall_ms(now: Now) -> i64 {
 }
 
 impl Broker {
-    pub(crate) fn new(seed: u64, partitions: i32, max_message_bytes: usize) -> Self {
-        let settings = Settings { nodes: NODES, seed, ..Settings::default() };
+    /// `version2`: of transactions.
+    pub(crate) fn new(seed: u64, partitions: i32, max_message_bytes: usize, version2: bool) -> Self {
+        let max_versions = if version2 { BTreeMap::new() } else { [(ApiKey::EndTxn.code(), 4)].into() };
+        let settings = Settings { nodes: NODES, seed, max_versions, ..Settings::default() };
         let mut core = Core::new(settings, START_MS).unwrap();
         let config = [("max.message.bytes".to_owned(), max_message_bytes.to_string())].into();
         let create =
@@ -97,31 +107,78 @@ impl Broker {
         cluster.update(&self.ask(now, &request, METADATA, others));
     }
 
-    /// The records of a partition, by what they hold.
-    pub(crate) fn log(&mut self, now: Now, partition: i32) -> Vec<(i64, u64)> {
+    /// What the group has of the first partition.
+    pub(crate) fn committed(&mut self, now: Now) -> Option<i64> {
+        let command = Command::MoveCoordinator {
+            group: Some(GROUP.to_owned()),
+            transactional_id: None,
+            node: NodeId(self.alive[0]),
+        };
+        assert!(self.command(now, command));
+        let topics =
+            Some(vec![OffsetFetchRequestTopics { name: TOPIC, partition_indexes: vec![0], ..Default::default() }]);
+        let groups = vec![OffsetFetchRequestGroup { group_id: GROUP, topics, ..Default::default() }];
+        let request = OffsetFetchRequest { groups, require_stable: true, ..Default::default() };
+        let answer = self.ask(now, &request, OFFSET_FETCH, &mut Vec::new());
+        let at = &answer.groups[0].topics[0].partitions[0];
+        assert_eq!((answer.groups[0].error_code, at.error_code), (0, 0));
+        Some(at.committed_offset).filter(|offset| *offset >= 0)
+    }
+
+    /// The records of a partition that readers of committed ones see, by what they hold. None while a transaction is open.
+    pub(crate) fn log(&mut self, now: Now, partition: i32) -> Option<Vec<(i64, u64)>> {
         let command = Command::MoveLeader { topic: TOPIC.to_owned(), partition, node: NodeId(self.alive[0]) };
         assert!(self.command(now, command));
         let partitions = vec![FetchPartition { partition, partition_max_bytes: i32::MAX, ..Default::default() }];
         let topics = vec![FetchTopic { topic: TOPIC, partitions, ..Default::default() }];
-        let request = FetchRequest { min_bytes: 1, max_bytes: i32::MAX, topics, ..Default::default() };
+        let request =
+            FetchRequest { min_bytes: 1, max_bytes: i32::MAX, isolation_level: 1, topics, ..Default::default() };
         let answer = self.ask(now, &request, FETCH, &mut Vec::new());
         let mut found = Vec::new();
         let data = &answer.responses[0].partitions[0];
         assert_eq!(data.error_code, 0);
+        if data.last_stable_offset < data.high_watermark {
+            return None;
+        }
+        // Each goes from its first offset to the marker of its end.
+        let mut aborted: Vec<(i64, i64)> = data.aborted_transactions.iter().flatten().map(span).collect();
+        aborted.sort_by_key(|(_, first)| *first);
         for batch in Batches::new(data.records.unwrap_or_default()).map(Result::unwrap) {
+            let of = |(producer, first): &(i64, i64)| {
+                *producer == batch.header.producer_id && *first <= batch.header.base_offset
+            };
+            let dropped = aborted.iter().position(of);
+            if batch.header.is_control() {
+                dropped.map(|index| aborted.remove(index));
+                continue;
+            }
+            if dropped.is_some() && batch.header.is_transactional() {
+                continue;
+            }
             let codec = batch.header.compression();
             let payload = Decompressor::new().decompress_to_vec(codec, batch.payload(), Limits::default()).unwrap();
             for record in batch.records(&payload).map(Result::unwrap) {
                 found.push((record.offset, u64::from_be_bytes(record.value.unwrap().try_into().unwrap())));
             }
         }
-        found
+        Some(found)
     }
 }
 
-/// A Produce request, without its length.
-pub(crate) fn encode(acks: Acks, batches: &[(Sending, Vec<u64>)], correlation_id: i32) -> Bytes {
-    let records: Vec<Vec<u8>> = batches.iter().map(|(sending, records)| batch(sending, records)).collect();
+fn span(aborted: &AbortedTransaction<'_>) -> (i64, i64) {
+    (aborted.producer_id, aborted.first_offset)
+}
+
+/// A Produce request, without its length; where it belongs to a transaction, its id and the version.
+pub(crate) fn encode(
+    acks: Acks,
+    batches: &[(Sending, Vec<u64>)],
+    correlation_id: i32,
+    transactional: Option<(&str, i16)>,
+) -> Bytes {
+    let in_transaction = transactional.is_some();
+    let records: Vec<Vec<u8>> =
+        batches.iter().map(|(sending, records)| batch(sending, records, in_transaction)).collect();
     let partition_data = batches.iter().zip(&records).map(|((sending, _), records)| PartitionProduceData {
         index: sending.partition.partition,
         records: Some(records),
@@ -134,14 +191,18 @@ pub(crate) fn encode(acks: Acks, batches: &[(Sending, Vec<u64>)], correlation_id
         Acks::Leader => 1,
         Acks::All => -1,
     };
-    let request = ProduceRequest { acks, timeout_ms: 30_000, topic_data, ..Default::default() };
-    Bytes::from(encode_request(&request, PRODUCE, correlation_id, Some("sim")).unwrap()).slice(4..)
+    let (transactional_id, version) = (transactional.map(|(id, _)| id), transactional.map_or(PRODUCE, |(_, v)| v));
+    let request = ProduceRequest { transactional_id, acks, timeout_ms: 30_000, topic_data, ..Default::default() };
+    Bytes::from(encode_request(&request, version, correlation_id, Some("sim")).unwrap()).slice(4..)
 }
 
-fn batch(sending: &Sending, records: &[u64]) -> Vec<u8> {
+fn batch(sending: &Sending, records: &[u64], in_transaction: bool) -> Vec<u8> {
     let mut encoder = BatchEncoder::new();
     if let Some((identity, sequence)) = sending.sequence {
         encoder = encoder.producer(identity.producer_id, identity.epoch, sequence);
+    }
+    if in_transaction {
+        encoder = encoder.transactional();
     }
     for record in records {
         let value = record.to_be_bytes();
@@ -152,7 +213,7 @@ fn batch(sending: &Sending, records: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// What an answer says, partition by partition.
+/// What an answer says, partition by partition; versions 11 and 12 read alike.
 pub(crate) fn decode(frame: &[u8]) -> Vec<PartitionAnswer> {
     let response = decode_response::<ProduceRequest<'_>>(frame, PRODUCE).unwrap();
     let partitions = response.responses.iter().flat_map(|topic| &topic.partition_responses);

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use monedula_engine::produce::{Acknowledged, BatchId, SendFault};
+use monedula_engine::produce::{Acknowledged, Acks, BatchId, SendFault};
+use monedula_engine::transaction::Ending;
 
+use crate::network::Link;
 use crate::sim::Sim;
 
 /// What can be broken.
@@ -17,8 +19,16 @@ pub(crate) enum Rule {
     Unwanted,
     /// Nothing is there twice.
     Twice,
-    /// Records of a partition are there in the order in which they were sent.
+    /// Records of a partition are there in the order in which they were sent; without acks, those that went by one connection.
     Order,
+    /// A committed transaction is there wholly.
+    Whole,
+    /// Of an aborted one nothing is to be seen.
+    Aborted,
+    /// The group has the offsets of the last transaction that was committed with some.
+    Offsets,
+    /// No transaction is left open.
+    Open,
 }
 
 /// What is broken on purpose.
@@ -32,6 +42,18 @@ pub(crate) enum Bug {
     Renumbered,
     /// The end of a batch is forgotten now and then.
     Untold,
+    /// Requests of a connection overtake each other.
+    Overtaken,
+    /// A commit does not wait for what was sent.
+    CommitsAtOnce,
+    /// An abort commits.
+    AbortCommits,
+    /// The transaction does not hear of the records that were given up.
+    FailureUnsaid,
+    /// Batches are not marked as a transaction's.
+    NotTransactional,
+    /// Offsets count as committed, and nobody was asked.
+    OffsetsDropped,
 }
 
 impl Bug {
@@ -40,6 +62,12 @@ impl Bug {
         (Self::LostIsGood, &[Rule::Lost]),
         (Self::Renumbered, &[Rule::Twice, Rule::Order]),
         (Self::Untold, &[Rule::Ends]),
+        (Self::Overtaken, &[Rule::Order]),
+        (Self::CommitsAtOnce, &[Rule::Whole, Rule::Ends]),
+        (Self::AbortCommits, &[Rule::Aborted]),
+        (Self::FailureUnsaid, &[Rule::Whole, Rule::Aborted]),
+        (Self::NotTransactional, &[Rule::Whole, Rule::Aborted, Rule::Ends]),
+        (Self::OffsetsDropped, &[Rule::Offsets]),
     ];
 }
 
@@ -57,10 +85,20 @@ pub(crate) struct Figures {
     pub(crate) moves: usize,
     pub(crate) restarts: usize,
     pub(crate) flushes: usize,
+    /// Without acks: in the log, and not.
+    pub(crate) silent: usize,
+    pub(crate) silent_lost: usize,
+    pub(crate) committed: usize,
+    pub(crate) aborted: usize,
+    /// Transactions that could not be committed.
+    pub(crate) spoilt: usize,
+    /// Ends that were not heard of in time.
+    pub(crate) unheard: usize,
+    pub(crate) lost_calls: usize,
 }
 
 impl Figures {
-    fn each(&mut self) -> [&mut usize; 11] {
+    fn each(&mut self) -> [&mut usize; 18] {
         [
             &mut self.acknowledged,
             &mut self.without_offset,
@@ -73,6 +111,13 @@ impl Figures {
             &mut self.moves,
             &mut self.restarts,
             &mut self.flushes,
+            &mut self.silent,
+            &mut self.silent_lost,
+            &mut self.committed,
+            &mut self.aborted,
+            &mut self.spoilt,
+            &mut self.unheard,
+            &mut self.lost_calls,
         ]
     }
 
@@ -94,16 +139,83 @@ type Outcome = Result<Acknowledged, SendFault>;
 impl Sim {
     pub(crate) fn judge(&mut self) -> Result<Figures, (Rule, String)> {
         if let Some(problem) = self.problem.take() {
-            return Err((Rule::Ends, problem));
+            return Err(problem);
         }
-        if self.machine.unfinished() > 0 || self.flushed != self.figures.flushes {
+        if self.machine.unfinished() > 0 || self.flushed != self.figures.flushes || !self.is_idle() {
             return Err((Rule::Ends, format!("{} batches have no end", self.machine.unfinished())));
         }
+        let mut seen = BTreeSet::new();
         for partition in 0..self.partitions {
-            let log = self.broker.log(self.now, partition);
-            self.judge_log(partition, &log)?;
+            let Some(log) = self.broker.log(self.now, partition) else {
+                return Err((Rule::Open, format!("{partition}: a transaction is open")));
+            };
+            match self.acks {
+                Acks::None => self.judge_silent(partition, &log)?,
+                _ => self.judge_log(partition, &log)?,
+            }
+            seen.extend(log.into_iter().map(|(_, record)| record));
         }
+        self.judge_transactions(&seen)?;
         Ok(self.figures.clone())
+    }
+
+    /// Without acks: nothing is said of where a record is, and those of one connection are there in order.
+    fn judge_silent(&mut self, partition: i32, log: &[(i64, u64)]) -> Result<(), (Rule, String)> {
+        let mut last: BTreeMap<Link, u64> = BTreeMap::new();
+        for (_, record) in log {
+            // Where it went twice, nobody knows which of them this is.
+            let [link] = self.ways[record][..] else { continue };
+            if last.insert(link, *record).is_some_and(|before| before > *record) {
+                return Err((Rule::Order, format!("{partition}: {record} by connection {link}")));
+            }
+        }
+        let there: BTreeSet<u64> = log.iter().map(|(_, record)| *record).collect();
+        for (batch, outcome) in &self.done {
+            let Some((place, records)) = self.contents.get(batch).filter(|(place, _)| *place == partition) else {
+                continue;
+            };
+            let found = records.iter().filter(|record| there.contains(record)).count();
+            match outcome {
+                Ok(Acknowledged { base_offset: Some(_), .. }) => {
+                    return Err((Rule::Lost, format!("{place}: {batch} has an offset that nobody told")));
+                }
+                Err(SendFault::TimedOut { in_doubt: false, .. }) if found > 0 => {
+                    return Err((Rule::Unwanted, format!("{place}: {batch}")));
+                }
+                _ => {}
+            }
+            self.figures.silent += found;
+            self.figures.silent_lost += records.len() - found;
+        }
+        Ok(())
+    }
+
+    fn judge_transactions(&mut self, seen: &BTreeSet<u64>) -> Result<(), (Rule, String)> {
+        let Some(user) = &self.user else { return Ok(()) };
+        for (number, transaction) in user.transactions.iter().enumerate() {
+            let there = transaction.records.iter().filter(|record| seen.contains(record)).count();
+            let text = || format!("transaction {number}: {there} of {:?} are there", transaction.records);
+            match transaction.ended {
+                Some(Ending::Commit) if there < transaction.records.len() => return Err((Rule::Whole, text())),
+                Some(Ending::Abort) if there > 0 => return Err((Rule::Aborted, text())),
+                None => return Err((Rule::Ends, text())),
+                _ => {}
+            }
+        }
+        let (expected, found) = (user.offset(), self.broker.committed(self.now));
+        if expected != found {
+            return Err((Rule::Offsets, format!("the group has {found:?}, not {expected:?}")));
+        }
+        Ok(())
+    }
+
+    /// Whether a record belongs to a transaction that was aborted.
+    fn is_aborted(&self, record: u64) -> bool {
+        let aborted = |user: &crate::user::User| {
+            let mut aborted = user.transactions.iter().filter(|transaction| transaction.ended == Some(Ending::Abort));
+            aborted.any(|transaction| transaction.records.binary_search(&record).is_ok())
+        };
+        self.user.as_ref().is_some_and(aborted)
     }
 
     fn judge_log(&mut self, partition: i32, log: &[(i64, u64)]) -> Result<(), (Rule, String)> {
@@ -128,6 +240,10 @@ impl Sim {
                 return Err((Rule::Ends, format!("{partition}: batch {batch} has no end")));
             };
             for (number, record) in (0..).zip(records) {
+                // Whatever became of it, it must not be seen.
+                if self.is_aborted(*record) {
+                    continue;
+                }
                 let found = places.get(record).map_or(&[][..], Vec::as_slice);
                 judge_record(once, number, found, outcome).map_err(|rule| {
                     (rule, format!("{partition}: {record} of batch {batch}: at {found:?}, {outcome:?}"))

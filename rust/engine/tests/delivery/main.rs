@@ -1,5 +1,6 @@
 //! The delivery of batches against the embedded broker: a simulated network, a simulated clock, and everything that can go
-//! wrong on the way, drawn from a seed. Each record that was acknowledged is in the log, once and in order.
+//! wrong on the way, drawn from a seed. Each record that was acknowledged is in the log, once and in order; a transaction is
+//! there wholly or not at all; without acks nothing is promised but an end, and the order within a connection.
 //!
 //! `make simulate-delivery SEEDS=20000` runs more seeds; `make simulate-delivery SEED=7` runs one and prints all that happens in it.
 
@@ -9,6 +10,7 @@ mod broker;
 mod judge;
 mod network;
 mod sim;
+mod user;
 
 use judge::{Bug, Figures, Rule};
 use sim::Sim;

@@ -6,12 +6,30 @@ use bytes::Bytes;
 use monedula_broker::core::ConnectionId;
 use monedula_engine::Now;
 use monedula_engine::produce::RequestId;
+use monedula_engine::transaction::CallId;
 
 pub(crate) type Link = u64;
+
+/// What is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Of the delivery machine.
+    Produce(RequestId),
+    /// Of the session, by a connection of its own.
+    Call(CallId),
+}
+
+/// Which of the connections to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lane {
+    Records,
+    Calls,
+}
 
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) node: i32,
+    lane: Lane,
     /// The broker's end; none once it is closed.
     pub(crate) broker: Option<ConnectionId>,
     /// Whether the client still has it.
@@ -22,9 +40,9 @@ pub(crate) struct Connection {
     /// Nothing gets across any more, and nobody is told.
     pub(crate) dead: bool,
     /// Requests that the client waits for.
-    pub(crate) waiting: VecDeque<RequestId>,
+    pub(crate) waiting: VecDeque<Asked>,
     /// Requests that the broker has got; it works on the first.
-    pub(crate) arrived: VecDeque<(RequestId, Bytes)>,
+    pub(crate) arrived: VecDeque<(Asked, Bytes)>,
     pub(crate) busy: bool,
 }
 
@@ -32,20 +50,21 @@ pub(crate) struct Connection {
 #[derive(Debug, Default)]
 pub(crate) struct Network {
     pub(crate) links: BTreeMap<Link, Connection>,
-    current: BTreeMap<i32, Link>,
+    current: BTreeMap<(i32, Lane), Link>,
     last: Link,
 }
 
 impl Network {
     /// The connection to a node, if there is one.
-    pub(crate) fn to(&self, node: i32) -> Option<Link> {
-        self.current.get(&node).copied()
+    pub(crate) fn to(&self, node: i32, lane: Lane) -> Option<Link> {
+        self.current.get(&(node, lane)).copied()
     }
 
-    pub(crate) fn open(&mut self, node: i32, broker: ConnectionId, now: Now) -> Link {
+    pub(crate) fn open(&mut self, node: i32, lane: Lane, broker: ConnectionId, now: Now) -> Link {
         self.last += 1;
         let connection = Connection {
             node,
+            lane,
             broker: Some(broker),
             client_open: true,
             there: now,
@@ -56,16 +75,17 @@ impl Network {
             busy: false,
         };
         self.links.insert(self.last, connection);
-        self.current.insert(node, self.last);
+        self.current.insert((node, lane), self.last);
         self.last
     }
 
     /// The client gives a connection up. What it waited for there.
-    pub(crate) fn give_up(&mut self, link: Link) -> Vec<RequestId> {
+    pub(crate) fn give_up(&mut self, link: Link) -> Vec<Asked> {
         let Some(connection) = self.links.get_mut(&link) else { return Vec::new() };
         connection.client_open = false;
-        if self.current.get(&connection.node) == Some(&link) {
-            self.current.remove(&connection.node);
+        let place = (connection.node, connection.lane);
+        if self.current.get(&place) == Some(&link) {
+            self.current.remove(&place);
         }
         connection.waiting.drain(..).collect()
     }

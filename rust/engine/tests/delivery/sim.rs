@@ -14,14 +14,16 @@ use monedula_engine::produce::{
     Acknowledged, Acks, Batch, BatchId, Identity, Input, Output, ProduceConfig, ProduceMachine, RequestFailure,
     RequestId, SendFault, Sending,
 };
+use monedula_engine::transaction::{self, CallId};
 use monedula_engine::{Now, TopicPartition};
 
 use crate::broker::{Broker, NODES, TOPIC, decode, encode, wall_ms};
-use crate::judge::{Bug, Figures};
-use crate::network::{Link, Network};
+use crate::judge::{Bug, Figures, Rule};
+use crate::network::{Asked, Lane, Link, Network};
+use crate::user::User;
 
 /// How long records are sent, and things go wrong.
-const TROUBLE: Duration = Duration::from_secs(4);
+pub(crate) const TROUBLE: Duration = Duration::from_secs(4);
 /// What comes to no end by then never does.
 const END: Duration = Duration::from_secs(60);
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(700);
@@ -32,7 +34,7 @@ const FULL: usize = 8;
 const RECORD_BYTES: usize = 20;
 
 #[derive(Debug)]
-enum Event {
+pub(crate) enum Event {
     /// The user sends a record.
     Record,
     /// Something goes wrong.
@@ -42,14 +44,20 @@ enum Event {
     Metadata(Box<Cluster>),
     Identity,
     /// A request reaches the broker.
-    Arrive(Link, RequestId, Bytes),
+    Arrive(Link, Asked, Bytes),
     /// An answer reaches the client.
-    Answer(Link, RequestId, Vec<u8>),
+    Answer(Link, Asked, Vec<u8>),
+    /// A request that gets no answer is in the connection.
+    Written(Link, RequestId),
     /// The client notices that a connection is gone.
     Gone(Link),
     /// No connection could be made.
-    Unreachable(RequestId),
-    TimedOut(Link, RequestId),
+    Unreachable(Asked),
+    TimedOut(Link, Asked),
+    /// The user of transactions ends the one that is open.
+    End,
+    /// A new transaction.
+    Begin,
 }
 
 pub(crate) struct Sim {
@@ -58,17 +66,21 @@ pub(crate) struct Sim {
     pub(crate) broker: Broker,
     pub(crate) partitions: i32,
     pub(crate) idempotent: bool,
+    pub(crate) acks: Acks,
+    /// Who sends in transactions.
+    pub(crate) user: Option<User>,
+    /// By which connections each record went.
+    pub(crate) ways: BTreeMap<u64, Vec<Link>>,
     /// Partition and records of each batch.
     pub(crate) contents: BTreeMap<BatchId, (i32, Vec<u64>)>,
     pub(crate) divided: BTreeSet<BatchId>,
     pub(crate) done: BTreeMap<BatchId, Result<Acknowledged, SendFault>>,
     pub(crate) figures: Figures,
     pub(crate) flushed: usize,
-    pub(crate) problem: Option<String>,
-    acks: Acks,
+    pub(crate) problem: Option<(Rule, String)>,
     network: Network,
     dice: Jitter,
-    bug: Option<Bug>,
+    pub(crate) bug: Option<Bug>,
     tracing: bool,
     events: BTreeMap<(Now, u64), Event>,
     next_event: u64,
@@ -78,7 +90,7 @@ pub(crate) struct Sim {
     open: BTreeMap<i32, BatchId>,
     next_batch: BatchId,
     next_record: u64,
-    calm: bool,
+    pub(crate) calm: bool,
 }
 
 impl Sim {
@@ -86,12 +98,18 @@ impl Sim {
         let mut dice = Jitter::new(seed);
         // Neighbouring seeds begin alike.
         dice.next();
-        let idempotent = !dice.next().is_multiple_of(5);
+        let (acks, idempotent, transactional) = match dice.next() % 10 {
+            0 => (Acks::None, false, false),
+            1 => (Acks::Leader, false, false),
+            2 => (Acks::All, false, false),
+            3..=5 => (Acks::All, true, true),
+            _ => (Acks::All, true, false),
+        };
         let config = ProduceConfig {
-            acks: if idempotent || dice.next().is_multiple_of(2) { Acks::All } else { Acks::Leader },
+            acks,
             idempotent,
-            transactional: false,
-            max_in_flight: if idempotent { 1 + (dice.next() % 5) as usize } else { 1 },
+            transactional,
+            max_in_flight: if idempotent || acks == Acks::None { 1 + (dice.next() % 5) as usize } else { 1 },
             linger: ms(dice.next() % 20),
             max_request_bytes: 400,
             delivery_timeout: ms(if dice.next().is_multiple_of(2) { 1500 } else { 20_000 }),
@@ -101,18 +119,21 @@ impl Sim {
         let partitions = 1 + (dice.next() % 4) as i32;
         // Some topics take no full batch.
         let limit = if dice.next().is_multiple_of(4) { 61 + FULL * RECORD_BYTES / 2 } else { 1 << 20 };
+        let user = transactional.then(|| User::new(seed, dice.next().is_multiple_of(2)));
         let mut sim = Self {
             now: Now::ZERO,
-            broker: Broker::new(seed, partitions, limit),
+            broker: Broker::new(seed, partitions, limit, user.as_ref().is_none_or(|user| user.version2)),
             partitions,
             idempotent,
+            acks,
+            user,
+            ways: BTreeMap::new(),
             contents: BTreeMap::new(),
             divided: BTreeSet::new(),
             done: BTreeMap::new(),
             figures: Figures::default(),
             flushed: 0,
             problem: None,
-            acks: config.acks,
             network: Network::default(),
             dice,
             bug,
@@ -128,22 +149,25 @@ impl Sim {
             calm: false,
             machine: ProduceMachine::new(config, seed),
         };
-        sim.at(ms(1), Event::Record);
+        match sim.user {
+            Some(_) => sim.initialize(),
+            None => sim.at(ms(1), Event::Record),
+        }
         sim.at(ms(30), Event::Trouble);
         sim.want_metadata();
         sim
     }
 
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.dice.next() % limit.max(1)
     }
 
-    fn at(&mut self, after: Duration, event: Event) {
+    pub(crate) fn at(&mut self, after: Duration, event: Event) {
         self.next_event += 1;
         self.events.insert((self.now + after, self.next_event), event);
     }
 
-    fn trace(&self, text: impl FnOnce() -> String) {
+    pub(crate) fn trace(&self, text: impl FnOnce() -> String) {
         if self.tracing {
             println!("{:>9.3} {}", self.now.as_secs_f64(), text());
         }
@@ -154,13 +178,15 @@ impl Sim {
             self.settle();
             let event = self.events.first_key_value().map(|((at, _), _)| *at);
             let core = self.broker.core.next_due_ms().map(|due| ms((due - wall_ms(Now::ZERO)).max(0) as u64));
-            let Some(next) = [event, self.machine.wake_at(), core].into_iter().flatten().min() else { return };
-            if next > END || (self.calm && self.machine.unfinished() == 0) {
+            let session = self.user.as_ref().and_then(User::wake_at);
+            let Some(next) = [event, self.machine.wake_at(), core, session].into_iter().flatten().min() else { return };
+            if next > END || (self.calm && self.machine.unfinished() == 0 && self.is_idle()) {
                 return;
             }
             self.now = self.now.max(next);
             self.broker.core.tick(wall_ms(self.now));
             self.machine.handle(self.now, Input::Tick);
+            self.session(None);
             while let Some(entry) = self.events.first_entry()
                 && entry.key().0 <= self.now
             {
@@ -168,7 +194,7 @@ impl Sim {
                 self.event(event);
             }
         }
-        self.problem = Some(format!("{STEPS} steps, and no end"));
+        self.problem = Some((Rule::Ends, format!("{STEPS} steps, and no end")));
     }
 
     /// Whatever needs no time.
@@ -177,11 +203,13 @@ impl Sim {
             let replies: Vec<(ConnectionId, Action)> =
                 self.broker.core.drain().map(|reply| (reply.connection, reply.action)).collect();
             let outputs: Vec<Output> = std::iter::from_fn(|| self.machine.poll()).collect();
-            if replies.is_empty() && outputs.is_empty() {
+            let said = self.user.as_mut().map(User::drain).unwrap_or_default();
+            if replies.is_empty() && outputs.is_empty() && said.is_empty() {
                 return;
             }
             replies.into_iter().for_each(|(connection, action)| self.reply(connection, action));
             outputs.into_iter().for_each(|output| self.output(output));
+            said.into_iter().for_each(|output| self.said(output));
         }
     }
 
@@ -208,15 +236,19 @@ impl Sim {
             Event::Arrive(link, request, frame) => self.arrive(link, request, frame),
             Event::Answer(link, request, frame) => self.answer(link, request, &frame),
             Event::Gone(link) => self.lose(link, "the connection broke"),
-            Event::Unreachable(request) => {
+            Event::Written(link, request) => self.written(link, request),
+            Event::Unreachable(Asked::Produce(request)) => {
                 let outcome = Err(RequestFailure::NotSent("nobody listens".to_owned()));
                 self.machine.handle(self.now, Input::Answer { request, outcome });
             }
-            Event::TimedOut(link, request) => {
-                if self.network.links[&link].waiting.contains(&request) {
+            Event::Unreachable(Asked::Call(call)) => self.call_lost(call, "nobody listens"),
+            Event::TimedOut(link, asked) => {
+                if self.network.links[&link].waiting.contains(&asked) {
                     self.lose(link, "no answer in time");
                 }
             }
+            Event::End => self.end(),
+            Event::Begin => self.begin(),
         }
     }
 
@@ -230,6 +262,9 @@ impl Sim {
         if self.now < TROUBLE {
             let pause = self.below(12);
             self.at(ms(pause), Event::Record);
+        }
+        if self.user.as_ref().is_some_and(|user| !user.may_send()) {
+            return;
         }
         let partition = self.below(self.partitions as u64) as i32;
         let batch = match self.open.get(&partition) {
@@ -245,6 +280,9 @@ impl Sim {
             }
         };
         self.next_record += 1;
+        if let Some(user) = &mut self.user {
+            user.sent(self.next_record);
+        }
         let Some((_, records)) = self.contents.get_mut(&batch) else { return };
         records.push(self.next_record);
         if records.len() >= FULL {
@@ -252,7 +290,7 @@ impl Sim {
             self.machine.handle(self.now, Input::Full { batch });
             self.pack(batch);
         }
-        if self.below(40) == 0 {
+        if self.below(40) == 0 && self.user.is_none() {
             self.figures.flushes += 1;
             self.machine.handle(self.now, Input::Flush { ticket: self.next_record });
         }
@@ -300,7 +338,7 @@ impl Sim {
                     return;
                 }
                 if self.done.insert(batch, outcome).is_some() {
-                    self.problem = Some(format!("batch {batch} has two ends"));
+                    self.problem = Some((Rule::Ends, format!("batch {batch} has two ends")));
                 }
             }
             Output::RefreshMetadata => self.want_metadata(),
@@ -309,14 +347,20 @@ impl Sim {
                     self.tell_cluster();
                 }
             }
+            Output::NewIdentity { old, .. } if self.user.is_some() => {
+                self.session(Some(transaction::Input::NeedIdentity { old }));
+            }
             Output::NewIdentity { old, .. } => {
                 assert_eq!(old, self.identity);
                 self.figures.epochs += usize::from(old.is_some());
                 let takes = 1 + self.below(60);
                 self.at(ms(takes), Event::Identity);
             }
+            Output::Flushed { .. } if self.user.is_some() => self.flushed(),
             Output::Flushed { .. } => self.flushed += 1,
-            Output::JoinTransaction(_) | Output::TransactionFailed(_) => unreachable!("there are no transactions"),
+            Output::JoinTransaction(partition) => self.session(Some(transaction::Input::Join(partition))),
+            Output::TransactionFailed(_) if self.bug == Some(Bug::FailureUnsaid) => {}
+            Output::TransactionFailed(fault) => self.session(Some(transaction::Input::Failed(fault))),
         }
     }
 
@@ -334,14 +378,8 @@ impl Sim {
     }
 
     fn send(&mut self, request: RequestId, node: i32, batches: &[Sending]) {
-        let link = match self.network.to(node) {
-            Some(link) => link,
-            None if self.broker.alive.contains(&node) => {
-                let connection = self.broker.connect(self.now, node);
-                self.network.open(node, connection, self.now)
-            }
-            None => return self.at(ms(5), Event::Unreachable(request)),
-        };
+        let asked = Asked::Produce(request);
+        let Some(link) = self.link(node, Lane::Records) else { return self.at(ms(5), Event::Unreachable(asked)) };
         let mut contents: Vec<(Sending, Vec<u64>)> =
             batches.iter().map(|sending| (sending.clone(), self.contents[&sending.batch].1.clone())).collect();
         for (sending, _) in &mut contents {
@@ -354,17 +392,62 @@ impl Sim {
                 _ => {}
             }
         }
-        let frame = encode(self.acks, &contents, 1);
-        let takes = self.below(15);
-        let Some(connection) = self.network.links.get_mut(&link) else { return };
-        connection.waiting.push_back(request);
-        connection.there = connection.there.max(self.now + ms(takes));
-        let after = connection.there - self.now;
-        self.at(after, Event::Arrive(link, request, frame));
-        self.at(REQUEST_TIMEOUT, Event::TimedOut(link, request));
+        for record in contents.iter().flat_map(|(_, records)| records) {
+            self.ways.entry(*record).or_default().push(link);
+        }
+        let transactional = self.user.is_some() && self.bug != Some(Bug::NotTransactional);
+        let frame = encode(self.acks, &contents, 1, self.user.as_ref().map(User::place).filter(|_| transactional));
+        self.dispatch(link, asked, frame);
+        if self.acks == Acks::None {
+            let takes = self.below(4);
+            self.at(ms(takes), Event::Written(link, request));
+        }
     }
 
-    fn arrive(&mut self, link: Link, request: RequestId, frame: Bytes) {
+    /// The connection to a node that runs.
+    fn link(&mut self, node: i32, lane: Lane) -> Option<Link> {
+        if let Some(link) = self.network.to(node, lane) {
+            return Some(link);
+        }
+        self.broker.alive.contains(&node).then(|| {
+            let connection = self.broker.connect(self.now, node);
+            self.network.open(node, lane, connection, self.now)
+        })
+    }
+
+    /// A call of the session.
+    pub(crate) fn send_call(&mut self, call: CallId, node: i32, frame: Bytes) {
+        let asked = Asked::Call(call);
+        match self.link(node, Lane::Calls) {
+            Some(link) => self.dispatch(link, asked, frame),
+            None => self.at(ms(5), Event::Unreachable(asked)),
+        }
+    }
+
+    fn dispatch(&mut self, link: Link, asked: Asked, frame: Bytes) {
+        let takes = self.below(15);
+        let Some(connection) = self.network.links.get_mut(&link) else { return };
+        connection.waiting.push_back(asked);
+        connection.there = match self.bug {
+            Some(Bug::Overtaken) => self.now + ms(takes),
+            _ => connection.there.max(self.now + ms(takes)),
+        };
+        let after = connection.there - self.now;
+        self.at(after, Event::Arrive(link, asked, frame));
+        self.at(REQUEST_TIMEOUT, Event::TimedOut(link, asked));
+    }
+
+    /// All that is ever heard of a request without acks.
+    fn written(&mut self, link: Link, request: RequestId) {
+        let Some(connection) = self.network.links.get_mut(&link) else { return };
+        let before = connection.waiting.len();
+        connection.waiting.retain(|asked| *asked != Asked::Produce(request));
+        if connection.waiting.len() < before {
+            self.machine.handle(self.now, Input::Answer { request, outcome: Ok(Vec::new()) });
+        }
+    }
+
+    fn arrive(&mut self, link: Link, asked: Asked, frame: Bytes) {
         let Some(connection) = self.network.links.get_mut(&link) else { return };
         if connection.broker.is_none() || connection.dead {
             return;
@@ -372,7 +455,7 @@ impl Sim {
         if !connection.client_open {
             self.figures.zombies += 1;
         }
-        connection.arrived.push_back((request, frame));
+        connection.arrived.push_back((asked, frame));
         self.work(link);
     }
 
@@ -397,10 +480,15 @@ impl Sim {
         match action {
             Action::Send(pieces) => {
                 connection.busy = false;
-                let request = connection.arrived.pop_front();
-                if let Some((request, _)) = request.filter(|_| !connection.dead) {
-                    self.at(after, Event::Answer(link, request, pieces.concat()));
+                let asked = connection.arrived.pop_front();
+                if let Some((asked, _)) = asked.filter(|_| !connection.dead) {
+                    self.at(after, Event::Answer(link, asked, pieces.concat()));
                 }
+                self.work(link);
+            }
+            Action::Nothing => {
+                connection.busy = false;
+                connection.arrived.pop_front();
                 self.work(link);
             }
             _ => {
@@ -410,12 +498,16 @@ impl Sim {
         }
     }
 
-    fn answer(&mut self, link: Link, request: RequestId, frame: &[u8]) {
+    fn answer(&mut self, link: Link, asked: Asked, frame: &[u8]) {
         let Some(connection) = self.network.links.get_mut(&link) else { return };
-        if !connection.client_open || connection.waiting.front() != Some(&request) {
+        if !connection.client_open || connection.waiting.front() != Some(&asked) {
             return;
         }
         connection.waiting.pop_front();
+        let request = match asked {
+            Asked::Produce(request) => request,
+            Asked::Call(call) => return self.call_answered(call, frame),
+        };
         let answers = decode(&frame[4..]);
         self.trace(|| format!("answer to {request}: {answers:?}"));
         self.machine.handle(self.now, Input::Answer { request, outcome: Ok(answers) });
@@ -423,7 +515,18 @@ impl Sim {
 
     /// The client gives a connection up; what is on its way there may still arrive.
     fn lose(&mut self, link: Link, reason: &str) {
-        for request in self.network.give_up(link) {
+        // Nothing else says that a broker does not lead any more.
+        if self.acks == Acks::None {
+            self.want_metadata();
+        }
+        for asked in self.network.give_up(link) {
+            let request = match asked {
+                Asked::Produce(request) => request,
+                Asked::Call(call) => {
+                    self.call_lost(call, reason);
+                    continue;
+                }
+            };
             self.figures.lost_requests += 1;
             self.trace(|| format!("request {request} is lost: {reason}"));
             let outcome = Err(RequestFailure::Lost(reason.to_owned()));
@@ -457,15 +560,18 @@ impl Sim {
         self.at(ms(pause), Event::Trouble);
         let node = 1 + self.below(u64::from(NODES)) as i32;
         let partition = self.below(self.partitions as u64) as i32;
-        match self.below(7) {
+        let lane = if self.user.is_some() && self.below(3) == 0 { Lane::Calls } else { Lane::Records };
+        let kinds = if self.user.is_some() { 9 } else { 7 };
+        match self.below(kinds) {
             0 | 1 => {
-                if let Some(link) = self.network.to(node) {
+                if let Some(link) = self.network.to(node, lane) {
                     self.trace(|| format!("the connection to {node} breaks"));
                     self.lose(link, "the connection broke");
                 }
             }
+            7 | 8 => self.move_coordinator(NodeId(node)),
             2 => {
-                if let Some(link) = self.network.to(node) {
+                if let Some(link) = self.network.to(node, lane) {
                     self.trace(|| format!("nothing gets through to {node}"));
                     self.network.links.get_mut(&link).unwrap().dead = true;
                 }
@@ -496,11 +602,13 @@ impl Sim {
         for node in 1..=i32::from(NODES) {
             self.broker.start(self.now, node);
         }
-        self.figures.flushes += 1;
-        self.machine.handle(self.now, Input::Flush { ticket: 0 });
+        if self.user.is_none() {
+            self.figures.flushes += 1;
+            self.machine.handle(self.now, Input::Flush { ticket: 0 });
+        }
     }
 }
 
-fn ms(ms: u64) -> Duration {
+pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }

@@ -1,0 +1,286 @@
+//! Who sends in transactions: begins them, brings a group's offsets in, commits or aborts; and the session that does it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use monedula_broker::NodeId;
+use monedula_broker::control::Command;
+use monedula_engine::backoff::Backoff;
+use monedula_engine::group::CommitOffset;
+use monedula_engine::produce::{self, SendFault};
+use monedula_engine::transaction::{
+    Answer, Call, CallFailure, CallId, Ending, GroupMetadata, Input, Output, ProducerSession, SessionConfig, Target,
+    Ticket, TransactionError,
+};
+use monedula_engine::{Now, TopicPartition};
+
+use crate::broker::{GROUP, NODES, TOPIC, TRANSACTIONAL_ID};
+use crate::judge::{Bug, Rule};
+use crate::network::Asked;
+use crate::sim::{Event, Sim, TROUBLE, ms};
+
+/// How long the user waits for a verb, before it is called again.
+const PATIENCE_MS: u64 = 900;
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    Init,
+    Begin,
+    Offsets,
+    /// Its records are flushed.
+    Flush(Ending),
+    End(Ending),
+}
+
+/// A transaction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Transaction {
+    pub(crate) records: Vec<u64>,
+    /// What the group has, if this one is committed.
+    offset: Option<i64>,
+    /// How it ended.
+    pub(crate) ended: Option<Ending>,
+}
+
+pub(crate) struct User {
+    pub(crate) version2: bool,
+    pub(crate) transactions: Vec<Transaction>,
+    session: ProducerSession,
+    config: SessionConfig,
+    calls: BTreeMap<CallId, (Call, i16)>,
+    waits: Option<(Waits, Ticket)>,
+    next_ticket: Ticket,
+    is_open: bool,
+}
+
+impl User {
+    pub(crate) fn new(seed: u64, version2: bool) -> Self {
+        let config = SessionConfig {
+            transactional_id: Some(TRANSACTIONAL_ID.to_owned()),
+            transaction_timeout: ms(300_000),
+            backoff: Backoff { initial: ms(50), max: ms(400), factor: 2 },
+        };
+        let mut session = ProducerSession::new(config.clone(), seed);
+        session.handle(Now::ZERO, Input::TransactionVersion2(version2));
+        let (transactions, calls) = (Vec::new(), BTreeMap::new());
+        Self { version2, transactions, session, config, calls, waits: None, next_ticket: 0, is_open: false }
+    }
+
+    pub(crate) fn wake_at(&self) -> Option<Now> {
+        self.session.wake_at()
+    }
+
+    pub(crate) fn drain(&mut self) -> Vec<Output> {
+        std::iter::from_fn(|| self.session.poll()).collect()
+    }
+
+    pub(crate) fn may_send(&self) -> bool {
+        self.is_open && self.session.refusal().is_none()
+    }
+
+    pub(crate) fn sent(&mut self, record: u64) {
+        if let Some(transaction) = self.transactions.last_mut() {
+            transaction.records.push(record);
+        }
+    }
+
+    /// How transactional records go: by which id and version of Produce.
+    pub(crate) fn place(&self) -> (&'static str, i16) {
+        (TRANSACTIONAL_ID, if self.version2 { 12 } else { 11 })
+    }
+
+    /// What the group has in the end.
+    pub(crate) fn offset(&self) -> Option<i64> {
+        let committed = self.transactions.iter().filter(|transaction| transaction.ended == Some(Ending::Commit));
+        committed.filter_map(|transaction| transaction.offset).next_back()
+    }
+
+    fn wait(&mut self, waits: Waits) -> Ticket {
+        self.next_ticket += 1;
+        self.waits = Some((waits, self.next_ticket));
+        self.next_ticket
+    }
+}
+
+impl Sim {
+    fn user(&mut self) -> &mut User {
+        self.user.as_mut().expect("there are transactions")
+    }
+
+    /// Whether no transaction is open, and none will be.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.user.as_ref().is_none_or(|user| !user.is_open && user.waits.is_none())
+    }
+
+    /// Tells the session something, or that time has passed.
+    pub(crate) fn session(&mut self, input: Option<Input>) {
+        let now = self.now;
+        if let Some(user) = &mut self.user {
+            user.session.handle(now, input.unwrap_or(Input::Tick));
+        }
+    }
+
+    pub(crate) fn initialize(&mut self) {
+        let ticket = self.user().wait(Waits::Init);
+        let deadline = self.now + ms(PATIENCE_MS);
+        self.session(Some(Input::Init { ticket, deadline }));
+    }
+
+    pub(crate) fn begin(&mut self) {
+        if self.now >= TROUBLE {
+            return;
+        }
+        let ticket = self.user().wait(Waits::Begin);
+        self.session(Some(Input::Begin { ticket }));
+    }
+
+    /// The open transaction ends, one way or the other.
+    pub(crate) fn end(&mut self) {
+        if self.below(4) == 0 {
+            return self.end_with(Ending::Abort);
+        }
+        if self.below(2) == 0 {
+            return self.end_with(Ending::Commit);
+        }
+        let user = self.user();
+        let ticket = user.wait(Waits::Offsets);
+        let offset = user.transactions.len() as i64;
+        user.transactions.last_mut().expect("one is open").offset = Some(offset);
+        let group =
+            GroupMetadata { group: GROUP.to_owned(), generation: -1, member_id: String::new(), instance_id: None };
+        let at = CommitOffset { offset, leader_epoch: -1, metadata: String::new() };
+        let offsets = [(TopicPartition::new(TOPIC, 0), at)].into();
+        let deadline = self.now + ms(PATIENCE_MS);
+        self.session(Some(Input::SendOffsets { ticket, group, offsets, deadline }));
+    }
+
+    /// As the client does: what was sent is delivered first, or taken back.
+    fn end_with(&mut self, ending: Ending) {
+        let user = self.user();
+        user.is_open = false;
+        let ticket = user.wait(Waits::Flush(ending));
+        if ending == Ending::Abort {
+            self.machine.handle(self.now, produce::Input::FailUnsent(SendFault::Aborted));
+        }
+        self.machine.handle(self.now, produce::Input::Flush { ticket });
+        if self.bug == Some(Bug::CommitsAtOnce) {
+            self.flushed();
+        }
+    }
+
+    pub(crate) fn flushed(&mut self) {
+        if let Some((Waits::Flush(ending), _)) = self.user().waits {
+            self.ask_for_end(ending);
+        }
+    }
+
+    fn ask_for_end(&mut self, ending: Ending) {
+        let ticket = self.user().wait(Waits::End(ending));
+        let deadline = self.now + ms(PATIENCE_MS);
+        let ending = if self.bug == Some(Bug::AbortCommits) { Ending::Commit } else { ending };
+        self.session(Some(Input::End { ticket, ending, deadline }));
+    }
+
+    /// What the session says.
+    pub(crate) fn said(&mut self, output: Output) {
+        self.trace(|| format!("session: {output:?}"));
+        let input = match output {
+            Output::Call { id, target, call } => return self.call(id, &target, call),
+            Output::Done { ticket, outcome } => return self.done(ticket, outcome),
+            Output::Identity(identity) => produce::Input::Identity(identity),
+            Output::Joined(partition) => produce::Input::InTransaction(partition),
+            Output::Ended => produce::Input::TransactionEnded,
+            Output::FailUnsent(fault) => produce::Input::FailUnsent(fault),
+            Output::Fatal(fault) => produce::Input::FailAll(fault),
+            Output::Event(_) => return,
+        };
+        if let produce::Input::Identity(_) = input {
+            self.figures.epochs += 1;
+        }
+        self.machine.handle(self.now, input);
+    }
+
+    fn done(&mut self, ticket: Ticket, outcome: Result<(), TransactionError>) {
+        let Some((waits, _)) = self.user().waits.take_if(|(_, waited)| *waited == ticket) else { return };
+        match (waits, outcome) {
+            (Waits::Init, Ok(())) => self.at(ms(1), Event::Begin),
+            (Waits::Init, Err(TransactionError::TimedOut { .. })) => self.initialize(),
+            (Waits::Begin, Ok(())) => {
+                let user = self.user();
+                user.transactions.push(Transaction::default());
+                user.is_open = true;
+                if user.transactions.len() == 1 {
+                    self.at(ms(1), Event::Record);
+                }
+                let takes = 10 + self.below(250);
+                self.at(ms(takes), Event::End);
+            }
+            // They go on, and the commit waits for them.
+            (Waits::Offsets, Ok(()) | Err(TransactionError::TimedOut { .. })) => self.end_with(Ending::Commit),
+            (Waits::End(ending), Ok(())) => {
+                self.user().transactions.last_mut().expect("one was open").ended = Some(ending);
+                match ending {
+                    Ending::Commit => self.figures.committed += 1,
+                    Ending::Abort => self.figures.aborted += 1,
+                }
+                let pause = self.below(10);
+                self.at(ms(pause), Event::Begin);
+            }
+            (Waits::End(ending), Err(TransactionError::TimedOut { .. })) => {
+                self.figures.unheard += 1;
+                self.ask_for_end(ending);
+            }
+            (Waits::Offsets | Waits::End(Ending::Commit), Err(TransactionError::MustAbort { .. })) => {
+                self.figures.spoilt += 1;
+                self.end_with(Ending::Abort);
+            }
+            (waits, outcome) => {
+                self.problem = Some((Rule::Ends, format!("{waits:?}: {outcome:?}")));
+                self.calm = true;
+            }
+        }
+    }
+
+    fn call(&mut self, id: CallId, target: &Target, call: Call) {
+        let node = match target {
+            Target::Any { attempt } => 1 + (attempt % u32::from(NODES)) as i32,
+            Target::Coordinator { node_id } => *node_id,
+        };
+        if self.bug == Some(Bug::OffsetsDropped)
+            && let Call::CommitOffsets { offsets, .. } = &call
+        {
+            let good = offsets.keys().map(|place| (place.clone(), monedula_protocol::error_code::ErrorCode::None));
+            let outcome = Ok(Answer::Partitions(good.collect()));
+            return self.session(Some(Input::Answer { id, outcome }));
+        }
+        let user = self.user();
+        let version = *call.versions().end();
+        let frame = call.encode(&user.config, version, 1, Some("sim")).unwrap();
+        user.calls.insert(id, (call, version));
+        self.send_call(id, node, Bytes::from(frame).slice(4..));
+    }
+
+    pub(crate) fn call_answered(&mut self, id: CallId, frame: &[u8]) {
+        let user = self.user();
+        let Some((call, version)) = user.calls.remove(&id) else { return };
+        let outcome = call.decode(&user.config, &frame[4..], version).unwrap();
+        self.trace(|| format!("answer to {:?}: {outcome:?}", Asked::Call(id)));
+        self.session(Some(Input::Answer { id, outcome }));
+    }
+
+    pub(crate) fn call_lost(&mut self, id: CallId, reason: &str) {
+        self.user().calls.remove(&id);
+        self.figures.lost_calls += 1;
+        self.session(Some(Input::Answer { id, outcome: Err(CallFailure::Lost(reason.to_owned())) }));
+    }
+
+    /// Of the transactions or of the group's offsets.
+    pub(crate) fn move_coordinator(&mut self, node: NodeId) {
+        let of_group = self.below(2) == 0;
+        let group = of_group.then(|| GROUP.to_owned());
+        let transactional_id = (!of_group).then(|| TRANSACTIONAL_ID.to_owned());
+        let moved = self.broker.command(self.now, Command::MoveCoordinator { group, transactional_id, node });
+        self.trace(|| format!("a coordinator moves to {node:?}: {moved}"));
+    }
+}
