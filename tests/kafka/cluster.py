@@ -80,6 +80,7 @@ class KafkaCluster:
         heap: heap of each JVM; 1g for one node, 512m each for more.
         fast_start: start quicker and smaller, at the cost of peak speed. Benches turn it off.
         host: where the nodes listen, an address of this machine.
+        features: levels of features in place of the release's own, such as `transaction.version`.
         directory: keep the data here, from one run to the next. Default: a temporary directory, removed at the end.
         start_timeout_seconds: for all nodes to see each other.
     """
@@ -92,12 +93,14 @@ class KafkaCluster:
         heap: str | None = None,
         fast_start: bool = True,
         host: str = HOST,
+        features: Mapping[str, int] | None = None,
         directory: Path | None = None,
         start_timeout_seconds: float = 120.0,
     ) -> None:
         if nodes < 1:
             raise ValueError(f"nodes must be 1 or more, not {nodes}")
         self.config = dict(config or {})
+        self.features = dict(features or {})
         self.heap = heap or ("1g" if nodes == 1 else "512m")
         self.fast_start = fast_start
         self.start_timeout_seconds = start_timeout_seconds
@@ -263,7 +266,8 @@ class KafkaCluster:
                 continue
             # With `=`: one id in 64 begins with a dash and would be taken for an option.
             identity = f"--cluster-id={cluster_id}"
-            command = self._java("kafka.tools.StorageTool", "format", identity, "-c", str(properties))
+            features = [f"--feature={name}={level}" for name, level in self.features.items()]
+            command = self._java("kafka.tools.StorageTool", "format", identity, "-c", str(properties), *features)
             with node.log_path.open("ab") as log:
                 formatting.append((node, subprocess.Popen(command, stdout=log, stderr=log)))
         for node, process in formatting:
