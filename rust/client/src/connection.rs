@@ -68,6 +68,7 @@ struct Shared {
     pending: Mutex<VecDeque<Pending>>,
     closed: AtomicBool,
     closing: Notify,
+    ended: Notify,
     used_at: Mutex<Instant>,
 }
 
@@ -89,6 +90,7 @@ impl Connection {
             pending: Mutex::default(),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
+            ended: Notify::new(),
             used_at: Mutex::new(Instant::now()),
         });
         tokio::spawn(run(shared.clone(), read, write, requests));
@@ -106,6 +108,19 @@ impl Connection {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.shared.closed.load(Ordering::Acquire)
+    }
+
+    /// Comes with the end of the connection, which it does not keep.
+    pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        let shared = self.shared.clone();
+        async move {
+            let mut ended = std::pin::pin!(shared.ended.notified());
+            // Listens from here on: an end after the look is heard of.
+            ended.as_mut().enable();
+            if !shared.closed.load(Ordering::Acquire) {
+                ended.await;
+            }
+        }
     }
 
     /// Sends a request in `version` and waits for its answer, at most `request.timeout.ms` plus `extra`.
@@ -321,6 +336,7 @@ impl Shared {
             self.closed.store(true, Ordering::Release);
             std::mem::take(&mut *pending)
         };
+        self.ended.notify_waiters();
         self.limits.metrics.connections_closed(1);
         self.limits
             .log

@@ -349,6 +349,11 @@ pub(crate) struct Awaited {
 }
 
 impl Awaited {
+    /// Where it was sent.
+    pub(crate) fn connection(&self) -> &Arc<Connection> {
+        &self.link.connection
+    }
+
     /// Its answer, with the version.
     pub(crate) async fn answer(self) -> Result<(Frame, i16), RequestError> {
         Ok((self.link.connection.reply(self.reply).await?, self.version))
@@ -409,3 +414,7 @@ async fn handshake(connection: &Connection) -> Result<Handshake, RequestError> {
     let reason = "the broker refused every version of ApiVersions".to_owned();
     Err(RequestError::Disconnected { broker: connection.broker().to_owned(), reason })
 }
+
+#[cfg(test)]
+#[path = "network_tests.rs"]
+mod tests;

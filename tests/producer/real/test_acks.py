@@ -1,9 +1,11 @@
 """Who must have a record before it counts as written: nobody, the leader, every replica in sync."""
 
+from contextlib import suppress
 from typing import Any
 
 import monedula
 import pytest
+from confluent_kafka import KafkaException
 from monedula.testing import Broker
 
 from tests.conftest import TopicFactory
@@ -11,7 +13,7 @@ from tests.groups.behaviour.stage import Stage
 from tests.kafka import KafkaCluster
 from tests.producer.real.checker import Stored
 from tests.producer.real.conftest import MakeTopic
-from tests.producer.real.load import DEADLINE_SECONDS, log_of
+from tests.producer.real.load import DEADLINE_SECONDS, log_of, until
 
 RECORDS = 300
 
@@ -41,6 +43,32 @@ def test_without_acks_everything_arrives_and_no_offset_is_known(stage: Stage, ma
         placed = [future.result(DEADLINE_SECONDS) for future in futures]
         assert {(at.topic, at.partition, at.offset) for at in placed} == {(topic, 0, None)}
     assert log_of(stage.bootstrap, topic, RECORDS) == {0: [Stored(number, b"%d" % number) for number in range(RECORDS)]}
+
+
+@pytest.mark.also_on_kafka
+def test_without_acks_a_moved_leader_is_found(stage: Stage, make_topic: MakeTopic) -> None:
+    """Nothing is answered, so only the connection that the old leader closes tells of it."""
+    topic = make_topic()
+
+    def end() -> int:
+        # A new leader does not know it yet.
+        with suppress(KafkaException):
+            return stage.ends(topic)[topic, 0]
+        return 0
+
+    with producer(stage, 0) as sender:
+        sender.send(topic, b"first", partition=0).result(DEADLINE_SECONDS)
+        until(lambda: end() == 1, "the first record")
+        for node in stage.others(stage.leader(topic, 0)):
+            stage.move_leader(topic, 0, node)
+            until(lambda: end() > 0, "the new leader")
+            before = end()
+
+            def arrives(before: int = before) -> bool:
+                sender.send(topic, b"next", partition=0).result(DEADLINE_SECONDS)
+                return end() > before
+
+            until(arrives, f"records at node {node}")
 
 
 def test_too_few_replicas_in_sync_stop_acks_all_only(stage: Stage, broker: Broker, make_topic: MakeTopic) -> None:

@@ -123,7 +123,7 @@ impl Driver {
             machine: ProduceMachine::new(config.machine(), seed),
             started: self.started,
             cluster: Arc::default(),
-            lanes: Lanes::new(self.network.clone(), answers),
+            lanes: Lanes::new(self.network.clone(), self.metadata.clone(), answers),
             packers: Packers::new(config.codec, config.level, self.accumulator.pool.clone(), runtime, done),
             lookups: Lookups::new(config.client.retry_backoff, config.delivery_timeout),
             packed: BTreeMap::new(),

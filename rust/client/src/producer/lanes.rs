@@ -2,7 +2,7 @@
 //! numbers count on it, and one that hands their answers on in that order, which futures of a partition count on.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use monedula_engine::TopicPartition;
@@ -17,9 +17,9 @@ use monedula_protocol::records::BATCH_HEADER_BYTES;
 use monedula_protocol::types::Uuid;
 use tokio::sync::mpsc;
 
-use crate::connection::{Frame, Pieces};
+use crate::connection::{Connection, Frame, Pieces};
 use crate::error::RequestError;
-use crate::metadata::Endpoint;
+use crate::metadata::{Endpoint, Metadata};
 use crate::network::{Awaited, Network, NodeId, Purpose};
 
 /// The last version that names topics; those after it have ids.
@@ -56,20 +56,25 @@ pub(crate) struct Answered {
 /// Tasks by broker.
 pub(crate) struct Lanes {
     network: Arc<Network>,
+    metadata: Arc<Metadata>,
     answers: mpsc::UnboundedSender<Answered>,
     lanes: BTreeMap<i32, mpsc::UnboundedSender<Order>>,
 }
 
 impl Lanes {
-    pub(crate) fn new(network: Arc<Network>, answers: mpsc::UnboundedSender<Answered>) -> Self {
-        Self { network, answers, lanes: BTreeMap::new() }
+    pub(crate) fn new(
+        network: Arc<Network>,
+        metadata: Arc<Metadata>,
+        answers: mpsc::UnboundedSender<Answered>,
+    ) -> Self {
+        Self { network, metadata, answers, lanes: BTreeMap::new() }
     }
 
     /// Sends a request to a broker, behind those that were sent before.
     pub(crate) fn send(&mut self, broker: i32, order: Order) {
         let lane = self.lanes.entry(broker).or_insert_with(|| {
             let (lane, orders) = mpsc::unbounded_channel();
-            tokio::spawn(run(self.network.clone(), broker, orders, self.answers.clone()));
+            tokio::spawn(run(self.network.clone(), self.metadata.clone(), broker, orders, self.answers.clone()));
             lane
         });
         // The lane's task ends with this side of it only.
@@ -79,12 +84,14 @@ impl Lanes {
 
 async fn run(
     network: Arc<Network>,
+    metadata: Arc<Metadata>,
     broker: i32,
     mut orders: mpsc::UnboundedReceiver<Order>,
     answers: mpsc::UnboundedSender<Answered>,
 ) {
     let (under_way, waiting) = mpsc::unbounded_channel();
     tokio::spawn(hand_on(waiting, answers));
+    let mut watched = Weak::new();
     while let Some(order) = orders.recv().await {
         let order = Arc::new(order);
         let encode = {
@@ -93,9 +100,29 @@ async fn run(
         };
         let api = (ApiKey::Produce, *ProduceRequest::VERSIONS.start()..=order.last_version());
         let sent = network.send(NodeId::Broker(broker), Purpose::Produce, api, order.acks != 0, encode).await;
+        if let Ok(sent) = &sent
+            && order.acks == 0
+        {
+            watch(sent, &mut watched, &metadata);
+        }
         // A driver that is gone needs no answers.
         let _ = under_way.send((order, sent));
     }
+}
+
+/// A broker that is not the leader answers nothing where nothing is to be answered: it closes the connection. Who leads is
+/// asked anew then, or all that follows would be lost as well.
+fn watch(sent: &Awaited, watched: &mut Weak<Connection>, metadata: &Arc<Metadata>) {
+    let connection = Arc::downgrade(sent.connection());
+    if connection.ptr_eq(watched) {
+        return;
+    }
+    let (ended, metadata) = (sent.connection().ended(), metadata.clone());
+    tokio::spawn(async move {
+        ended.await;
+        metadata.want();
+    });
+    *watched = connection;
 }
 
 /// Waits for answers in the order of their requests.
