@@ -24,16 +24,12 @@ impl Task {
         &mut self,
         offsets: BTreeMap<TopicPartition, CommitOffset>,
         deadline: Now,
-        reply: Option<oneshot::Sender<CommitOutcome>>,
+        reply: oneshot::Sender<CommitOutcome>,
     ) {
         self.commits.replies.retain(|_, reply| !reply.is_closed());
         self.commits.last += 1;
         let ticket = self.commits.last;
-        if let Some(reply) = reply {
-            self.commits.replies.insert(ticket, reply);
-        } else {
-            self.commits.counted = Some(ticket);
-        }
+        self.commits.replies.insert(ticket, reply);
         self.handle(Input::Commit { ticket, offsets, deadline });
     }
 
@@ -41,25 +37,33 @@ impl Task {
         self.parts
             .delivery
             .committed(outcomes.iter().map(|(partition, (at, outcome))| (partition, at, outcome.is_ok())));
-        if ticket.is_some() && self.commits.counted == ticket {
-            self.commits.counted = None;
-        }
         let reply = ticket.and_then(|ticket| self.commits.replies.remove(&ticket));
         if let Some(reply) = reply {
             // Whoever asked may have gone; the commit stands.
             let _ = reply.send(outcomes);
         }
+        if ticket.is_some() && self.commits.counted == ticket {
+            self.commits.counted = None;
+            // As many may be finished again, by a user who now waits for records and says nothing more.
+            let next = self.commit_by_count();
+            self.inputs.extend(next);
+        }
     }
 
     /// Commits what was finished, because it is so many rows.
-    pub(super) fn commit_by_count(&mut self) {
-        if self.commits.counted.is_none() && self.parts.delivery.has_finished_enough() {
-            let offsets = self.parts.delivery.snapshot(None);
-            if !offsets.is_empty() {
-                let deadline = self.shared.now() + self.parts.config.default_api_timeout;
-                self.commit(offsets, deadline, None);
-            }
+    pub(super) fn commit_by_count(&mut self) -> Option<Input> {
+        if self.commits.counted.is_some() || !self.parts.delivery.has_finished_enough() {
+            return None;
         }
+        let offsets = self.parts.delivery.snapshot(None);
+        if offsets.is_empty() {
+            return None;
+        }
+        self.commits.last += 1;
+        let ticket = self.commits.last;
+        self.commits.counted = Some(ticket);
+        let deadline = self.shared.now() + self.parts.config.default_api_timeout;
+        Some(Input::Commit { ticket, offsets, deadline })
     }
 }
 

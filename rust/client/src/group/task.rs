@@ -49,7 +49,7 @@ pub(super) struct Task {
     /// Nobody runs callbacks any more.
     abandoned: bool,
     closed: bool,
-    inputs: VecDeque<Input>,
+    pub(super) inputs: VecDeque<Input>,
 }
 
 impl Task {
@@ -107,7 +107,7 @@ impl Task {
         match order {
             Order::Subscribe { subscription, listens } => self.subscribe(subscription, listens),
             Order::Commit { offsets, deadline, reply, call } => {
-                self.commit(offsets, deadline, Some(reply));
+                self.commit(offsets, deadline, reply);
                 drop(call);
             }
             Order::CalledBack { ticket } => self.handle(Input::CalledBack { ticket }),
@@ -152,7 +152,8 @@ impl Task {
         for (ticket, offsets) in self.parts.delivery.settled() {
             self.inputs.push_back(Input::Settled { ticket, offsets });
         }
-        self.commit_by_count();
+        let counted = self.commit_by_count();
+        self.inputs.extend(counted);
         self.handle(Input::Tick);
     }
 
