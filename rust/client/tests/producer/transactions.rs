@@ -188,7 +188,7 @@ fn moves_and_lost_answers_of_the_coordinator_change_nothing() {
         let mut expected = Vec::new();
         for round in 0..9 {
             ok(&world, producer.begin_transaction());
-            send(&producer, "t", None, &round.to_string());
+            let sent = send(&producer, "t", None, &round.to_string());
             let (apis, when) = (["EndTxn"].map(str::to_owned).to_vec(), Selector::default());
             let lost = Fault {
                 when: Selector { apis, ..when },
@@ -210,6 +210,7 @@ fn moves_and_lost_answers_of_the_coordinator_change_nothing() {
                 3 => ok(&world, producer.abort_transaction(PATIENCE)),
                 _ => {
                     ok(&world, producer.commit_transaction(PATIENCE));
+                    delivered(&sent);
                     expected.push(round.to_string());
                 }
             }
