@@ -13,6 +13,8 @@ from tests.differential.wire import Closed, Connection, WireError
 
 TIMEOUT_SECONDS = 60.0
 """A real cluster takes more than ten seconds for a new leader, now and then, where the machine is busy."""
+SETTLE_SECONDS = 10.0
+"""So long a request is repeated; an error that is still there then is the answer."""
 # While a coordinator loads or moves, and while a partition gets its leader.
 SETTLING = (3, 5, 6, 14, 15, 16)
 CONCURRENT_TRANSACTIONS = 51
@@ -193,7 +195,7 @@ class Member:
         self, api: str, version: int, body: Body | None = None, *, retry_on: Collection[int] = SETTLING, label: str = ""
     ) -> Answer:
         """The same, not compared."""
-        deadline = time.monotonic() + TIMEOUT_SECONDS
+        deadline = time.monotonic() + SETTLE_SECONDS
         while True:
             answer = self.send(api, version, body, label).answer()
             if time.monotonic() > deadline or not any(code in retry_on for code in errors(answer)):
