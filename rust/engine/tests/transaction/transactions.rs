@@ -192,6 +192,22 @@ fn what_was_given_up_spoils_the_transaction_and_nothing_else() {
 }
 
 #[test]
+fn what_fails_once_the_end_is_asked_for_does_not_belong_to_what_ends() {
+    for version2 in [false, true] {
+        let mut world = World::open(version2);
+        if version2 {
+            world.put(Input::Join(t(0)));
+        }
+        let commit = world.end(Ending::Commit);
+        world.put(Input::Failed(fault()));
+        world.answer("EndTxn", if version2 { Answer::Identity(identity(9, 1)) } else { Answer::Ok });
+        world.succeeded(commit);
+        let begin = world.begin();
+        world.succeeded(begin);
+    }
+}
+
+#[test]
 fn under_version_2_the_end_itself_raises_the_epoch() {
     let mut world = World::open(true);
     world.put(Input::NeedIdentity { old: Some(identity(9, 0)) });
