@@ -205,11 +205,11 @@ impl Ledger {
         }
     }
 
-    /// `at` is committed.
+    /// `at` is committed. An offset of the user's own choice may be behind what is still out: that is not read again either.
     pub fn committed(&mut self, partition: &TopicPartition, at: Place) {
-        if let Some(entry) = self.entries.get_mut(partition)
-            && entry.finished.is_some_and(|finished| finished.offset >= at.offset)
-        {
+        let Some(entry) = self.entries.get_mut(partition) else { return };
+        let reached = entry.out.back().map(|out| out.next).or(entry.finished);
+        if reached.is_some_and(|reached| reached.offset >= at.offset) {
             entry.base = Some(at);
         }
     }

@@ -169,3 +169,16 @@ fn reading_begins_again_where_the_last_commit_is() {
     ledger.committed(&t(0), place(30));
     assert!(!ledger.is_ahead(&t(0)), "a commit of before the seek");
 }
+
+#[test]
+fn what_is_committed_while_it_is_held_is_not_read_again() {
+    let mut ledger = reading();
+    hand_out(&mut ledger, 1, 7, &[(0, 20)]);
+    // Nobody has this: it says nothing of what was handed out.
+    ledger.committed(&t(0), place(99));
+    assert_eq!(ledger.bases(), [(t(0), Some(place(10)))]);
+    ledger.committed(&t(0), place(20));
+    assert_eq!(ledger.bases(), [(t(0), Some(place(20)))]);
+    ledger.finish(1);
+    assert_eq!(ledger.bases(), []);
+}
