@@ -283,3 +283,110 @@ fn offsets_need_a_group_that_does_not_commit_by_itself() {
         assert!(error.to_string().contains(what), "{error}");
     }
 }
+
+#[test]
+fn an_abort_takes_back_what_waits_for_its_topic() {
+    let world = world(&["t:1", "later:1"], 1, 2);
+    let producer = transactional(&world, "id");
+    ok(&world, producer.init_transactions(PATIENCE));
+    ok(&world, producer.begin_transaction());
+    // Nobody is told of this topic yet: its records wait, and would go out in whichever transaction is open by then.
+    let held = world.fault_of_topic("Metadata", "later", Effect::Hold);
+    let waiting = send(&producer, "later", None, "v");
+    ok(&world, producer.abort_transaction(PATIENCE));
+    assert!(failure(&waiting).contains("the transaction was aborted"));
+    held.remove().expect("removed");
+    ok(&world, producer.begin_transaction());
+    delivered(&send(&producer, "later", None, "w"));
+    ok(&world, producer.commit_transaction(PATIENCE));
+    assert_eq!(seen(&world, "later"), ["w"]);
+}
+
+#[test]
+fn nothing_gets_into_a_transaction_that_is_about_to_end() {
+    let world = world(&["t:1"], 1, 2);
+    let producer = transactional(&world, "id");
+    ok(&world, producer.init_transactions(PATIENCE));
+    for commits in [true, false] {
+        ok(&world, producer.begin_transaction());
+        delivered(&send(&producer, "t", None, "v"));
+        let held = world.fault(&["Produce"], Effect::Hold, None);
+        let last = send(&producer, "t", None, "w");
+        // Already while what was sent is waited for.
+        let record = Record { topic: "t", value: Some(b"late"), ..Record::default() };
+        let refused = |what: &str| {
+            let Err(Refused::Error(ClientError::Transaction(error))) = producer.send(&record) else { panic!("taken") };
+            assert!(error.to_string().contains(what), "{error}");
+        };
+        if commits {
+            let ended = producer.commit_transaction(PATIENCE);
+            refused("is being committed");
+            held.remove().expect("removed");
+            ok(&world, ended);
+            delivered(&last);
+        } else {
+            let ended = producer.abort_transaction(PATIENCE);
+            refused("is being aborted");
+            held.remove().expect("removed");
+            ok(&world, ended);
+        }
+    }
+    assert_eq!(seen(&world, "t"), ["v", "w"]);
+}
+
+#[test]
+fn a_partition_that_cannot_be_added_fails_its_records_at_once() {
+    let world = world(&["t:1"], 1, 1);
+    let producer = transactional(&world, "id");
+    ok(&world, producer.init_transactions(PATIENCE));
+    ok(&world, producer.begin_transaction());
+    let denied = Effect::Error { error: "TOPIC_AUTHORIZATION_FAILED".into(), whole: false };
+    let fault = world.fault(&["AddPartitionsToTxn"], denied, None);
+    // Long before its time is over, and before anybody aborts.
+    let text = failure(&send(&producer, "t", None, "v"));
+    assert!(text.contains("TOPIC_AUTHORIZATION_FAILED"), "{text}");
+    fault.remove().expect("removed");
+    ok(&world, producer.abort_transaction(PATIENCE));
+    ok(&world, producer.begin_transaction());
+    delivered(&send(&producer, "t", None, "w"));
+    ok(&world, producer.commit_transaction(PATIENCE));
+    assert_eq!(seen(&world, "t"), ["w"]);
+}
+
+#[test]
+fn records_whose_offsets_were_in_an_aborted_transaction_are_read_again() {
+    let world = world(&["in:1", "t:1"], 1, 2);
+    let plain = world.producer(&[]);
+    delivered(&send(&plain, "in", None, "v"));
+    let servers = world.broker.addresses()[0].1.to_string();
+    let settings = [
+        ("bootstrap.servers", servers.as_str()),
+        ("group.id", "g"),
+        ("enable.auto.commit", "false"),
+        ("auto.offset.reset", "earliest"),
+    ];
+    let config = ClientConfig::parse(settings).expect("settings");
+    let consumer = Consumer::new(config, ColumnSet::default(), world.runtime.handle(), 7);
+    let (producer, place) = (transactional(&world, "id"), TopicPartition::new("in", 0));
+    consumer.assign(vec![(place.clone(), Start::Earliest, None)]).expect("assigns");
+    let want = Want { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
+    let read = || {
+        let batch = consumer.next_batch(&want, Instant::now() + PATIENCE).expect("reads");
+        batch.iter().flat_map(crate::support::values).collect::<Vec<_>>()
+    };
+    ok(&world, producer.init_transactions(PATIENCE));
+    for commits in [false, true] {
+        assert_eq!(read(), ["v"]);
+        ok(&world, producer.begin_transaction());
+        let at = CommitOffset { offset: 1, leader_epoch: -1, metadata: String::new() };
+        let offsets = consumer.take_offsets(CommitWhat::Offsets([(place.clone(), at)].into())).expect("offsets");
+        ok(&world, producer.send_offsets(offsets, PATIENCE));
+        match commits {
+            true => ok(&world, producer.commit_transaction(PATIENCE)),
+            false => ok(&world, producer.abort_transaction(PATIENCE)),
+        }
+        consumer.rewind().expect("rewinds");
+    }
+    delivered(&send(&plain, "in", None, "w"));
+    assert_eq!(read(), ["w"]);
+}
