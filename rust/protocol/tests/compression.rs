@@ -41,12 +41,37 @@ fn any_input_comes_back() {
 
 #[test]
 fn levels_come_back_and_unknown_ones_are_refused() {
-    for (codec, levels, refused) in [(Compression::Gzip, 0..=9, 10), (Compression::Zstd, -5..=22, 23)] {
-        for level in levels {
-            assert!(decompress(codec, &compress(codec, Some(level), &jackdaws())).unwrap() == jackdaws());
-        }
+    let codecs = [(Compression::Gzip, 0..=9, 10), (Compression::Lz4, 1..=12, 13), (Compression::Zstd, -5..=22, 23)];
+    for (codec, levels, refused) in codecs {
+        let sizes = levels.clone().map(|level| {
+            let compressed = compress(codec, Some(level), &jackdaws());
+            assert!(decompress(codec, &compressed).unwrap() == jackdaws());
+            compressed.len()
+        });
+        let sizes: Vec<usize> = sizes.collect();
+        assert!(sizes.last() < sizes.first(), "{codec}: a high level compresses better: {sizes:?}");
         let error = Compressor::new().compress(codec, Some(refused), b"", &mut vec![]).unwrap_err();
         assert!(matches!(error, CompressionError::Encode { .. }), "{error}");
+    }
+}
+
+/// Java and librdkafka read others too, but not all brokers' tools do.
+#[test]
+fn lz4_frames_are_those_of_javas_producer() {
+    for (level, input) in [(None, jackdaws()), (Some(12), jackdaws()), (None, noise(150_000)), (Some(9), noise(150_000))] {
+        let frame = compress(Compression::Lz4, level, &input);
+        assert_eq!(frame[..7], [0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82], "independent blocks of 64 KiB, unchecked");
+        let (mut at, mut blocks) = (7, 0);
+        loop {
+            let size = u32::from_le_bytes(frame[at..at + 4].try_into().unwrap());
+            at += 4 + (size & !(1 << 31)) as usize;
+            if size == 0 {
+                break;
+            }
+            assert!(size & !(1 << 31) <= 64 << 10, "a block beyond the frame's size is refused by readers");
+            blocks += 1;
+        }
+        assert_eq!((at, blocks), (frame.len(), input.len().div_ceil(64 << 10)));
     }
 }
 

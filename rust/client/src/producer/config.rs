@@ -173,11 +173,6 @@ impl ProducerConfig {
             ));
         }
         self.batch_bytes = self.batch_bytes.min(self.max_record_bytes);
-        if self.codec == Compression::Lz4
-            && (values.is_given("compression.lz4.level") || values.int("compression.level") != -1)
-        {
-            self.warnings.push("lz4 has one level here; the one that was given is not used".into());
-        }
     }
 
     /// What the delivery machine has to know.
@@ -223,15 +218,18 @@ fn level(values: &Values, codec: Compression) -> Result<Option<i32>, ConfigError
     let general = Some(values.int("compression.level") as i32).filter(|&level| level != -1);
     let (key, range, own) = match codec {
         Compression::Gzip => ("compression.gzip.level", 1..=9, values.int("compression.gzip.level") as i32),
+        Compression::Lz4 => ("compression.lz4.level", 1..=17, values.int("compression.lz4.level") as i32),
         Compression::Zstd => ("compression.zstd.level", -131_072..=22, values.int("compression.zstd.level") as i32),
         _ => return Ok(None),
     };
     let level = general.unwrap_or(own);
-    if codec == Compression::Gzip && level == -1 {
+    if codec != Compression::Zstd && level == -1 {
         return Ok(None);
     }
     if range.contains(&level) {
-        return Ok(Some(level));
+        // lz4 takes what is above its highest level for that one.
+        let highest = if codec == Compression::Lz4 { 12 } else { *range.end() };
+        return Ok(Some(level.min(highest)));
     }
     let key = if general.is_some() { "compression.level" } else { key };
     let message = format!("{key}={level}: {codec} has levels {} to {}", range.start(), range.end());

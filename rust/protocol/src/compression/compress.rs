@@ -4,6 +4,7 @@ use super::{Compression, CompressionError, gzip, lz4, snappy, zstd};
 #[derive(Default)]
 pub struct Compressor {
     snappy: Option<snap::raw::Encoder>,
+    lz4: lz4::Encoder,
     zstd: Option<zstd_safe::CCtx<'static>>,
 }
 
@@ -15,8 +16,8 @@ impl Compressor {
 
     /// Appends the compressed form of `input` to `output`.
     ///
-    /// `level` is gzip's 0 to 9 (6 if `None`) or zstd's, negative ones included (3 if `None`);
-    /// snappy and lz4 have one level each and ignore it.
+    /// `level` is gzip's 0 to 9 (6 if `None`), zstd's, negative ones included (3 if `None`), or lz4's 1 to 12, of which
+    /// 1 and 2 are its fast compression (1 if `None`); snappy has one level and ignores it.
     pub fn compress(
         &mut self,
         codec: Compression,
@@ -26,6 +27,7 @@ impl Compressor {
     ) -> Result<(), CompressionError> {
         let level_range = match codec {
             Compression::Gzip => 0..=9,
+            Compression::Lz4 => 1..=lz4::MAX_LEVEL,
             Compression::Zstd => zstd_safe::min_c_level()..=zstd_safe::max_c_level(),
             _ => i32::MIN..=i32::MAX,
         };
@@ -39,7 +41,7 @@ impl Compressor {
             Compression::Snappy => {
                 { snappy::compress(self.snappy.get_or_insert_with(snap::raw::Encoder::new), input, output) }?
             }
-            Compression::Lz4 => lz4::compress(input, output)?,
+            Compression::Lz4 => self.lz4.compress(input, level.unwrap_or(1), output)?,
             Compression::Zstd => zstd::compress(&mut self.zstd, input, level.unwrap_or(3), output)?,
         }
         Ok(())

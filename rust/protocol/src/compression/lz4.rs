@@ -1,10 +1,13 @@
-//! LZ4 frames, parsed here over the block decoder: blocks decode straight to their place, which
+//! LZ4 frames, parsed and written here over the block codecs: blocks decode straight to their place, which
 //! lz4_flex's own frame reader (a copy per block, an allocation per frame) cannot do.
+//!
+//! lz4_flex compresses as fast as the C library does; that one is there for the levels above.
 
-use std::io::Write;
-
-use lz4_flex::block::{DecompressError, decompress_into, decompress_into_with_dict};
-use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
+use lz4::block::{CompressionMode, compress_to_buffer};
+use lz4_flex::block::{
+    CompressTable, DecompressError, compress_into_with_table, decompress_into, decompress_into_with_dict,
+    get_maximum_output_size,
+};
 use twox_hash::XxHash32;
 
 use super::decompress::{OutputBuffer, Sink};
@@ -187,12 +190,50 @@ fn take_u32(rest: &mut &[u8]) -> Option<u32> {
     take_array::<4>(rest).map(|bytes| u32::from_le_bytes(*bytes))
 }
 
+/// What lz4's own high compression ends at.
+pub(super) const MAX_LEVEL: i32 = 12;
+/// Below it there is fast compression only, as in lz4's own frames.
+const FIRST_HIGH_LEVEL: i32 = 3;
+const BLOCK_BYTES: usize = 64 << 10;
+/// Version 1, independent blocks, no checksums and no size; blocks of 64 KiB; the checksum of these two.
+const HEADER: [u8; 7] = [0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82];
+
 /// Writes the frame that Java's producer writes: independent blocks of 64 KiB, no checksums.
-pub(super) fn compress(input: &[u8], output: &mut Vec<u8>) -> Result<(), CompressionError> {
-    let info = FrameInfo::new().block_mode(BlockMode::Independent).block_size(BlockSize::Max64KB);
-    let mut encoder = FrameEncoder::with_frame_info(info, output);
-    let failed = |reason: String| CompressionError::Encode { codec: Compression::Lz4, reason };
-    encoder.write_all(input).map_err(|error| failed(error.to_string()))?;
-    encoder.finish().map_err(|error| failed(error.to_string()))?;
-    Ok(())
+#[derive(Default)]
+pub(super) struct Encoder {
+    /// Kept from block to block: lz4_flex's own frame writer, which copies its input and keeps less, takes half as much
+    /// time again.
+    table: Option<CompressTable>,
+}
+
+impl Encoder {
+    pub(super) fn compress(&mut self, input: &[u8], level: i32, output: &mut Vec<u8>) -> Result<(), CompressionError> {
+        output.extend_from_slice(&HEADER);
+        for block in input.chunks(BLOCK_BYTES) {
+            let start = output.len();
+            output.resize(start + 4 + get_maximum_output_size(block.len()), 0);
+            let written = self.compress_block(block, level, &mut output[start + 4..]);
+            let written = written.map_err(|reason| CompressionError::Encode { codec: Compression::Lz4, reason })?;
+            let mut size = written as u32;
+            output.truncate(start + 4 + written);
+            if written >= block.len() {
+                // Readers refuse a block that is larger than the frame says.
+                size = block.len() as u32 | STORED;
+                output.truncate(start + 4);
+                output.extend_from_slice(block);
+            }
+            output[start..start + 4].copy_from_slice(&size.to_le_bytes());
+        }
+        output.extend_from_slice(&[0; 4]);
+        Ok(())
+    }
+
+    fn compress_block(&mut self, block: &[u8], level: i32, room: &mut [u8]) -> Result<usize, String> {
+        if level < FIRST_HIGH_LEVEL {
+            let table = self.table.get_or_insert_with(CompressTable::large);
+            return compress_into_with_table(block, room, table).map_err(|error| error.to_string());
+        }
+        let mode = Some(CompressionMode::HIGHCOMPRESSION(level));
+        compress_to_buffer(block, mode, false, room).map_err(|error| error.to_string())
+    }
 }
