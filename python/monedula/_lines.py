@@ -8,6 +8,7 @@ from time import monotonic, time
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
+from monedula._logging import warn_last
 from monedula._monedula import SendFuture
 
 
@@ -55,10 +56,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def wait_for_all(seconds: float) -> None:
-    """Wait until nothing stands in any line; no longer than so many seconds."""
+    """Wait until nothing stands in any line; no longer than so many seconds. What does then is lost, and logged."""
     deadline = monotonic() + seconds
-    for lines in list(_EVERY):
-        lines.wait(deadline)
+    lost = sum(0 if lines.wait(deadline) else len(lines) for lines in list(_EVERY))
+    if lost:
+        warn_last(f"{lost} records were not delivered before the end: they still waited for room or for their topic")
 
 
 class Lines:
@@ -95,8 +97,9 @@ class Lines:
             left = None if deadline is None else max(deadline - monotonic(), 0.0)
             return self._changed.wait_for(lambda: all(line[0].number > last for line in self._lines.values()), left)
 
-    def __bool__(self) -> bool:
-        return bool(self._lines)
+    def __len__(self) -> int:
+        with self._changed:
+            return sum(map(len, self._lines.values()))
 
     def __contains__(self, name: str) -> bool:
         return name in self._lines

@@ -20,6 +20,38 @@ def emit(events: list[tuple[int, str, str]], lost: int) -> int:
     return min(_LOGGER.getEffectiveLevel(), 255)
 
 
+def emit_last(events: list[tuple[int, str, str]], lost: int) -> None:
+    """As `emit`, when the interpreter ends."""
+    emit(events, lost)
+    for _, part, message in events:
+        if part == "producer.end" and not _is_heard():
+            _say(message)
+
+
+def warn_last(message: str) -> None:
+    """Warn of records that are lost as the interpreter ends."""
+    _LOGGER.getChild("producer.end").warning("%s", message)
+    if not _is_heard():
+        _say(message)
+
+
+def _say(message: str) -> None:
+    """On standard error, as `logging` would if this library had no handler: no loss to be quiet about."""
+    logger = _LOGGER.getChild("producer.end")
+    if logging.lastResort is not None and logger.isEnabledFor(logging.WARNING):
+        record = logger.makeRecord(logger.name, logging.WARNING, "", 0, f"monedula: {message}", (), None)
+        logging.lastResort.handle(record)
+
+
+def _is_heard() -> bool:
+    logger: logging.Logger | None = _LOGGER.getChild("producer.end")
+    while logger is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False
+
+
 def threshold(part: str = "") -> int:
     """The level below which the core, or a part of it, need not keep any event."""
     logger = _LOGGER.getChild(part) if part else _LOGGER

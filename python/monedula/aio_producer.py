@@ -82,7 +82,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
             return stands
         self._set_detour(self._partitioner is not None)
         try:
-            return self._send(0.0, *record)
+            return self._send(0.0, 0.0, *record)
         except BufferFullError:
             # From here on whatever is sent comes by here, and stands behind.
             self._set_detour(True)

@@ -9,7 +9,7 @@ from monedula._lines import Lines, Outgoing, Send
 from monedula._monedula import BatchFuture, ProducerCore, SendFuture
 from monedula._transactions import Transactions
 from monedula.config import Settings, raw_settings
-from monedula.errors import ArgumentError, KafkaTimeoutError
+from monedula.errors import ArgumentError, DeliveryTimeoutError, KafkaTimeoutError
 from monedula.partitions import whole_number
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
@@ -46,7 +46,12 @@ class ProducerBase(ProducerCore):
         return dict(self._metrics())
 
     def health(self) -> dict[str, Any]:
-        """How the client is: connections, the last error and for how long, retried errors, memory in use."""
+        """How the client is, and what is under way.
+
+        `connections`, `brokers`, `bootstrapped`, `failing_for` and `last_error`, `retried_errors`; `memory_used_bytes`
+        of `memory_bytes`, `waiting_for_room`; `records_unfinished`, wherever they are; `requests_in_flight`,
+        `batches_in_flight` and `batches_in_flight_by_broker`; `topics` that were sent to lately.
+        """
         return self._health()
 
     def _detour(
@@ -69,7 +74,7 @@ class ProducerBase(ProducerCore):
         return future
 
     def _pass(self, record: Outgoing) -> SendFuture:
-        return self._send(self._max_block, *record)
+        return self._send(self._max_block, 0.0, *record)
 
     def _place(self, record: Outgoing) -> SendFuture:
         """Have the user's function choose the partition, as soon as it is known how many there are."""
@@ -85,11 +90,23 @@ class ProducerBase(ProducerCore):
     def _place_when_known(self, record: Outgoing, waited: float) -> SendFuture:
         partitions = self._partition_count(record.topic)
         if partitions is None:
-            partitions = len(self._partitions_for(record.topic, None))
+            partitions = self._awaited_partitions(record.topic, waited)
         return self._send_after(self._chosen(record, partitions), waited)
 
+    def _awaited_partitions(self, topic: str, waited: float) -> int:
+        left = self._delivery_timeout - waited
+        try:
+            # The wait for an answer has a time of its own, which may be the longer one.
+            return len(self._partitions_for(topic, None if left > self._api_timeout else max(left, 0.0)))
+        except KafkaTimeoutError as error:
+            if left > self._api_timeout:
+                raise
+            allowed = round(self._delivery_timeout * 1000)
+            message = f"{topic}: not delivered within delivery.timeout.ms={allowed} ms: {error}"
+            raise DeliveryTimeoutError(message, topic=topic) from error
+
     def _send_after(self, record: Outgoing, waited: float) -> SendFuture:
-        return self._send(max(self._max_block - waited, 0.0), *record)
+        return self._send(max(self._max_block - waited, 0.0), waited, *record)
 
     def _chosen(self, record: Outgoing, partitions: int) -> Outgoing:
         assert self._partitioner is not None

@@ -25,6 +25,8 @@ NOWHERE = "127.0.0.1:1"
         ({"topic": None}, r"topic=None \(NoneType\)"),
         ({"topic": ""}, "topic"),
         ({"topic": "x" * 250}, "249"),
+        ({"topic": "or/ders"}, r'"or/ders" is no name for a topic: expected 1 to 249 of the characters a-z'),
+        ({"topic": ".."}, "is no name"),
         ({"partition": -1}, r"partition=-1 \(int\): expected a whole number, 0 or more; leave it out"),
         ({"partition": "0"}, r"partition='0' \(str\)"),
         ({"partition": 1.5}, r"partition=1\.5 \(float\)"),

@@ -47,6 +47,17 @@ def test_it_is_given_bytes(ground: Ground, producer: ProducerFactory) -> None:
     assert given == [(topic, b"a key", b"a value", 2), (topic, None, None, 2)]
 
 
+def test_the_wait_for_partitions_is_part_of_the_delivery(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("orders")
+    held = broker.fault(api="Metadata", hold=True)
+    sender = producer(partitioner=lambda *_: 0, delivery_timeout_ms=1000)
+    # The lookup alone would have default.api.timeout.ms, a minute.
+    errors = [future.exception(PATIENCE) for future in [sender.send("orders", "x") for _ in range(3)]]
+    assert [type(error) for error in errors] == [monedula.DeliveryTimeoutError] * 3
+    assert "delivery.timeout.ms=1000" in str(errors[0])
+    held.remove()
+
+
 @pytest.mark.parametrize("chosen", [2, -1, None, "0", 0.0])
 def test_a_choice_that_does_not_do(ground: Ground, producer: ProducerFactory, chosen: Any) -> None:
     topic = ground.topic(2)

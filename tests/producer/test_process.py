@@ -62,6 +62,45 @@ print("sent")
     assert values(ground, topic) == [b"%d" % number for number in range(1000)]
 
 
+LOST = {
+    "unreachable": "lost = open_producer(bootstrap_servers='127.0.0.1:1')\nfor _ in range(3): lost.send(topic, 'x')",
+    # Nobody has it any more; its tasks deliver what they can.
+    "dropped": "for _ in range(3): held.send('orders', 'x')\ndel held",
+    "in line": "chooser = open_chooser()\nfor _ in range(3): chooser.send('nowhere', 'x')",
+}
+LOGGED = """
+import logging
+logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(name)s: %(message)s")
+"""
+UNHEARD = "sys.stderr = sys.stdout\n"
+
+
+@pytest.mark.parametrize(
+    ("left", "log", "told"),
+    [
+        ("unreachable", UNHEARD, "monedula: 3 records were not delivered before the producer ended"),
+        ("dropped", LOGGED, "WARNING monedula.producer.end: 3 records were not delivered before the producer ended"),
+        pytest.param(
+            "in line", UNHEARD, "monedula: 3 records were not delivered before the end", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_what_could_not_be_delivered_before_the_end_is_told(ground: Ground, left: str, log: str, told: str) -> None:
+    code = """
+other = Broker(topics=["orders"])
+held = monedula.Producer(bootstrap_servers=other.bootstrap_servers)
+held.send("orders", "x").result(20)
+other.fault(api="Produce", hold=True)
+
+def open_chooser():
+    other.fault(api="Metadata", hold=True)
+    return monedula.Producer(bootstrap_servers=other.bootstrap_servers, partitioner=lambda *_: 0)
+"""
+    opening = OPEN.replace("bootstrap_servers=bootstrap, **settings", "**{'bootstrap_servers': bootstrap, **settings}")
+    printed = run(opening + log + code + LOST[left], ground.bootstrap, ground.topic())
+    assert [line for line in printed.splitlines() if line.startswith(told)], printed
+
+
 def test_callbacks_are_called_before_the_end(ground: Ground) -> None:
     topic = ground.topic()
     code = """

@@ -418,6 +418,13 @@ pub const KEYS: &[Key] = &[
         "a record that is not acknowledged for so long, repetitions included, fails, ms",
     )),
     producer(key(
+        "metadata.max.idle.ms",
+        &[],
+        int(10, DAY_MS),
+        "300000",
+        "a topic that nothing was sent to for so long is forgotten, until something is sent to it again, ms",
+    )),
+    producer(key(
         "retries",
         &[("message.send.max.retries", 1)],
         int(0, i32::MAX as i64),

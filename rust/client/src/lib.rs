@@ -24,5 +24,6 @@ pub mod network;
 mod offsets;
 pub mod producer;
 pub mod reader;
+mod topic_name;
 
 pub use config_keys::{KEYS, Key, Kind, Role};

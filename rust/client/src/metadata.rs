@@ -78,6 +78,16 @@ impl Metadata {
         self.view.borrow().cluster.clone()
     }
 
+    /// The latest view.
+    pub(crate) fn view(&self) -> View {
+        self.view.borrow().clone()
+    }
+
+    /// How many topics are asked for.
+    pub(crate) fn held(&self) -> usize {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Adds topics of interest; metadata is asked for them from now on, until [`Self::release`].
     pub(crate) fn hold(&self, topics: impl IntoIterator<Item = Arc<str>>) {
         let mut held = self.topics.lock().unwrap_or_else(PoisonError::into_inner);

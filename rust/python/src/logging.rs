@@ -15,6 +15,16 @@ pub(crate) fn flush_log(py: Python<'_>, log: &Log) {
     flush_part(py, log, "");
 }
 
+/// As [`flush_log`], as the interpreter ends.
+pub(crate) fn flush_last(py: Python<'_>, log: &Log) {
+    let (events, lost) = log.drain();
+    let events: Vec<(u8, &str, String)> =
+        events.into_iter().map(|event| (event.level as u8, event.target, event.message)).collect();
+    if let Err(error) = function(py, &EMIT_LAST, "emit_last").and_then(|emit| emit.call1((events, lost))) {
+        put_off(py, error);
+    }
+}
+
 /// The same for a part of monedula whose child logger decides by itself what is wanted.
 pub(crate) fn flush_part(py: Python<'_>, log: &Log, part: &str) {
     if !log.is_empty() {
@@ -64,6 +74,7 @@ extern "C" fn raise_put_off(_nothing: *mut c_void) -> c_int {
     -1
 }
 
+static EMIT_LAST: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static EMIT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static THRESHOLD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 

@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 
 use monedula_client::consumer::Consumer;
 use monedula_client::error::ClientError;
+use monedula_client::log::Log;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::error::{fork_error, to_py};
+use crate::logging::flush_last;
 use crate::producer;
 
 /// How long a wait goes on before signals are looked at: Ctrl-C ends any wait within twice this.
@@ -30,8 +32,8 @@ struct Owned {
     runtime: ManuallyDrop<Runtime>,
     consumers: Vec<Weak<Consumer>>,
     producers: Vec<Weak<producer::Shared>>,
-    /// What producers that nobody has any more still deliver.
-    left: Vec<JoinHandle<()>>,
+    /// What producers that nobody has any more still deliver, with their logs.
+    left: Vec<(JoinHandle<()>, Log)>,
 }
 
 /// The thread that ends the interpreter. Any other that is then still in a wait is a daemon, about to be frozen.
@@ -77,44 +79,53 @@ pub(crate) fn register_producer(producer: &Arc<producer::Shared>) {
 }
 
 /// Remembers what a producer that nobody holds any more still delivers: the interpreter's exit waits for it.
-pub(crate) fn leave(tasks: Vec<JoinHandle<()>>) {
+pub(crate) fn leave(tasks: Vec<JoinHandle<()>>, log: &Log) {
     let mut owned = OWNED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(owned) = owned.as_mut() {
-        owned.left.retain(|task| !task.is_finished());
-        owned.left.extend(tasks);
+        owned.left.retain(|(task, _)| !task.is_finished());
+        owned.left.extend(tasks.into_iter().map(|task| (task, log.clone())));
     }
 }
 
 /// Closes every producer and consumer, stops the runtime and then every embedded broker; called at interpreter exit.
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
-    py.detach(|| {
+    let logs = py.detach(|| {
         let _ = ENDING.set(std::thread::current().id());
-        stop_clients();
+        let logs = stop_clients();
         crate::broker::stop_all();
+        logs
     });
+    // No call follows that could: what could not be delivered must not be lost without a word.
+    logs.iter().for_each(|log| flush_last(py, log));
 }
 
-fn stop_clients() {
+/// Gives back the logs of producers, for what they said of their end.
+fn stop_clients() -> Vec<Log> {
     let taken = OWNED.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(Owned { pid, runtime, consumers, producers, left }) = taken else { return };
+    let Some(Owned { pid, runtime, consumers, producers, left }) = taken else { return Vec::new() };
     if pid != std::process::id() {
-        return;
+        return Vec::new();
     }
     // Before the consumers: transactions send their offsets. One time for all, or many would hold up the exit for long.
     let until = Instant::now() + LAST_WORDS;
+    let mut logs = Vec::new();
     for producer in producers.iter().filter_map(Weak::upgrade) {
         producer.end(until);
+        logs.push(producer.log().clone());
     }
     runtime.block_on(async {
-        for task in left {
+        for (task, log) in left {
+            logs.push(log);
             let _ = tokio::time::timeout_at(until.into(), task).await;
         }
     });
     for consumer in consumers.iter().filter_map(Weak::upgrade) {
         consumer.close(Duration::from_secs(1));
     }
+    // What producers that were dropped could not deliver fails here, as their tasks end.
     ManuallyDrop::into_inner(runtime).shutdown_timeout(Duration::from_secs(1));
+    logs
 }
 
 /// Something that belongs to the process that made it. In a forked child it can neither be used (its sockets and threads

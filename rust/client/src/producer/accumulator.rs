@@ -5,16 +5,17 @@
 //! so that it hears of a partition's batches in their order.
 
 mod rows;
+mod topics;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use monedula_columns::BufferPool;
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
-use monedula_engine::cluster::{self, Cluster};
+use monedula_engine::cluster;
 use monedula_engine::produce::{BatchId, Load, Partitioner, draw_partition};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::{BATCH_HEADER_BYTES, NewRecord};
@@ -27,10 +28,9 @@ use super::open_batch::{ClosedBatch, Line, NotTaken, OpenBatch, max_payload_byte
 use super::parked::Parked;
 use super::receipt::Sent;
 use super::record::{Record, Refused};
+use super::under_way::Unfinished;
 use crate::error::ClientError;
-
-/// Longest name of a topic that Kafka allows.
-const MAX_TOPIC_NAME: usize = 249;
+use crate::topic_name;
 
 pub(super) use rows::Stopped;
 
@@ -46,6 +46,9 @@ pub(crate) struct Accumulator {
     /// Whether the driver was told that memory is short, since something was given back.
     exhausted: AtomicBool,
     closed: AtomicBool,
+    /// Records of batches that take no more of them.
+    unfinished: Unfinished,
+    started: Instant,
     jitter: Mutex<Jitter>,
 }
 
@@ -64,6 +67,10 @@ pub(crate) struct KnownTopic {
     /// Those that have a leader; what has no key goes to these, if there are any.
     led: Vec<u32>,
     pub(crate) share: TopicShare,
+    /// Records for partitions beyond the known ones, which may have been added: they wait until metadata was asked.
+    beyond: Mutex<Parked>,
+    /// When a batch was opened last, in ms since the producer was made.
+    used_ms: AtomicU64,
     /// Where records without a key go (KIP-480), until a batch's worth of bytes went there (KIP-794).
     sticky: AtomicUsize,
     sticky_bytes: AtomicUsize,
@@ -95,6 +102,8 @@ impl Accumulator {
             orders,
             exhausted: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            unfinished: Unfinished::default(),
+            started: Instant::now(),
             jitter: Mutex::new(Jitter::new(seed)),
         }
     }
@@ -108,19 +117,23 @@ impl Accumulator {
         };
         let topics = self.topics_to_send()?;
         let sent = match topics.get(record.topic) {
-            Some(Topic::Known(topic)) => self.send_known(topic, record.partition, &new),
+            Some(Topic::Known(topic)) => self.send_known(topic, record.partition, &new, record.since),
             Some(Topic::Parked(parked)) => self.park(parked, record, &new),
             None => {
                 drop(topics);
                 self.check(record.topic, &new)?;
+                topic_name::check(record.topic)?;
                 self.add_parked(record.topic);
                 return self.send(record);
             }
         };
         match &sent {
             Err(Refused::Full { .. }) => self.is_exhausted(),
-            // It may have been added a moment ago.
-            Err(Refused::Error(ClientError::UnknownPartition { .. })) => self.order(Order::Refresh),
+            Err(Refused::Error(ClientError::UnknownPartition { partition, .. })) if partition.partition >= 0 => {
+                if let Some(Topic::Known(topic)) = topics.get(record.topic) {
+                    return self.park_beyond(topic, partition.partition, record.since, &new);
+                }
+            }
             _ => {}
         }
         sent
@@ -134,7 +147,13 @@ impl Accumulator {
     }
 
     #[inline]
-    fn send_known(&self, topic: &KnownTopic, partition: Option<i32>, record: &NewRecord<'_>) -> Result<Sent, Refused> {
+    fn send_known(
+        &self,
+        topic: &KnownTopic,
+        partition: Option<i32>,
+        record: &NewRecord<'_>,
+        since: Option<Instant>,
+    ) -> Result<Sent, Refused> {
         let (slot, is_sticky) = match partition {
             Some(partition) => (topic.slot(partition)?, false),
             None => match self.partitioner.partition(record.key, topic.partitions) {
@@ -144,7 +163,7 @@ impl Accumulator {
         };
         let mut state = slot.state();
         let before = state.open.as_ref().map_or(0, |open| open.writer.len());
-        let (index, open) = self.append(topic, slot, &mut state, record)?;
+        let (index, open) = self.append(topic, slot, &mut state, record, since)?;
         let sent = open.receipt.sent(index, record.timestamp_ms);
         if is_sticky {
             topic.went(open.writer.len().saturating_sub(before));
@@ -160,19 +179,28 @@ impl Accumulator {
         slot: &Slot,
         state: &'s mut SlotState,
         record: &NewRecord<'_>,
+        since: Option<Instant>,
     ) -> Result<(u32, &'s mut OpenBatch), Refused> {
+        // One that has waited must not get a batch that has more time left.
+        if let Some(since) = since
+            && state.open.as_ref().is_some_and(|open| open.since > since)
+        {
+            self.close_full(slot, state);
+        }
         loop {
             let is_new = state.open.is_none();
             if is_new {
                 self.check(&topic.name, record)?;
-                let opened = self.open(topic, slot, state.expected_bytes.min(self.batch_bytes));
+                let capacity = state.expected_bytes.min(self.batch_bytes);
+                let opened = self.open(topic, slot, capacity, since.unwrap_or_else(Instant::now));
                 state.open = Some(opened.map_err(|refused| self.refusal(refused))?);
             }
             let Some(open) = &mut state.open else { continue };
             match open.append(record, self.batch_bytes) {
                 Ok(index) => {
                     if is_new {
-                        self.order(Order::Opened { place: slot.place.clone(), batch: open.id });
+                        let (place, batch, since) = (slot.place.clone(), open.id, open.since);
+                        self.order(Order::Opened { place, batch, since });
                     }
                     // Written so for the borrow checker, which does not see that the loop ends here.
                     return match &mut state.open {
@@ -192,13 +220,20 @@ impl Accumulator {
         }
     }
 
-    fn open(&self, topic: &KnownTopic, slot: &Slot, capacity: usize) -> Result<OpenBatch, NotTaken> {
+    fn open(&self, topic: &KnownTopic, slot: &Slot, capacity: usize, since: Instant) -> Result<OpenBatch, NotTaken> {
         let id = self.next_batch_id();
-        OpenBatch::open(id, Some((slot.place.clone(), &slot.line)), &self.memory, &topic.share, &self.pool, capacity)
+        topic.used_ms.store(self.now_ms(), Ordering::Relaxed);
+        let place = Some((slot.place.clone(), &slot.line));
+        OpenBatch::open(id, place, &self.memory, &topic.share, &self.pool, (capacity, since))
+    }
+
+    /// Since the producer was made.
+    fn now_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
     }
 
     fn close_full(&self, slot: &Slot, state: &mut SlotState) {
-        if let Some(batch) = state.close(&slot.place, self.batch_bytes) {
+        if let Some(batch) = state.close(&slot.place, self.batch_bytes, &self.unfinished) {
             self.order(Order::Full(Box::new(batch)));
         }
     }
@@ -218,10 +253,6 @@ impl Accumulator {
         if bytes > self.max_record_bytes {
             let limit = self.max_record_bytes;
             return Err(ClientError::RecordTooLarge { topic: topic.to_owned(), bytes, limit });
-        }
-        if topic.is_empty() || topic.len() > MAX_TOPIC_NAME {
-            let message = format!("a topic's name has 1 to {MAX_TOPIC_NAME} characters; got {topic:?}");
-            return Err(ClientError::Argument(message));
         }
         Ok(())
     }
@@ -244,7 +275,30 @@ impl Accumulator {
     fn park(&self, parked: &Mutex<Parked>, record: &Record<'_>, new: &NewRecord<'_>) -> Result<Sent, Refused> {
         self.check(record.topic, new)?;
         let mut parked = parked.lock().unwrap_or_else(PoisonError::into_inner);
-        parked.append(record.partition, new, &self.memory, &self.pool).map_err(|refused| self.refusal(refused))
+        let place = (record.partition, record.since.unwrap_or_else(Instant::now));
+        parked.append(place, new, &self.memory, &self.pool).map_err(|refused| self.refusal(refused))
+    }
+
+    /// Keeps a record whose partition may have been added a moment ago, until metadata was asked.
+    #[cold]
+    fn park_beyond(
+        &self,
+        topic: &KnownTopic,
+        partition: i32,
+        since: Option<Instant>,
+        record: &NewRecord<'_>,
+    ) -> Result<Sent, Refused> {
+        self.check(&topic.name, record)?;
+        let mut beyond = topic.beyond();
+        let is_first = beyond.is_empty();
+        let place = (Some(partition), since.unwrap_or_else(Instant::now));
+        let sent = beyond.append(place, record, &self.memory, &self.pool).map_err(|refused| self.refusal(refused));
+        match &sent {
+            Ok(_) if is_first => self.order(Order::Beyond(topic.name.clone())),
+            Err(Refused::Full { .. }) => self.is_exhausted(),
+            _ => {}
+        }
+        sent
     }
 
     fn add_parked(&self, name: &str) {
@@ -263,7 +317,7 @@ impl Accumulator {
             Some(Topic::Parked(_)) => return None,
             None => {}
         }
-        if !name.is_empty() && name.len() <= MAX_TOPIC_NAME {
+        if topic_name::check(name).is_ok() {
             self.add_parked(name);
         }
         None
@@ -278,55 +332,7 @@ impl Accumulator {
         if state.open.as_ref().is_none_or(|open| open.id != batch) {
             return None;
         }
-        state.close(&slot.place, self.batch_bytes)
-    }
-
-    /// A topic has so many partitions: parked records go their way, in the order of their sending.
-    pub(crate) fn topic_known(&self, name: &Arc<str>, partitions: Partitions) {
-        let mut topics = self.topics_mut();
-        let topic = topics.remove(name);
-        let (mut known, parked) = match topic {
-            Some(Topic::Known(topic)) => (topic, None),
-            Some(Topic::Parked(parked)) => {
-                let parked = parked.into_inner().unwrap_or_else(PoisonError::into_inner);
-                (KnownTopic::new(name.clone(), parked.share.clone()), Some(parked))
-            }
-            None => (KnownTopic::new(name.clone(), TopicShare::default()), None),
-        };
-        known.resize(partitions);
-        if let Some(parked) = parked {
-            let _lifted = self.memory.lift();
-            parked.forward(|partition, record| self.send_parked(&known, partition, record));
-        }
-        topics.insert(name.clone(), Topic::Known(known));
-    }
-
-    /// As [`Self::send_known`], for a record that was parked.
-    fn send_parked(
-        &self,
-        topic: &KnownTopic,
-        partition: Option<i32>,
-        record: &NewRecord<'_>,
-    ) -> Result<Sent, ClientError> {
-        self.send_known(topic, partition, record).map_err(|refused| match refused {
-            Refused::Error(error) => error,
-            Refused::Full { .. } => ClientError::Internal("no memory for a parked record".into()),
-        })
-    }
-
-    /// A topic cannot be sent to: its parked records fail, so many, and the next send looks it up again.
-    pub(crate) fn topic_failed(&self, name: &str, error: &ClientError) -> u64 {
-        let parked = {
-            let mut topics = self.topics_mut();
-            match topics.get(name) {
-                Some(Topic::Parked(_)) => topics.remove(name),
-                _ => None,
-            }
-        };
-        match parked {
-            Some(Topic::Parked(parked)) => parked.into_inner().unwrap_or_else(PoisonError::into_inner).fail(error),
-            _ => 0,
-        }
+        state.close(&slot.place, self.batch_bytes, &self.unfinished)
     }
 
     /// Nothing is taken any more.
@@ -340,27 +346,6 @@ impl Accumulator {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
-    }
-
-    /// Partitions may have been added to topics, or found other leaders.
-    pub(crate) fn cluster_changed(&self, cluster: &Cluster) {
-        let told = |name: &Arc<str>| cluster.topics.get(name).and_then(Partitions::of);
-        let changed = |(name, topic): (&Arc<str>, &Topic)| match topic {
-            Topic::Known(known) => {
-                told(name).filter(|told| told.count != known.partitions || told.led != known.led).map(|_| name.clone())
-            }
-            Topic::Parked(_) => None,
-        };
-        let changed: Vec<Arc<str>> = self.topics().iter().filter_map(changed).collect();
-        if changed.is_empty() {
-            return;
-        }
-        let mut topics = self.topics_mut();
-        for name in changed {
-            if let (Some(Topic::Known(known)), Some(told)) = (topics.get_mut(&name), told(&name)) {
-                known.resize(told);
-            }
-        }
     }
 
     /// Everything sent so far is to be done, and told to `reply`.
@@ -424,7 +409,9 @@ impl KnownTopic {
             slots: Vec::new(),
             partitions: 0,
             led: Vec::new(),
+            beyond: Mutex::new(Parked::sharing(share.clone())),
             share,
+            used_ms: AtomicU64::new(0),
             sticky: AtomicUsize::new(usize::MAX),
             sticky_bytes: AtomicUsize::new(0),
         }
@@ -462,6 +449,14 @@ impl KnownTopic {
         })
     }
 
+    fn beyond(&self) -> MutexGuard<'_, Parked> {
+        self.beyond.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_beyond(&self) -> Parked {
+        std::mem::replace(&mut self.beyond(), Parked::sharing(self.share.clone()))
+    }
+
     fn went(&self, bytes: usize) {
         self.sticky_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -474,10 +469,10 @@ impl Slot {
 }
 
 impl SlotState {
-    fn close(&mut self, place: &TopicPartition, max_bytes: usize) -> Option<ClosedBatch> {
+    fn close(&mut self, place: &TopicPartition, max_bytes: usize, closed: &Unfinished) -> Option<ClosedBatch> {
         let open = self.open.take()?;
         self.expected_bytes = (open.writer.len() + open.writer.len() / 8).min(max_bytes);
-        Some(open.close(place.clone()))
+        Some(open.close(place.clone(), closed))
     }
 }
 

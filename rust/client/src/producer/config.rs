@@ -26,6 +26,7 @@ pub struct ProducerConfig {
     pub buffer_memory: usize,
     pub max_block: Duration,
     pub delivery_timeout: Duration,
+    pub max_idle: Duration,
     pub retries: u32,
     pub max_in_flight: usize,
     pub partitioner: Partitioner,
@@ -62,6 +63,7 @@ impl ProducerConfig {
             buffer_memory: values.int("buffer.memory") as usize,
             max_block: values.millis("max.block.ms"),
             delivery_timeout: delivery_timeout(&values, &mut client),
+            max_idle: values.millis("metadata.max.idle.ms"),
             retries: values.int("retries") as u32,
             max_in_flight: values.int("max.in.flight.requests.per.connection") as usize,
             partitioner: Partitioner::by_name(&values.text("partitioner")).unwrap_or_default(),
@@ -286,6 +288,12 @@ mod tests {
         assert_eq!((machine.max_in_flight, machine.idempotent, machine.retries), (3, false, 9));
         assert_eq!((machine.linger, given.batch_bytes), (ms(11), 1234));
         assert_eq!((given.codec, given.level), (Compression::Zstd, Some(5)));
+        for (key, level, passed) in
+            [("compression.lz4.level", "9", 9), ("compression.level", "1", 1), ("compression.lz4.level", "17", 12)]
+        {
+            assert_eq!(parse(&[("compression.type", "lz4"), (key, level)]).level, Some(passed));
+        }
+        assert_eq!(parse(&[("compression.type", "lz4")]).level, None);
         let backoff = machine.backoff;
         assert_eq!((backoff.initial, backoff.factor, backoff.max), (ms(7), 3, ms(70)));
     }

@@ -1,28 +1,28 @@
-//! The task that owns the delivery machine: feeds it batches, answers and time, and does what it says.
+//! The task that owns the delivery machine: feeds it batches, answers and time, and does what it says (`outputs`).
+
+mod outputs;
+mod topics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use monedula_engine::cluster::Cluster;
-use monedula_engine::produce::{
-    Acknowledged, Acks, BatchId, Input, Output, ProduceMachine, RequestId, SendFault, Sending, Ticket,
-};
+use monedula_engine::produce::{BatchId, Input, ProduceMachine, SendFault, Ticket};
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
-use monedula_protocol::types::Uuid;
 use tokio::sync::{mpsc, oneshot};
 
 use super::accumulator::Accumulator;
 use super::calls;
 use super::config::ProducerConfig;
-use super::lanes::{self, Lanes, Part};
-use super::lookups::{Looked, Lookups};
+use super::lanes::{self, Lanes};
+use super::lookups::Lookups;
 use super::open_batch::ClosedBatch;
 use super::pack::{Packed, PackedBatch, Packers};
 use super::receipt::Receipt;
 use super::session::{Reply, Session, Verb};
-use crate::error::ClientError;
+use super::under_way::InFlight;
 use crate::log::{Level, Log};
 use crate::metadata::{Metadata, View};
 use crate::metrics::Metrics;
@@ -35,16 +35,16 @@ const LONG_LINGER: Duration = Duration::from_millis(100);
 
 /// What senders and the user tell the driver.
 pub(crate) enum Order {
-    /// A batch has its first record.
-    Opened { place: TopicPartition, batch: BatchId },
+    /// A batch has its first record, which was sent then.
+    Opened { place: TopicPartition, batch: BatchId, since: Instant },
     /// A batch is full.
     Full(Box<ClosedBatch>),
     /// Records are parked for a topic.
     Topic(Arc<str>),
+    /// Records wait for partitions that a known topic may have by now.
+    Beyond(Arc<str>),
     /// There is no memory left.
     Exhausted,
-    /// Metadata is to be asked for.
-    Refresh,
     /// Everything that was sent before is to be done.
     Flush(oneshot::Sender<()>),
     /// The same, behind all batches of records that were parked.
@@ -66,6 +66,7 @@ pub(crate) struct Driver {
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) accumulator: Arc<Accumulator>,
     pub(crate) session: Session,
+    pub(crate) in_flight: Arc<InFlight>,
     /// What deadlines of verbs count from.
     pub(crate) started: Instant,
     pub(crate) log: Log,
@@ -103,6 +104,8 @@ struct Running {
     exhausted: bool,
     /// The flush that memory asked for.
     relief: Option<Ticket>,
+    /// When topics that nobody sends to are looked for again.
+    sweep_at: Now,
     stopping: bool,
     stopped: bool,
 }
@@ -135,6 +138,7 @@ impl Driver {
             next_ticket: 0,
             exhausted: false,
             relief: None,
+            sweep_at: Now::ZERO,
             stopping: false,
             stopped: false,
             driver: self,
@@ -190,8 +194,9 @@ impl Running {
 
     fn wake_at(&self) -> Instant {
         let latest = self.now() + LONGEST_SLEEP;
-        let timers = [self.machine.wake_at(), self.driver.session.wake_at(), self.lookups.wake_at(), Some(latest)];
-        self.started + timers.into_iter().flatten().min().unwrap_or(latest)
+        let others = [self.driver.session.wake_at(), self.lookups.wake_at(), Some(self.sweep_at), Some(latest)];
+        let timers = others.into_iter().chain([self.machine.wake_at()]);
+        self.started + timers.flatten().min().unwrap_or(latest)
     }
 
     fn is_over(&self) -> bool {
@@ -201,9 +206,10 @@ impl Running {
     fn order(&mut self, order: Order) {
         let now = self.now();
         match order {
-            Order::Opened { place, batch } => {
+            Order::Opened { place, batch, since } => {
                 self.open.insert(batch, place.clone());
-                self.machine.handle(now, Input::Opened { partition: place, batch });
+                let since = since.saturating_duration_since(self.started);
+                self.machine.handle(now, Input::Opened { partition: place, batch, since });
             }
             Order::Full(batch) => {
                 self.machine.handle(now, Input::Full { batch: batch.id });
@@ -215,11 +221,15 @@ impl Running {
                 self.look();
                 self.driver.metadata.want();
             }
+            Order::Beyond(topic) => {
+                let answers = self.driver.metadata.view().answers;
+                self.lookups.begin_beyond(topic, now, answers);
+                self.driver.metadata.want();
+            }
             Order::Exhausted => {
                 self.exhausted = self.driver.config.linger > LONG_LINGER;
                 self.driver.accumulator.relieved();
             }
-            Order::Refresh => self.driver.metadata.want(),
             Order::Flush(reply) => self.flush(reply),
             Order::FlushBatches(reply) => self.flush_machine(reply),
             Order::Verb(verb, reply) => {
@@ -331,6 +341,7 @@ impl Running {
                 self.driver.log.record(Level::Info, "producer", || format!("a request failed: {failure:?}"));
             }
         }
+        self.driver.in_flight.answered(answered.request);
         self.machine.handle(now, Input::Answer { request: answered.request, outcome: answered.outcome });
     }
 
@@ -344,7 +355,9 @@ impl Running {
                 self.topic_missing(&topic, error);
             }
         }
-        self.driver.accumulator.cluster_changed(&self.cluster);
+        for stranded in self.driver.accumulator.cluster_changed(&self.cluster) {
+            self.stranded(&stranded);
+        }
         self.look();
     }
 
@@ -354,238 +367,11 @@ impl Running {
         let inputs = self.driver.session.tick(now);
         self.tell(inputs);
         self.look();
+        self.drop_idle();
     }
 
     fn tell(&mut self, inputs: Vec<Input>) {
         let now = self.now();
         inputs.into_iter().for_each(|input| self.machine.handle(now, input));
-    }
-
-    /// Looks what has become of topics with parked records.
-    fn look(&mut self) {
-        let now = self.now();
-        for topic in self.lookups.topics() {
-            match self.lookups.look(&topic, &self.driver.metadata.cluster(), now) {
-                Looked::Waiting => {}
-                Looked::Again(tries) => {
-                    self.driver.log.record(Level::Info, "producer", || {
-                        format!("no partitions of {topic} after {tries} lookups; it is looked up again")
-                    });
-                    self.driver.metadata.want();
-                }
-                Looked::Known(partitions) => {
-                    self.driver.accumulator.topic_known(&topic, partitions);
-                    self.looked_up(&topic);
-                }
-                Looked::Failed(error) => self.topic_missing(&topic, &error),
-                Looked::Expired(after) => {
-                    let error = ClientError::Unreachable { after, reasons: self.driver.network.failures() };
-                    self.topic_missing(&topic, &error);
-                }
-            }
-        }
-    }
-
-    /// As [`Self::topic_failed`]; a transaction that had records for the topic must not be committed without them.
-    fn topic_missing(&mut self, topic: &Arc<str>, error: &ClientError) {
-        self.topic_failed(topic, error);
-        let fault = SendFault::TransactionFailed { reason: error.to_string() };
-        let inputs = self.driver.session.failed(self.now(), fault);
-        self.tell(inputs);
-    }
-
-    fn topic_failed(&mut self, topic: &Arc<str>, error: &ClientError) {
-        self.driver.log.record(Level::Warning, "producer", || error.to_string());
-        self.driver.metrics.records_failed(self.driver.accumulator.topic_failed(topic, error));
-        self.driver.metadata.release([topic.clone()]);
-        self.looked_up(topic);
-    }
-
-    fn looked_up(&mut self, topic: &Arc<str>) {
-        self.lookups.end(topic);
-        for flush in &mut self.waiting_flushes {
-            flush.topics.remove(topic);
-        }
-        // The batches of these records were told of through the orders, where the flush has to stand behind them.
-        let (over, waiting) =
-            std::mem::take(&mut self.waiting_flushes).into_iter().partition(|flush| flush.topics.is_empty());
-        self.waiting_flushes = waiting;
-        let over: Vec<Flush> = over;
-        over.into_iter().for_each(|flush| self.driver.accumulator.order(Order::FlushBatches(flush.reply)));
-        if self.stopping {
-            self.driver.accumulator.stop(false);
-        }
-    }
-
-    /// Memory that is short sends what lingers: nothing else gives any back.
-    fn relieve(&mut self) {
-        if self.exhausted && self.machine.unfinished() > 0 && self.relief.is_none() {
-            self.exhausted = false;
-            let (now, ticket) = (self.now(), self.ticket());
-            self.relief = Some(ticket);
-            self.machine.handle(now, Input::Flush { ticket });
-        }
-    }
-
-    /// Does what the machine says, until it says nothing more.
-    fn act(&mut self) {
-        self.relieve();
-        while let Some(output) = self.machine.poll() {
-            let now = self.now();
-            match output {
-                Output::Close { batch } => self.close(batch),
-                Output::Send { request, broker, batches } => self.send(request, broker, &batches),
-                Output::Split { batch } => self.split(batch),
-                Output::Done { batch, outcome } => self.done(batch, outcome),
-                Output::RefreshMetadata => self.driver.metadata.want(),
-                Output::LeaderHint { partition, leader, leader_epoch } => {
-                    self.driver.metadata.hint(&partition, leader, leader_epoch);
-                }
-                Output::NewIdentity { old, reason } => {
-                    self.driver.log.record(Level::Debug, "producer", || format!("a producer id is needed: {reason}"));
-                    let inputs = self.driver.session.need_identity(now, old);
-                    self.tell(inputs);
-                }
-                Output::JoinTransaction(partition) => {
-                    let inputs = self.driver.session.join(now, partition);
-                    self.tell(inputs);
-                }
-                Output::TransactionFailed(fault) => {
-                    let inputs = self.driver.session.failed(now, fault);
-                    self.tell(inputs);
-                }
-                Output::Flushed { ticket } => {
-                    self.relief = self.relief.filter(|&relief| relief != ticket);
-                    // Whoever gave up waiting needs no answer.
-                    if let Some(reply) = self.flushes.remove(&ticket) {
-                        let _ = reply.send(());
-                    }
-                }
-            }
-        }
-    }
-
-    fn close(&mut self, batch: BatchId) {
-        // One that is not there was full meanwhile: it comes as an order.
-        let Some(place) = self.open.get(&batch) else { return };
-        if let Some(closed) = self.driver.accumulator.take(place, batch) {
-            self.pack(Box::new(closed));
-        }
-    }
-
-    fn send(&mut self, request: RequestId, broker: i32, batches: &[Sending]) {
-        let config = &self.driver.config;
-        let transactional_id = config.transactional_id.as_deref().map(Arc::from);
-        let (mut parts, mut bytes) = (Vec::new(), 0);
-        for sending in batches {
-            let Some(batch) = self.packed.get(&sending.batch) else { continue };
-            let header = batch.header(sending.sequence, transactional_id.is_some());
-            let topic_id = self.cluster.topics.get(&sending.partition.topic).map_or(Uuid::ZERO, |topic| topic.id);
-            bytes += header.len() + batch.payload.len();
-            self.driver.log.record(Level::Debug, "producer", || {
-                let sequence = sending.sequence.map_or_else(String::new, |(_, sequence)| format!(" from #{sequence}"));
-                let (place, records) = (&sending.partition, batch.records);
-                format!("{place}: {records} records{sequence}, {} bytes, to broker {broker}", batch.payload.len())
-            });
-            parts.push(Part { place: sending.partition.clone(), topic_id, header, payload: batch.payload.clone() });
-        }
-        self.driver.metrics.batches_sent(parts.len() as u64);
-        self.driver.metrics.bytes_sent(bytes as u64);
-        let order = lanes::Order {
-            id: request,
-            acks: match config.acks {
-                Acks::None => 0,
-                Acks::Leader => 1,
-                Acks::All => -1,
-            },
-            timeout_ms: i32::try_from(config.client.request_timeout.as_millis()).unwrap_or(i32::MAX),
-            transactional_id,
-            transactions_2: self.driver.session.version2(),
-            batches: parts,
-        };
-        self.lanes.send(broker, order);
-    }
-
-    fn split(&mut self, batch: BatchId) {
-        let Some(packed) = self.packed.remove(&batch) else { return };
-        self.driver.log.record(Level::Info, "producer", || {
-            format!(
-                "{}: a batch of {} records is too large for the broker, and is divided",
-                packed.place, packed.records
-            )
-        });
-        self.packing.insert(batch, (packed.receipt.clone(), packed.first, packed.records));
-        let ids = [self.driver.accumulator.next_batch_id(), self.driver.accumulator.next_batch_id()];
-        self.packers.split(Box::new(packed), ids);
-    }
-
-    fn done(&mut self, batch: BatchId, outcome: Result<Acknowledged, SendFault>) {
-        if let Some(packed) = self.packed.remove(&batch) {
-            return self.finish(packed, &outcome);
-        }
-        let Err(fault) = outcome else { return };
-        if self.packing.contains_key(&batch) {
-            self.given_up.insert(batch, fault);
-            return;
-        }
-        let Some(place) = self.open.get(&batch) else { return };
-        match self.driver.accumulator.take(place, batch) {
-            Some(closed) => {
-                self.open.remove(&batch);
-                self.finish(closed.uncompressed(), &Err(fault));
-            }
-            // It was full meanwhile, and comes as an order.
-            None => drop(self.given_up.insert(batch, fault)),
-        }
-    }
-
-    fn finish(&self, batch: PackedBatch, outcome: &Result<Acknowledged, SendFault>) {
-        let PackedBatch { receipt, first, records, place, .. } = &batch;
-        match outcome {
-            Ok(_) => self.driver.metrics.records_acknowledged((*records).into()),
-            Err(fault) => {
-                self.driver.metrics.records_failed((*records).into());
-                self.driver
-                    .log
-                    .record(Level::Warning, "producer", || format!("{records} records to {place} failed: {fault}"));
-            }
-        }
-        let (receipt, first, records) = (receipt.clone(), *first, *records);
-        // Its memory comes free before anybody is told: who waits for both finds room.
-        drop(batch);
-        receipt.complete(first, records, outcome);
-    }
-}
-
-/// Whatever ends the driver, be it the end of the runtime, nobody waits for ever.
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.driver.accumulator.close();
-        for topic in self.lookups.topics() {
-            self.driver.accumulator.topic_failed(&topic, &ClientError::ProducerClosed);
-        }
-        let closed = Err(SendFault::Closed);
-        while let Ok(order) = self.orders.try_recv() {
-            match order {
-                Order::Opened { place, batch } => drop(self.open.insert(batch, place)),
-                Order::Full(batch) => self.finish(batch.uncompressed(), &closed),
-                Order::Topic(topic) => {
-                    self.driver.accumulator.topic_failed(&topic, &ClientError::ProducerClosed);
-                }
-                _ => {}
-            }
-        }
-        for (batch, place) in std::mem::take(&mut self.open) {
-            if let Some(open) = self.driver.accumulator.take(&place, batch) {
-                self.finish(open.uncompressed(), &closed);
-            }
-        }
-        for (_, batch) in std::mem::take(&mut self.packed) {
-            self.finish(batch, &closed);
-        }
-        for (_, (receipt, first, records)) in std::mem::take(&mut self.packing) {
-            receipt.complete(first, records, &closed);
-        }
-        self.driver.network.close();
     }
 }

@@ -1,4 +1,5 @@
 //! Topics whose partitions are not known: asked for again and again, ever more slowly, and given up in the end (seed S093).
+//! Partitions beyond those of a known topic are asked for once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,14 +7,16 @@ use std::time::Duration;
 
 use monedula_engine::Now;
 use monedula_engine::backoff::Backoff;
-use monedula_engine::cluster::Cluster;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::accumulator::Partitions;
 use crate::error::ClientError;
+use crate::metadata::View;
 
 /// How often a topic that does not exist is looked up.
 const TRIES: u32 = 5;
+/// Answers after which a partition of a known topic counts as missing: the first may have been asked for before it was added.
+const ANSWERS_BEYOND: u64 = 2;
 /// Longest wait between two of them.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
@@ -25,6 +28,8 @@ pub(super) enum Looked {
     Again(u32),
     /// It can be sent to.
     Known(Partitions),
+    /// What metadata says of partitions that were not known is as new as can be.
+    Asked,
     /// It cannot be sent to.
     Failed(ClientError),
     /// Nobody answered for so long.
@@ -37,6 +42,8 @@ struct Lookup {
     /// What metadata had counted at the last try.
     counted: u32,
     next_at: Option<Now>,
+    /// The topic is known, and partitions of it are asked for: how many answers there were when that began.
+    beyond: Option<u64>,
 }
 
 /// See the [module](self).
@@ -52,7 +59,19 @@ impl Lookups {
     }
 
     pub(super) fn begin(&mut self, topic: Arc<str>, now: Now) {
-        self.topics.insert(topic, Lookup { since: now, tries: 0, counted: 0, next_at: None });
+        let lookup = Lookup { since: now, tries: 0, counted: 0, next_at: None, beyond: None };
+        self.topics.insert(topic, lookup);
+    }
+
+    /// Partitions of a known topic are asked for, after so many answers.
+    pub(super) fn begin_beyond(&mut self, topic: Arc<str>, now: Now, answers: u64) {
+        let lookup = Lookup { since: now, tries: 0, counted: 0, next_at: None, beyond: Some(answers) };
+        self.topics.insert(topic, lookup);
+    }
+
+    /// Whether the topic itself is known.
+    pub(super) fn is_beyond(&self, topic: &str) -> bool {
+        self.topics.get(topic).is_some_and(|lookup| lookup.beyond.is_some())
     }
 
     pub(super) fn end(&mut self, topic: &str) {
@@ -76,10 +95,13 @@ impl Lookups {
         times.min()
     }
 
-    pub(super) fn look(&mut self, name: &Arc<str>, cluster: &Cluster, now: Now) -> Looked {
+    pub(super) fn look(&mut self, name: &Arc<str>, view: &View, now: Now) -> Looked {
         let Some(lookup) = self.topics.get_mut(name) else { return Looked::Waiting };
         let after = now.saturating_sub(lookup.since);
-        let known = cluster.topics.get(name);
+        if let Some(before) = lookup.beyond {
+            return lookup.look_beyond(view.answers.saturating_sub(before), after >= self.timeout);
+        }
+        let known = view.cluster.topics.get(name);
         if let Some(partitions) = known.and_then(Partitions::of) {
             return Looked::Known(partitions);
         }
@@ -118,6 +140,15 @@ impl Lookups {
 }
 
 impl Lookup {
+    fn look_beyond(&mut self, answers: u64, is_over: bool) -> Looked {
+        if answers >= ANSWERS_BEYOND || is_over {
+            return Looked::Asked;
+        }
+        let is_new = answers > u64::from(self.tries);
+        self.tries = answers as u32;
+        if is_new { Looked::Again(self.tries) } else { Looked::Waiting }
+    }
+
     fn wait(&mut self, now: Now, first_wait: Duration) {
         let doubled = first_wait.saturating_mul(1 << self.tries.saturating_sub(1));
         self.next_at = Some(now + doubled.min(LONGEST_WAIT));

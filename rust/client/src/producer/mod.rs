@@ -20,6 +20,7 @@ mod report;
 mod session;
 mod table;
 mod transactions;
+mod under_way;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,6 +42,7 @@ pub use report::{Report, Summary};
 use session::{Gate, Session};
 pub use table::Columns;
 use transactions::Pending;
+use under_way::InFlight;
 
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
@@ -67,6 +69,12 @@ pub struct ProducerHealth {
     pub memory: (usize, usize),
     /// Senders that wait for room in it.
     pub waiting: usize,
+    /// Topics that are kept, with metadata asked for them: those that were sent to within `metadata.max.idle.ms`.
+    pub topics: usize,
+    /// Records whose end is not known yet, wherever they are.
+    pub records_unfinished: u64,
+    /// Requests without an answer, and their batches, by broker.
+    pub in_flight: BTreeMap<i32, (usize, usize)>,
     /// Retried errors by name.
     pub retried_errors: BTreeMap<String, u64>,
 }
@@ -79,6 +87,7 @@ pub struct Producer {
     metadata: Arc<Metadata>,
     network: Arc<Network>,
     gate: Arc<Gate>,
+    in_flight: Arc<InFlight>,
     log: Log,
     metrics: Metrics,
     runtime: Handle,
@@ -108,13 +117,14 @@ impl Producer {
         let (events, calls) = mpsc::unbounded_channel();
         let session = Session::new(session, network.clone(), coordinators, log.clone(), events, seed);
         let gate = session.gate();
-        let started = Instant::now();
+        let (started, in_flight) = (Instant::now(), Arc::new(InFlight::default()));
         let driver = Driver {
             config: config.clone(),
             network: network.clone(),
             metadata: metadata.clone(),
             accumulator: accumulator.clone(),
             session,
+            in_flight: in_flight.clone(),
             log: log.clone(),
             metrics: metrics.clone(),
             started,
@@ -131,6 +141,7 @@ impl Producer {
             metadata,
             network,
             gate,
+            in_flight,
             log,
             metrics,
             runtime: runtime.clone(),
@@ -262,7 +273,8 @@ impl Producer {
 
     /// How it is.
     pub fn health(&self) -> ProducerHealth {
-        let view = self.metadata.watch().borrow().clone();
+        let view = self.metadata.view();
+        let (topics, records_unfinished) = self.accumulator.kept();
         ProducerHealth {
             connections: self.network.connected(),
             brokers: view.cluster.brokers.len(),
@@ -270,6 +282,9 @@ impl Producer {
             failing: view.failing.map(|(since, error)| (since.elapsed(), error)),
             memory: self.accumulator.memory.usage(),
             waiting: self.accumulator.memory.waiting(),
+            topics: topics.max(self.metadata.held()),
+            records_unfinished,
+            in_flight: self.in_flight.by_broker(),
             retried_errors: self.metrics.retriable_errors(),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use monedula_columns::{BufferPool, NoRoom, PayloadWriter, PooledVec};
 use monedula_engine::TopicPartition;
@@ -10,6 +11,7 @@ use monedula_protocol::records::{BATCH_HEADER_BYTES, NewRecord};
 
 use super::memory::{Charge, Memory, TopicShare};
 use super::receipt::Receipt;
+use super::under_way::Unfinished;
 
 /// Even a producer that sends one small record a second need not grow its buffers at every one.
 const MIN_BUFFER_BYTES: usize = 512;
@@ -41,6 +43,8 @@ impl Drop for InLine {
 /// A batch that takes records.
 pub(crate) struct OpenBatch {
     pub(crate) id: BatchId,
+    /// When its first record was sent.
+    pub(crate) since: Instant,
     pub(crate) receipt: Arc<Receipt>,
     pub(crate) writer: PayloadWriter,
     pub(crate) charge: Charge,
@@ -59,6 +63,7 @@ pub(crate) struct ClosedBatch {
     pub(crate) payload: PooledVec,
     pub(crate) charge: Charge,
     pub(crate) in_line: Option<InLine>,
+    pub(crate) unfinished: Unfinished,
 }
 
 /// Why a record is not in the batch.
@@ -71,14 +76,14 @@ pub(crate) enum NotTaken {
 }
 
 impl OpenBatch {
-    /// A batch with room for `capacity` bytes, if there is memory for it.
+    /// A batch with room for `capacity` bytes, if there is memory for it; its first record was sent at `since`.
     pub(crate) fn open(
         id: BatchId,
         place: Option<(TopicPartition, &Line)>,
         memory: &Memory,
         share: &TopicShare,
         pool: &BufferPool,
-        capacity: usize,
+        (capacity, since): (usize, Instant),
     ) -> Result<Self, NotTaken> {
         let mut charge = memory.charge(share);
         let capacity = capacity.max(MIN_BUFFER_BYTES);
@@ -88,7 +93,7 @@ impl OpenBatch {
         let writer = PayloadWriter::new(pool, capacity);
         charge.set(writer.capacity());
         let (place, in_line) = place.map(|(place, line)| (place, line.join())).unzip();
-        Ok(Self { id, receipt: Receipt::new(place), writer, charge, in_line })
+        Ok(Self { id, since, receipt: Receipt::new(place), writer, charge, in_line })
     }
 
     /// Appends a record, where the payload stays within `max_bytes`, unless it is the first.
@@ -118,10 +123,11 @@ impl OpenBatch {
         self.writer.append(record, usize::MAX).map_err(|_| NotTaken::Closed)
     }
 
-    pub(crate) fn close(self, place: TopicPartition) -> ClosedBatch {
-        let Self { id, receipt, writer, charge, in_line } = self;
+    pub(crate) fn close(self, place: TopicPartition, closed: &Unfinished) -> ClosedBatch {
+        let Self { id, since: _, receipt, writer, charge, in_line } = self;
         let (records, timestamps_ms) = (writer.records(), writer.timestamps_ms());
-        ClosedBatch { id, place, receipt, records, timestamps_ms, payload: writer.into_buffer(), charge, in_line }
+        let (unfinished, payload) = (closed.of(records), writer.into_buffer());
+        ClosedBatch { id, place, receipt, records, timestamps_ms, payload, charge, in_line, unfinished }
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use super::memory::Charge;
 use super::open_batch::{ClosedBatch, InLine};
 use super::receipt::Receipt;
+use super::under_way::Unfinished;
 
 /// Bit 4 of a batch's attributes.
 const TRANSACTIONAL: i16 = 1 << 4;
@@ -33,6 +34,7 @@ pub(crate) struct PackedBatch {
     charge: Charge,
     /// Parts of a batch that was split stand in no line.
     _in_line: Option<InLine>,
+    unfinished: Unfinished,
 }
 
 impl PackedBatch {
@@ -231,7 +233,7 @@ impl Inner {
             charge.set(payload.capacity());
             let (place, receipt) = (batch.place.clone(), batch.receipt.clone());
             let payload = payload.into_bytes();
-            let codec = batch.codec;
+            let (codec, unfinished) = (batch.codec, batch.unfinished.of(records));
             parts.push(PackedBatch {
                 id,
                 place,
@@ -243,6 +245,7 @@ impl Inner {
                 payload,
                 charge,
                 _in_line: None,
+                unfinished,
             });
             first += records;
         }
@@ -258,10 +261,23 @@ impl ClosedBatch {
 
     /// The batch with what its payload was compressed to, or the payload itself.
     fn packed(self, codec: Compression, compressed: Option<PooledVec>) -> PackedBatch {
-        let Self { id, place, receipt, records, timestamps_ms, payload, mut charge, in_line: _in_line } = self;
+        let Self { id, place, receipt, records, timestamps_ms, payload, mut charge, in_line: _in_line, unfinished } =
+            self;
         let payload = compressed.unwrap_or(payload);
         charge.set(payload.capacity());
         let payload = payload.into_bytes();
-        PackedBatch { id, place, receipt, first: 0, records, timestamps_ms, codec, payload, charge, _in_line }
+        PackedBatch {
+            id,
+            place,
+            receipt,
+            first: 0,
+            records,
+            timestamps_ms,
+            codec,
+            payload,
+            charge,
+            _in_line,
+            unfinished,
+        }
     }
 }

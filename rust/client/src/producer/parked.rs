@@ -1,4 +1,7 @@
-//! Records of a topic whose partitions are not known yet: encoded, in the order of their sending.
+//! Records of a topic whose partitions are not known yet, or of partitions that it may have by now: encoded, in the order of
+//! their sending.
+
+use std::time::Instant;
 
 use monedula_columns::BufferPool;
 use monedula_protocol::compression::Compression;
@@ -21,14 +24,33 @@ pub(crate) struct Parked {
 
 struct Piece {
     batch: OpenBatch,
-    /// The partition that each record is for, or none.
-    partitions: Vec<Option<i32>>,
+    /// The partition that each record is for, or none, and since when it waits.
+    places: Vec<(Option<i32>, Instant)>,
+}
+
+/// Records that could not go on after all.
+pub(crate) struct Stranded {
+    pub(crate) records: u64,
+    /// Of the first of them.
+    pub(crate) error: ClientError,
 }
 
 impl Parked {
+    pub(crate) fn sharing(share: TopicShare) -> Self {
+        Self { pieces: Vec::new(), share }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    pub(crate) fn records(&self) -> u64 {
+        self.pieces.iter().map(|piece| u64::from(piece.batch.writer.records())).sum()
+    }
+
     pub(crate) fn append(
         &mut self,
-        partition: Option<i32>,
+        place: (Option<i32>, Instant),
         record: &NewRecord<'_>,
         memory: &Memory,
         pool: &BufferPool,
@@ -37,7 +59,7 @@ impl Parked {
             if let Some(piece) = self.pieces.last_mut() {
                 match piece.batch.append(record, PIECE_BYTES) {
                     Ok(index) => {
-                        piece.partitions.push(partition);
+                        piece.places.push(place);
                         return Ok(piece.batch.receipt.sent(index, record.timestamp_ms));
                     }
                     Err(NotTaken::Closed) => {}
@@ -45,32 +67,40 @@ impl Parked {
                 }
             }
             // No batch of this name is ever told of.
-            let batch = OpenBatch::open(0, None, memory, &self.share, pool, 0)?;
-            self.pieces.push(Piece { batch, partitions: Vec::new() });
+            let batch = OpenBatch::open(0, None, memory, &self.share, pool, (0, place.1))?;
+            self.pieces.push(Piece { batch, places: Vec::new() });
         }
     }
 
     /// Hands each record on, and its future with it.
-    pub(crate) fn forward(self, mut send: impl FnMut(Option<i32>, &NewRecord<'_>) -> Result<Sent, ClientError>) {
-        for Piece { batch, partitions } in self.pieces {
+    pub(crate) fn forward(
+        self,
+        mut send: impl FnMut((Option<i32>, Instant), &NewRecord<'_>) -> Result<Sent, ClientError>,
+    ) -> Option<Stranded> {
+        let mut stranded: Option<Stranded> = None;
+        for Piece { batch, places } in self.pieces {
             let receipt = batch.receipt;
             let (base_timestamp, max_timestamp) = batch.writer.timestamps_ms();
             let count = batch.writer.records();
             let mut header = BatchHeader { base_timestamp, max_timestamp, record_count: count as i32, ..EMPTY };
             header.last_offset_delta = count.saturating_sub(1) as i32;
             let payload = batch.writer.into_buffer();
-            for ((record, partition), index) in Records::new(&header, &payload).zip(partitions).zip(0..) {
+            for ((record, place), index) in Records::new(&header, &payload).zip(places).zip(0..) {
                 let sent = record.map_err(|error| ClientError::Internal(error.to_string())).and_then(|record| {
                     let headers: Vec<Header<'_>> = record.headers.collect();
                     let (timestamp_ms, key, value) = (record.timestamp_ms, record.key, record.value);
-                    send(partition, &NewRecord { timestamp_ms, key, value, headers: &headers })
+                    send(place, &NewRecord { timestamp_ms, key, value, headers: &headers })
                 });
                 match sent {
                     Ok(sent) => receipt.forward(index, count, sent),
-                    Err(error) => receipt.fail_one(index, &error),
+                    Err(error) => {
+                        receipt.fail_one(index, &error);
+                        stranded.get_or_insert(Stranded { records: 0, error }).records += 1;
+                    }
                 }
             }
         }
+        stranded
     }
 
     /// Fails all of them, and says how many they were.

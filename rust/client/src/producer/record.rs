@@ -1,6 +1,7 @@
 //! What the user sends, and what comes back for it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 pub use monedula_protocol::records::Header;
 
@@ -21,6 +22,8 @@ pub struct Record<'a> {
     pub value: Option<&'a [u8]>,
     /// The headers.
     pub headers: &'a [Header<'a>],
+    /// When it counts as sent, for one that had to wait before; `None` is now.
+    pub since: Option<Instant>,
 }
 
 /// Where a record is.

@@ -6,4 +6,5 @@ mod settings;
 mod spoilt;
 mod support;
 mod tables;
+mod topics;
 mod transactions;

@@ -76,12 +76,14 @@ pub struct Batch {
 pub enum Input {
     /// Nothing but time has passed.
     Tick,
-    /// A batch was opened behind all others of its partition. Its first record counts as sent now.
+    /// A batch was opened behind all others of its partition.
     Opened {
         /// Where.
         partition: TopicPartition,
         /// The new batch.
         batch: BatchId,
+        /// When its first record was sent; long ago if that had to wait for its topic. Linger and delivery timeout count from then.
+        since: Now,
     },
     /// The batch takes no more records: it is full. Said without [`Output::Close`]; the driver packs it on its own.
     Full {

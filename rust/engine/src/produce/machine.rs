@@ -130,7 +130,7 @@ impl ProduceMachine {
         self.now = now;
         match input {
             Input::Tick => {}
-            Input::Opened { partition, batch } => self.opened(partition, batch),
+            Input::Opened { partition, batch, since } => self.opened(partition, batch, since.min(now)),
             Input::Full { batch } => self.full(batch),
             Input::Packed(batch) => self.packed(batch),
             Input::SplitInto { batch, parts } => self.split_into(batch, parts),
@@ -180,7 +180,7 @@ impl ProduceMachine {
         self.unfinished
     }
 
-    fn opened(&mut self, partition: TopicPartition, batch: BatchId) {
+    fn opened(&mut self, partition: TopicPartition, batch: BatchId, since: Now) {
         let slot = self.slot(partition);
         let serial = self.next_serial;
         self.next_serial += 1;
@@ -193,7 +193,7 @@ impl ProduceMachine {
         if self.queues[slot].entries.is_empty() {
             self.queues[slot].unknown_before = self.unknown_answers(slot);
         }
-        let entry = Entry::new(Batch { id: batch, records: 0, bytes: 0 }, serial, self.now);
+        let entry = Entry::new(Batch { id: batch, records: 0, bytes: 0 }, serial, since);
         self.queues[slot].entries.push_back(entry);
         self.touch(slot);
     }

@@ -275,7 +275,7 @@ impl Sim {
                 self.open.insert(partition, batch);
                 self.contents.insert(batch, (partition, Vec::new()));
                 let place = TopicPartition::new(TOPIC, partition);
-                self.machine.handle(self.now, Input::Opened { partition: place, batch });
+                self.machine.handle(self.now, Input::Opened { partition: place, batch, since: self.now });
                 batch
             }
         };

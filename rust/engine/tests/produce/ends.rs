@@ -33,6 +33,19 @@ fn a_batch_past_its_time_fails_alone() {
 }
 
 #[test]
+fn a_batchs_time_counts_from_when_its_first_record_was_sent() {
+    let mut world = World::new(idempotent(), &[1]);
+    world.move_leader(0, None);
+    world.metadata();
+    world.pass(ms(100));
+    let waited = world.open_since(0, (1, 100), ms(40));
+    world.pass(DELIVERY_TIMEOUT - ms(61));
+    assert!(!world.done.contains_key(&waited));
+    world.pass(ms(1));
+    assert!(matches!(world.done[&waited], Err(SendFault::TimedOut { .. })));
+}
+
+#[test]
 fn a_topic_that_is_gone_fails_what_waits_for_it() {
     let mut world = World::new(idempotent(), &[1]);
     world.move_leader(0, None);

@@ -233,10 +233,15 @@ impl World {
     }
 
     pub(crate) fn open_sized(&mut self, index: i32, records: u32, bytes: usize) -> BatchId {
+        self.open_since(index, (records, bytes), self.now)
+    }
+
+    /// Opens a batch whose first record was sent then.
+    pub(crate) fn open_since(&mut self, index: i32, size: (u32, usize), since: Now) -> BatchId {
         let batch = self.next_batch;
         self.next_batch += 1;
-        self.sizes.insert(batch, (records, bytes));
-        self.input(Input::Opened { partition: p(index), batch });
+        self.sizes.insert(batch, size);
+        self.input(Input::Opened { partition: p(index), batch, since });
         batch
     }
 
@@ -249,7 +254,7 @@ impl World {
         let batch = self.next_batch;
         self.next_batch += 1;
         self.sizes.insert(batch, (records, bytes));
-        self.machine.handle(self.now, Input::Opened { partition: p(index), batch });
+        self.machine.handle(self.now, Input::Opened { partition: p(index), batch, since: self.now });
         self.machine.handle(self.now, Input::Full { batch });
         self.input(Input::Packed(Batch { id: batch, records, bytes }));
         batch

@@ -7,37 +7,37 @@ mod batch_future;
 mod callbacks;
 mod errors;
 mod future;
+mod given;
 mod late;
 mod loop_waker;
 mod outgoing;
+mod shared;
 mod transactions;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use arrow_array::RecordBatch;
-use monedula_client::error::ClientError;
-use monedula_client::producer::{Columns, Producer, ProducerConfig, Record, Refused, Report, Sent};
+use monedula_client::producer::{Columns, Producer, ProducerConfig, Refused, Report};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{IntoPyDict, PyDict};
 
 pub(crate) use self::batch_future::BatchFuture;
 pub(crate) use self::callbacks::CallbackDesk;
 pub(crate) use self::errors::{class_of, set_details};
 pub(crate) use self::future::{RecordMetadata, SendFuture};
 pub(crate) use self::loop_waker::LoopWaker;
+pub(crate) use self::shared::Shared;
 pub(crate) use self::transactions::TransactionCore;
 
 use self::callbacks::Callbacks;
-use self::outgoing::{Headers, data, partition, timestamp, topic};
+use self::given::{Given, refused};
 use crate::capsule;
 use crate::config::seed;
-use crate::consumer::seconds;
 use crate::error::{argument_error, exception, to_py};
 use crate::logging::{flush_log, follow_level};
 use crate::operation::{Notifier, Operation};
-use crate::runtime::{self, Own, SLICE, in_slices, is_ending_elsewhere, park_for_ever, wait};
+use crate::runtime::{self, Own, wait};
 
 /// Nothing came of it within the time that a future's user gave it.
 pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<f64>) -> PyErr {
@@ -55,19 +55,6 @@ pub(crate) struct ProducerCore {
     waits: bool,
     /// Records go by way of `_detour`, in Python: to a partitioner of its own, or behind others that wait.
     detours: AtomicBool,
-}
-
-pub(crate) struct Shared {
-    producer: Producer,
-    callbacks: Arc<Callbacks>,
-    max_block: Duration,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        runtime::leave(self.producer.leave());
-        self.callbacks.close();
-    }
 }
 
 #[pymethods]
@@ -121,7 +108,7 @@ impl ProducerCore {
         on_delivery: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, SendFuture>> {
         let (py, core) = (slf.py(), slf.get());
-        let given = Given { topic, value, key, partition, headers, timestamp };
+        let given = Given { topic, value, key, partition, headers, timestamp, since: None };
         if core.detours.load(Ordering::Relaxed) {
             return given.detour(slf, on_delivery);
         }
@@ -139,11 +126,12 @@ impl ProducerCore {
         Ok(future)
     }
 
-    /// As `send`, by the straight way, waiting for room so many seconds at most.
+    /// As `send`, by the straight way, waiting for room so many seconds at most; it was sent so many seconds ago.
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn _send<'py>(
         slf: &Bound<'py, Self>,
         seconds: f64,
+        ago: f64,
         topic: &Bound<'py, PyAny>,
         value: Option<&Bound<'py, PyAny>>,
         key: Option<&Bound<'py, PyAny>>,
@@ -152,7 +140,8 @@ impl ProducerCore {
         timestamp: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, SendFuture>> {
         let (py, shared) = (slf.py(), slf.get().shared.get()?);
-        let given = Given { topic, value, key, partition, headers, timestamp };
+        let since = Duration::try_from_secs_f64(ago).ok().and_then(|ago| Instant::now().checked_sub(ago));
+        let given = Given { topic, value, key, partition, headers, timestamp, since };
         let sent = match given.send(shared)? {
             Ok(sent) => sent,
             Err(Refused::Full { needed }) => {
@@ -175,7 +164,7 @@ impl ProducerCore {
         timestamp: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         self.shared.get()?;
-        Given { topic, value, key, partition, headers, timestamp }.with_record(|_| ())
+        Given { topic, value, key, partition, headers, timestamp, since: None }.with_record(|_| ())
     }
 
     /// A future whose record is not sent yet.
@@ -191,6 +180,16 @@ impl ProducerCore {
     #[getter]
     fn _max_block(&self) -> PyResult<f64> {
         Ok(self.shared.get()?.max_block.as_secs_f64())
+    }
+
+    #[getter]
+    fn _api_timeout(&self) -> PyResult<f64> {
+        Ok(self.shared.get()?.producer.config().client.default_api_timeout.as_secs_f64())
+    }
+
+    #[getter]
+    fn _delivery_timeout(&self) -> PyResult<f64> {
+        Ok(self.shared.get()?.producer.config().delivery_timeout.as_secs_f64())
     }
 
     /// How many partitions the topic has, if that is known; makes it known if not.
@@ -276,6 +275,13 @@ impl ProducerCore {
         dict.set_item("memory_used_bytes", health.memory.0)?;
         dict.set_item("memory_bytes", health.memory.1)?;
         dict.set_item("waiting_for_room", health.waiting)?;
+        dict.set_item("topics", health.topics)?;
+        dict.set_item("records_unfinished", health.records_unfinished)?;
+        let in_flight = health.in_flight.values();
+        dict.set_item("requests_in_flight", in_flight.clone().map(|(requests, _)| requests).sum::<usize>())?;
+        dict.set_item("batches_in_flight", in_flight.map(|(_, batches)| batches).sum::<usize>())?;
+        let by_broker = health.in_flight.iter().map(|(broker, (_, batches))| (broker, batches));
+        dict.set_item("batches_in_flight_by_broker", by_broker.into_py_dict(py)?)?;
         dict.set_item("retried_errors", health.retried_errors)?;
         flush_log(py, shared.producer.log());
         Ok(dict)
@@ -297,207 +303,5 @@ impl ProducerCore {
         let shared = self.shared.get()?;
         let closing = shared.closing(py, timeout)?;
         Operation::start(closing, Notifier::new(descriptor)?, shared.producer.log(), |py, ()| Ok(py.None()))
-    }
-}
-
-/// The arguments of `send`.
-#[derive(Clone, Copy)]
-struct Given<'a, 'py> {
-    topic: &'a Bound<'py, PyAny>,
-    value: Option<&'a Bound<'py, PyAny>>,
-    key: Option<&'a Bound<'py, PyAny>>,
-    partition: Option<&'a Bound<'py, PyAny>>,
-    headers: Option<&'a Bound<'py, PyAny>>,
-    timestamp: Option<&'a Bound<'py, PyAny>>,
-}
-
-impl<'py> Given<'_, 'py> {
-    #[inline]
-    fn with_record<T>(&self, with: impl FnOnce(&Record<'_>) -> T) -> PyResult<T> {
-        let (value, key) = (data("value", self.value)?, data("key", self.key)?);
-        let record = Record {
-            topic: topic(self.topic)?,
-            partition: partition(self.partition)?,
-            timestamp_ms: timestamp(self.timestamp)?,
-            key: key.as_ref().map(|key| key.bytes()),
-            value: value.as_ref().map(|value| value.bytes()),
-            headers: &[],
-        };
-        match self.headers {
-            None => Ok(with(&record)),
-            Some(_) => {
-                let held = Headers::of(self.headers)?;
-                let values = held.values()?;
-                Ok(with(&Record { headers: &held.headers(&values)?, ..record }))
-            }
-        }
-    }
-
-    #[inline]
-    fn send(&self, shared: &Shared) -> PyResult<Result<Sent, Refused>> {
-        self.with_record(|record| shared.producer.send(record))
-    }
-
-    /// The buffer is full: waits for room, detached, and tries again as often as others take it first.
-    #[cold]
-    fn wait_and_send(&self, py: Python<'_>, shared: &Shared, needed: usize, patience: Duration) -> PyResult<Sent> {
-        let deadline = Instant::now() + patience;
-        let mut needed = needed;
-        loop {
-            shared.wait_for_room(py, needed, deadline)?;
-            match self.send(shared)? {
-                Ok(sent) => return Ok(sent),
-                Err(Refused::Full { needed: more }) => needed = more,
-                Err(Refused::Error(error)) => return Err(refused(py, error)),
-            }
-        }
-    }
-
-    #[cold]
-    fn detour(
-        &self,
-        core: &Bound<'py, ProducerCore>,
-        on_delivery: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, SendFuture>> {
-        let Self { topic, value, key, partition, headers, timestamp } = *self;
-        let arguments = (topic, value, key, partition, headers, timestamp, on_delivery);
-        Ok(core.call_method1("_detour", arguments)?.cast_into::<SendFuture>()?)
-    }
-}
-
-#[cold]
-fn refused(py: Python<'_>, error: ClientError) -> PyErr {
-    // A traceback of a daemon thread at every exit would help nobody.
-    if matches!(error, ClientError::ProducerClosed) && is_ending_elsewhere() {
-        py.detach(park_for_ever);
-    }
-    to_py(py, error)
-}
-
-impl Shared {
-    fn wait_for_room(&self, py: Python<'_>, needed: usize, deadline: Instant) -> PyResult<()> {
-        flush_log(py, self.producer.log());
-        let room = in_slices(py, |until| {
-            if self.producer.wait_for_room(needed, until.min(deadline))? {
-                return Ok(Some(true));
-            }
-            Ok((deadline <= Instant::now()).then_some(false))
-        })?;
-        if room { Ok(()) } else { Err(to_py(py, self.buffer_full(needed))) }
-    }
-
-    /// Takes rows, waiting for room. Gives those that were not taken within `max.block.ms`, if any, and why.
-    fn take_rows(
-        &self,
-        py: Python<'_>,
-        batch: &RecordBatch,
-        columns: &Columns,
-        topic: Option<&str>,
-        report: &Arc<Report>,
-    ) -> PyResult<Option<(usize, ClientError)>> {
-        let (mut row, mut deadline) = (0, Instant::now() + self.max_block);
-        let taking = in_slices(py, |until| {
-            let taken = self.producer.send_batch(batch, columns, topic, report, row, until.min(deadline))?;
-            row += taken;
-            if row >= batch.num_rows() {
-                return Ok(Some(None));
-            }
-            let now = Instant::now();
-            if taken > 0 {
-                // Each row waits for itself.
-                deadline = now + self.max_block;
-            }
-            if now < deadline {
-                return Ok(None);
-            }
-            let error = self.buffer_full(batch.get_array_memory_size() / batch.num_rows());
-            row += self.producer.give_up(report, &error);
-            Ok(Some((row < batch.num_rows()).then_some((row, error))))
-        });
-        if taking.is_err() {
-            // Closed, or Ctrl-C: what is left of this table must not be sent with the next.
-            self.producer.give_up(report, &ClientError::ProducerClosed);
-        }
-        taking
-    }
-
-    fn buffer_full(&self, needed: usize) -> ClientError {
-        let buffer_memory = self.producer.config().buffer_memory;
-        ClientError::BufferFull { needed, buffer_memory, max_block: self.max_block }
-    }
-
-    fn api_timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
-        match timeout {
-            Some(timeout) => seconds(py, "timeout", timeout),
-            None => Ok(self.producer.config().client.default_api_timeout),
-        }
-    }
-
-    /// Ends when all that was sent before is done, and its callbacks were run.
-    fn flushing(
-        self: &Arc<Self>,
-        py: Python<'_>,
-        timeout: Option<f64>,
-    ) -> PyResult<impl Future<Output = Result<(), ClientError>> + Send + use<>> {
-        let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
-        let (shared, settles) = (self.clone(), !self.callbacks.is_current());
-        Ok(async move {
-            let flushed = async {
-                shared.producer.flush().await?;
-                if settles {
-                    settled(&shared.callbacks).await;
-                }
-                Ok(())
-            };
-            match timeout {
-                None => flushed.await,
-                Some(after) => tokio::time::timeout(after, flushed)
-                    .await
-                    .unwrap_or_else(|_| Err(ClientError::TimedOut { what: "flush()".into(), after, last_error: None })),
-            }
-        })
-    }
-
-    /// Ends when the producer is closed, at the latest after `timeout`; with callbacks it may take that time once more.
-    fn closing(
-        self: &Arc<Self>,
-        py: Python<'_>,
-        timeout: Option<f64>,
-    ) -> PyResult<impl Future<Output = Result<(), ClientError>> + Send + use<>> {
-        let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
-        // Every record ends by then.
-        let timeout = timeout.unwrap_or(self.producer.config().delivery_timeout + GRACE);
-        let (shared, settles) = (self.clone(), !self.callbacks.is_current());
-        Ok(async move {
-            let closing = shared.clone();
-            let closed = tokio::task::spawn_blocking(move || closing.producer.close(timeout)).await;
-            if settles {
-                let _ = tokio::time::timeout(timeout.max(GRACE), settled(&shared.callbacks)).await;
-            }
-            closed.map_err(|_| ClientError::ProducerClosed)
-        })
-    }
-
-    /// Delivers what there is, calls back and closes, all until then: the interpreter exits.
-    pub(crate) fn end(&self, until: Instant) {
-        self.producer.close(until.saturating_duration_since(Instant::now()));
-        // Callbacks of what failed just now are due at once.
-        self.callbacks.settle(self.callbacks.goal(), until.max(Instant::now() + GRACE));
-    }
-}
-
-/// What is left for callbacks where the time was spent on delivering.
-const GRACE: Duration = Duration::from_millis(500);
-
-/// Ends when the callbacks that are due now were run.
-async fn settled(callbacks: &Arc<Callbacks>) {
-    let goal = callbacks.goal();
-    loop {
-        let (callbacks, until) = (callbacks.clone(), Instant::now() + SLICE);
-        // In slices: whoever gives up waiting must not leave a thread behind that waits for ever.
-        let settled = tokio::task::spawn_blocking(move || callbacks.settle(goal, until)).await;
-        if settled.unwrap_or(true) {
-            return;
-        }
     }
 }

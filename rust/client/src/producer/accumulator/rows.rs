@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use monedula_protocol::records::{Header, NewRecord};
 
+use super::super::receipt::Sent;
 use super::super::record::{Record, Refused};
 use super::super::report::{Report, Rows, Share};
 use super::super::table::{Chunk, Values};
@@ -104,7 +105,8 @@ impl Accumulator {
         }
         let mut by_partition: Vec<Vec<u32>> = vec![Vec::new(); topic.partitions as usize];
         let mut drawn = Vec::new();
-        for row in rows {
+        let mut rows = rows.into_iter();
+        while let Some(row) = rows.next() {
             let at = row as usize;
             let partition = match given.as_ref().and_then(|partitions| partitions.get(at)) {
                 Some(partition) => Some(partition),
@@ -116,8 +118,13 @@ impl Accumulator {
                     match usize::try_from(partition).ok().and_then(|index| by_partition.get_mut(index)) {
                         Some(rows) => rows.push(row),
                         None => {
-                            let Err(error) = topic.slot(partition) else { continue };
-                            source.report.failed(chunk.of_table(row), 1, error);
+                            if let Some(stopped) = self.row_beyond(topic, source, chunk, row, partition) {
+                                let mut left: Vec<u32> = by_partition.into_iter().flatten().collect();
+                                left.extend(drawn);
+                                left.push(row);
+                                left.extend(rows);
+                                return (left, Some(stopped));
+                            }
                         }
                     }
                 }
@@ -134,6 +141,36 @@ impl Accumulator {
             }
         }
         self.rows_to_sticky(topic, source, chunk, drawn)
+    }
+
+    /// A row of a partition that is not known: it waits until metadata was asked, like a single record. Says why it cannot.
+    fn row_beyond(
+        &self,
+        topic: &KnownTopic,
+        source: &Source<'_, '_>,
+        chunk: &Chunk,
+        row: u32,
+        partition: i32,
+    ) -> Option<Stopped> {
+        let Err(error) = topic.slot(partition) else { return None };
+        let number = chunk.of_table(row);
+        if partition < 0 {
+            source.report.failed(number, 1, error);
+            return None;
+        }
+        if source.report.progress().parked >= MAX_PARKED_ROWS {
+            return Some(Stopped::Lookup);
+        }
+        let mut headers = Vec::new();
+        let record = source.record(row, &mut headers);
+        match self.park_beyond(topic, partition, None, &record) {
+            Ok(sent) => source.parked(number, &sent),
+            Err(Refused::Error(error)) if !matches!(error, ClientError::ProducerClosed) => {
+                source.report.failed(number, 1, error);
+            }
+            Err(refused) => return Some(refused.into()),
+        }
+        None
     }
 
     /// Rows that may go anywhere: a batch's worth of bytes to one partition, then to another (KIP-794).
@@ -190,7 +227,7 @@ impl Accumulator {
                     if let Some(open) = &state.open {
                         source.share(&open.receipt, first, &mut mine);
                     }
-                    match self.append(topic, slot, &mut state, &record) {
+                    match self.append(topic, slot, &mut state, &record, None) {
                         Ok((index, _)) => index,
                         Err(Refused::Error(error @ ClientError::RecordTooLarge { .. })) => {
                             source.report.failed(chunk.of_table(row), 1, error);
@@ -242,13 +279,9 @@ impl Accumulator {
             let new = source.record(row, &mut headers);
             let partition = source.values.partition.as_ref().and_then(|partitions| partitions.get(row as usize));
             let (timestamp_ms, key, value) = (Some(new.timestamp_ms), new.key, new.value);
-            let record = Record { topic: name, partition, timestamp_ms, key, value, headers: new.headers };
+            let record = Record { topic: name, partition, timestamp_ms, key, value, headers: new.headers, since: None };
             match self.send(&record) {
-                Ok(sent) => {
-                    source.report.progress().parked += 1;
-                    let (report, outcome) = (source.report.clone(), sent.clone());
-                    sent.on_done(move || report.parked_done(number, outcome.try_outcome()));
-                }
+                Ok(sent) => source.parked(number, &sent),
                 Err(Refused::Error(error)) if !matches!(error, ClientError::ProducerClosed) => {
                     source.report.failed(number, 1, error);
                 }
@@ -263,6 +296,13 @@ impl Accumulator {
 const RECORD_OVERHEAD_BYTES: usize = 8;
 
 impl Source<'_, '_> {
+    /// Has the report told of a row that waits.
+    fn parked(&self, row: u64, sent: &Sent) {
+        self.report.progress().parked += 1;
+        let (report, outcome) = (self.report.clone(), sent.clone());
+        sent.on_done(move || report.parked_done(row, outcome.try_outcome()));
+    }
+
     /// Has the report told of rows that are the records from `first` on of an open batch. Under the batch's lock: it
     /// cannot be done before.
     fn share(&self, receipt: &super::super::receipt::Receipt, first: u32, rows: &mut Rows) {

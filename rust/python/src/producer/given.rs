@@ -1,0 +1,96 @@
+//! A record as `send` is given it, and its ways from there.
+
+use std::time::{Duration, Instant};
+
+use monedula_client::error::ClientError;
+use monedula_client::producer::{Record, Refused, Sent};
+use pyo3::prelude::*;
+
+use super::future::SendFuture;
+use super::outgoing::{Headers, data, partition, timestamp, topic};
+use super::{ProducerCore, Shared};
+use crate::error::to_py;
+use crate::runtime::{is_ending_elsewhere, park_for_ever};
+
+/// The arguments of `send`.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'a, 'py> {
+    pub(super) topic: &'a Bound<'py, PyAny>,
+    pub(super) value: Option<&'a Bound<'py, PyAny>>,
+    pub(super) key: Option<&'a Bound<'py, PyAny>>,
+    pub(super) partition: Option<&'a Bound<'py, PyAny>>,
+    pub(super) headers: Option<&'a Bound<'py, PyAny>>,
+    pub(super) timestamp: Option<&'a Bound<'py, PyAny>>,
+    /// When it counts as sent, if not now.
+    pub(super) since: Option<Instant>,
+}
+
+impl<'py> Given<'_, 'py> {
+    #[inline]
+    pub(super) fn with_record<T>(&self, with: impl FnOnce(&Record<'_>) -> T) -> PyResult<T> {
+        let (value, key) = (data("value", self.value)?, data("key", self.key)?);
+        let record = Record {
+            topic: topic(self.topic)?,
+            partition: partition(self.partition)?,
+            timestamp_ms: timestamp(self.timestamp)?,
+            key: key.as_ref().map(|key| key.bytes()),
+            value: value.as_ref().map(|value| value.bytes()),
+            headers: &[],
+            since: self.since,
+        };
+        match self.headers {
+            None => Ok(with(&record)),
+            Some(_) => {
+                let held = Headers::of(self.headers)?;
+                let values = held.values()?;
+                Ok(with(&Record { headers: &held.headers(&values)?, ..record }))
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn send(&self, shared: &Shared) -> PyResult<Result<Sent, Refused>> {
+        self.with_record(|record| shared.producer.send(record))
+    }
+
+    /// The buffer is full: waits for room, detached, and tries again as often as others take it first.
+    #[cold]
+    pub(super) fn wait_and_send(
+        &self,
+        py: Python<'_>,
+        shared: &Shared,
+        needed: usize,
+        patience: Duration,
+    ) -> PyResult<Sent> {
+        let deadline = Instant::now() + patience;
+        let mut needed = needed;
+        loop {
+            shared.wait_for_room(py, needed, deadline)?;
+            match self.send(shared)? {
+                Ok(sent) => return Ok(sent),
+                Err(Refused::Full { needed: more }) => needed = more,
+                Err(Refused::Error(error)) => return Err(refused(py, error)),
+            }
+        }
+    }
+
+    #[cold]
+    pub(super) fn detour(
+        &self,
+        core: &Bound<'py, ProducerCore>,
+        on_delivery: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, SendFuture>> {
+        let Self { topic, value, key, partition, headers, timestamp, since: _ } = *self;
+        let arguments = (topic, value, key, partition, headers, timestamp, on_delivery);
+        Ok(core.call_method1("_detour", arguments)?.cast_into::<SendFuture>()?)
+    }
+}
+
+#[cold]
+pub(super) fn refused(py: Python<'_>, error: ClientError) -> PyErr {
+    // A traceback of a daemon thread at every exit would help nobody.
+    if matches!(error, ClientError::ProducerClosed) && is_ending_elsewhere() {
+        py.detach(park_for_ever);
+    }
+    to_py(py, error)
+}

@@ -1,0 +1,161 @@
+//! The client's producer with its callbacks, and whatever waits for it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use monedula_client::error::ClientError;
+use monedula_client::log::Log;
+use monedula_client::producer::{Columns, Producer, Report};
+use pyo3::prelude::*;
+
+use super::callbacks::Callbacks;
+use crate::consumer::seconds;
+use crate::error::to_py;
+use crate::logging::flush_log;
+use crate::runtime::{self, SLICE, in_slices};
+
+pub(crate) struct Shared {
+    pub(super) producer: Producer,
+    pub(super) callbacks: Arc<Callbacks>,
+    pub(super) max_block: Duration,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        runtime::leave(self.producer.leave(), self.producer.log());
+        self.callbacks.close();
+    }
+}
+
+impl Shared {
+    pub(super) fn wait_for_room(&self, py: Python<'_>, needed: usize, deadline: Instant) -> PyResult<()> {
+        flush_log(py, self.producer.log());
+        let room = in_slices(py, |until| {
+            if self.producer.wait_for_room(needed, until.min(deadline))? {
+                return Ok(Some(true));
+            }
+            Ok((deadline <= Instant::now()).then_some(false))
+        })?;
+        if room { Ok(()) } else { Err(to_py(py, self.buffer_full(needed))) }
+    }
+
+    /// Takes rows, waiting for room. Gives those that were not taken within `max.block.ms`, if any, and why.
+    pub(super) fn take_rows(
+        &self,
+        py: Python<'_>,
+        batch: &RecordBatch,
+        columns: &Columns,
+        topic: Option<&str>,
+        report: &Arc<Report>,
+    ) -> PyResult<Option<(usize, ClientError)>> {
+        let (mut row, mut deadline) = (0, Instant::now() + self.max_block);
+        let taking = in_slices(py, |until| {
+            let taken = self.producer.send_batch(batch, columns, topic, report, row, until.min(deadline))?;
+            row += taken;
+            if row >= batch.num_rows() {
+                return Ok(Some(None));
+            }
+            let now = Instant::now();
+            if taken > 0 {
+                // Each row waits for itself.
+                deadline = now + self.max_block;
+            }
+            if now < deadline {
+                return Ok(None);
+            }
+            let error = self.buffer_full(batch.get_array_memory_size() / batch.num_rows());
+            row += self.producer.give_up(report, &error);
+            Ok(Some((row < batch.num_rows()).then_some((row, error))))
+        });
+        if taking.is_err() {
+            // Closed, or Ctrl-C: what is left of this table must not be sent with the next.
+            self.producer.give_up(report, &ClientError::ProducerClosed);
+        }
+        taking
+    }
+
+    fn buffer_full(&self, needed: usize) -> ClientError {
+        let buffer_memory = self.producer.config().buffer_memory;
+        ClientError::BufferFull { needed, buffer_memory, max_block: self.max_block }
+    }
+
+    pub(super) fn api_timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
+        match timeout {
+            Some(timeout) => seconds(py, "timeout", timeout),
+            None => Ok(self.producer.config().client.default_api_timeout),
+        }
+    }
+
+    /// Ends when all that was sent before is done, and its callbacks were run.
+    pub(super) fn flushing(
+        self: &Arc<Self>,
+        py: Python<'_>,
+        timeout: Option<f64>,
+    ) -> PyResult<impl Future<Output = Result<(), ClientError>> + Send + use<>> {
+        let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+        let (shared, settles) = (self.clone(), !self.callbacks.is_current());
+        Ok(async move {
+            let flushed = async {
+                shared.producer.flush().await?;
+                if settles {
+                    settled(&shared.callbacks).await;
+                }
+                Ok(())
+            };
+            match timeout {
+                None => flushed.await,
+                Some(after) => tokio::time::timeout(after, flushed)
+                    .await
+                    .unwrap_or_else(|_| Err(ClientError::TimedOut { what: "flush()".into(), after, last_error: None })),
+            }
+        })
+    }
+
+    /// Ends when the producer is closed, at the latest after `timeout`; with callbacks it may take that time once more.
+    pub(super) fn closing(
+        self: &Arc<Self>,
+        py: Python<'_>,
+        timeout: Option<f64>,
+    ) -> PyResult<impl Future<Output = Result<(), ClientError>> + Send + use<>> {
+        let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+        // Every record ends by then.
+        let timeout = timeout.unwrap_or(self.producer.config().delivery_timeout + GRACE);
+        let (shared, settles) = (self.clone(), !self.callbacks.is_current());
+        Ok(async move {
+            let closing = shared.clone();
+            let closed = tokio::task::spawn_blocking(move || closing.producer.close(timeout)).await;
+            if settles {
+                let _ = tokio::time::timeout(timeout.max(GRACE), settled(&shared.callbacks)).await;
+            }
+            closed.map_err(|_| ClientError::ProducerClosed)
+        })
+    }
+
+    pub(crate) fn log(&self) -> &Log {
+        self.producer.log()
+    }
+
+    /// Delivers what there is, calls back and closes, all until then: the interpreter exits.
+    pub(crate) fn end(&self, until: Instant) {
+        self.producer.close(until.saturating_duration_since(Instant::now()));
+        // Callbacks of what failed just now are due at once.
+        self.callbacks.settle(self.callbacks.goal(), until.max(Instant::now() + GRACE));
+    }
+}
+
+/// What is left for callbacks where the time was spent on delivering.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Ends when the callbacks that are due now were run.
+async fn settled(callbacks: &Arc<Callbacks>) {
+    let goal = callbacks.goal();
+    loop {
+        let (callbacks, until) = (callbacks.clone(), Instant::now() + SLICE);
+        // In slices: whoever gives up waiting must not leave a thread behind that waits for ever.
+        let settled = tokio::task::spawn_blocking(move || callbacks.settle(goal, until)).await;
+        if settled.unwrap_or(true) {
+            return;
+        }
+    }
+}
