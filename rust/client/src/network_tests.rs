@@ -17,7 +17,7 @@ fn world() -> (Server, Network) {
     let server = Server::start(options.settings().expect("settings"), options.clock()).expect("starts");
     let config = ClientConfig::parse([("bootstrap.servers", "127.0.0.1:1")]).expect("settings");
     let network = Network::new(Arc::new(config), BufferPool::new(1 << 20), Log::default(), Metrics::default(), 1);
-    let brokers = server.addresses().into_iter().map(|(id, address)| {
+    let brokers = server.addresses().iter().map(|(id, address)| {
         let broker = Broker { host: address.ip().to_string(), port: address.port(), rack: None };
         (id.0, broker)
     });
