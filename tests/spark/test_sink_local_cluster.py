@@ -12,11 +12,13 @@ from tests.spark import paced, processes
 from tests.spark.driver import Driver
 from tests.spark.sinks import to
 from tests.spark.sources import OURS
-from tests.spark.test_local_cluster import TWO_EXECUTORS, WORKER_MEMORY
+from tests.spark.test_local_cluster import TWO_EXECUTORS
 from tests.spark.test_sink_failures import numbers_in, wait_for_rows
 
 TASKS = 3
 ROWS_PER_TASK = 10_000
+WORKER_MEMORY = "768m"
+"""As the guide says; pyspark loads pandas too, if it is there, when it takes the task's message."""
 
 
 @pytest.mark.slow
