@@ -58,7 +58,9 @@ fn levels_come_back_and_unknown_ones_are_refused() {
 /// Java and librdkafka read others too, but not all brokers' tools do.
 #[test]
 fn lz4_frames_are_those_of_javas_producer() {
-    for (level, input) in [(None, jackdaws()), (Some(12), jackdaws()), (None, noise(150_000)), (Some(9), noise(150_000))] {
+    for (level, input) in
+        [(None, jackdaws()), (Some(12), jackdaws()), (None, noise(150_000)), (Some(9), noise(150_000))]
+    {
         let frame = compress(Compression::Lz4, level, &input);
         assert_eq!(frame[..7], [0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82], "independent blocks of 64 KiB, unchecked");
         let (mut at, mut blocks) = (7, 0);
