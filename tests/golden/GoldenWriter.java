@@ -72,6 +72,7 @@ public final class GoldenWriter {
         ApiKeys.DELETE_RECORDS,
         ApiKeys.INIT_PRODUCER_ID,
         ApiKeys.DESCRIBE_CONFIGS,
+        ApiKeys.DESCRIBE_LOG_DIRS,
         ApiKeys.CREATE_PARTITIONS,
         ApiKeys.ELECT_LEADERS,
         ApiKeys.INCREMENTAL_ALTER_CONFIGS,

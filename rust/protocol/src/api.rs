@@ -18,6 +18,7 @@ use crate::messages::delete_topics::DeleteTopicsRequest;
 use crate::messages::describe_cluster::DescribeClusterRequest;
 use crate::messages::describe_configs::DescribeConfigsRequest;
 use crate::messages::describe_groups::DescribeGroupsRequest;
+use crate::messages::describe_log_dirs::DescribeLogDirsRequest;
 use crate::messages::describe_producers::DescribeProducersRequest;
 use crate::messages::describe_topic_partitions::DescribeTopicPartitionsRequest;
 use crate::messages::describe_transactions::DescribeTransactionsRequest;
@@ -168,6 +169,8 @@ api_keys! {
     TxnOffsetCommit = 28, TxnOffsetCommitRequest;
     /// Tells settings of topics, brokers and groups.
     DescribeConfigs = 32, DescribeConfigsRequest;
+    /// Tells what a broker has on its disks (KIP-113).
+    DescribeLogDirs = 35, DescribeLogDirsRequest;
     /// Adds partitions to topics.
     CreatePartitions = 37, CreatePartitionsRequest;
     /// Deletes groups (KIP-229).

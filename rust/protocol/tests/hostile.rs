@@ -22,9 +22,9 @@ use monedula_protocol::frame::{correlation_id, decode_request_header, decode_res
 use monedula_protocol::messages::{
     add_offsets_to_txn, add_partitions_to_txn, alter_partition_reassignments, api_versions, consumer_group_describe,
     consumer_group_heartbeat, create_partitions, create_topics, delete_groups, delete_records, delete_topics,
-    describe_cluster, describe_configs, describe_groups, describe_producers, describe_topic_partitions,
-    describe_transactions, elect_leaders, end_txn, fetch, find_coordinator, header, heartbeat,
-    incremental_alter_configs, init_producer_id, join_group, leave_group, list_groups, list_offsets,
+    describe_cluster, describe_configs, describe_groups, describe_log_dirs, describe_producers,
+    describe_topic_partitions, describe_transactions, elect_leaders, end_txn, fetch, find_coordinator, header,
+    heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group, list_groups, list_offsets,
     list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete, offset_fetch,
     offset_for_leader_epoch, produce, sync_group, txn_offset_commit,
 };

@@ -108,6 +108,8 @@ macro_rules! for_each_message {
             init_producer_id_response: init_producer_id::InitProducerIdResponse, 0..=5, 2;
             describe_configs_request: describe_configs::DescribeConfigsRequest, 1..=4, 4;
             describe_configs_response: describe_configs::DescribeConfigsResponse, 1..=4, 4;
+            describe_log_dirs_request: describe_log_dirs::DescribeLogDirsRequest, 1..=5, 2;
+            describe_log_dirs_response: describe_log_dirs::DescribeLogDirsResponse, 1..=5, 2;
             create_partitions_request: create_partitions::CreatePartitionsRequest, 0..=3, 2;
             create_partitions_response: create_partitions::CreatePartitionsResponse, 0..=3, 2;
             alter_partition_reassignments_request: alter_partition_reassignments::AlterPartitionReassignmentsRequest, 0..=1, 0;
