@@ -58,7 +58,7 @@ FEATURES = "what is not played has no feature either"
 NOT_PLAYED = {
     "nobody has to say who they are, and everybody may do everything": (17, 29, 30, 31, 36, 38, 39, 40, 41, 50, 51),
     "nobody is throttled": (48, 49),
-    "replicas share one log in memory, so there is nothing to move between disks": (34, 35),
+    "replicas share one log in memory, so there is nothing to move between disks": (34,),
     "there is no quorum of controllers behind it, and no features change": (55, 57, 64, 80, 81),
     "only brokers send these, and all nodes are one": (27, 83, 84, 85, 86, 87),
     "AlterConfigs gave way to IncrementalAlterConfigs": (33,),

@@ -76,6 +76,7 @@ apis! {
     "EndTxn", end_txn::EndTxnRequest;
     "TxnOffsetCommit", txn_offset_commit::TxnOffsetCommitRequest;
     "DescribeConfigs", describe_configs::DescribeConfigsRequest;
+    "DescribeLogDirs", describe_log_dirs::DescribeLogDirsRequest;
     "CreatePartitions", create_partitions::CreatePartitionsRequest;
     "DeleteGroups", delete_groups::DeleteGroupsRequest;
     "ElectLeaders", elect_leaders::ElectLeadersRequest;

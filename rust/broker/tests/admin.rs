@@ -16,6 +16,7 @@ use monedula_protocol::messages::describe_cluster::DescribeClusterRequest;
 use monedula_protocol::messages::describe_configs::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResult,
 };
+use monedula_protocol::messages::describe_log_dirs::{DescribableLogDirTopic, DescribeLogDirsRequest};
 use monedula_protocol::messages::describe_topic_partitions::{Cursor, DescribeTopicPartitionsRequest, TopicRequest};
 use monedula_protocol::messages::elect_leaders::{ElectLeadersRequest, TopicPartitions};
 use monedula_protocol::messages::incremental_alter_configs::{
@@ -500,6 +501,32 @@ fn the_cluster_is_described() {
         let answer = world.call(1, &DescribeClusterRequest { endpoint_type, ..Default::default() }, 1);
         assert_eq!(answer.error_code, error.code());
     }
+}
+
+#[test]
+fn each_node_has_a_directory_with_its_replicas() {
+    let mut world = World::with(2, &[]);
+    create(&mut world, vec![assigned("a", &[(0, &[1, 2])]), assigned("b", &[(0, &[1]), (1, &[2])])]);
+    world.control(json!({"command": "append", "topic": "a", "partition": 0, "records": [{"value": "v"}]}));
+    let mut held = |node, topics: Option<&[(&str, &[i32])]>| {
+        let topic = |&(topic, partitions): &(_, &[i32])| DescribableLogDirTopic {
+            topic,
+            partitions: partitions.to_vec(),
+            ..Default::default()
+        };
+        let topics = topics.map(|topics| topics.iter().map(topic).collect());
+        let answer = world.call(node, &DescribeLogDirsRequest { topics, ..Default::default() }, 5);
+        assert_eq!((answer.error_code, answer.results.len(), answer.results[0].log_dir), (0, 1, "/memory"));
+        let partitions = answer.results[0].topics.iter().flat_map(|topic| {
+            topic.partitions.iter().map(|at| (format!("{}-{}", topic.name, at.partition_index), at.partition_size > 0))
+        });
+        partitions.collect::<Vec<_>>()
+    };
+    let told = |name: &str, filled| (name.to_owned(), filled);
+    assert_eq!(held(1, None), [told("a-0", true), told("b-0", false)]);
+    assert_eq!(held(2, None), [told("a-0", true), told("b-1", false)]);
+    assert_eq!(held(1, Some(&[("a", &[0, 7]), ("b", &[1]), ("missing", &[0])])), [told("a-0", true)]);
+    assert_eq!(held(2, Some(&[])), []);
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! DescribeLogDirs, versions 1-5: each node has the one directory, and of the logs in it those that it has a replica of.
+//!
+//! Not implemented: what is left on the volume, which is told as unknown.
+
+use std::path::{Path, PathBuf};
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::describe_log_dirs::{
+    DescribableLogDirTopic, DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsResponse,
+    DescribeLogDirsResult, DescribeLogDirsTopic,
+};
+
+use super::{Mentions, TopicKey};
+use crate::cluster::Partition;
+use crate::core::{Answer, Call, Core};
+
+type Request<'a> = DescribeLogDirsRequest<'a>;
+
+/// What the directory is called that is none.
+const MEMORY: &str = "/memory";
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+    let topics = core.topics.all().map(|topic| {
+        let held = topic.partitions.iter().filter(|partition| partition.replicas.contains(&call.node));
+        let asked = held.filter(|partition| is_asked(request.topics.as_deref(), &topic.name, partition.index));
+        DescribeLogDirsTopic { name: &topic.name, partitions: asked.map(describe).collect(), ..Default::default() }
+    });
+    // As in Kafka: whatever is not here is left out, without an error.
+    let topics = topics.filter(|topic| !topic.partitions.is_empty()).collect();
+    let path = path(core.settings.data_dir.as_deref());
+    let log_dir = path.to_string_lossy();
+    let result = DescribeLogDirsResult { log_dir: &log_dir, topics, ..Default::default() };
+    call.answer::<Request<'_>>(&DescribeLogDirsResponse { results: vec![result], ..Default::default() })
+}
+
+fn path(data_dir: Option<&Path>) -> PathBuf {
+    let path = data_dir.unwrap_or(Path::new(MEMORY));
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn is_asked(topics: Option<&[DescribableLogDirTopic<'_>]>, name: &str, index: i32) -> bool {
+    topics.is_none_or(|topics| topics.iter().any(|topic| topic.topic == name && topic.partitions.contains(&index)))
+}
+
+fn describe(partition: &Partition) -> DescribeLogDirsPartition<'static> {
+    DescribeLogDirsPartition {
+        partition_index: partition.index,
+        partition_size: i64::try_from(partition.log.bytes()).unwrap_or(i64::MAX),
+        ..Default::default()
+    }
+}
+
+pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> DescribeLogDirsResponse<'a> {
+    DescribeLogDirsResponse { error_code: error.code(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &Request<'a>) -> Mentions<'a> {
+    let topics = request.topics.iter().flatten();
+    let partitions =
+        topics.flat_map(|topic| topic.partitions.iter().map(|&index| (TopicKey::Name(topic.topic), index)));
+    Mentions { partitions: partitions.collect(), ..Default::default() }
+}
