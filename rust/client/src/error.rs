@@ -64,7 +64,7 @@ pub enum ClientError {
         group: String,
     },
     /// Offsets of a group with members are committed by its members only.
-    #[error("the group {group} is in use by running consumers ({}); stop them, or commit to another group id", code.name())]
+    #[error("the group {group} is in use by running consumers ({}); stop them first, or use another group id", code.name())]
     GroupInUse {
         /// The group.
         group: String,
@@ -182,6 +182,9 @@ pub enum ClientError {
     /// The producer was closed.
     #[error("the producer is closed")]
     ProducerClosed,
+    /// The administrator was closed.
+    #[error("the admin is closed")]
+    AdminClosed,
     /// The consumer was closed.
     #[error("the consumer is closed")]
     Closed,
@@ -206,7 +209,7 @@ impl ClientError {
 
 /// Why something was refused, and what it was about.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{what}: {} ({})", self.reason(), code.name())]
+#[error("{what}: {} ({}){}", self.reason(), code.name(), self.advice())]
 pub struct Refused {
     /// What was to be done, with the name of what it was to be done to.
     pub what: String,
@@ -225,6 +228,21 @@ pub struct Refused {
 impl Refused {
     fn reason(&self) -> &str {
         self.detail.as_deref().map_or(self.code.message(), |detail| detail.trim_end_matches('.'))
+    }
+
+    /// What to do, where the broker's words leave that open.
+    fn advice(&self) -> &'static str {
+        match self.code {
+            // A partition that the topic does not have comes with how many it has.
+            ErrorCode::UnknownTopicOrPartition if self.partition.is_none() || self.detail.is_none() => {
+                "; check its name, or create it"
+            }
+            ErrorCode::GroupIdNotFound => "; check its id against the list of groups",
+            ErrorCode::InvalidPartitions => "; partitions can only be added: name a higher total",
+            ErrorCode::InvalidReplicationFactor => "; every replica needs a broker of its own: ask for fewer",
+            ErrorCode::InvalidConfig => "; describe the settings to see their names and values",
+            _ => "",
+        }
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
+use monedula_engine::backoff::Jitter;
 use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::consumer_group_describe::{self, ConsumerGroupDescribeRequest};
@@ -117,19 +120,35 @@ impl Admin {
 }
 
 impl Shared {
+    /// Asks all brokers, and all of them again after a round in which groups may have gone from one that was still to be
+    /// asked to one that had answered.
     async fn list_groups(
         &self,
         filter: GroupFilter,
         timeout: Duration,
     ) -> Result<BTreeMap<String, GroupListing>, ClientError> {
-        let started = Instant::now();
-        let nodes: Vec<i32> = self.brokers(timeout).await?.brokers.into_keys().collect();
-        let listed = self.run(ListGroups { filter }, nodes, timeout.saturating_sub(started.elapsed())).await?;
-        let mut groups = BTreeMap::new();
-        for (_, told) in listed {
-            groups.extend(told?);
+        let until = Instant::now() + timeout;
+        let left = || until.saturating_duration_since(Instant::now());
+        let mut jitter = Jitter::new(self.turns.load(Ordering::Relaxed) as u64);
+        for round in 0.. {
+            let unrest = Arc::new(AtomicBool::new(false));
+            let nodes: Vec<i32> = self.brokers(left()).await?.brokers.into_keys().collect();
+            let call = ListGroups { filter: filter.clone(), unrest: unrest.clone() };
+            let mut groups = BTreeMap::new();
+            for (_, told) in self.run(call, nodes, left()).await? {
+                groups.extend(told?);
+            }
+            if !unrest.load(Ordering::Relaxed) {
+                return Ok(groups);
+            }
+            let delay = self.config.retry_backoff.delay(round, &mut jitter);
+            if delay >= left() {
+                break;
+            }
+            tokio::time::sleep(delay).await;
         }
-        Ok(groups)
+        let last_error = Some("groups went from broker to broker meanwhile".into());
+        Err(ClientError::TimedOut { what: "listing the groups".into(), after: timeout, last_error })
     }
 
     /// Asks for groups of the new protocol first; those that are none of it are asked for as classic ones.
@@ -170,6 +189,14 @@ impl Shared {
 
 struct ListGroups {
     filter: GroupFilter,
+    /// Whether a broker could not tell at first: its groups may be someone else's by now.
+    unrest: Arc<AtomicBool>,
+}
+
+impl ListGroups {
+    fn disturbed(&self) {
+        self.unrest.store(true, Ordering::Relaxed);
+    }
 }
 
 impl ItemCall for ListGroups {
@@ -200,7 +227,8 @@ impl ItemCall for ListGroups {
             (true, false) => 4,
             (true, true) => *ListGroupsRequest::VERSIONS.start(),
         };
-        let (frame, version) = shared.call(node, lowest..=*ListGroupsRequest::VERSIONS.end(), build).await?;
+        let called = shared.call(node, lowest..=*ListGroupsRequest::VERSIONS.end(), build).await;
+        let (frame, version) = called.inspect_err(|_| self.disturbed())?;
         let response = read::<ListGroupsRequest<'_>>(&frame, version)?;
         if let Err(refusal) = Refusal::check(response.error_code, None) {
             return Ok(refuse_all(keys, &refusal));
@@ -210,10 +238,20 @@ impl ItemCall for ListGroups {
         Ok(vec![(coordinator, Ok(groups.collect()))])
     }
 
-    /// A broker that went away coordinates nothing: whoever took over from it is asked as well.
+    fn passes(&self, code: ErrorCode, _: u32) -> bool {
+        if code.is_retriable() {
+            self.disturbed();
+        }
+        code.is_retriable()
+    }
+
+    /// A broker that went away coordinates nothing any more.
     fn settle(&self, refusal: Refusal, _: bool) -> Result<Self::Value, Refusal> {
         match refusal.code {
-            ErrorCode::BrokerNotAvailable => Ok(Vec::new()),
+            ErrorCode::BrokerNotAvailable => {
+                self.disturbed();
+                Ok(Vec::new())
+            }
             _ => Err(refusal),
         }
     }

@@ -8,6 +8,7 @@ mod configs;
 mod group_offsets;
 mod groups;
 mod lag;
+mod log_dirs;
 mod offsets;
 mod reassignments;
 mod topics;
@@ -28,6 +29,7 @@ pub use self::configs::{ConfigChange, ConfigEntry, ConfigOperation, ConfigResour
 pub use self::group_offsets::{OffsetReset, ResetTarget, Which};
 pub use self::groups::{GroupDescription, GroupFilter, GroupListing, MemberDescription};
 pub use self::lag::{GroupLag, PartitionLag};
+pub use self::log_dirs::{LogDir, LogDirReplica};
 pub use self::offsets::{ListedOffset, OffsetSpec};
 pub use self::reassignments::Reassignment;
 pub use self::topics::{CreatedTopic, NewPartitions, NewTopic, PartitionDescription, TopicDescription};
@@ -58,7 +60,7 @@ struct Shared {
 }
 
 /// An administrator of a cluster. Nothing is connected before the first call. Its methods may be called from any thread;
-/// the futures that they return run on the runtime and end with [`ClientError::Closed`] once it is closed.
+/// the futures that they return run on the runtime and end with [`ClientError::AdminClosed`] once it is closed.
 pub struct Admin {
     shared: Shared,
     runtime: Handle,
@@ -134,7 +136,7 @@ impl Admin {
         async move {
             tokio::select! {
                 biased;
-                _ = closed.wait_for(|&closed| closed) => Err(ClientError::Closed),
+                _ = closed.wait_for(|&closed| closed) => Err(ClientError::AdminClosed),
                 outcome = work => outcome,
             }
         }

@@ -1,0 +1,130 @@
+//! What brokers keep on their disks (KIP-113).
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use monedula_engine::TopicPartition;
+use monedula_protocol::api::Request;
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::describe_log_dirs::{
+    DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResult,
+};
+
+use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
+use super::group_offsets::Which;
+use super::{Admin, Shared};
+use crate::coordinator::Failure;
+use crate::error::ClientError;
+use crate::network::NodeId;
+
+/// A directory of a broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogDir {
+    /// Where it is.
+    pub path: String,
+    /// Why it cannot be read, if it cannot.
+    pub error: Option<ErrorCode>,
+    /// The size of its volume, where the broker tells.
+    pub total_bytes: Option<i64>,
+    /// How much of that can still be used, where the broker tells.
+    pub usable_bytes: Option<i64>,
+    /// What it holds.
+    pub replicas: Vec<(TopicPartition, LogDirReplica)>,
+}
+
+/// A replica of a partition in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogDirReplica {
+    /// Bytes of its segments.
+    pub size: i64,
+    /// How many records it lacks.
+    pub offset_lag: i64,
+    /// Whether it is about to replace the one in another directory of the broker.
+    pub is_future: bool,
+}
+
+impl Admin {
+    /// What these brokers keep, or all.
+    pub fn describe_log_dirs(
+        &self,
+        brokers: Option<Vec<i32>>,
+        which: Which,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Items<i32, Vec<LogDir>>, ClientError>> + Send + use<> {
+        self.until_closed(move |shared| async move {
+            let until = Instant::now() + timeout;
+            let left = || until.saturating_duration_since(Instant::now());
+            let partitions = match which {
+                Which::All => None,
+                Which::Topics(topics) => Some(shared.offsets.partitions_of(topics, left()).await?),
+                Which::Partitions(partitions) => Some(partitions),
+            };
+            let brokers = match brokers {
+                Some(brokers) => brokers,
+                None => shared.brokers(left()).await?.brokers.into_keys().collect(),
+            };
+            shared.run(DescribeLogDirs { partitions }, brokers, left()).await
+        })
+    }
+}
+
+struct DescribeLogDirs {
+    partitions: Option<Vec<TopicPartition>>,
+}
+
+impl ItemCall for DescribeLogDirs {
+    type Key = i32;
+    type Value = Vec<LogDir>;
+
+    fn what(&self, node: &i32) -> String {
+        format!("describing the directories of broker {node}")
+    }
+
+    fn subject(&self, _: &i32) -> Subject {
+        Subject::default()
+    }
+
+    fn place(&self, node: &i32) -> Place {
+        Place::Broker(*node)
+    }
+
+    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[i32]) -> Result<Answers<i32, Self::Value>, Failure> {
+        let topic = |(topic, partitions)| DescribableLogDirTopic { topic, partitions, ..Default::default() };
+        let wanted = self.partitions.as_ref();
+        let build = |_| DescribeLogDirsRequest {
+            topics: wanted.map(|partitions| by_topic(partitions).into_iter().map(topic).collect()),
+            ..Default::default()
+        };
+        let (frame, version) = shared.call(node, DescribeLogDirsRequest::VERSIONS, build).await?;
+        let response = read::<DescribeLogDirsRequest<'_>>(&frame, version)?;
+        // Before version 3 a refusal is an answer without directories, of which every broker has one.
+        let refused = match response.results.is_empty() && version < 3 {
+            true => ErrorCode::ClusterAuthorizationFailed.code(),
+            false => response.error_code,
+        };
+        if let Err(refusal) = Refusal::check(refused, None) {
+            return Ok(refuse_all(keys, &refusal));
+        }
+        let directories: Vec<LogDir> = response.results.iter().map(directory).collect();
+        Ok(keys.iter().map(|&node| (node, Ok(directories.clone()))).collect())
+    }
+}
+
+fn directory(told: &DescribeLogDirsResult<'_>) -> LogDir {
+    let replicas = told.topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|at| {
+            let replica =
+                LogDirReplica { size: at.partition_size, offset_lag: at.offset_lag, is_future: at.is_future_key };
+            (TopicPartition::new(topic.name, at.partition_index), replica)
+        })
+    });
+    let mut replicas: Vec<(TopicPartition, LogDirReplica)> = replicas.collect();
+    replicas.sort_by(|(one, _), (other, _)| one.cmp(other));
+    LogDir {
+        path: told.log_dir.to_owned(),
+        error: ErrorCode::check(told.error_code).err(),
+        total_bytes: Some(told.total_bytes).filter(|&bytes| bytes >= 0),
+        usable_bytes: Some(told.usable_bytes).filter(|&bytes| bytes >= 0),
+        replicas,
+    }
+}

@@ -1,0 +1,126 @@
+//! A cluster, and administrators of it.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+use monedula_broker::control::{Command, Record};
+use monedula_broker::server::{Broker, FaultHandle};
+use monedula_broker::{Effect, Fault, NodeId, Options, Selector, Side};
+use monedula_client::admin::{Admin, Items, NewTopic};
+use monedula_client::config::ClientConfig;
+use monedula_client::consumer::GroupOffset;
+use monedula_client::error::ClientError;
+use monedula_engine::TopicPartition;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+/// How long a test waits for what must come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct World {
+    pub(crate) broker: Broker,
+    pub(crate) runtime: Runtime,
+}
+
+impl World {
+    pub(crate) fn new(topics: &[&str], nodes: u16) -> Self {
+        Self::of(Options { nodes, topics: topics.iter().map(ToString::to_string).collect(), ..Options::default() })
+    }
+
+    pub(crate) fn of(options: Options) -> Self {
+        let broker = Broker::start(options.settings().expect("settings"), options.clock()).expect("starts");
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        Self { broker, runtime: runtime.expect("a runtime") }
+    }
+
+    pub(crate) fn admin(&self, settings: &[(&str, &str)]) -> Admin {
+        let servers: Vec<String> = self.broker.addresses().iter().map(|(_, address)| address.to_string()).collect();
+        let servers = servers.join(",");
+        let mut all = vec![("bootstrap.servers", servers.as_str()), ("retry.backoff.ms", "10")];
+        all.retain(|(name, _)| !settings.iter().any(|(given, _)| given == name));
+        all.extend(settings);
+        Admin::new(ClientConfig::parse_admin(all).expect("settings"), self.runtime.handle(), 7)
+    }
+
+    /// What the call comes to.
+    pub(crate) fn run<T>(&self, call: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+        self.runtime.block_on(async { tokio::time::timeout(PATIENCE, call).await }).expect("in time")
+    }
+
+    /// The call, while the test does something else.
+    pub(crate) fn begin<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+    ) -> JoinHandle<Result<T, ClientError>> {
+        self.runtime.spawn(call)
+    }
+
+    pub(crate) fn ended<T>(&self, call: JoinHandle<Result<T, ClientError>>) -> Result<T, ClientError> {
+        self.run(async { call.await.expect("does not panic") })
+    }
+
+    pub(crate) fn control(&self, command: Command) -> Value {
+        self.broker.control(command).expect("a command")
+    }
+
+    pub(crate) fn move_coordinator(&self, group: &str, node: u16) {
+        let group = Some(group.to_owned());
+        self.control(Command::MoveCoordinator { group, transactional_id: None, node: NodeId(i32::from(node)) });
+    }
+
+    pub(crate) fn append(&self, topic: &str, partition: i32, count: usize) {
+        let records = vec![Record { value: None, ..Record::default() }; count];
+        self.control(Command::Append { topic: topic.into(), partition, records, compression: None });
+    }
+
+    pub(crate) fn fault(&self, api: &str, nodes: &[i32], what: Effect, count: Option<u64>) -> FaultHandle<'_> {
+        let when = Selector { apis: vec![api.to_owned()], nodes: nodes.to_vec(), ..Selector::default() };
+        self.broker.fault(Fault { when, what, count, ..Fault::default() }).expect("a fault")
+    }
+
+    /// One request of this API is carried out, and its connection closed instead of an answer.
+    pub(crate) fn lose_answer(&self, api: &str) -> FaultHandle<'_> {
+        let when = Selector { apis: vec![api.to_owned()], ..Selector::default() };
+        let fault = Fault { when, what: Effect::Close, on: Some(Side::Answer), count: Some(1), ..Fault::default() };
+        self.broker.fault(fault).expect("a fault")
+    }
+
+    /// Counts the requests of an API at each of three nodes.
+    pub(crate) fn watched(&self, api: &str) -> [FaultHandle<'_>; 3] {
+        [1, 2, 3].map(|node| self.fault(api, &[node], Effect::Observe, None))
+    }
+
+    /// Commits an offset of `events-0` to a group, which is there then.
+    pub(crate) fn make_group(&self, admin: &Admin, group: &str) {
+        let at = GroupOffset { offset: 0, leader_epoch: -1, metadata: String::new() };
+        let offsets = BTreeMap::from([(TopicPartition::new("events", 0), at)]);
+        let committed = self.run(admin.alter_group_offsets(group.to_owned(), offsets, PATIENCE)).expect("commits");
+        assert!(committed.iter().all(|(_, outcome)| outcome.is_ok()), "{committed:?}");
+    }
+}
+
+pub(crate) fn hits(watched: &[FaultHandle<'_>]) -> Vec<u64> {
+    watched.iter().map(|at| at.hits().expect("is set")).collect()
+}
+
+pub(crate) fn refuse(error: &str) -> Effect {
+    Effect::Error { error: error.into(), whole: true }
+}
+
+pub(crate) fn topic(name: &str) -> NewTopic {
+    NewTopic {
+        name: name.to_owned(),
+        partitions: Some(1),
+        replication_factor: Some(1),
+        assignments: Vec::new(),
+        configs: Vec::new(),
+    }
+}
+
+/// The only outcome.
+pub(crate) fn only<K, V>(items: Items<K, V>) -> Result<V, ClientError> {
+    assert_eq!(items.len(), 1);
+    items.into_iter().next().expect("one").1
+}
