@@ -115,6 +115,45 @@ def test_the_cluster_is_described(ground: Ground, admin: Admin) -> None:
     assert [node.rack for node in described.nodes] == ["rack-1", "rack-2", "rack-3"]
 
 
+def test_what_brokers_keep_on_their_disks(ground: Ground, admin: Admin) -> None:
+    name, other = ground.name(), ground.topic()
+    admin.create_topics(NewTopic(name, assignments={0: [1, 2], 1: [3, 1]}))
+    ground.until(lambda: name in admin.list_topics())
+    ground.append(name, range(100))
+    first, second = TopicPartition(name, 0), TopicPartition(name, 1)
+
+    def sizes() -> dict[tuple[int, TopicPartition], int]:
+        described = admin.describe_log_dirs(topics=name)
+        return {
+            (broker, at): replica.size
+            for broker, directories in described.items()
+            for directory in directories
+            for at, replica in directory.replicas.items()
+        }
+
+    # The follower has it a moment later.
+    ground.until(lambda: sizes().get((1, first), 0) == sizes().get((2, first)) != 0)
+    assert set(sizes()) == {(1, first), (2, first), (3, second), (1, second)}
+    assert sizes()[3, second] == 0
+    (only,) = admin.describe_log_dirs(1, partitions=[first])[1]
+    assert (only.size, only.error, list(only.replicas)) == (sizes()[1, first], None, [first])
+    assert only.path.startswith("/")
+    assert only.replicas[first].offset_lag == 0
+    assert not only.replicas[first].is_future
+    whole = admin.describe_log_dirs([1, 2, 3])
+    held = {at.topic for directories in whole.values() for each in directories for at in each.replicas}
+    assert held >= {name, other}
+    rows = pa.table(admin.describe_log_dirs(2, topics=[name]).to_arrow()).to_pylist()
+    assert [(row["broker"], row["topic"], row["partition"]) for row in rows] == [(2, name, 0)]
+    with pytest.raises(monedula.BrokerError, match="there is no broker 9; those that are reached: 1, 2, 3"):
+        admin.describe_log_dirs(9)
+    assert list(admin.describe_log_dirs([1, 9], errors="return").errors) == [9]
+    with pytest.raises(UnknownTopicError):
+        admin.describe_log_dirs(topics=ground.name("missing"))
+    with pytest.raises(monedula.ArgumentError, match="topics or partitions, not both"):
+        admin.describe_log_dirs(topics=name, partitions=[first])
+
+
 def test_preferred_replicas_lead_again_when_asked(ground: Ground, admin: Admin) -> None:
     name = ground.name()
     admin.create_topics(NewTopic(name, assignments={0: [2, 3]}))

@@ -203,6 +203,22 @@ def test_ctrl_c_ends_a_wait() -> None:
     assert late < 0.1 + SLACK_SECONDS, f"{late} s after Ctrl-C"
 
 
+EXITING = """
+import monedula.testing
+broker = monedula.testing.Broker(topics={"orders": 1})
+admins = [monedula.Admin(bootstrap_servers=broker.bootstrap_servers) for _ in range(3)]
+assert all("orders" in admin.list_topics() for admin in admins)
+held = broker.fault(api="ListGroups", hold=True)
+threading.Thread(target=admins[0].list_groups, daemon=True).start()
+held.wait(1)
+print("done")
+"""
+
+
+def test_an_exit_ends_administrators_that_were_left_open() -> None:
+    assert run(EXITING).strip() == "done"
+
+
 FORKED = """
 import monedula.testing
 broker = monedula.testing.Broker(topics={"orders": 1})

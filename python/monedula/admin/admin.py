@@ -6,7 +6,8 @@ from typing import Any, Self, TypeVar
 
 from monedula._monedula import AdminCore
 from monedula.admin import calls
-from monedula.admin.calls import Call, Change, Errors, P, R, Resource
+from monedula.admin.arguments import Change, Errors, Isolation, P, R, Resource, Target, TopicDefaults
+from monedula.admin.calls import Call
 from monedula.admin.results import Results
 from monedula.admin.types import (
     ClusterDescription,
@@ -23,6 +24,7 @@ from monedula.admin.views import (
     GroupOffsets,
     Groups,
     GroupsDescribed,
+    LogDirs,
     Offsets,
     Reassignments,
     Topics,
@@ -102,7 +104,7 @@ class Admin(AdminBase):
             TopicExistsError: if there is one of that name.
             BrokerError: if a broker refuses it; `code` and the message say why.
         """
-        defaults = calls.TopicDefaults(partitions, replication_factor, configs)
+        defaults = TopicDefaults(partitions, replication_factor, configs)
         return self._run(calls.create_topics(self._core, topics, defaults, exist_ok, validate_only, timeout, errors))
 
     def delete_topics(
@@ -277,7 +279,7 @@ class Admin(AdminBase):
     def reset_group_offsets(
         self,
         group: str,
-        to: calls.Target,
+        to: Target,
         *,
         topics: str | Iterable[str] | None = None,
         partitions: Iterable[tuple[str, int]] | None = None,
@@ -349,7 +351,7 @@ class Admin(AdminBase):
         what: str | Iterable[str | tuple[str, int]] | Mapping[P, OffsetSpec],
         at: OffsetSpec = "latest",
         *,
-        isolation: calls.Isolation = "read_uncommitted",
+        isolation: Isolation = "read_uncommitted",
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Offsets:
@@ -393,6 +395,26 @@ class Admin(AdminBase):
     def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """The brokers, and the cluster's id."""
         return self._run(calls.describe_cluster(self._core, timeout))
+
+    def describe_log_dirs(
+        self,
+        brokers: int | Iterable[int] | None = None,
+        *,
+        topics: str | Iterable[str] | None = None,
+        partitions: Iterable[tuple[str, int]] | None = None,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> LogDirs:
+        """What brokers keep on their disks, with the size of each partition there; by broker, a table too.
+
+        Args:
+            brokers: ids; all brokers if left out.
+            topics: only partitions of these topics.
+            partitions: only these.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+        """
+        return self._run(calls.describe_log_dirs(self._core, brokers, topics, partitions, timeout, errors))
 
     def elect_leaders(
         self,

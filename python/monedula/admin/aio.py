@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from monedula.admin import calls
 from monedula.admin.admin import AdminBase
-from monedula.admin.calls import Call, Change, Errors, P, R, Resource
+from monedula.admin.arguments import Change, Errors, Isolation, P, R, Resource, Target, TopicDefaults
+from monedula.admin.calls import Call
 from monedula.admin.results import Results
 from monedula.admin.types import (
     ClusterDescription,
@@ -23,6 +24,7 @@ from monedula.admin.views import (
     GroupOffsets,
     Groups,
     GroupsDescribed,
+    LogDirs,
     Offsets,
     Reassignments,
     Topics,
@@ -70,7 +72,7 @@ class AsyncAdmin(AdminBase):
         errors: Errors = "raise",
     ) -> Results[str, CreatedTopic]:
         """Create topics; as `Admin.create_topics`."""
-        defaults = calls.TopicDefaults(partitions, replication_factor, configs)
+        defaults = TopicDefaults(partitions, replication_factor, configs)
         return await self._run(
             calls.create_topics(self._core, topics, defaults, exist_ok, validate_only, timeout, errors)
         )
@@ -173,7 +175,7 @@ class AsyncAdmin(AdminBase):
     async def reset_group_offsets(
         self,
         group: str,
-        to: calls.Target,
+        to: Target,
         *,
         topics: str | Iterable[str] | None = None,
         partitions: Iterable[tuple[str, int]] | None = None,
@@ -213,7 +215,7 @@ class AsyncAdmin(AdminBase):
         what: str | Iterable[str | tuple[str, int]] | Mapping[P, OffsetSpec],
         at: OffsetSpec = "latest",
         *,
-        isolation: calls.Isolation = "read_uncommitted",
+        isolation: Isolation = "read_uncommitted",
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Offsets:
@@ -233,6 +235,18 @@ class AsyncAdmin(AdminBase):
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """The brokers; as `Admin.describe_cluster`."""
         return await self._run(calls.describe_cluster(self._core, timeout))
+
+    async def describe_log_dirs(
+        self,
+        brokers: int | Iterable[int] | None = None,
+        *,
+        topics: str | Iterable[str] | None = None,
+        partitions: Iterable[tuple[str, int]] | None = None,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> LogDirs:
+        """What brokers keep on their disks; as `Admin.describe_log_dirs`."""
+        return await self._run(calls.describe_log_dirs(self._core, brokers, topics, partitions, timeout, errors))
 
     async def elect_leaders(
         self,

@@ -255,6 +255,37 @@ class ListedOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class LogDirReplica:
+    """A replica of a partition on a broker's disk."""
+
+    size: int
+    """Bytes of its segments."""
+    offset_lag: int
+    """How many records it lacks."""
+    is_future: bool
+    """Whether it is about to replace the one in another directory of the broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A directory in which a broker keeps partitions."""
+
+    path: str
+    error: str | None
+    """Kafka's name of why it cannot be read, such as `"KAFKA_STORAGE_ERROR"`; `None` if it can."""
+    total_bytes: int | None
+    """The size of its volume; `None` where the broker does not tell (before Kafka 3.3)."""
+    usable_bytes: int | None
+    """How much of that can still be used; likewise."""
+    replicas: dict[TopicPartition, LogDirReplica]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all partitions in it."""
+        return sum(replica.size for replica in self.replicas.values())
+
+
+@dataclass(frozen=True, slots=True)
 class Reassignment:
     """A move of a partition that is under way."""
 

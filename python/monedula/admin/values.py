@@ -6,17 +6,21 @@ from typing import Any, TypeVar
 from monedula.admin.types import (
     ClusterDescription,
     ConfigEntry,
+    ConfigResource,
     ConfigSynonym,
     CreatedTopic,
     GroupDescription,
     GroupListing,
     ListedOffset,
+    LogDir,
+    LogDirReplica,
     MemberDescription,
     Node,
     OffsetReset,
     PartitionDescription,
     PartitionLag,
     Reassignment,
+    ResourceType,
     TopicDescription,
     TopicListing,
 )
@@ -39,6 +43,13 @@ _SOURCES = {
     7: "client_metrics",
     8: "group",
 }
+_RESOURCE_TYPES: dict[int, ResourceType] = {
+    2: "topic",
+    4: "broker",
+    8: "broker_logger",
+    16: "client_metrics",
+    32: "group",
+}
 _SET_HERE = {1, 2, 6, 7, 8}
 _TYPES = {
     1: "boolean",
@@ -60,6 +71,16 @@ def items(
     values, errors = told
     named = [(key(raw), found) for raw, found in values]
     return [(item, value(item, found)) for item, found in named], {key(raw): error for raw, error in errors}
+
+
+def resource(raw: tuple[int, str]) -> ConfigResource:
+    """Whose settings."""
+    return ConfigResource(_RESOURCE_TYPES.get(raw[0], "client_metrics"), raw[1])
+
+
+def partition(raw: tuple[str, int]) -> TopicPartition:
+    """A partition."""
+    return TopicPartition(*raw)
 
 
 def same(_: object, raw: Any) -> Any:
@@ -208,3 +229,19 @@ def reassignment(raw: Any) -> Reassignment:
     """A move."""
     replicas, adding, removing = raw
     return Reassignment(tuple(replicas), tuple(adding), tuple(removing))
+
+
+def log_dirs(_: object, raw: Any) -> tuple[LogDir, ...]:
+    """The directories of a broker."""
+    return tuple(_log_dir(*each) for each in raw)
+
+
+def _log_dir(
+    path: str,
+    error: str | None,
+    total_bytes: int | None,
+    usable_bytes: int | None,
+    replicas: list[tuple[tuple[str, int], tuple[int, int, bool]]],
+) -> LogDir:
+    held = {TopicPartition(*partition): LogDirReplica(*replica) for partition, replica in replicas}
+    return LogDir(path, error, total_bytes, usable_bytes, held)

@@ -9,6 +9,7 @@ from monedula.admin.types import (
     GroupDescription,
     GroupListing,
     ListedOffset,
+    LogDir,
     PartitionLag,
     Reassignment,
     TopicDescription,
@@ -186,6 +187,28 @@ class Offsets(TableResults[TopicPartition, ListedOffset]):
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
         return ((*partition, at.offset, at.timestamp, at.leader_epoch) for partition, at in self.items())
+
+
+class LogDirs(TableResults[int, tuple[LogDir, ...]]):
+    """Directories by broker; as a table, a row for each partition in them."""
+
+    _columns: Columns = (
+        ("broker", "int32"),
+        ("log_dir", "string"),
+        ("topic", "string"),
+        ("partition", "int32"),
+        ("size", "int64"),
+        ("offset_lag", "int64"),
+        ("is_future", "bool"),
+    )
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        return (
+            (broker, found.path, *partition, replica.size, replica.offset_lag, replica.is_future)
+            for broker, directories in self.items()
+            for found in directories
+            for partition, replica in found.replicas.items()
+        )
 
 
 class Reassignments(TableResults[TopicPartition, Reassignment]):

@@ -18,7 +18,7 @@ use crate::consumer::{PyPartition, py_partition, seconds, topic_partition};
 use crate::error::argument_error;
 use crate::logging::flush_log;
 use crate::operation::{Notifier, Operation};
-use crate::runtime::{Own, handle};
+use crate::runtime::{Own, handle, register_admin};
 
 /// Name, partitions, replicas, brokers of each partition, settings.
 type PyNewTopic = (String, Option<i32>, Option<i16>, Vec<(i32, Vec<i32>)>, Vec<(String, String)>);
@@ -48,6 +48,7 @@ impl AdminCore {
         let config = parse_admin(py, &settings)?;
         let admin = Arc::new(Admin::new(config, &handle()?, seed()));
         crate::logging::follow_level(py, admin.log());
+        register_admin(&admin);
         Ok(Self { admin: Own::new(admin) })
     }
 
@@ -305,6 +306,20 @@ impl AdminCore {
             let nodes: Vec<values::PyNode> = cluster.nodes.into_iter().map(values::node).collect();
             Ok((cluster.cluster_id, cluster.controller, nodes).into_pyobject(py)?.into_any().unbind())
         })
+    }
+
+    fn describe_log_dirs(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        brokers: Option<Vec<i32>>,
+        topics: Option<Vec<String>>,
+        partitions: Option<Vec<PyPartition>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Operation> {
+        let (which, timeout) = (which(topics, partitions), self.timeout(py, timeout)?);
+        let call = self.admin.get()?.describe_log_dirs(brokers, which, timeout);
+        self.start(descriptor, call, |py, items| values::items(py, items, |broker| broker, values::log_dirs))
     }
 
     fn elect_leaders(

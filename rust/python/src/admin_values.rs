@@ -1,8 +1,8 @@
 //! What the administrator answers, as plain tuples and lists for Python's dataclasses.
 
 use monedula_client::admin::{
-    ConfigEntry, ConfigResource, CreatedTopic, GroupDescription, GroupListing, Items, ListedOffset, MemberDescription,
-    Node, OffsetReset, PartitionLag, Reassignment, TopicDescription,
+    ConfigEntry, ConfigResource, CreatedTopic, GroupDescription, GroupListing, Items, ListedOffset, LogDir,
+    MemberDescription, Node, OffsetReset, PartitionLag, Reassignment, TopicDescription,
 };
 use monedula_client::consumer::GroupOffset;
 use monedula_engine::TopicPartition;
@@ -46,6 +46,9 @@ type PyMember = (
 
 /// State, type, protocol type, assignor, coordinator, epoch, members.
 type PyGroup = (String, &'static str, String, String, Option<PyNode>, Option<i32>, Vec<PyMember>);
+
+/// Path, error, bytes in all, those that can be used, and of each partition: size, lag, whether it is to replace another.
+type PyLogDir = (String, Option<&'static str>, Option<i64>, Option<i64>, Vec<(PyPartition, (i64, i64, bool))>);
 
 /// `([(key, value)], [(key, exception)])`.
 pub(crate) fn items<K, V, PK, PV>(
@@ -161,4 +164,15 @@ pub(crate) fn listed(listed: ListedOffset) -> (Option<i64>, Option<i64>, Option<
 
 pub(crate) fn reassignment(found: Reassignment) -> (Vec<i32>, Vec<i32>, Vec<i32>) {
     (found.replicas, found.adding, found.removing)
+}
+
+pub(crate) fn log_dirs(directories: Vec<LogDir>) -> Vec<PyLogDir> {
+    let directory = |found: LogDir| {
+        let replicas = found.replicas.into_iter();
+        let replicas =
+            replicas.map(|(at, replica)| (py_partition(at), (replica.size, replica.offset_lag, replica.is_future)));
+        let error = found.error.map(|code| code.name());
+        (found.path, error, found.total_bytes, found.usable_bytes, replicas.collect())
+    };
+    directories.into_iter().map(directory).collect()
 }

@@ -172,7 +172,7 @@ fn class_of(error: &ClientError) -> &'static str {
         },
         ClientError::Decode { .. } => "CorruptRecordError",
         ClientError::UnsupportedVersion { .. } => "UnsupportedVersionError",
-        ClientError::Closed => "ClosedError",
+        ClientError::Closed | ClientError::AdminClosed => "ClosedError",
         ClientError::WokenUp => "WakeupError",
         ClientError::Internal(_) => "KafkaError",
         _ => producer::class_of(error).unwrap_or("BrokerError"),

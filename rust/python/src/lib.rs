@@ -14,6 +14,7 @@ mod consumer;
 mod error;
 mod group;
 mod group_state;
+mod json_lines;
 mod logging;
 mod operation;
 mod producer;
@@ -43,6 +44,8 @@ mod _monedula {
     use super::consumer::ConsumerCore;
     #[pymodule_export]
     use super::group::{MemberCore, PendingCallback};
+    #[pymodule_export]
+    use super::json_lines::json_lines;
     #[pymodule_export]
     use super::operation::Operation;
     #[pymodule_export]

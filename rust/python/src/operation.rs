@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use crate::consumer::seconds;
 use crate::error::to_py;
 use crate::logging::flush_log;
-use crate::runtime::in_slices;
+use crate::runtime::{in_slices, is_of_the_end, park_for_ever};
 
 /// What an operation came to; made into a Python object by whoever asks.
 pub(crate) type Outcome = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
@@ -98,7 +98,12 @@ impl Operation {
         drop(slot);
         match state {
             State::Done(Ok(convert)) => convert(py),
-            State::Done(Err(error)) => Err(to_py(py, error)),
+            State::Done(Err(error)) => {
+                if is_of_the_end(&error) {
+                    py.detach(park_for_ever);
+                }
+                Err(to_py(py, error))
+            }
             State::UnderWay | State::Taken => Err(to_py(py, ClientError::Closed)),
         }
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
+use monedula_client::admin::Admin;
 use monedula_client::consumer::Consumer;
 use monedula_client::error::ClientError;
 use monedula_client::log::Log;
@@ -31,6 +32,7 @@ struct Owned {
     /// Not dropped in a forked child: the threads that it would join are the parent's.
     runtime: ManuallyDrop<Runtime>,
     consumers: Vec<Weak<Consumer>>,
+    admins: Vec<Weak<Admin>>,
     producers: Vec<Weak<producer::Shared>>,
     /// What producers that nobody has any more still deliver, with their logs.
     left: Vec<(JoinHandle<()>, Log)>,
@@ -56,7 +58,14 @@ pub(crate) fn handle() -> PyResult<Handle> {
         .build()?;
     let handle = runtime.handle().clone();
     let runtime = ManuallyDrop::new(runtime);
-    *owned = Some(Owned { pid, runtime, consumers: Vec::new(), producers: Vec::new(), left: Vec::new() });
+    *owned = Some(Owned {
+        pid,
+        runtime,
+        consumers: Vec::new(),
+        admins: Vec::new(),
+        producers: Vec::new(),
+        left: Vec::new(),
+    });
     Ok(handle)
 }
 
@@ -66,6 +75,15 @@ pub(crate) fn register(consumer: &Arc<Consumer>) {
     if let Some(owned) = owned.as_mut() {
         owned.consumers.retain(|consumer| consumer.strong_count() > 0);
         owned.consumers.push(Arc::downgrade(consumer));
+    }
+}
+
+/// Remembers an administrator, so that its calls end and its connections are closed when the interpreter exits.
+pub(crate) fn register_admin(admin: &Arc<Admin>) {
+    let mut owned = OWNED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(owned) = owned.as_mut() {
+        owned.admins.retain(|admin| admin.strong_count() > 0);
+        owned.admins.push(Arc::downgrade(admin));
     }
 }
 
@@ -87,7 +105,7 @@ pub(crate) fn leave(tasks: Vec<JoinHandle<()>>, log: &Log) {
     }
 }
 
-/// Closes every producer and consumer, stops the runtime and then every embedded broker; called at interpreter exit.
+/// Closes every producer, consumer and administrator, stops the runtime and then every embedded broker; called at interpreter exit.
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
     let logs = py.detach(|| {
@@ -103,7 +121,7 @@ pub(crate) fn shutdown(py: Python<'_>) {
 /// Gives back the logs of producers, for what they said of their end.
 fn stop_clients() -> Vec<Log> {
     let taken = OWNED.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(Owned { pid, runtime, consumers, producers, left }) = taken else { return Vec::new() };
+    let Some(Owned { pid, runtime, consumers, admins, producers, left }) = taken else { return Vec::new() };
     if pid != std::process::id() {
         return Vec::new();
     }
@@ -122,6 +140,9 @@ fn stop_clients() -> Vec<Log> {
     });
     for consumer in consumers.iter().filter_map(Weak::upgrade) {
         consumer.close(Duration::from_secs(1));
+    }
+    for admin in admins.iter().filter_map(Weak::upgrade) {
+        admin.close(Duration::from_secs(1));
     }
     // What producers that were dropped could not deliver fails here, as their tasks end.
     ManuallyDrop::into_inner(runtime).shutdown_timeout(Duration::from_secs(1));
@@ -193,11 +214,17 @@ pub(crate) fn in_slices<T: Send>(
             Ok(Some(value)) => return Ok(value),
             Ok(None) => {}
             // A traceback of a daemon thread at every exit would help nobody.
-            Err(ClientError::Closed | ClientError::ProducerClosed) if is_ending_elsewhere() => py.detach(park_for_ever),
+            Err(error) if is_of_the_end(&error) => py.detach(park_for_ever),
             Err(error) => return Err(to_py(py, error)),
         }
         py.check_signals()?;
     }
+}
+
+/// Whether a daemon thread meets this only because the interpreter ends.
+pub(crate) fn is_of_the_end(error: &ClientError) -> bool {
+    matches!(error, ClientError::Closed | ClientError::AdminClosed | ClientError::ProducerClosed)
+        && is_ending_elsewhere()
 }
 
 pub(crate) fn is_ending_elsewhere() -> bool {

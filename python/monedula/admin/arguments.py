@@ -1,0 +1,219 @@
+"""What the verbs are given, checked, as the core takes it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeVar
+
+from monedula.admin.types import Append, NewTopic, ResourceType, Subtract
+from monedula.errors import ArgumentError
+from monedula.partitions import raw_partition, raw_partitions, timestamp_ms, whole_number
+
+P = TypeVar("P", bound=tuple[str, int])
+"""A partition that is a key: keys of a dict have one type, and a `TopicPartition` is to do as well as a plain tuple."""
+
+Errors = Literal["raise", "return"]
+"""Whether what went wrong with single items is raised, or returned with what did not."""
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+Resource = str | tuple[ResourceType, str]
+"""Whose settings; a text stands for a topic."""
+
+R = TypeVar("R", bound=Resource)
+"""Such a resource that is a key."""
+
+Change = str | int | float | bool | None | Append | Subtract
+"""What is to become of a setting."""
+
+Target = Literal["earliest", "latest"] | datetime | int | Mapping[Any, int]
+"""Where a group is to go: the dict is `{"shift": n}` or `{(topic, partition): offset}`."""
+
+RESOURCE_TYPES: dict[str, int] = {"topic": 2, "broker": 4, "broker_logger": 8, "client_metrics": 16, "group": 32}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDefaults:
+    """What topics that are given by name are to be like."""
+
+    partitions: int | None
+    replication_factor: int | None
+    configs: Mapping[str, object] | None
+
+
+def new_topic(topic: object, defaults: TopicDefaults) -> NewTopic:
+    """What topics that are given by name are to be like, filled in."""
+    if isinstance(topic, NewTopic):
+        return topic
+    return NewTopic(raw_name(topic, "topic"), defaults.partitions, defaults.replication_factor, defaults.configs or {})
+
+
+def raw_topic(
+    topic: NewTopic,
+) -> tuple[str, int | None, int | None, list[tuple[int, list[int]]], list[tuple[str, str]]]:
+    """Name, partitions, replicas, brokers of each partition, settings."""
+    numbers = topic.partitions, topic.replication_factor
+    if topic.assignments is not None and numbers != (None, None):
+        raise ArgumentError(
+            f"{topic.name}: assignments say how many partitions and replicas there are; leave these out"
+        )
+    partitions, replicas = (
+        None if given is None else raw_number(given, what, least=1)
+        for given, what in zip(numbers, ("number of partitions", "replication factor"), strict=True)
+    )
+    assignments = [
+        (raw_number(partition, "partition"), [raw_number(broker, "broker") for broker in brokers])
+        for partition, brokers in (topic.assignments or {}).items()
+    ]
+    configs = [(raw_name(name, "setting"), _text(name, value)) for name, value in topic.configs.items()]
+    return raw_name(topic.name, "topic"), partitions, replicas, assignments, configs
+
+
+def raw_change(name: str, change: Change) -> tuple[str, str, str | None]:
+    """Name, what is done, value."""
+    setting = raw_name(name, "setting")
+    match change:
+        case None:
+            return setting, "delete", None
+        case Append(value):
+            return setting, "append", value
+        case Subtract(value):
+            return setting, "subtract", value
+        case value:
+            return setting, "set", _text(name, value)
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return ",".join(value)
+    raise ArgumentError(f"{name}={value!r}: expected a text, a number, a boolean, or a list of texts")
+
+
+def is_resource(resource: object) -> bool:
+    """Whether it says whose settings, with their kind."""
+    return isinstance(resource, tuple) and len(resource) == 2 and resource[0] in RESOURCE_TYPES
+
+
+def raw_resource(resource: object) -> tuple[int, str]:
+    """Kind and name."""
+    if isinstance(resource, str):
+        return RESOURCE_TYPES["topic"], raw_name(resource, "topic")
+    if not isinstance(resource, tuple) or len(resource) != 2 or resource[0] not in RESOURCE_TYPES:
+        types = ", ".join(RESOURCE_TYPES)
+        raise ArgumentError(
+            f"{resource!r} has no settings: expected a topic's name, or (type, name) with one of {types}"
+        )
+    kind, name = resource
+    if kind in ("broker", "broker_logger"):
+        text = str(name)
+        if text and not text.isdecimal():
+            raise ArgumentError(f"{resource!r}: a broker goes by its id, such as ('broker', '1')")
+        return RESOURCE_TYPES[kind], text
+    return RESOURCE_TYPES[kind], raw_name(name, kind)
+
+
+def raw_which(
+    topics: str | Iterable[str] | None, partitions: Iterable[tuple[str, int]] | None
+) -> tuple[list[str] | None, list[tuple[str, int]] | None]:
+    """Topics or partitions, not both."""
+    if topics is not None and partitions is not None:
+        raise ArgumentError("give topics or partitions, not both")
+    return (
+        None if topics is None else raw_names(topics, "topic"),
+        None if partitions is None else raw_partitions(partitions),
+    )
+
+
+def raw_spec(at: object) -> tuple[str, int]:
+    """A kind of offset, with its number."""
+    if isinstance(at, str):
+        if at not in ("earliest", "latest", "max_timestamp"):
+            raise ArgumentError(f"{at!r}: expected 'earliest', 'latest', 'max_timestamp', a datetime or milliseconds")
+        return at, 0
+    if isinstance(at, datetime) or whole_number(at) is not None:
+        return "timestamp", timestamp_ms(at)  # type: ignore[arg-type]
+    raise ArgumentError(f"{at!r}: expected 'earliest', 'latest', 'max_timestamp', a datetime or milliseconds")
+
+
+def raw_target(to: object) -> tuple[tuple[str, int], list[tuple[tuple[str, int], int]]]:
+    """Where a group is to go, with the offsets if these are given."""
+    if isinstance(to, Mapping):
+        if set(to) == {"shift"}:
+            by = whole_number(to["shift"])
+            if by is None:
+                raise ArgumentError(f"shift={to['shift']!r}: expected a whole number, negative to go back")
+            return ("shift", by), []
+        return ("offsets", 0), [(raw_partition(partition), raw_offset(offset)) for partition, offset in to.items()]
+    if to in ("earliest", "latest") or isinstance(to, datetime) or whole_number(to) is not None:
+        return raw_spec(to), []
+    raise ArgumentError(
+        f"{to!r} is no place to go on from: expected 'earliest', 'latest', a datetime, milliseconds since 1970, "
+        "{'shift': -100}, or {('orders', 0): 42}"
+    )
+
+
+def as_topics(topics: object) -> list[object]:
+    """One topic or several."""
+    if isinstance(topics, (str, NewTopic)):
+        return [topics]
+    if not isinstance(topics, Iterable):
+        raise ArgumentError(f"{topics!r}: expected the name of a topic, a NewTopic, or several of these")
+    return list(topics)
+
+
+def raw_brokers(brokers: object) -> list[int]:
+    """Brokers that are to hold a partition."""
+    if isinstance(brokers, str) or not isinstance(brokers, Iterable):
+        raise ArgumentError(f"{brokers!r}: expected the ids of brokers, the preferred leader first, such as [1, 2]")
+    return [raw_number(broker, "broker") for broker in brokers]
+
+
+def raw_offset(offset: object) -> int:
+    """An offset."""
+    number = whole_number(offset)
+    if number is None or number < 0:
+        raise ArgumentError(f"{offset!r} is no offset: expected a whole number, 0 or more")
+    return number
+
+
+def raw_number(value: object, what: str, least: int = 0) -> int:
+    """A number that Kafka has 31 bits for."""
+    number = whole_number(value)
+    if number is None or not least <= number < 1 << 31:
+        raise ArgumentError(f"{value!r} is no {what}: expected a whole number, {least} or more")
+    return number
+
+
+def raw_name(name: object, what: str) -> str:
+    """A name that is not empty."""
+    if not isinstance(name, str) or not name:
+        raise ArgumentError(f"{name!r} is no {what}: expected a name")
+    return name
+
+
+def raw_names(names: object, what: str) -> list[str]:
+    """One name or several, each once."""
+    if isinstance(names, str):
+        return [raw_name(names, what)]
+    if not isinstance(names, Iterable):
+        raise ArgumentError(f"{names!r}: expected the name of a {what}, or several")
+    found = [raw_name(name, what) for name in names]
+    return list(dict.fromkeys(found))
+
+
+def check_distinct(names: list[str], what: str) -> None:
+    """Refuse names that are given twice."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ArgumentError(f"given twice: {what} {', '.join(twice)}")
+
+
+def as_mapping(value: object, example: str) -> Mapping[Any, Any]:
+    """A dict."""
+    if not isinstance(value, Mapping):
+        raise ArgumentError(f"{value!r}: expected a dict such as {example}")
+    return value
