@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import monedula
@@ -93,6 +93,33 @@ def test_json_lines_say_all_there_is(servers: str) -> None:
     }
     text = output("consume", "orders", "-p", "0", "-n", "1", "-f", "json", "--columns", "offset,value", servers=servers)
     assert json.loads(text) == {"offset": 0, "value": "value-0-0"}
+
+
+def test_json_lines_are_what_python_would_write(broker: Broker) -> None:
+    texts = ["plain", 'a "quote" and a \\', "".join(map(chr, range(32))), "\x7f\u2028\u017e\U0001f600", ""]
+    # Around leap days, in a year of a century that has none, and the last that is written as a date.
+    times = [0, 951_782_399_999, 951_868_800_000, 4_107_542_400_000, 253_402_300_799_999]
+    broker.create_topic("texts", 1, config={"retention.ms": -1, "message.timestamp.after.max.ms": (1 << 63) - 1})
+    broker.append("texts", [(text, text) for text in texts], timestamps=times, headers={"h": texts[1]})
+    lines = output("consume", "texts", "-f", "json", "--headers", servers=broker.bootstrap_servers).split("\n")
+    assert lines.pop() == ""
+    for offset, (text, time, line) in enumerate(zip(texts, times, lines, strict=True)):
+        at = (datetime(1970, 1, 1) + timedelta(milliseconds=time)).isoformat(timespec="milliseconds")
+        place = {"topic": "texts", "partition": 0, "offset": offset, "timestamp": f"{at}Z", "timestampType": 0}
+        record = {**place, "key": text, "value": text, "headers": [{"key": "h", "value": texts[1]}]}
+        assert line == json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+
+
+def test_values_that_are_json_stay_as_they_are_on_one_line(broker: Broker) -> None:
+    broker.create_topic("documents", 1)
+    kept = ['{"n": 12345678901234567890.10, "n": 1e400}', "[]", "null"]
+    broken = ["NaN", "{", "[" * 200]
+    broker.append("documents", ['{\n  "a": "b"\r\n}', *kept, *broken])
+    options = ("-f", "json", "--value-as", "json", "--columns", "value")
+    lines = output("consume", "documents", *options, servers=broker.bootstrap_servers).splitlines()
+    assert lines[0] == '{"value":{   "a": "b"  }}'
+    assert lines[1:4] == [f'{{"value":{text}}}' for text in kept]
+    assert [json.loads(line) for line in lines[4:]] == [{"value": text} for text in broken]
 
 
 def test_bytes_that_are_no_text_are_shown_as_asked_and_never_lost(broker: Broker) -> None:

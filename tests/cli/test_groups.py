@@ -121,6 +121,22 @@ def test_a_group_with_members_is_left_alone(servers: str) -> None:
         assert offsets(servers) == {0: 3, 1: 10}
 
 
+def test_offsets_of_a_topic_are_forgotten(servers: str) -> None:
+    def forget(*options: str) -> str:
+        return problem("groups", "delete-offsets", "etl", *options, servers=servers)
+
+    with member(servers) as consumer:
+        while len(consumer.assignment()) < 2:
+            consumer.poll(0.1)
+        assert "stop them" in forget("--topic", "orders", "--yes")
+    assert "it has of: orders" in forget("--topic", "evnets", "--yes")
+    assert "add --yes" in problem("groups", "delete-offsets", "etl", "-t", "orders", servers=servers, code=2)
+    output("groups", "delete-offsets", "etl", "--topic", "orders", "-p", "1", "--yes", servers=servers)
+    assert offsets(servers) == {0: 3}
+    output("groups", "delete-offsets", "etl", "--topic", "orders", "--yes", servers=servers)
+    assert "nothing at all" in forget("--topic", "orders", "--yes")
+
+
 def test_groups_are_deleted(servers: str) -> None:
     assert "add --yes" in problem("groups", "delete", "etl", servers=servers, code=2)
     output("groups", "delete", "etl", "--yes", servers=servers)

@@ -179,7 +179,7 @@ def test_what_is_wrong_with_a_line_is_said_with_its_number(servers: str) -> None
         b"a:b\nc\n", "-k", ":"
     )
     assert "line 1: a record has no field 'amount'" in wrong(b'{"amount": 1}', "-f", "json")
-    assert "line 3: Expecting value" in wrong(b'{"value": 1}\n\nx', "-f", "json")
+    assert "line 3: this is no JSON: Expecting value at column 1" in wrong(b'{"value": 1}\n\nx', "-f", "json")
     assert "line 1: a record is an object" in wrong(b"[1]", "-f", "json")
     assert "line 1: a record needs a value" in wrong(b'{"key": "a"}', "-f", "json")
     assert "line 1: partition is a number" in wrong(b'{"value": "a", "partition": "0"}', "-f", "json")

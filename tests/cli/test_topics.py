@@ -78,6 +78,34 @@ def test_settings_are_shown_and_changed(servers: str, broker: Broker) -> None:
     assert problem("topics", "configs", "orders", "--set", "retention.ms=x", servers=servers)
 
 
+def test_the_oldest_records_are_deleted(servers: str, broker: Broker) -> None:
+    def delete(*options: str) -> list[list[str]]:
+        text = output("topics", "delete-records", "orders", *options, "--yes", servers=servers)
+        return [line.split("\t") for line in text.splitlines()]
+
+    broker.create_topic("orders", 2, config={"retention.ms": "-1"})
+    broker.append(
+        "orders", [str(row) for row in range(10)], partition=0, timestamps=[day * 86_400_000 for day in range(10)]
+    )
+    broker.append("orders", ["x"] * 4, partition=1)
+    assert delete("--before", "2") == [["orders", "0", "0", "2"], ["orders", "1", "0", "2"]]
+    assert delete("--before", "-3", "-p", "0") == [["orders", "0", "2", "7"]]
+    assert delete("--before", "1970-01-09T00:00:00Z", "-p", "0") == [["orders", "0", "7", "8"]]
+    assert delete("--before", "1") == []
+    assert "add --yes" in problem(
+        "topics", "delete-records", "orders", "--before", "9", "-p", "0", servers=servers, code=2
+    )
+    beyond = problem("topics", "delete-records", "orders", "--before", "5", "--yes", servers=servers)
+    assert "orders-1 ends at 4" in beyond
+    assert "--before latest" in beyond
+    assert delete("--before", "latest") == [["orders", "0", "8", "10"], ["orders", "1", "2", "4"]]
+    refused = ("topics", "delete-records", "orders")
+    assert "nothing would be deleted" in problem(*refused, "--before", "earliest", servers=servers, code=2)
+    assert "Missing option '--before'" in problem(*refused, servers=servers, code=2)
+    assert "numbered from 0" in problem(*refused, "--before", "1", "-p", "7", "--yes", servers=servers)
+    assert "missing" in problem("topics", "delete-records", "missing", "--before", "1", servers=servers)
+
+
 def test_a_terminal_is_asked_before_anything_is_deleted(
     servers: str, broker: Broker, terminal: Callable[..., Terminal]
 ) -> None:

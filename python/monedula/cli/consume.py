@@ -17,7 +17,7 @@ from monedula.cli.progress import Bar
 from monedula.cli.rendering import Form
 from monedula.cli.running import Interrupts, UsageError, command
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, settings_of
-from monedula.cli.sinks import BINARY, Format, Look, Sink, format_of, open_sink
+from monedula.cli.sinks import Format, Look, Sink, format_of, open_sink
 from monedula.consumer import MAX_ROWS
 from monedula.partitions import Position
 
@@ -121,7 +121,7 @@ class _Target:
         self.max_rows = max_rows
         # A bar would stand in the way of what is shown on the same terminal.
         self.to_screen = output is None and sys.stdout.isatty()
-        self.shape: dict[str, Any] = {"headers": headers, "columns": look.columns if kind in BINARY else None}
+        self.shape: dict[str, Any] = {"headers": headers, "columns": look.columns}
         self._output = output
         self._look = look
 

@@ -10,17 +10,19 @@ import typer
 
 from monedula.admin import Admin, GroupLag
 from monedula.cli.positions import partitions_of, place_of
-from monedula.cli.running import UsageError, command, confirm, say
+from monedula.cli.running import Failure, UsageError, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
 from monedula.cli.tables import AsJson, Row, drawn, line_of, show
-from monedula.cli.topics import Yes, administering
+from monedula.cli.topics import Partitions, Yes, administering
 from monedula.partitions import TopicPartition
 
 Group = Annotated[str, typer.Argument(help="Id of the group.")]
 Topics = Annotated[list[str] | None, typer.Option("-t", "--topic", help="Only this topic. Repeatable.")]
-Partitions = Annotated[
-    list[str] | None, typer.Option("-p", "--partition", help="Only these partitions: 0, 0,2 or 0-3. Repeatable.")
-]
+
+_STATES = {
+    name.lower(): name
+    for name in ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead")
+}
 
 LIST_EXAMPLES = """
 monedula groups list
@@ -39,8 +41,11 @@ def list_groups(
     settings_file: SettingsFile = None,
 ) -> None:
     """List groups with their states, asked of every broker."""
+    unknown = [name for name in state or () if name.lower() not in _STATES]
+    if unknown:
+        raise UsageError(f"--state {unknown[0]}: expected one of {', '.join(_STATES.values())}")
     with administering(bootstrap_servers, setting, settings_file) as admin:
-        found = admin.list_groups(states=state or ()).values()
+        found = admin.list_groups(states=[_STATES[name.lower()] for name in state or ()]).values()
         rows = [(group.group_id, group.state, group.type, group.protocol_type, group.coordinator) for group in found]
     show(("group", "state", "type", "protocol_type", "coordinator"), rows, as_json)
 
@@ -230,6 +235,36 @@ def _target(admin: Admin, group: str, to: str, topics: list[str] | None, chosen:
     return dict.fromkeys(admin.list_group_offsets(group), place)
 
 
+DELETE_OFFSETS_EXAMPLES = """
+monedula groups delete-offsets etl --topic orders --yes
+monedula groups delete-offsets etl --topic orders --partition 0,2 --yes
+"""
+
+
+@command("groups delete-offsets")
+def delete_offsets(
+    group: Group,
+    topic: Annotated[list[str], typer.Option("-t", "--topic", help="Of this topic. Repeatable.")],
+    bootstrap_servers: BootstrapServers = None,
+    partition: Partitions = None,
+    yes: Yes = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Forget what a group has committed of topics that it does not read any more; they no longer count as its lag."""
+    indexes = partitions_of(partition)
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        committed = [at for at, offset in admin.list_group_offsets(group).items() if offset is not None]
+        chosen = sorted(at for at in committed if at.topic in topic and (not indexes or at.partition in indexes))
+        if not chosen:
+            others = ", ".join(sorted({at.topic for at in committed})) or "nothing at all"
+            raise Failure(f"{group} has committed nothing there; it has of: {others}")
+        names = ", ".join(map(_name, chosen))
+        confirm(f"Delete what {group} has committed of {names}?", yes)
+        for at in admin.delete_group_offsets(group, chosen):
+            say(f"deleted the offset of {_name(at)}")
+
+
 DELETE_EXAMPLES = """
 monedula groups delete etl --yes
 """
@@ -261,5 +296,6 @@ COMMANDS = (
     ("lag", lag, LAG_EXAMPLES),
     ("offsets", offsets, OFFSETS_EXAMPLES),
     ("reset", reset, RESET_EXAMPLES),
+    ("delete-offsets", delete_offsets, DELETE_OFFSETS_EXAMPLES),
     ("delete", delete, DELETE_EXAMPLES),
 )

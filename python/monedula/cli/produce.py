@@ -15,6 +15,7 @@ from monedula.cli.progress import Bar
 from monedula.cli.running import Failure, UsageError, command, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair, settings_of
 from monedula.cli.sources import Headers, Input, Line, input_of, json_lines, named, opened, tables, text_lines
+from monedula.config import config_keys
 from monedula.errors import KafkaError, KafkaTimeoutError
 from monedula.producer import Producer
 
@@ -88,6 +89,7 @@ def produce(
         if file is None and stream.isatty():
             say("one record a line; Ctrl-D ends")
         with Producer(settings) as producer, Bar("sending", size, wanted=file is not None) as bar:
+            _reach(settings)
             if tabular:
                 sending = _Tables(producer, bar, topic, fixed, any_partition)
                 sending.send(named(batch, key_column, value_column) for batch in batches)
@@ -97,6 +99,16 @@ def produce(
             common = _Common(topic, fixed[0] if fixed else None, any_partition, key and key.encode(), headers)
             lines = json_lines(stream) if kind is Input.json else text_lines(stream, key_separator, null)
             _Lines(producer, bar, common).send(lines)
+
+
+def _reach(settings: dict[str, str]) -> None:
+    """A record waits two minutes for its cluster; whoever got the address wrong is told sooner."""
+    from monedula.admin import Admin
+
+    keys = (key for key in config_keys() if key.role in ("all", "admin"))
+    known = {name for key in keys for name in (key.name, *key.aliases)}
+    with Admin({name: value for name, value in settings.items() if name.replace("_", ".") in known}) as admin:
+        admin.describe_cluster()
 
 
 class _Common:

@@ -1,12 +1,10 @@
-"""Bytes as text: for a screen, for JSON."""
+"""Bytes as text, for a screen."""
 
 import base64
-import json
 import re
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -47,23 +45,6 @@ def as_text(data: bytes, form: Form) -> str:
 def escaped(text: str) -> str:
     """Text without control characters."""
     return _CONTROL.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", text)
-
-
-def json_field(name: str, data: bytes | None, form: Form) -> tuple[str, Any]:
-    """A name and a value for JSON. What is no text goes by another name, such as `value_base64`."""
-    if data is None:
-        return name, None
-    if form is Form.hex:
-        return f"{name}_hex", data.hex()
-    if form is not Form.base64:
-        try:
-            text = data.decode(errors="replace" if form is Form.string else "strict")
-            return name, json.loads(text) if form is Form.json else text
-        except (UnicodeDecodeError, RecursionError):
-            pass
-        except ValueError:
-            return name, text
-    return f"{name}_base64", base64.b64encode(data).decode()
 
 
 def time_text(milliseconds: int | None) -> str | None:

@@ -58,6 +58,10 @@ def run(app: typer.Typer) -> NoReturn:
         # Click's own errors, of which typer has a copy: they are known by their method.
         if not hasattr(error, "format_message"):
             raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            # A family without a verb: its help is what is wanted, and all that there is to say.
+            print(error.format_message(), file=sys.stderr)
+            raise SystemExit(WRONG_ARGUMENTS) from None
         context = getattr(error, "ctx", None)
         path = "monedula" if context is None else context.command_path
         print(f"{path}: {error.format_message()} (see {path} --help)", file=sys.stderr)

@@ -1,10 +1,8 @@
 """Where `monedula consume` writes records, and in which format."""
 
-import json
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from io import BufferedWriter
@@ -13,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from monedula import Batch, Record
-from monedula.cli.rendering import Form, json_field, shown, time_text
+from monedula._monedula import json_lines
+from monedula.cli.rendering import Form, shown, time_text
 from monedula.cli.running import Failure, UsageError, require
 
 
@@ -38,10 +37,6 @@ _ENDINGS = {
     ".arrows": Format.arrow,
     ".parquet": Format.parquet,
 }
-
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-# Lines are put together from pieces, which is quicker than encoding an object.
-_quote = json.encoder.encode_basestring
 
 # What a row group of a Parquet file has at least: small ones make slow files.
 _GROUP_ROWS = 1 << 18
@@ -175,29 +170,24 @@ class ScreenSink(LineSink):
         return f"{self._dim}null{self._end}" if data is None else shown(data, form)
 
 
-class JsonSink(LineSink):
+class JsonSink(Sink):
     """One JSON object a line; `monedula produce --format json` takes them again."""
 
     def __init__(self, file: BufferedWriter, look: Look) -> None:
-        super().__init__(file, look)
-        fields: dict[str, Callable[[Record], str]] = {
-            "topic": lambda record: f'"topic":{_quote(record.topic or "")}',
-            "partition": lambda record: f'"partition":{record.partition}',
-            "offset": lambda record: f'"offset":{record.offset}',
-            "timestamp": lambda record: f'"timestamp":{_time(record.timestamp)}',
-            "timestampType": lambda record: (
-                f'"timestampType":{"null" if record.timestamp_type is None else record.timestamp_type}'
-            ),
-            "key": lambda record: _field("key", record.key, look.key_form),
-            "value": lambda record: _field("value", record.value, look.value_form),
-            "headers": _headers_field,
-        }
-        self._fields = [fields[name] for name in fields if look.columns is None or name in (*look.columns, "headers")]
+        self._file = file
+        self._forms = look.key_form.value, look.value_form.value
 
-    def line(self, record: Record) -> bytes:
-        """A record, with the end of its line."""
-        pieces = ",".join([piece for field in self._fields if (piece := field(record))])
-        return f"{{{pieces}}}\n".encode(errors="replace")
+    def write(self, batch: Batch, rows: int) -> None:
+        """Write the first rows of a batch."""
+        self._file.write(json_lines(batch, rows, *self._forms))
+
+    def flush(self) -> None:
+        """Let others see what was written."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Finish."""
+        self._file.close()
 
 
 class ArrowSink(Sink):
@@ -271,24 +261,3 @@ def _raw(data: bytes | None, form: Form) -> bytes:
     if form in (Form.base64, Form.hex):
         return shown(data, form).encode()
     return data
-
-
-def _field(name: str, data: bytes | None, form: Form) -> str:
-    if data is not None and form is Form.auto:
-        try:
-            return f'"{name}":{_quote(data.decode())}'
-        except UnicodeDecodeError:
-            pass
-    coded, value = json_field(name, data, form)
-    return f'"{coded}":{_encode(value)}'
-
-
-def _headers_field(record: Record) -> str:
-    if record.headers is None:
-        return ""
-    headers = [dict([("key", name), json_field("value", value, Form.auto)]) for name, value in record.headers]
-    return f'"headers":{_encode(headers)}'
-
-
-def _time(milliseconds: int | None) -> str:
-    return "null" if milliseconds is None else f'"{time_text(milliseconds)}"'

@@ -164,7 +164,12 @@ def named(batch: Any, key_column: str | None, value_column: str | None) -> Any:
 
 
 def _line_of(number: int, raw: bytes) -> Line:
-    fields = json.loads(raw)
+    try:
+        fields = json.loads(raw)
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"this is no JSON: {error.msg} at column {error.colno}; lines that are the values need --format lines"
+        ) from None
     if not isinstance(fields, dict):
         raise ValueError('a record is an object such as {"key": "a", "value": "b"}; values alone need --format lines')
     strange = [name for name in fields if name not in FIELDS and name not in _CODED and name not in _READ_ONLY]

@@ -1,19 +1,23 @@
 """`monedula topics`: make, look at, change and delete topics."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
 from monedula.admin import Admin, NewTopic
-from monedula.cli.running import UsageError, command, confirm, say
+from monedula.cli.positions import Place, partitions_of, place_of
+from monedula.cli.running import Failure, UsageError, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair, settings_of
 from monedula.cli.tables import AsJson, show
 from monedula.partitions import TopicPartition
 
 Names = Annotated[list[str], typer.Argument(help="Names of topics.")]
 Name = Annotated[str, typer.Argument(help="Name of the topic.")]
+Partitions = Annotated[
+    list[str] | None, typer.Option("-p", "--partition", help="Only these partitions: 0, 0,2 or 0-3. Repeatable.")
+]
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
 
 
@@ -194,6 +198,73 @@ def configs(
     show(("name", "value", "source"), rows, as_json)
 
 
+RECORDS_EXAMPLES = """
+monedula topics delete-records orders --before 10 --yes
+monedula topics delete-records orders --before "7d ago" --yes
+monedula topics delete-records orders --before latest --partition 0 --yes
+"""
+
+
+@command("topics delete-records")
+def delete_records(
+    name: Name,
+    before: Annotated[
+        str,
+        typer.Option(
+            metavar="WHERE",
+            help="First record to keep: an offset, -N for the last N, a time (as in consume); latest keeps none.",
+        ),
+    ],
+    bootstrap_servers: BootstrapServers = None,
+    partition: Partitions = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Delete the oldest records of a topic, for good; the topic and its offsets stay."""
+    place = place_of(before, "--before")
+    if place == "earliest":
+        raise UsageError("--before earliest: that is where the topic starts, so nothing would be deleted")
+    indexes = partitions_of(partition)
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        what: Any = [(name, index) for index in indexes] or name
+        first = {at: found.offset or 0 for at, found in admin.list_offsets(what, "earliest").items()}
+        end = {at: found.offset or 0 for at, found in admin.list_offsets(what, "latest").items()}
+        kept = _first_kept(admin, place, first, end)
+        plan = {at: offset for at, offset in sorted(kept.items()) if offset > first[at]}
+        if not plan:
+            say(f"{name} has no records before that; nothing was deleted")
+            return
+        records = sum(offset - first[at] for at, offset in plan.items())
+        confirm(f"Delete up to {records} records of {name}, in {len(plan)} of its partitions?", yes)
+        starts = admin.delete_records(plan)
+    rows = [(*at, first[at], start) for at, start in sorted(starts.items())]
+    show(("topic", "partition", "started_at", "starts_at"), rows, as_json)
+
+
+def _first_kept(
+    admin: Admin, place: Place, first: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    if place == "latest":
+        return dict(end)
+    if isinstance(place, int) and place < 0:
+        return {at: max(offset + place, first[at]) for at, offset in end.items()}
+    if isinstance(place, int):
+        shorter = [
+            f"{at.topic}-{at.partition} ends at {offset}" for at, offset in sorted(end.items()) if offset < place
+        ]
+        if shorter:
+            raise Failure(
+                f"--before {place} is beyond the end of the log: {', '.join(shorter)}; name the partitions with "
+                "--partition, or say --before latest to delete all"
+            )
+        return dict.fromkeys(end, place)
+    found = admin.list_offsets(dict.fromkeys(end, place))
+    # Where nothing is that young, all of it is older.
+    return {at: end[at] if each.offset is None else each.offset for at, each in found.items()}
+
+
 app = typer.Typer(help="List, create, describe, change and delete topics.", no_args_is_help=True, rich_markup_mode=None)
 COMMANDS = (
     ("list", list_topics, LIST_EXAMPLES),
@@ -201,5 +272,6 @@ COMMANDS = (
     ("describe", describe, DESCRIBE_EXAMPLES),
     ("configs", configs, CONFIGS_EXAMPLES),
     ("add-partitions", add_partitions, PARTITIONS_EXAMPLES),
+    ("delete-records", delete_records, RECORDS_EXAMPLES),
     ("delete", delete, DELETE_EXAMPLES),
 )
