@@ -8,7 +8,6 @@ from time import monotonic, time
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-from monedula._logging import warn_last
 from monedula._monedula import SendFuture
 
 
@@ -60,6 +59,8 @@ def wait_for_all(seconds: float) -> None:
     deadline = monotonic() + seconds
     lost = sum(0 if lines.wait(deadline) else len(lines) for lines in list(_EVERY))
     if lost:
+        from monedula._logging import warn_last  # not before it is needed: logging is slow to import
+
         warn_last(f"{lost} records were not delivered before the end: they still waited for room or for their topic")
 
 

@@ -85,10 +85,11 @@ assert [type(error) for error in raised] == [monedula.ClosedError], raised
 
 def test_a_forgotten_consumer_leaves_neither_threads_nor_sockets(kafka: KafkaCluster, name: str) -> None:
     code = """
+own = threads()
 with open_consumer() as consumer:
     assert consumer.poll(timeout=20)
 del consumer
-wait_until(lambda: sockets() == 0)
+wait_until(lambda: sockets() == 0 and [thread for thread in threads() if thread != "monedula-io"] == own)
 before = threads()
 consumer = open_consumer()
 assert consumer.poll(timeout=20)

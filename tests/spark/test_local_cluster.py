@@ -62,6 +62,7 @@ def _stream(
     return driver("stream", {"source": OURS, "options": options, **places, **programmed}, master=TWO_EXECUTORS)
 
 
+@pytest.mark.slow  # test_failures.py has it on executors of the driver's own process
 @pytest.mark.timeout(180)
 def test_a_broker_that_restarts_between_plan_and_read(
     driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path
@@ -76,6 +77,7 @@ def test_a_broker_that_restarts_between_plan_and_read(
     assert Sink(checkpoint / "sink").positions() == everything(name, {0: 60, 1: 60})
 
 
+@pytest.mark.slow  # test_failures.py has it on executors of the driver's own process
 @pytest.mark.timeout(180)
 def test_a_leader_that_moves_and_one_that_dies_between_plan_and_read(
     driver: Callable[..., Driver], kafka3: KafkaCluster, topic: TopicFactory, checkpoint: Path
@@ -94,6 +96,7 @@ def test_a_leader_that_moves_and_one_that_dies_between_plan_and_read(
     assert Sink(checkpoint / "sink").positions() == everything(name, {0: 60, 1: 60})
 
 
+@pytest.mark.slow  # test_failures.py has it on executors of the driver's own process
 @pytest.mark.timeout(180)
 def test_a_driver_killed_between_offset_log_and_commit_log(
     driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path

@@ -1,6 +1,7 @@
 """What a Python worker of Spark does with a task, without Spark: on a real Kafka."""
 
 import queue
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -125,6 +126,22 @@ def test_a_client_that_no_task_wants_is_closed(
     _produce(kafka, name, 3)
     _rows(_task(_layout(kafka, name), {(name, 0): (0, 3)}), _settings(kafka))
     closed.get(timeout=WAIT_SECONDS)
+    assert worker._clients._idle == []
+
+
+def test_a_worker_without_room_for_a_thread_closes_its_client(
+    kafka: KafkaCluster, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    closed: list[ReaderCore] = []
+    monkeypatch.setattr(worker._clients, "_close", closed.append)
+    name = topic()
+    _produce(kafka, name, 3)
+    assert len(_rows(_task(_layout(kafka, name), {(name, 0): (0, 3)}), _settings(kafka))) == 3
+    assert len(closed) == 1
     assert worker._clients._idle == []
 
 

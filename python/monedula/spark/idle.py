@@ -49,10 +49,20 @@ class IdleClients(Generic[_Settings, _Client]):
     def put(self, settings: _Settings, client: _Client) -> None:
         """Keep one for the next task."""
         with self._lock:
-            self._idle.append((settings, client, time.monotonic() + IDLE_SECONDS))
-            if not self._is_expiring:
-                self._is_expiring = True
-                threading.Thread(target=self._expire, name="monedula-idle", daemon=True).start()
+            is_watched = self._is_expiring or self._watch()
+            if is_watched:
+                self._idle.append((settings, client, time.monotonic() + IDLE_SECONDS))
+        if not is_watched:
+            self._close(client)
+
+    def _watch(self) -> bool:
+        try:
+            threading.Thread(target=self._expire, name="monedula-idle", daemon=True).start()
+        except RuntimeError:
+            # A worker with a limit on its memory may have none left for a thread, and its task is done all the same.
+            return False
+        self._is_expiring = True
+        return True
 
     def _expire(self) -> None:
         while True:
