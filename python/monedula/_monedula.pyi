@@ -35,6 +35,7 @@ __all__ = [
     "check_producer_settings",
     "check_settings",
     "config_keys",
+    "json_lines",
     "new_holder",
     "shutdown",
 ]
