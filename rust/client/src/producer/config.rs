@@ -177,6 +177,12 @@ impl ProducerConfig {
         self.batch_bytes = self.batch_bytes.min(self.max_record_bytes);
     }
 
+    /// A batch that is to linger for 5 ms was sent after 6 to 6.5: its timer is set a step early, so that a single record
+    /// is not later than it was asked to be.
+    fn linger_of_timers(&self) -> Duration {
+        if self.linger > TIMER_STEP { self.linger - TIMER_STEP } else { self.linger }
+    }
+
     /// What the delivery machine has to know.
     pub(crate) fn machine(&self) -> ProduceConfig {
         ProduceConfig {
@@ -184,7 +190,7 @@ impl ProducerConfig {
             idempotent: self.idempotent,
             transactional: self.transactional_id.is_some(),
             max_in_flight: self.max_in_flight,
-            linger: self.linger,
+            linger: self.linger_of_timers(),
             max_request_bytes: self.max_record_bytes.max(MIN_REQUEST_BYTES),
             delivery_timeout: self.delivery_timeout,
             retries: self.retries,
@@ -192,6 +198,9 @@ impl ProducerConfig {
         }
     }
 }
+
+/// What timers of tokio, and of epoll below it, count in; both round up.
+const TIMER_STEP: Duration = Duration::from_millis(1);
 
 /// Batches of a request together, at least.
 const MIN_REQUEST_BYTES: usize = 1 << 20;
@@ -254,7 +263,7 @@ mod tests {
         let machine = defaults.machine();
         let ms = Duration::from_millis;
         assert_eq!((machine.max_in_flight, machine.idempotent, machine.retries), (5, true, i32::MAX as u32));
-        assert_eq!((machine.linger, defaults.batch_bytes, defaults.codec), (ms(5), 262_144, Compression::None));
+        assert_eq!((machine.linger, defaults.batch_bytes, defaults.codec), (ms(4), 262_144, Compression::None));
         let backoff = machine.backoff;
         assert_eq!((backoff.initial, backoff.factor, backoff.max), (ms(100), 2, ms(1000)));
         for (name, default) in [
@@ -286,7 +295,7 @@ mod tests {
         ]);
         let machine = given.machine();
         assert_eq!((machine.max_in_flight, machine.idempotent, machine.retries), (3, false, 9));
-        assert_eq!((machine.linger, given.batch_bytes), (ms(11), 1234));
+        assert_eq!((machine.linger, given.batch_bytes), (ms(10), 1234));
         assert_eq!((given.codec, given.level), (Compression::Zstd, Some(5)));
         for (key, level, passed) in
             [("compression.lz4.level", "9", 9), ("compression.level", "1", 1), ("compression.lz4.level", "17", 12)]
