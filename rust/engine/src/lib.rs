@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod fetch;
 pub mod group;
 pub mod ledger;
+pub mod membership;
 pub mod produce;
 mod topic_partition;
 pub mod transaction;

@@ -1,0 +1,65 @@
+//! The lease: how long what is owned is owned for certain (contract 7).
+
+use super::Output;
+use super::member::Member;
+use super::timers::Timer;
+use crate::Now;
+use crate::group::GroupEvent;
+
+impl Member {
+    /// An answer proves that the member was in the group when the coordinator took the request, so not before `sent`.
+    pub(super) fn confirm(&mut self, sent: Now) {
+        let confirmed = self.confirmed.map_or(sent, |known| known.max(sent));
+        self.confirmed = Some(confirmed);
+        self.timers.set(Timer::Session, confirmed + self.config.session_timeout);
+    }
+
+    /// A target takes partitions away: whoever has not given them back at the end of the rebalance timeout is thrown out, and
+    /// loses what it keeps as well, though its heartbeats are answered. The coordinator's time may have begun with any request
+    /// since the last good answer.
+    pub(super) fn watch_revocation(&mut self, confirmed_before: Now) {
+        let Some(target) = &self.target else { return };
+        if !self.owned_by_id().is_subset(target) {
+            self.revoke_by.get_or_insert(confirmed_before + self.config.max_poll_interval);
+        }
+    }
+
+    /// Says until when records may be handed out, where that changed.
+    pub(super) fn advance_lease(&mut self, now: Now) {
+        let until = match self.confirmed {
+            _ if self.owned.is_empty() => None,
+            Some(confirmed) => {
+                // A target may have taken partitions away right after, of which this member has not heard.
+                let silent = confirmed + self.config.session_timeout.min(self.config.max_poll_interval);
+                let end = self.revoke_by.map_or(silent, |revoke_by| revoke_by.min(silent));
+                Some(end.saturating_sub(self.config.lease_margin()))
+            }
+            None => Some(Now::ZERO),
+        };
+        if until == self.lease {
+            return;
+        }
+        self.lease = until;
+        self.push(Output::Lease { until });
+        match until.filter(|&until| until > now) {
+            Some(until) => self.timers.set(Timer::Lease, until),
+            None => self.timers.clear(Timer::Lease),
+        }
+        if self.lease_expired && until.is_none_or(|until| until > now) {
+            self.lease_expired = false;
+            self.event(GroupEvent::LeaseRenewed);
+        }
+    }
+
+    pub(super) fn lease_over(&mut self) {
+        if !self.owned.is_empty() {
+            self.lease_expired = true;
+            self.event(GroupEvent::LeaseExpired);
+        }
+    }
+
+    /// Whether what is owned is owned for certain.
+    pub(super) fn lease_holds(&self, now: Now) -> bool {
+        self.lease.is_none_or(|until| now < until)
+    }
+}

@@ -1,0 +1,35 @@
+//! Membership of a consumer group under the protocol of KIP-848 (`group.protocol=consumer`): the coordinator assigns, and each
+//! member moves towards its target on its own, by heartbeats only.
+//!
+//! [`Member`] is the machine, beside the classic one in [`crate::group`] and of the same shape: it is given the time and an
+//! [`Input`], and leaves [`Output`]s to be drained with [`Member::poll`] after every call. [`Member::wake_at`] says when it has
+//! to be called without anything having happened. What both say in the same words (tickets, callbacks, offsets, errors of
+//! commits) is of the same types.
+
+mod calls;
+mod commits;
+mod config;
+mod coordinator;
+mod error;
+mod fencing;
+mod giving_up;
+mod heartbeats;
+mod io;
+mod lease;
+mod leaving;
+mod lookups;
+mod member;
+mod reactions;
+mod reconciling;
+mod state;
+mod timers;
+mod topics;
+mod wire;
+
+pub use calls::{Answer, Call, HeartbeatCall, Partitions};
+pub use config::{MembershipConfig, member_id};
+pub use error::MembershipError;
+pub use io::{Input, Output, Status, Subscription, TopicInfo};
+pub use member::Member;
+pub use reactions::{REACTIONS, Reaction, reaction};
+pub use state::State;

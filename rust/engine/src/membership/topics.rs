@@ -1,0 +1,119 @@
+//! Names and ids of topics. The coordinator speaks of ids, the user of names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use monedula_protocol::types::Uuid;
+
+use super::member::Member;
+use super::timers::Timer;
+use super::{Output, Partitions, Subscription, TopicInfo};
+use crate::{Now, TopicPartition};
+
+impl Member {
+    pub(super) fn learn_subscription(&mut self, subscription: &Subscription) {
+        let before = match &self.subscription {
+            Some(Subscription::Topics(topics) | Subscription::Matched(topics)) => Some(topics),
+            _ => None,
+        };
+        match subscription {
+            // A pattern matches a new topic: it was not there before, so none of its records is to be missed (seed S084).
+            Subscription::Matched(topics) => {
+                if let Some(before) = before {
+                    for topic in topics.difference(before) {
+                        self.first_counts.entry(topic.clone()).or_insert(0);
+                    }
+                }
+                self.first_counts.retain(|topic, _| topics.contains(topic));
+            }
+            Subscription::Topics(topics) => self.first_counts.retain(|topic, _| topics.contains(topic)),
+            Subscription::Regex(_) => {}
+        }
+    }
+
+    pub(super) fn learn_topics(&mut self, topics: BTreeMap<Arc<str>, TopicInfo>) {
+        match &self.subscription {
+            // A topic that is not there yet counts as new as a whole once it is; one that is there when it is subscribed to, as
+            // old.
+            Some(Subscription::Topics(names) | Subscription::Matched(names)) => {
+                for name in names {
+                    let count = topics.get(name).map_or(0, |info| info.partitions);
+                    self.first_counts.entry(name.clone()).or_insert(count);
+                }
+            }
+            // Nobody here knows what the pattern matched before: partitions that are added later are new.
+            Some(Subscription::Regex(_)) => {
+                for (name, info) in &topics {
+                    self.first_counts.entry(name.clone()).or_insert(info.partitions);
+                }
+            }
+            None => {}
+        }
+        // A topic that metadata leaves out may be gone, or only not be known to the broker that was asked: what is owned or
+        // assigned of it keeps its name.
+        let mut kept: BTreeSet<Uuid> = self.owned.values().copied().collect();
+        kept.extend(self.target.iter().flatten().map(|(id, _)| *id));
+        self.names.retain(|id, _| kept.contains(id));
+        self.names
+            .extend(topics.iter().filter(|(_, info)| !info.id.is_zero()).map(|(name, info)| (info.id, name.clone())));
+        self.ids = topics.into_iter().map(|(name, info)| (name, info.id)).collect();
+    }
+
+    /// Topics of the target whose names are not known.
+    pub(super) fn unresolved(&self) -> BTreeSet<Uuid> {
+        let ids = self.target.iter().flatten().map(|(id, _)| *id);
+        ids.filter(|id| !self.names.contains_key(id)).collect()
+    }
+
+    /// Asks for the names that are missing, again and again, each time after a longer while.
+    pub(super) fn advance_resolve(&mut self, now: Now) {
+        let ids = if self.in_group() && self.exit.is_none() { self.unresolved() } else { BTreeSet::new() };
+        if ids.is_empty() {
+            self.timers.clear(Timer::Resolve);
+            self.resolve_attempts = 0;
+            return;
+        }
+        if self.timers.waits(Timer::Resolve, now) {
+            return;
+        }
+        let delay = self.config.backoff.delay(self.resolve_attempts, &mut self.jitter);
+        self.resolve_attempts = self.resolve_attempts.saturating_add(1);
+        self.timers.set(Timer::Resolve, now + delay);
+        self.push(Output::Resolve { ids });
+    }
+
+    /// Partitions by name, as far as their topics have one.
+    pub(super) fn resolved(&self, partitions: &Partitions) -> BTreeMap<TopicPartition, Uuid> {
+        let mut named: BTreeMap<TopicPartition, Uuid> = BTreeMap::new();
+        for &(id, partition) in partitions {
+            let Some(name) = self.names.get(&id) else { continue };
+            // Of two topics of one name the one that is there now is meant.
+            if !self.is_replaced(name, id) {
+                named.insert(TopicPartition::new(name.clone(), partition), id);
+            } else {
+                named.entry(TopicPartition::new(name.clone(), partition)).or_insert(id);
+            }
+        }
+        named
+    }
+
+    /// Whether the topic was deleted and made anew under the same name.
+    pub(super) fn is_replaced(&self, topic: &Arc<str>, id: Uuid) -> bool {
+        self.ids.get(topic).is_some_and(|current| *current != id)
+    }
+
+    /// Whether the user wants records of the topic. Of what the broker matches only the broker knows.
+    pub(super) fn is_wanted(&self, topic: &Arc<str>) -> bool {
+        match &self.subscription {
+            Some(Subscription::Topics(topics) | Subscription::Matched(topics)) => topics.contains(topic),
+            Some(Subscription::Regex(_)) => true,
+            None => false,
+        }
+    }
+
+    /// Whether the partition was added to its topic while this member knew it.
+    pub(super) fn is_new(&self, partition: &TopicPartition) -> bool {
+        let first = self.first_counts.get(&partition.topic);
+        first.is_some_and(|&first| usize::try_from(partition.partition).is_ok_and(|index| index >= first))
+    }
+}
