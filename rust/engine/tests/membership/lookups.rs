@@ -1,0 +1,113 @@
+//! Committed offsets are looked up with the member's epoch (KIP-848), and the policy decides only where there is none.
+
+use monedula_engine::group::Committed;
+use monedula_engine::membership::{Answer, Call};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::world::{BACKOFF, MEMBER, World, at, config, ids, of, t};
+
+fn looking(epoch: i32) -> (World, u64) {
+    let mut world = World::subscribed(config());
+    world.assigned(epoch, &ids(&[0]));
+    let (id, call) = world.call("OffsetFetch");
+    let Call::FetchOffsets { member_id, epoch: sent, partitions, .. } = call else { panic!("{call:?}") };
+    assert_eq!((member_id.as_str(), sent, partitions), (MEMBER, epoch, vec![t(0)]));
+    (world, id)
+}
+
+fn found(committed: Committed) -> Answer {
+    Answer::FetchOffsets { code: ErrorCode::None, offsets: [(t(0), Ok(committed))].into() }
+}
+
+#[test]
+fn only_a_lookup_that_found_nothing_leaves_it_to_the_policy() {
+    for committed in [Some(at(10)), None] {
+        let (mut world, id) = looking(3);
+        world.answer(id, found(committed.clone()));
+        assert_eq!(world.starts, [(t(0), committed, false)]);
+    }
+    for code in [ErrorCode::CoordinatorLoadInProgress, ErrorCode::UnstableOffsetCommit, ErrorCode::NetworkException] {
+        let (mut world, id) = looking(3);
+        world.answer(id, Answer::FetchOffsets { code, offsets: [].into() });
+        assert_eq!(world.starts, [], "{code}");
+        world.pass(BACKOFF);
+        world.look_up(10);
+        assert_eq!(world.starts, [(t(0), Some(at(10)), false)]);
+    }
+}
+
+#[test]
+fn a_stale_epoch_waits_for_the_heartbeat_that_brings_the_new_one() {
+    for code in [ErrorCode::StaleMemberEpoch, ErrorCode::UnknownMemberId] {
+        let (mut world, id) = looking(3);
+        world.answer(id, Answer::FetchOffsets { code, offsets: [].into() });
+        world.pass(BACKOFF);
+        let (heartbeat, _) = world.heartbeat();
+        world.no_call();
+        assert_eq!(world.starts, []);
+        world.ok(heartbeat, 5, None);
+        let (id, call) = world.call("OffsetFetch");
+        assert!(matches!(call, Call::FetchOffsets { epoch: 5, .. }), "{call:?}");
+        world.answer(id, found(Some(at(10))));
+        assert_eq!(world.starts, [(t(0), Some(at(10)), false)]);
+    }
+}
+
+#[test]
+fn a_lookup_of_before_a_loss_says_nothing_of_a_partition_gained_again() {
+    let (mut world, id) = looking(3);
+    world.refuse_next(ErrorCode::FencedMemberEpoch);
+    world.assigned(5, &ids(&[0]));
+    world.answer(id, found(Some(at(10))));
+    assert_eq!(world.starts, []);
+    world.look_up(20);
+    assert_eq!(world.starts, [(t(0), Some(at(20)), false)]);
+}
+
+#[test]
+fn a_partition_that_was_added_later_is_new() {
+    let mut world = World::subscribed(config());
+    world.assigned(1, &ids(&[0]));
+    world.look_up(10);
+    world.topic("t", 6);
+    world.target(2, &ids(&[0, 4]));
+    let (id, _) = world.call("OffsetFetch");
+    let answer = Answer::FetchOffsets { code: ErrorCode::None, offsets: [(t(4), Ok(None))].into() };
+    world.answer(id, answer);
+    assert_eq!(world.starts.last(), Some(&(t(4), None, true)));
+}
+
+// seed: S084
+#[test]
+fn a_topic_that_a_pattern_matches_later_is_new_and_one_that_was_there_is_not() {
+    let mut world = World::new(config());
+    world.match_topics(&["t"]);
+    world.learn();
+    world.find(1);
+    world.assigned(1, &ids(&[0]));
+    world.call("OffsetFetch");
+    world.match_topics(&["t", "u"]);
+    world.topic("u", 2);
+    world.settle_heartbeats(1);
+    let both = ids(&[0]).union(&of("u", &[1])).copied().collect();
+    world.target(2, &both);
+    let u = monedula_engine::TopicPartition::new("u", 1);
+    world.lose_all();
+    world.find(1);
+    world.pass(BACKOFF);
+    let (id, _) = world.call("OffsetFetch");
+    let offsets = [(t(0), Ok(None)), (u.clone(), Ok(None))].into();
+    world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets });
+    assert_eq!(world.starts, [(t(0), None, false), (u, None, true)]);
+}
+
+#[test]
+fn what_the_user_may_not_read_is_told_of_that_partition() {
+    let (mut world, id) = looking(3);
+    let offsets = [(t(0), Err(ErrorCode::TopicAuthorizationFailed))].into();
+    world.trace();
+    world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets });
+    assert!(world.trace()[0].starts_with("start of t-0 failed"));
+    world.pass(BACKOFF);
+    assert_eq!((world.owned(), world.starts.len()), (vec![0], 0));
+}

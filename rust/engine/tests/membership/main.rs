@@ -1,0 +1,19 @@
+//! A member under KIP-848 in virtual time: each rule of the protocol that the machine alone can prove, the bugs that other
+//! clients had, and what happens when answers are late, lost, doubled or wrong.
+
+mod assigning;
+mod commits;
+mod content;
+mod fencing;
+mod finding;
+mod identity;
+mod lease;
+mod leaving;
+mod lookups;
+mod reactions;
+mod reconciling;
+mod regressions;
+mod states;
+mod storm;
+mod subscription;
+mod world;

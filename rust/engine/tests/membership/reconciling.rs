@@ -1,0 +1,197 @@
+//! One target at a time; revocation in its order (contract 2).
+
+use monedula_engine::group::{CallbackKind, CommitError, GroupEvent};
+use monedula_engine::membership::{Input, State};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::world::{BACKOFF, INTERVAL, MEMBER, Owed, World, by_hand, commit_codes, config, ids, ms, offsets, secs, t};
+
+#[test]
+fn delivery_stops_then_the_user_finishes_then_it_is_committed_then_told_then_acknowledged() {
+    let mut world = World::stable(config(), &[0, 1]);
+    world.busy = true;
+    world.finished = offsets(&[(0, 12)]);
+    world.target(2, &ids(&[1]));
+    assert_eq!(world.trace(), ["settle t-0"]);
+    assert!(
+        world
+            .events
+            .iter()
+            .any(|event| matches!(event, GroupEvent::RebalanceWanted { partitions } if *partitions == [t(0)].into()))
+    );
+    world.beating = true;
+    world.pass(INTERVAL * 2);
+    assert_eq!(world.trace(), [""; 0], "heartbeats go on, and acknowledge nothing");
+    world.beating = false;
+    // What is finished meanwhile counts.
+    world.finished = offsets(&[(0, 15)]);
+    world.pay_one();
+    assert_eq!(world.trace(), ["OffsetCommit"]);
+    let (commit, _) = world.call("OffsetCommit");
+    world.no_call();
+    world.answer(commit, commit_codes(&offsets(&[(0, 15)]), ErrorCode::None));
+    assert_eq!(world.trace(), ["Revoked t-0"], "the user is told, and still owns it");
+    assert_eq!(world.owned(), [0, 1]);
+    world.no_call();
+    world.pay_one();
+    assert_eq!(world.trace(), ["dropped t-0", "ConsumerGroupHeartbeat"]);
+    let (_, call) = world.heartbeat();
+    assert_eq!((call.owned, call.epoch), (Some(ids(&[1])), 2));
+}
+
+#[test]
+fn heartbeats_while_it_revokes_never_say_that_it_has() {
+    let mut world = World::stable(by_hand(), &[0, 1]);
+    world.busy = true;
+    world.target(2, &ids(&[1]));
+    let (id, call) = world.next_heartbeat();
+    assert_eq!(call.owned, None);
+    world.lose(id);
+    world.find(1);
+    world.pass(BACKOFF);
+    let (_, call) = world.heartbeat();
+    assert_eq!(call.owned, Some(ids(&[0, 1])), "the full state names what is not given up yet");
+}
+
+#[test]
+fn a_newer_target_waits_until_the_one_at_hand_is_acknowledged() {
+    let mut world = World::stable(by_hand(), &[0, 1]);
+    world.busy = true;
+    world.target(2, &ids(&[1]));
+    let (id, _) = world.next_heartbeat();
+    world.trace();
+    world.ok(id, 3, Some(&ids(&[])));
+    assert_eq!(world.trace(), [""; 0], "t-1 goes on until t-0 is through");
+    world.busy = false;
+    world.user_returns();
+    assert_eq!(
+        world.trace(),
+        ["Revoked t-0", "dropped t-0", "ConsumerGroupHeartbeat", "settle t-1", "Revoked t-1", "dropped t-1"]
+    );
+    let (id, call) = world.heartbeat();
+    assert_eq!(call.owned, Some(ids(&[1])), "each target has its own acknowledgement");
+    world.ok(id, 3, None);
+    let (_, call) = world.heartbeat();
+    assert_eq!((call.owned, call.epoch), (Some(ids(&[])), 3));
+    assert_eq!(world.state(), State::Stable);
+}
+
+#[test]
+fn what_a_newer_target_takes_back_is_not_gained_any_more() {
+    let mut world = World::stable(by_hand(), &[0]);
+    world.busy = true;
+    world.target(2, &ids(&[1]));
+    let (id, _) = world.next_heartbeat();
+    // Before t-0 is given up, the coordinator gives t-1 to another.
+    world.ok(id, 3, Some(&ids(&[2])));
+    world.trace();
+    world.user_returns();
+    let trace = world.trace();
+    assert!(!trace.iter().any(|line| line == "gained t-1"), "{trace:?}");
+    assert!(trace.iter().any(|line| line == "gained t-2"), "{trace:?}");
+}
+
+#[test]
+fn a_target_that_is_owned_already_is_only_acknowledged() {
+    let mut world = World::stable(by_hand(), &[0, 1]);
+    world.busy = true;
+    world.target(2, &ids(&[1]));
+    let (id, _) = world.next_heartbeat();
+    // The coordinator changes its mind: but the user was asked for t-0 already.
+    world.ok(id, 3, Some(&ids(&[0, 1])));
+    world.user_returns();
+    let (id, call) = world.heartbeat();
+    assert_eq!(call.owned, Some(ids(&[1])));
+    world.trace();
+    world.ok(id, 3, None);
+    world.user_returns();
+    world.settle_heartbeats(3);
+    assert_eq!((world.owned(), world.state()), (vec![0, 1], State::Stable));
+
+    let mut world = World::stable(by_hand(), &[0]);
+    let (id, _) = world.next_heartbeat();
+    let unknown = ids(&[0]).union(&crate::world::of("x", &[0])).copied().collect();
+    world.ok(id, 2, Some(&unknown));
+    let (id, _) = world.heartbeat();
+    world.trace();
+    world.ok(id, 3, Some(&ids(&[0])));
+    assert_eq!(world.trace(), ["ConsumerGroupHeartbeat"], "no callback");
+    assert_eq!(world.heartbeat().1.owned, Some(ids(&[0])));
+}
+
+#[test]
+fn a_target_that_is_told_again_is_no_news() {
+    let mut world = World::stable(by_hand(), &[0]);
+    let (id, _) = world.next_heartbeat();
+    world.trace();
+    world.ok(id, 1, Some(&ids(&[0])));
+    assert_eq!(world.trace(), [""; 0]);
+    assert_eq!(world.state(), State::Stable);
+}
+
+// seed: S150
+#[test]
+fn what_the_user_commits_in_the_callback_is_through_before_the_acknowledgement() {
+    let mut world = World::stable(by_hand(), &[0]);
+    world.busy = true;
+    world.target(2, &ids(&[]));
+    world.pay_one();
+    let Some(Owed::Callback(_, CallbackKind::Revoked)) = world.owed.front() else { panic!("{:?}", world.owed) };
+    world.commit(1, offsets(&[(0, 14)]));
+    world.pay_one();
+    let (id, _) = world.call("OffsetCommit");
+    world.no_call();
+    world.answer(id, commit_codes(&offsets(&[(0, 14)]), ErrorCode::None));
+    assert!(world.outcome(1).is_some());
+    assert_eq!(world.heartbeat().1.owned, Some(ids(&[])));
+}
+
+#[test]
+fn a_coordinator_that_does_not_commit_holds_the_acknowledgement_for_a_bounded_time() {
+    let mut world = World::stable(config(), &[0]);
+    world.finished = offsets(&[(0, 15)]);
+    world.target(2, &ids(&[]));
+    world.call("OffsetCommit");
+    world.trace();
+    world.beating = true;
+    world.pass(secs(30) - ms(1));
+    assert_eq!(world.trace(), [""; 0]);
+    world.pass(ms(1));
+    assert_eq!(world.trace(), ["Revoked t-0", "dropped t-0"]);
+    assert!(matches!(&world.committed[..], [(None, outcomes)] if outcomes[&t(0)].1.is_err()));
+}
+
+#[test]
+fn a_commit_of_the_user_that_comes_to_nothing_does_not_hold_it_for_ever() {
+    let mut world = World::stable(by_hand(), &[0]);
+    let deadline = world.now + secs(3600);
+    world.put(Input::Commit { ticket: 1, offsets: offsets(&[(0, 15)]), deadline });
+    world.call("OffsetCommit");
+    world.target(2, &ids(&[]));
+    world.beating = true;
+    world.pass(secs(31));
+    assert_eq!(world.owned(), [0; 0]);
+    assert_eq!(world.commit_error(1), CommitError::NotOwned);
+}
+
+#[test]
+fn what_was_brought_for_something_that_is_over_is_to_be_brought_again() {
+    let mut world = World::stable(config(), &[0]);
+    world.put(Input::Settled { ticket: 999, offsets: offsets(&[(0, 15)]) });
+    world.no_call();
+    assert!(matches!(&world.committed[..], [(None, outcomes)] if outcomes[&t(0)].1.is_err()));
+}
+
+#[test]
+fn the_end_of_a_rebalance_is_told() {
+    let mut world = World::stable(by_hand(), &[0, 1]);
+    world.events.clear();
+    world.target(7, &ids(&[1, 2]));
+    let synced = world.events.iter().find_map(|event| match event {
+        GroupEvent::Synced { generation, owned, gained, revoked, .. } => Some((*generation, *owned, *gained, *revoked)),
+        _ => None,
+    });
+    assert_eq!(synced, Some((7, 2, 1, 1)));
+    assert_eq!(world.member.status().last_rebalance, Some(world.now));
+    assert_eq!(world.member.status().member_id, MEMBER);
+}

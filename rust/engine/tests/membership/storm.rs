@@ -1,0 +1,254 @@
+//! Random answers, losses, delays and users, thousands of steps of them: the same seed does the same, only legal steps are taken,
+//! no time makes the member spin, callbacks balance, every commit is answered once, and closing ends it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use monedula_engine::backoff::Jitter;
+use monedula_engine::group::{CallError, CallId};
+use monedula_engine::membership::{Answer, Call, HeartbeatCall, Input, MembershipConfig, Partitions, State};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::world::{World, beat, commit_codes, config, coordinator, ids, ms, of, offsets, refused, secs};
+
+const SEEDS: u64 = 1500;
+const STEPS: u32 = 250;
+/// Codes that leave the member alive, and now and then one that does not.
+const CODES: [i16; 14] = [14, 15, 16, 25, 110, 29, 14, 16, 113, 110, 111, 69, 35, 82];
+
+struct Storm {
+    world: World,
+    dice: Jitter,
+    waiting: Vec<(CallId, Call)>,
+    epoch: i32,
+    next_ticket: u64,
+    tickets: BTreeSet<u64>,
+    log: Vec<String>,
+    /// Callbacks of each partition: gained less given up.
+    told: BTreeMap<String, i32>,
+}
+
+impl Storm {
+    fn new(seed: u64) -> Self {
+        let mut setup = MembershipConfig { falls_back: seed.is_multiple_of(7), ..config() };
+        if seed.is_multiple_of(3) {
+            setup.auto_commit_interval = None;
+        }
+        if seed.is_multiple_of(5) {
+            setup.instance_id = Some("i".into());
+        }
+        Self {
+            world: World::seeded(setup, seed),
+            dice: Jitter::new(seed),
+            waiting: Vec::new(),
+            epoch: 0,
+            next_ticket: 1_000_000,
+            tickets: BTreeSet::new(),
+            log: Vec::new(),
+            told: BTreeMap::new(),
+        }
+    }
+
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.dice.next() % sides
+    }
+
+    fn step(&mut self) {
+        match self.roll(17) {
+            0..=7 => self.answer_one(),
+            8..=9 => {
+                let time = [ms(50), ms(700), secs(3), secs(6), secs(50), secs(310)];
+                let pick = self.roll(24).min(10) as usize;
+                self.world.pass(time[if pick > 5 { pick % 3 } else { pick }]);
+            }
+            10 => self.subscribe(),
+            11 => {
+                self.next_ticket += 1;
+                self.tickets.insert(self.next_ticket);
+                let (partition, offset) = (self.roll(4) as i32, self.roll(1000) as i64);
+                self.world.commit(self.next_ticket, offsets(&[(partition, offset)]));
+            }
+            12 => {
+                self.world.busy = self.roll(2) == 0;
+                self.world.polling = self.roll(8) != 0;
+                match self.world.busy {
+                    true => self.world.pay_one(),
+                    false => self.world.user_returns(),
+                }
+            }
+            13 => {
+                let (partition, offset) = (self.roll(4) as i32, self.roll(1000) as i64);
+                if self.world.owned().contains(&partition) {
+                    self.world.finished.extend(offsets(&[(partition, offset)]));
+                }
+            }
+            14 => match self.roll(4) {
+                0 => self.world.topic_with("t", crate::world::id("n"), 4),
+                1 => self.world.topic("u", 4),
+                2 => self.world.topic("t", 4),
+                _ => self.world.learn(),
+            },
+            15 if self.roll(4) == 0 => self.world.put(Input::Unsubscribe),
+            _ => {
+                let time = ms(self.roll(2000));
+                self.world.sleep(time);
+            }
+        }
+        self.settle();
+    }
+
+    fn subscribe(&mut self) {
+        match self.roll(4) {
+            0 => self.world.subscribe(&["t"]),
+            1 => self.world.subscribe(&["t", "u"]),
+            2 => self.world.match_topics(&["u"]),
+            _ => self.world.subscribe_regex(".*"),
+        }
+    }
+
+    /// Takes what was sent, and follows the callbacks.
+    fn settle(&mut self) {
+        while let Some(&api) = self.world.apis().first() {
+            self.waiting.push(self.world.call(api));
+        }
+        let beats = self.waiting.iter().filter(|(_, call)| matches!(call, Call::Heartbeat(call) if call.epoch >= 0));
+        // Those of before a loss, or of before leaving, may be under way still; no more than one is waited for.
+        assert!(beats.count() < 40);
+        for line in self.world.trace() {
+            let change = match line.split(' ').next() {
+                Some("Assigned") => 1,
+                Some("Revoked" | "Lost") => -1,
+                _ => 0,
+            };
+            for partition in line.split(' ').skip(1).filter(|_| change != 0) {
+                let told = self.told.entry(partition.to_owned()).or_default();
+                *told += change;
+                assert!((0..=1).contains(told), "{partition} is told of twice: {line}");
+            }
+            self.log.push(line);
+        }
+    }
+
+    fn answer_one(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let pick = self.roll(self.waiting.len() as u64) as usize;
+        let (id, call) = self.waiting.swap_remove(pick);
+        let outcome = match self.roll(10) {
+            0 => Err(CallError::Lost("dice".into())),
+            1 => {
+                let code = ErrorCode::from_code(CODES[self.roll(CODES.len() as u64) as usize]);
+                Ok(failed(&call, code))
+            }
+            2 if self.roll(40) == 0 => Ok(failed(&call, ErrorCode::GroupAuthorizationFailed)),
+            2 if self.roll(80) == 0 => Err(CallError::Never("dice".into())),
+            2 if self.roll(4) == 0 => Ok(coordinator(ErrorCode::None, 1)),
+            _ => Ok(self.good(&call)),
+        };
+        let input = Input::Answer { id, outcome };
+        self.world.put(input.clone());
+        // TCP does not double, a confused driver might.
+        if self.roll(20) == 0 {
+            self.world.put(input);
+        }
+    }
+
+    fn good(&mut self, call: &Call) -> Answer {
+        match call {
+            Call::FindCoordinator { .. } => coordinator(ErrorCode::None, self.roll(3) as i32),
+            Call::Heartbeat(call) => self.good_heartbeat(call),
+            Call::Commit { offsets, epoch, .. } => {
+                let code = if *epoch == self.epoch { ErrorCode::None } else { ErrorCode::StaleMemberEpoch };
+                commit_codes(offsets, code)
+            }
+            Call::FetchOffsets { partitions, .. } => {
+                let offsets = partitions.iter().map(|partition| (partition.clone(), Ok(None))).collect();
+                Answer::FetchOffsets { code: ErrorCode::None, offsets }
+            }
+        }
+    }
+
+    fn good_heartbeat(&mut self, call: &HeartbeatCall) -> Answer {
+        if call.epoch < 0 {
+            return beat(call.epoch, None);
+        }
+        assert!(call.epoch != 0 || call.owned == Some(ids(&[])), "{call:?}");
+        if call.epoch != 0 && self.roll(3) != 0 {
+            return beat(self.epoch.max(1), None);
+        }
+        self.epoch += 1;
+        let target = self.target();
+        beat(self.epoch, target)
+    }
+
+    fn target(&mut self) -> Option<Partitions> {
+        let mask = self.roll(16);
+        let gets: Vec<i32> = (0..4).filter(|partition| mask & (1 << partition) != 0).collect();
+        match self.roll(9) {
+            0 => None,
+            1 => Some(ids(&gets).union(&of("u", &gets)).copied().collect()),
+            2 => Some(ids(&gets).union(&of("x", &[0])).copied().collect()),
+            3 => Some(of("n", &gets)),
+            _ => Some(ids(&gets)),
+        }
+    }
+
+    fn run(mut self) -> Self {
+        self.world.subscribe(&["t"]);
+        for _ in 0..STEPS {
+            self.step();
+        }
+        self.world.close();
+        self.world.pass(secs(31));
+        self.settle();
+        assert_eq!(self.log.last().map(String::as_str), Some("closed"));
+        assert_eq!((self.world.state(), self.world.owned().len()), (State::Unsubscribed, 0));
+        assert_eq!((self.world.member.wake_at(), self.world.lease), (None, None));
+        assert!(self.told.values().all(|told| *told == 0), "{:?}", self.told);
+        for ticket in &self.tickets {
+            assert!(self.world.outcome(*ticket).is_some(), "commit {ticket} is not answered");
+        }
+        self
+    }
+}
+
+fn failed(call: &Call, code: ErrorCode) -> Answer {
+    match call {
+        Call::FindCoordinator { .. } => coordinator(code, -1),
+        Call::Heartbeat(_) => refused(code),
+        Call::Commit { offsets, .. } => commit_codes(offsets, code),
+        Call::FetchOffsets { .. } => Answer::FetchOffsets { code, offsets: [].into() },
+    }
+}
+
+#[test]
+fn no_order_of_events_breaks_it_and_every_legal_step_is_taken() {
+    let mut taken: BTreeSet<(State, State)> = BTreeSet::new();
+    for seed in 0..SEEDS {
+        let storm = std::panic::catch_unwind(|| Storm::new(seed).run());
+        let Ok(storm) = storm else { panic!("seed {seed}") };
+        taken.extend(&storm.world.steps);
+    }
+    let legal = State::ALL.iter().flat_map(|from| from.successors().iter().map(|to| (*from, *to)));
+    let never: Vec<(State, State)> = legal.filter(|step| !taken.contains(step)).collect();
+    assert_eq!(never, [], "legal on paper only");
+}
+
+#[test]
+fn the_seed_decides() {
+    for seed in 0..20 {
+        let (first, second) = (Storm::new(seed).run(), Storm::new(seed).run());
+        assert_eq!(first.log, second.log);
+        assert_eq!((first.world.events, first.world.steps), (second.world.events, second.world.steps));
+    }
+    // And only the seed: another waits otherwise.
+    let wakes = |seed| {
+        let mut world = World::seeded(config(), seed);
+        world.subscribe(&["t"]);
+        let (id, _) = world.call("FindCoordinator");
+        world.lose(id);
+        world.member.wake_at()
+    };
+    assert_eq!(wakes(1), wakes(1));
+    assert_ne!(wakes(1), wakes(2));
+}

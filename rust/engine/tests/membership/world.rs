@@ -1,0 +1,570 @@
+//! One member in a world whose coordinator says what the test tells it to, and whose time moves when told.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_engine::backoff::Backoff;
+use monedula_engine::group::{
+    CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, GroupEvent, Scope, Target, Ticket,
+};
+use monedula_engine::membership::{
+    Answer, Call, HeartbeatCall, Input, Member, MembershipConfig, MembershipError, Output, Partitions, State,
+    Subscription, TopicInfo,
+};
+use monedula_engine::{Now, TopicPartition};
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
+
+pub(crate) const SESSION: Duration = Duration::from_secs(45);
+/// What the coordinator of these tests wants; not the default.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(3);
+pub(crate) const MAX_POLL: Duration = Duration::from_secs(300);
+pub(crate) const AUTO_COMMIT: Duration = Duration::from_secs(5);
+/// More than any backoff with its jitter.
+pub(crate) const BACKOFF: Duration = Duration::from_millis(1300);
+pub(crate) const MEMBER: &str = "Bb6rqoyHQ1mzDXWcLb1Yxg";
+/// Wakes that one instant may take before it counts as spinning.
+const WAKES_PER_INSTANT: u32 = 12;
+
+pub(crate) type Offsets = BTreeMap<TopicPartition, CommitOffset>;
+type Outcomes = BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>;
+
+pub(crate) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub(crate) fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// The id of a topic: `t` has 1, `u` has 2, and `x` one that no metadata knows.
+pub(crate) fn id(topic: &str) -> Uuid {
+    Uuid([topic.as_bytes()[0]; 16])
+}
+
+/// A partition of topic `t`.
+pub(crate) fn t(partition: i32) -> TopicPartition {
+    TopicPartition::new("t", partition)
+}
+
+/// Partitions of `t`, as the protocol names them.
+pub(crate) fn ids(partitions: &[i32]) -> Partitions {
+    of("t", partitions)
+}
+
+pub(crate) fn of(topic: &str, partitions: &[i32]) -> Partitions {
+    partitions.iter().map(|&partition| (id(topic), partition)).collect()
+}
+
+pub(crate) fn at(offset: i64) -> CommitOffset {
+    CommitOffset { offset, leader_epoch: 3, metadata: String::new() }
+}
+
+pub(crate) fn offsets(of: &[(i32, i64)]) -> Offsets {
+    of.iter().map(|&(partition, offset)| (t(partition), at(offset))).collect()
+}
+
+pub(crate) fn names(topics: &[&str]) -> BTreeSet<Arc<str>> {
+    topics.iter().map(|&topic| topic.into()).collect()
+}
+
+pub(crate) fn config() -> MembershipConfig {
+    MembershipConfig {
+        group_id: "g".into(),
+        instance_id: None,
+        rack: None,
+        assignor: None,
+        falls_back: false,
+        session_timeout: SESSION,
+        max_poll_interval: MAX_POLL,
+        auto_commit_interval: Some(AUTO_COMMIT),
+        backoff: Backoff { initial: ms(100), max: ms(1000), factor: 2 },
+    }
+}
+
+/// A static member.
+pub(crate) fn fixed() -> MembershipConfig {
+    MembershipConfig { instance_id: Some("i".into()), ..config() }
+}
+
+/// Without auto-commit.
+pub(crate) fn by_hand() -> MembershipConfig {
+    MembershipConfig { auto_commit_interval: None, ..config() }
+}
+
+/// What the driver was asked for and has not answered: the user is busy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Owed {
+    Settle(Ticket, BTreeSet<TopicPartition>),
+    Callback(Ticket, CallbackKind),
+}
+
+pub(crate) struct World {
+    pub member: Member,
+    pub now: Now,
+    /// Sent and not looked at by the test yet.
+    calls: VecDeque<(CallId, Target, Call)>,
+    /// What came out since the test looked last, in a few words each.
+    trace: Vec<String>,
+    pub events: Vec<GroupEvent>,
+    pub steps: Vec<(State, State)>,
+    pub raised: Vec<(MembershipError, bool)>,
+    pub committed: Vec<(Option<Ticket>, Outcomes)>,
+    pub starts: Vec<(TopicPartition, Committed, bool)>,
+    pub lease: Option<Now>,
+    /// What the user finished and was not brought to be committed.
+    pub finished: Offsets,
+    /// The user is in a call that waits.
+    pub polling: bool,
+    /// The user is busy with a batch: what waits for him waits.
+    pub busy: bool,
+    pub owed: VecDeque<Owed>,
+    /// Heartbeats are answered at once, with the epoch that they carry.
+    pub beating: bool,
+    pub beats: Vec<Now>,
+    /// Metadata is brought at once when it is asked for.
+    pub metadata: BTreeMap<Arc<str>, TopicInfo>,
+    pub resolving: Vec<BTreeSet<Uuid>>,
+    todo: VecDeque<Input>,
+    /// Calls that have no outcome yet.
+    open: BTreeSet<CallId>,
+    /// Closing ended with the input at hand: nothing may follow.
+    closed: bool,
+}
+
+impl World {
+    pub(crate) fn new(config: MembershipConfig) -> Self {
+        Self::seeded(config, 7)
+    }
+
+    pub(crate) fn seeded(config: MembershipConfig, seed: u64) -> Self {
+        Self {
+            member: Member::new(config, MEMBER.into(), seed),
+            now: secs(1000),
+            calls: VecDeque::new(),
+            trace: Vec::new(),
+            events: Vec::new(),
+            steps: Vec::new(),
+            raised: Vec::new(),
+            committed: Vec::new(),
+            starts: Vec::new(),
+            lease: None,
+            finished: Offsets::new(),
+            polling: true,
+            busy: false,
+            owed: VecDeque::new(),
+            beating: false,
+            beats: Vec::new(),
+            metadata: [("t".into(), TopicInfo { id: id("t"), partitions: 4 })].into(),
+            resolving: Vec::new(),
+            todo: VecDeque::new(),
+            open: BTreeSet::new(),
+            closed: false,
+        }
+    }
+
+    /// Subscribed to `t`, whose metadata is known, and the coordinator is node 1.
+    pub(crate) fn subscribed(config: MembershipConfig) -> Self {
+        let mut world = Self::new(config);
+        world.subscribe(&["t"]);
+        world.learn();
+        world.find(1);
+        world
+    }
+
+    /// In epoch 1 with these partitions of `t`, at offset 10 each, all acknowledged.
+    pub(crate) fn stable(config: MembershipConfig, partitions: &[i32]) -> Self {
+        let mut world = Self::subscribed(config);
+        world.assigned(1, &ids(partitions));
+        if !partitions.is_empty() {
+            world.look_up(10);
+        }
+        assert_eq!(world.state(), State::Stable);
+        // The acknowledgement went out with the answer; its own answer brings nothing new.
+        world.no_call();
+        world.trace();
+        world
+    }
+
+    /// Answers the heartbeat under way with a target, and those that follow from it, to the end.
+    #[track_caller]
+    pub(crate) fn assigned(&mut self, epoch: i32, target: &Partitions) {
+        let (id, _) = self.heartbeat();
+        self.ok(id, epoch, Some(target));
+        self.settle_heartbeats(epoch);
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.member.status().state
+    }
+
+    pub(crate) fn owned(&self) -> Vec<i32> {
+        self.member.status().owned.iter().map(|partition| partition.partition).collect()
+    }
+
+    pub(crate) fn put(&mut self, input: Input) {
+        self.todo.push_back(input);
+        while let Some(input) = self.todo.pop_front() {
+            self.closed = false;
+            if let Input::Answer { id, .. } = &input {
+                self.open.remove(id);
+            }
+            if self.polling {
+                self.member.handle(self.now, Input::Polled { at: self.now });
+                self.drain();
+            }
+            self.member.handle(self.now, input);
+            self.drain();
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.member.poll() {
+            self.take(output);
+        }
+    }
+
+    fn take(&mut self, output: Output) {
+        assert!(!self.closed, "after the end: {output:?}");
+        match output {
+            Output::Call { id, call: Call::Heartbeat(call), .. } if self.beating && call.epoch > 0 => {
+                self.beats.push(self.now);
+                self.todo.push_back(Input::Answer { id, outcome: Ok(beat(call.epoch, None)) });
+            }
+            Output::Call { id, target, call } => {
+                self.note(call.api().to_owned());
+                self.open.insert(id);
+                self.calls.push_back((id, target, call));
+            }
+            Output::Resolve { ids } => {
+                self.note(format!("resolve {}", ids.len()));
+                self.resolving.push(ids);
+            }
+            Output::Gained { partitions } => self.note_partitions("gained", &partitions),
+            Output::Start { partitions } => {
+                self.note_partitions("start", &partitions.iter().map(|(partition, ..)| partition.clone()).collect());
+                self.starts.extend(partitions);
+            }
+            Output::StartFailed { partition, code } => self.note(format!("start of {partition} failed: {code}")),
+            Output::Settle { ticket, partitions } => {
+                self.note_partitions("settle", &partitions);
+                self.owe(Owed::Settle(ticket, partitions));
+            }
+            Output::Snapshot { ticket, scope } => {
+                assert_eq!(scope, Scope::All);
+                let offsets = std::mem::take(&mut self.finished);
+                self.todo.push_back(Input::Settled { ticket, offsets });
+            }
+            Output::Callback { ticket, kind, partitions } => {
+                self.note_partitions(&format!("{kind:?}"), &partitions);
+                self.owe(Owed::Callback(ticket, kind));
+            }
+            Output::Dropped { partitions } => {
+                self.finished.retain(|partition, _| !partitions.contains(partition));
+                self.note_partitions("dropped", &partitions);
+            }
+            Output::Committed { ticket, outcomes } => self.take_outcomes(ticket, outcomes),
+            Output::Lease { until } => self.lease = until,
+            Output::Raise { error, fatal } => {
+                self.note(if fatal { "fatal".into() } else { "raise".into() });
+                self.raised.push((error, fatal));
+            }
+            Output::FallBack { .. } => self.note("fall back".into()),
+            Output::StateChanged { from, to } => {
+                assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
+                self.steps.push((from, to));
+            }
+            Output::Event(event) => {
+                assert!(!matches!(event, GroupEvent::StateChanged { .. }), "of the classic machine");
+                self.events.push(event);
+            }
+            Output::Closed => {
+                self.note("closed".into());
+                self.closed = true;
+            }
+        }
+    }
+
+    fn take_outcomes(&mut self, ticket: Option<Ticket>, outcomes: Outcomes) {
+        for (partition, (offset, outcome)) in &outcomes {
+            // What the ledger does of `not_committed`.
+            if outcome.is_err() && ticket.is_none() && self.member.status().owned.contains(partition) {
+                self.finished.entry(partition.clone()).or_insert_with(|| offset.clone());
+            }
+        }
+        self.committed.push((ticket, outcomes));
+    }
+
+    fn note(&mut self, what: String) {
+        self.trace.push(what);
+    }
+
+    fn note_partitions(&mut self, what: &str, partitions: &BTreeSet<TopicPartition>) {
+        let names: Vec<String> = partitions.iter().map(ToString::to_string).collect();
+        self.note(format!("{what} {}", names.join(" ")));
+    }
+
+    fn owe(&mut self, owed: Owed) {
+        self.owed.push_back(owed);
+        if !self.busy {
+            self.pay();
+        }
+    }
+
+    /// The user comes into the next call: what waits for him is done, in order.
+    pub(crate) fn user_returns(&mut self) {
+        self.busy = false;
+        self.pay();
+        self.put(Input::Tick);
+    }
+
+    /// The user does the next thing that waits for him, and is busy again.
+    pub(crate) fn pay_one(&mut self) {
+        if let Some(owed) = self.owed.pop_front() {
+            let input = self.paid(owed);
+            self.put(input);
+        }
+    }
+
+    fn pay(&mut self) {
+        while let Some(owed) = self.owed.pop_front() {
+            let input = self.paid(owed);
+            self.todo.push_back(input);
+        }
+    }
+
+    fn paid(&mut self, owed: Owed) -> Input {
+        match owed {
+            Owed::Settle(ticket, partitions) => {
+                let offsets = self.finished.extract_if(.., |partition, _| partitions.contains(partition)).collect();
+                Input::Settled { ticket, offsets }
+            }
+            Owed::Callback(ticket, _) => Input::CalledBack { ticket },
+        }
+    }
+
+    /// What came out since the last look; heartbeats that were answered at once are left out.
+    pub(crate) fn trace(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.trace)
+    }
+
+    /// Lets time pass, waking the member when it wants to be woken; it must not want that without end.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        let mut wakes = 0;
+        while let Some(wake) = self.member.wake_at().filter(|wake| *wake <= end) {
+            wakes = if wake <= self.now { wakes + 1 } else { 0 };
+            assert!(wakes < WAKES_PER_INSTANT, "woken without end at {:?} in {:?}", self.now, self.state());
+            self.now = self.now.max(wake);
+            self.put(Input::Tick);
+        }
+        self.now = end;
+        self.put(Input::Tick);
+    }
+
+    /// The process is stopped for so long: nothing is woken.
+    pub(crate) fn sleep(&mut self, time: Duration) {
+        self.now += time;
+    }
+
+    /// Takes the first call of `api`.
+    #[track_caller]
+    pub(crate) fn call(&mut self, api: &str) -> (CallId, Call) {
+        let (id, _, call) = self.call_to(api);
+        (id, call)
+    }
+
+    /// As [`Self::call`], with who is asked.
+    #[track_caller]
+    pub(crate) fn call_to(&mut self, api: &str) -> (CallId, Target, Call) {
+        let at = self.calls.iter().position(|(_, _, call)| call.api() == api);
+        let Some(found) = at.and_then(|at| self.calls.remove(at)) else {
+            panic!("no {api} in {:?}: {:?}", self.state(), self.trace)
+        };
+        assert_eq!(matches!(found.1, Target::Any { .. }), api == "FindCoordinator");
+        found
+    }
+
+    /// Answers heartbeats with this epoch as long as one waits.
+    pub(crate) fn settle_heartbeats(&mut self, epoch: i32) {
+        while self.apis().contains(&"ConsumerGroupHeartbeat") {
+            let (id, _) = self.heartbeat();
+            self.ok(id, epoch, None);
+        }
+    }
+
+    /// Takes the first heartbeat that was sent.
+    #[track_caller]
+    pub(crate) fn heartbeat(&mut self) -> (CallId, HeartbeatCall) {
+        match self.call("ConsumerGroupHeartbeat") {
+            (id, Call::Heartbeat(call)) => (id, call),
+            (_, call) => panic!("{call:?}"),
+        }
+    }
+
+    /// After an interval, the next heartbeat.
+    #[track_caller]
+    pub(crate) fn next_heartbeat(&mut self) -> (CallId, HeartbeatCall) {
+        self.pass(INTERVAL);
+        self.heartbeat()
+    }
+
+    #[track_caller]
+    pub(crate) fn no_call(&self) {
+        assert!(self.calls.is_empty(), "{:?}", self.calls);
+    }
+
+    /// The calls that the test has not looked at.
+    pub(crate) fn apis(&self) -> Vec<&'static str> {
+        self.calls.iter().map(|(_, _, call)| call.api()).collect()
+    }
+
+    pub(crate) fn answer(&mut self, id: CallId, answer: Answer) {
+        self.put(Input::Answer { id, outcome: Ok(answer) });
+    }
+
+    /// A good answer to a heartbeat.
+    pub(crate) fn ok(&mut self, id: CallId, epoch: i32, target: Option<&Partitions>) {
+        self.answer(id, beat(epoch, target.cloned()));
+    }
+
+    pub(crate) fn refuse(&mut self, id: CallId, code: ErrorCode) {
+        self.answer(id, refused(code));
+    }
+
+    pub(crate) fn lose(&mut self, id: CallId) {
+        self.put(Input::Answer { id, outcome: Err(CallError::Lost("the connection was lost".into())) });
+    }
+
+    /// Every connection is lost: no call that is under way gets an answer.
+    pub(crate) fn lose_all(&mut self) {
+        self.calls.clear();
+        for id in std::mem::take(&mut self.open) {
+            self.lose(id);
+        }
+    }
+
+    /// A call that cannot be made at all.
+    pub(crate) fn never(&mut self, id: CallId) {
+        self.put(Input::Answer { id, outcome: Err(CallError::Never("no version in common".into())) });
+    }
+
+    pub(crate) fn subscribe(&mut self, topics: &[&str]) {
+        self.put(Input::Subscribe(Subscription::Topics(names(topics))));
+    }
+
+    pub(crate) fn match_topics(&mut self, topics: &[&str]) {
+        self.put(Input::Subscribe(Subscription::Matched(names(topics))));
+    }
+
+    pub(crate) fn subscribe_regex(&mut self, regex: &str) {
+        self.put(Input::Subscribe(Subscription::Regex(regex.into())));
+    }
+
+    /// Metadata comes in, as it is.
+    pub(crate) fn learn(&mut self) {
+        let topics = self.metadata.clone();
+        self.put(Input::Topics { topics });
+    }
+
+    /// There is a topic, and metadata of it comes in.
+    pub(crate) fn topic(&mut self, topic: &str, partitions: usize) {
+        self.topic_with(topic, id(topic), partitions);
+    }
+
+    pub(crate) fn topic_with(&mut self, topic: &str, id: Uuid, partitions: usize) {
+        self.metadata.insert(topic.into(), TopicInfo { id, partitions });
+        self.learn();
+    }
+
+    /// Answers FindCoordinator.
+    #[track_caller]
+    pub(crate) fn find(&mut self, node_id: i32) {
+        let (id, _) = self.call("FindCoordinator");
+        self.answer(id, coordinator(ErrorCode::None, node_id));
+    }
+
+    /// Answers the lookup of committed offsets: each partition is at `offset`.
+    #[track_caller]
+    pub(crate) fn look_up(&mut self, offset: i64) {
+        let (id, call) = self.call("OffsetFetch");
+        let Call::FetchOffsets { partitions, .. } = call else { panic!("{call:?}") };
+        let found = partitions.into_iter().map(|partition| (partition, Ok(Some(at(offset))))).collect();
+        self.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets: found });
+    }
+
+    /// After an interval, answers the next heartbeat with an error.
+    #[track_caller]
+    pub(crate) fn refuse_next(&mut self, code: ErrorCode) {
+        let (id, _) = self.next_heartbeat();
+        self.refuse(id, code);
+    }
+
+    /// After an interval, answers the next heartbeat with a target.
+    #[track_caller]
+    pub(crate) fn target(&mut self, epoch: i32, target: &Partitions) {
+        let (id, _) = self.next_heartbeat();
+        self.trace();
+        self.ok(id, epoch, Some(target));
+    }
+
+    /// Answers the next commit with one code for all its partitions.
+    #[track_caller]
+    pub(crate) fn commit_answered(&mut self, code: ErrorCode) -> Offsets {
+        let (id, call) = self.call("OffsetCommit");
+        let Call::Commit { offsets, .. } = call else { panic!("{call:?}") };
+        self.answer(id, commit_codes(&offsets, code));
+        offsets
+    }
+
+    pub(crate) fn commit(&mut self, ticket: Ticket, offsets: Offsets) {
+        let deadline = self.now + secs(60);
+        self.put(Input::Commit { ticket, offsets, deadline });
+    }
+
+    pub(crate) fn close(&mut self) {
+        let deadline = self.now + secs(30);
+        self.put(Input::Close { deadline, leave: true });
+    }
+
+    /// What became of the user's commit.
+    pub(crate) fn outcome(&self, ticket: Ticket) -> Option<&Outcomes> {
+        let mut of = self.committed.iter().filter(|(known, _)| *known == Some(ticket));
+        let first = of.next();
+        assert_eq!(of.next(), None, "commit {ticket} was answered twice");
+        first.map(|(_, outcomes)| outcomes)
+    }
+
+    /// The one error of a commit of one partition.
+    #[track_caller]
+    pub(crate) fn commit_error(&self, ticket: Ticket) -> CommitError {
+        let outcomes = self.outcome(ticket).unwrap_or_else(|| panic!("commit {ticket} is not answered"));
+        let error = outcomes.values().find_map(|(_, outcome)| outcome.as_ref().err());
+        error.cloned().unwrap_or_else(|| panic!("commit {ticket} went well"))
+    }
+}
+
+pub(crate) fn coordinator(code: ErrorCode, node_id: i32) -> Answer {
+    Answer::FindCoordinator { code, node_id, host: "h".into(), port: 9092 }
+}
+
+pub(crate) fn beat(epoch: i32, assignment: Option<Partitions>) -> Answer {
+    Answer::Heartbeat { code: ErrorCode::None, message: String::new(), epoch, interval: INTERVAL, assignment }
+}
+
+pub(crate) fn refused(code: ErrorCode) -> Answer {
+    let message = "in the broker's words".into();
+    Answer::Heartbeat { code, message, epoch: 0, interval: Duration::ZERO, assignment: None }
+}
+
+pub(crate) fn commit_codes(offsets: &Offsets, code: ErrorCode) -> Answer {
+    Answer::Commit { codes: offsets.keys().map(|partition| (partition.clone(), code)).collect() }
+}
+
+/// Whether a heartbeat says everything.
+pub(crate) fn is_full(call: &HeartbeatCall) -> bool {
+    let all = [call.rebalance_timeout.is_some(), call.topics.is_some(), call.owned.is_some()];
+    assert!(all.iter().all(|it| *it) || !all[0], "{call:?}");
+    all[0]
+}
