@@ -135,7 +135,6 @@ fn what_is_owned_goes_by_the_ids_of_topics() {
     let (heartbeat, call) = world.heartbeat();
     assert_eq!(call.topics, Some(names(&["t", "u"])));
     let both = ids(&[0]).union(&of("u", &[3])).copied().collect();
-    world.pass(INTERVAL);
     world.ok(heartbeat, 1, Some(&both));
     let owned: Vec<String> = world.member.status().owned.iter().map(ToString::to_string).collect();
     assert_eq!(owned, ["t-0", "u-3"]);

@@ -238,6 +238,7 @@ fn stale_without_a_coordinator_it_does_not_wait_for_one() {
     world.polling = false;
     world.pass(crate::world::MAX_POLL);
     assert_eq!(world.state(), State::Stale);
+    world.sleep(crate::world::ms(1));
     world.polling = true;
     world.put(Input::Tick);
     assert_eq!(world.state(), State::Joining);

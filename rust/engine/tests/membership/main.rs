@@ -16,4 +16,5 @@ mod regressions;
 mod states;
 mod storm;
 mod subscription;
+mod wire;
 mod world;

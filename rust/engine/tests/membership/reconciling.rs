@@ -10,7 +10,6 @@ use crate::world::{BACKOFF, INTERVAL, MEMBER, Owed, World, by_hand, commit_codes
 fn delivery_stops_then_the_user_finishes_then_it_is_committed_then_told_then_acknowledged() {
     let mut world = World::stable(config(), &[0, 1]);
     world.busy = true;
-    world.finished = offsets(&[(0, 12)]);
     world.target(2, &ids(&[1]));
     assert_eq!(world.trace(), ["settle t-0"]);
     assert!(

@@ -56,8 +56,8 @@ fn a_static_member_is_not_refused_for_its_own_lost_join() {
     let mut world = World::subscribed(fixed());
     let (id, _) = world.heartbeat();
     world.lose(id);
-    world.find(1);
     world.pass(BACKOFF);
+    world.find(1);
     let (id, call) = world.heartbeat();
     assert_eq!(call.epoch, 0);
     world.refuse(id, ErrorCode::UnreleasedInstanceId);
@@ -74,8 +74,8 @@ fn a_static_member_is_not_refused_for_its_own_lost_join() {
     let mut world = World::subscribed(fixed());
     let (id, _) = world.heartbeat();
     world.lose(id);
-    world.find(1);
     world.pass(BACKOFF);
+    world.find(1);
     let (id, _) = world.heartbeat();
     world.refuse(id, ErrorCode::UnreleasedInstanceId);
     world.pass(BACKOFF);
@@ -232,6 +232,7 @@ fn librdkafka_2_15_0_after_leaving_for_not_polling_it_joins_with_nothing() {
     let (leave, call) = world.heartbeat();
     assert_eq!(call.epoch, -1);
     world.ok(leave, -1, None);
+    world.sleep(ms(1));
     world.polling = true;
     world.user_returns();
     let (_, call) = world.heartbeat();
