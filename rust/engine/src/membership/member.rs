@@ -352,11 +352,9 @@ impl Member {
         }
     }
 
-    /// To epoch 0, with everything to be said anew.
+    /// Its epoch is 0 already, and everything is to be said anew.
     pub(super) fn begin_joining(&mut self) {
         self.set_state(State::Joining);
-        self.epoch = 0;
-        self.told = Told::default();
     }
 
     fn called_back(&mut self, ticket: Ticket, now: Now) {

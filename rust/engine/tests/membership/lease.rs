@@ -38,12 +38,14 @@ fn with_the_coordinator_gone_it_ends_and_a_fresh_answer_renews_it() {
     assert!(!world.events.contains(&GroupEvent::LeaseExpired));
     world.pass(ms(1));
     assert!(world.events.contains(&GroupEvent::LeaseExpired));
+    // Commits wait, though the coordinator is still taken for alive: another may own the partition.
+    let deadline = world.now + secs(600);
+    world.put(Input::Commit { ticket: 1, offsets: offsets(&[(0, 15)]), deadline });
+    assert!(world.member.status().coordinator.is_some());
+    assert!(!world.apis().contains(&"OffsetCommit"));
     world.pass(secs(100));
     assert_eq!(world.lease, Some(lease), "nothing renews it");
     assert_eq!((world.state(), world.owned()), (State::Stable, vec![0]), "what it is only the coordinator knows");
-    // Commits wait: another may own the partition.
-    world.commit(1, offsets(&[(0, 15)]));
-    assert!(!world.apis().contains(&"OffsetCommit"));
     world.lose_all();
     world.pass(BACKOFF);
     world.find(1);
