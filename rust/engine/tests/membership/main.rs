@@ -4,6 +4,7 @@
 mod assigning;
 mod commits;
 mod content;
+mod crowd;
 mod fencing;
 mod finding;
 mod identity;
