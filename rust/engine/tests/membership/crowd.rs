@@ -111,6 +111,7 @@ struct Crowd {
     committed: BTreeMap<TopicPartition, i64>,
     /// When the last request of a process to a node arrives.
     arrivals: BTreeMap<(Pid, i32), Now>,
+    tracing: bool,
     handed_out: u64,
     moves: u64,
     lost: u64,
@@ -139,6 +140,7 @@ impl Crowd {
             last_pid: 0,
             committed: BTreeMap::new(),
             arrivals: BTreeMap::new(),
+            tracing: false,
             handed_out: 0,
             moves: 0,
             lost: 0,
@@ -266,6 +268,7 @@ impl Crowd {
     }
 
     fn output(&mut self, pid: Pid, output: Output) {
+        self.trace(pid, &output);
         let Some(process) = self.processes.get_mut(&pid) else { return };
         match output {
             Output::Call { id, target, call } => return self.send(pid, id, target, call),
@@ -306,9 +309,10 @@ impl Crowd {
                 process.finished.retain(|partition, _| !partitions.contains(partition));
             }
             Output::Committed { outcomes, .. } => {
-                for (partition, (at, outcome)) in outcomes {
-                    if outcome.is_err() && process.lanes.contains_key(&partition) {
-                        process.finished.entry(partition).or_insert(at.offset);
+                // What is not committed is to be brought again, as far as the user is by then.
+                for (partition, _) in outcomes.into_iter().filter(|(_, (_, outcome))| outcome.is_err()) {
+                    if let Some(at) = process.lanes.get(&partition).and_then(|lane| lane.position) {
+                        process.finished.insert(partition, at);
                     }
                 }
             }
@@ -318,6 +322,13 @@ impl Crowd {
             Output::Closed => process.closed = true,
             Output::Event(GroupEvent::Lost { .. }) => self.lost += 1,
             Output::StateChanged { .. } | Output::Event(_) => {}
+        }
+    }
+
+    /// `SEED=7 ... --nocapture` prints all that happens in one.
+    fn trace(&self, pid: Pid, what: &dyn std::fmt::Debug) {
+        if self.tracing {
+            println!("{:>9.3}  p{pid} {what:?}", self.now.as_secs_f64());
         }
     }
 
@@ -346,6 +357,7 @@ impl Crowd {
         let version = *call.versions().end();
         let frame = call.encode(version, 7, None).expect("it encodes");
         let answer = self.ask(node, &frame).map(|frame| call.decode(&frame, version).expect("it decodes"));
+        self.trace(pid, &(id, node, call, &answer, answered));
         if let (Call::Commit { offsets, .. }, Some(Answer::Commit { codes })) = (call, &answer) {
             for (partition, at) in offsets.iter().filter(|(partition, _)| codes[*partition] == ErrorCode::None) {
                 let known = self.committed.insert(partition.clone(), at.offset).unwrap_or(0);
@@ -542,7 +554,12 @@ fn take(
 #[test]
 fn no_partition_has_two_owners_no_commit_goes_back_and_all_is_shared_out_in_the_end() {
     let (mut handed_out, mut moves, mut lost) = (0, 0, 0);
-    let seeds = std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
+    let setting = |name| std::env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
+    let seeds = setting("SEEDS").unwrap_or(SEEDS);
+    if let Some(seed) = setting("SEED") {
+        Crowd { tracing: true, ..Crowd::new(seed) }.run();
+        return;
+    }
     for seed in 0..seeds {
         let crowd = std::panic::catch_unwind(|| Crowd::new(seed).run());
         let Ok(crowd) = crowd else { panic!("seed {seed}") };
