@@ -195,7 +195,7 @@ impl Crowd {
         let setup = MembershipConfig {
             session_timeout: SESSION,
             max_poll_interval: MAX_POLL,
-            auto_commit_interval: (pid % 4 != 0).then_some(secs(3)),
+            auto_commit_interval: (!pid.is_multiple_of(4)).then_some(secs(3)),
             ..config()
         };
         let mut random = [0; 16];
@@ -271,10 +271,10 @@ impl Crowd {
         self.trace(pid, &output);
         let Some(process) = self.processes.get_mut(&pid) else { return };
         match output {
-            Output::Call { id, target, call } => return self.send(pid, id, target, call),
+            Output::Call { id, target, call } => self.send(pid, id, target, call),
             Output::Resolve { .. } => {
                 let at = self.now + self.latency();
-                return self.push(at, Event::Metadata(pid));
+                self.push(at, Event::Metadata(pid));
             }
             Output::Gained { partitions } => {
                 self.moves += 1;
@@ -296,7 +296,7 @@ impl Crowd {
             }
             Output::Snapshot { ticket, .. } => {
                 let offsets = take(&mut process.finished, |_| true);
-                return self.put(pid, Input::Settled { ticket, offsets });
+                self.put(pid, Input::Settled { ticket, offsets });
             }
             Output::Callback { ticket, kind, partitions } => {
                 for partition in partitions.iter().filter(|_| kind == CallbackKind::Assigned) {
