@@ -88,7 +88,6 @@ fn names_are_asked_for_again_after_a_backoff_and_what_is_known_is_acknowledged_o
     assert!(!world.trace().contains(&"resolve 1".to_owned()));
 }
 
-// seed: S147
 #[test]
 fn the_coordinator_computes_and_the_member_takes_what_it_is_told() {
     let mut world = World::stable(by_hand(), &[0, 1]);

@@ -19,7 +19,6 @@ fn an_id_is_a_version_4_uuid_as_kafka_writes_it() {
     assert_ne!(member_id([1; 16]), member_id([2; 16]));
 }
 
-// seed: S074
 #[test]
 fn the_id_is_there_before_the_first_join_and_stays() {
     let mut world = World::new(config());
