@@ -131,6 +131,25 @@ def test_rows_and_records_agree_on_partitions(ground: Ground, producer: Producer
     assert len(set(places(by_rows).values())) == 7
 
 
+@pytest.mark.parametrize("settings", [{"batch_size": 1000}, {"batch_size": 1000, "buffer_memory": 65536}])
+def test_rows_of_a_partition_keep_their_order(
+    ground: Ground, producer: ProducerFactory, settings: dict[str, Any]
+) -> None:
+    topic = ground.topic(3)
+    numbers = range(5000)
+    keys = [None if number % 3 else f"key {number}" for number in numbers]
+    table = pyarrow.table({"key": keys, "value": [str(number) for number in numbers]})
+    with producer(**settings) as sender:
+        # Known: rows that wait for their topic are sent one by one.
+        sender.partitions_for(topic, PATIENCE)
+        assert sender.send_batch(table, topic).result(PATIENCE).acknowledged == len(numbers)
+    records = stored(ground.bootstrap, topic)
+    for partition in range(3):
+        values = [int(record.value or b"") for record in records if record.partition == partition]
+        assert values == sorted(values)
+        assert {number % 3 == 0 for number in values} == {True, False}, "keyed and drawn rows met in each partition"
+
+
 def test_a_table_without_rows(ground: Ground, producer: ProducerFactory) -> None:
     report = producer().send_batch(TABLE.slice(0, 0), ground.topic()).result(PATIENCE)
     assert (report.num_rows, report.acknowledged, report.failed, report.offsets) == (0, 0, 0, {})

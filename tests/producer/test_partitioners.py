@@ -49,8 +49,11 @@ def test_it_is_given_bytes(ground: Ground, producer: ProducerFactory) -> None:
 
 def test_the_wait_for_partitions_is_part_of_the_delivery(broker: Broker, producer: ProducerFactory) -> None:
     broker.create_topic("orders")
-    held = broker.fault(api="Metadata", hold=True)
+    broker.create_topic("known")
     sender = producer(partitioner=lambda *_: 0, delivery_timeout_ms=1000)
+    # Connected: without a connection that would be what the futures tell of.
+    sender.partitions_for("known", PATIENCE)
+    held = broker.fault(api="Metadata", hold=True)
     # The lookup alone would have default.api.timeout.ms, a minute.
     errors = [future.exception(PATIENCE) for future in [sender.send("orders", "x") for _ in range(3)]]
     assert [type(error) for error in errors] == [monedula.DeliveryTimeoutError] * 3

@@ -96,51 +96,62 @@ impl Accumulator {
         &self,
         topic: &KnownTopic,
         source: &Source<'_, '_>,
-        chunk: &Chunk,
+        chunk: &mut Chunk,
         rows: Vec<u32>,
     ) -> (Vec<u32>, Option<Stopped>) {
         let (keys, given) = (&source.values.key, &source.values.partition);
         if given.is_none() && keys.is_all_null() && self.partitioner.hash(None).is_none() {
             return self.rows_to_sticky(topic, source, chunk, rows);
         }
-        let mut by_partition: Vec<Vec<u32>> = vec![Vec::new(); topic.partitions as usize];
+        // Drawn rows are mixed with those of a given partition: in each, the rows keep the order of the table, also where
+        // there was no room for some of them until now.
+        let before = std::mem::take(&mut chunk.drawn);
         let mut drawn = Vec::new();
+        let mut by_partition: Vec<Vec<u32>> = vec![Vec::new(); topic.partitions as usize];
         let mut rows = rows.into_iter();
         while let Some(row) = rows.next() {
             let at = row as usize;
-            let partition = match given.as_ref().and_then(|partitions| partitions.get(at)) {
-                Some(partition) => Some(partition),
-                None => self.partitioner.partition(keys.get(at), topic.partitions),
-            };
-            match partition {
-                None => drawn.push(row),
-                Some(partition) => {
-                    match usize::try_from(partition).ok().and_then(|index| by_partition.get_mut(index)) {
-                        Some(rows) => rows.push(row),
-                        None => {
-                            if let Some(stopped) = self.row_beyond(topic, source, chunk, row, partition) {
-                                let mut left: Vec<u32> = by_partition.into_iter().flatten().collect();
-                                left.extend(drawn);
-                                left.push(row);
-                                left.extend(rows);
-                                return (left, Some(stopped));
-                            }
-                        }
+            let chosen = given.as_ref().and_then(|partitions| partitions.get(at));
+            let chosen = chosen.or_else(|| self.partitioner.partition(keys.get(at), topic.partitions));
+            let partition = chosen.unwrap_or_else(|| {
+                let partition = self.draw(topic, &before, row, || bytes_of(keys.get(at), source.values.value.get(at)));
+                drawn.push((row, partition));
+                partition
+            });
+            match usize::try_from(partition).ok().and_then(|index| by_partition.get_mut(index)) {
+                Some(rows) => rows.push(row),
+                None => {
+                    if let Some(stopped) = self.row_beyond(topic, source, chunk, row, partition) {
+                        let mut left = in_order(by_partition);
+                        left.push(row);
+                        left.extend(rows);
+                        drawn.extend(before.iter().filter(|(later, _)| *later > row));
+                        chunk.drawn = drawn;
+                        return (left, Some(stopped));
                     }
                 }
             }
         }
         let mut partitions = topic.slots.iter().zip(by_partition);
-        while let Some((slot, rows)) = partitions.next() {
+        while let Some((slot, mut rows)) = partitions.next() {
             let (taken, _, stopped) = self.append_rows(topic, slot, source, chunk, &rows, usize::MAX);
             if stopped.is_some() {
-                let mut left = rows[taken..].to_vec();
-                left.extend(partitions.flat_map(|(_, rows)| rows));
-                left.extend(drawn);
-                return (left, stopped);
+                rows.drain(..taken);
+                chunk.drawn = drawn;
+                return (in_order(std::iter::once(rows).chain(partitions.map(|(_, rows)| rows))), stopped);
             }
         }
-        self.rows_to_sticky(topic, source, chunk, drawn)
+        (Vec::new(), None)
+    }
+
+    /// Where a row goes that may go anywhere: where it was to go when there was no room for it, else to the next partition.
+    fn draw(&self, topic: &KnownTopic, before: &[(u32, i32)], row: u32, bytes: impl Fn() -> usize) -> i32 {
+        if let Ok(at) = before.binary_search_by_key(&row, |(row, _)| *row) {
+            return before[at].1;
+        }
+        let partition = self.sticky(topic);
+        topic.went(bytes());
+        partition
     }
 
     /// A row of a partition that is not known: it waits until metadata was asked, like a single record. Says why it cannot.
@@ -246,7 +257,7 @@ impl Accumulator {
             }
             mine.push(chunk.of_table(row));
             taken += 1;
-            bytes += record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD_BYTES;
+            bytes += bytes_of(record.key, record.value);
             if bytes >= max_bytes {
                 break;
             }
@@ -294,6 +305,17 @@ impl Accumulator {
 
 /// About what a record has beside its key and value.
 const RECORD_OVERHEAD_BYTES: usize = 8;
+
+fn bytes_of(key: Option<&[u8]>, value: Option<&[u8]>) -> usize {
+    key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD_BYTES
+}
+
+/// Rows of many partitions as the table has them: a row may find another partition when it is tried again.
+fn in_order(by_partition: impl IntoIterator<Item = Vec<u32>>) -> Vec<u32> {
+    let mut rows: Vec<u32> = by_partition.into_iter().flatten().collect();
+    rows.sort_unstable();
+    rows
+}
 
 impl Source<'_, '_> {
     /// Has the report told of a row that waits.

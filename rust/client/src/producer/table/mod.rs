@@ -36,6 +36,8 @@ pub(super) struct Progress {
 /// Some rows of a batch, by topic; what of them was sent is gone from it.
 pub(super) struct Chunk {
     pub(super) runs: VecDeque<(Arc<str>, Vec<u32>)>,
+    /// Which partitions were drawn for rows of the first run that there was no room for.
+    pub(super) drawn: Vec<(u32, i32)>,
     rows: usize,
     first_row: usize,
     /// The number of the first row in the whole table.
@@ -110,7 +112,7 @@ impl Producer {
 /// Divides rows among their topics.
 fn plan(values: &Values<'_>, default: Option<&Arc<str>>, report: &Report, first_row: usize, rows: usize) -> Chunk {
     let first_of_table = report.took(rows as u64);
-    let mut chunk = Chunk { runs: VecDeque::new(), rows, first_row, first_of_table };
+    let mut chunk = Chunk { runs: VecDeque::new(), drawn: Vec::new(), rows, first_row, first_of_table };
     let all = first_row as u32..(first_row + rows) as u32;
     let Some(topics) = &values.topic else {
         chunk.runs.extend(default.map(|topic| (topic.clone(), all.collect())));
