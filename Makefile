@@ -21,7 +21,7 @@ demo-kafka: extension  ## the same on a real Kafka; the first time, Maven fetche
 # Tests mostly wait: for sessions to time out, for brokers to come back. A file stays in one process, with its clusters.
 test: extension  ## all tests, Rust's and Python's
 	$(CARGO_TEST)
-	python -m pytest -n 2 --dist loadfile
+	python -m tests
 
 SIMULATION := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --locked -p monedula-engine --test simulation --
 simulate:  ## members of a group under seeded faults: SEEDS=20000 many, SEED=7 one with all that happens in it
