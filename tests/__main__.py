@@ -1,8 +1,8 @@
 """`make test`: every test, two at a time; what failed of them is run once more, alone.
 
-Clusters, JVMs and Spark share two cores with the tests beside them, and a test that waits for one of them fails now and
-then for want of time alone. A test that fails alone as well fails the run, and so do more than `MOST` failures. One that
-passes alone is named at the end as what it is: a defect, of the test or of what it tests, which is to be mended.
+Clusters, JVMs and Spark share two cores with the tests beside them, and a test that waits for one of them fails now
+and then for want of time alone. A test that fails alone as well fails the run, and so do more than `MOST` failures. One
+that passes alone is named at the end as what it is: a defect, of the test or of what it tests, which is to be mended.
 """
 
 import subprocess
