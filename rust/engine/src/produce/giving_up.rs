@@ -33,9 +33,13 @@ impl ProduceMachine {
     /// A batch fails, and with it the transaction.
     pub(super) fn give_up(&mut self, slot: Slot, index: usize, fault: SendFault) {
         let told = self.queues[slot].entries[index].reported;
-        self.drop_entry(slot, index, fault.clone());
-        if self.config.transactional && !told && !std::mem::replace(&mut self.transaction_failed, true) {
-            self.emit(Output::TransactionFailed(fault));
+        let spoils = self.config.transactional && !told && !std::mem::replace(&mut self.transaction_failed, true);
+        if spoils {
+            // Before the end of the batch, which may be the end of a flush: a commit waits for no more than that.
+            self.emit(Output::TransactionFailed(fault.clone()));
+        }
+        self.drop_entry(slot, index, fault);
+        if spoils {
             self.fail_unsent(&SendFault::Aborted);
         }
     }

@@ -210,8 +210,8 @@ pub enum Output {
     },
     /// Take the partition into the current transaction and say [`Input::InTransaction`].
     JoinTransaction(TopicPartition),
-    /// A batch of the transaction failed, said once: it can only be aborted. What was not sent yet, and what is opened before
-    /// [`Input::TransactionEnded`], fails with [`SendFault::Aborted`].
+    /// A batch of the transaction failed, said once, and before the end of that batch and of any flush: the transaction can only
+    /// be aborted. What was not sent yet, and what is opened before [`Input::TransactionEnded`], fails with [`SendFault::Aborted`].
     TransactionFailed(SendFault),
     /// All that was there at [`Input::Flush`] is done.
     Flushed {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use monedula_engine::cluster::Cluster;
-use monedula_engine::produce::{Acks, Input, ProduceConfig, SendFault};
+use monedula_engine::produce::{Acks, Input, Output, ProduceConfig, SendFault};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::metadata::{MetadataResponse, MetadataResponseTopic};
 
@@ -191,6 +191,26 @@ fn when_a_transaction_is_aborted_what_was_not_sent_fails_and_the_rest_is_waited_
     world.pass(LINGER);
     world.answer_all();
     assert!(world.done[&next].is_ok());
+}
+
+/// Else a commit that waits for the flush would go out before anybody knows that records are missing.
+#[test]
+fn a_flush_is_over_only_after_its_transaction_is_told_of_what_was_given_up() {
+    let mut world = World::new(transactional(), &[1]);
+    let batch = world.fill(0);
+    world.input(Input::Flush { ticket: 1 });
+    world.machine.handle(world.now + DELIVERY_TIMEOUT, Input::Tick);
+    let outputs: Vec<Output> = std::iter::from_fn(|| world.machine.poll()).collect();
+    let [
+        Output::TransactionFailed(_),
+        Output::Done { batch: done, outcome: Err(_) },
+        Output::Flushed { ticket: 1 },
+        ..,
+    ] = &outputs[..]
+    else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!(*done, batch);
 }
 
 #[test]
