@@ -87,7 +87,7 @@ impl ProducerSession {
         if let Some(next) = next {
             self.take_identity(next);
         }
-        if self.raise && self.state == State::Aborting {
+        if self.raise {
             return self.enter(State::Initializing);
         }
         self.enter(State::Ready);
@@ -176,6 +176,10 @@ impl ProducerSession {
 
     fn abort_for(&mut self, asked: &InFlight, code: ErrorCode, message: Option<String>, text: String, now: Now) {
         match (self.state, &asked.call) {
+            // An end whose answer was lost may have committed it, whatever is said of other questions.
+            (State::Committing, call) if self.contents.end_sent && !matches!(call, Call::End { .. }) => {
+                self.retry(asked, code, text, now);
+            }
             (State::InTransaction | State::Committing, _) => {
                 // An id that the coordinator does not know is not one whose transaction it ends.
                 self.skip_end |= code == ErrorCode::InvalidProducerIdMapping;

@@ -42,8 +42,8 @@ impl State {
             Self::Initializing => &[Self::Ready, Self::Uninitialized, Self::Fatal],
             Self::Ready => &[Self::InTransaction, Self::Initializing, Self::Fatal],
             Self::InTransaction => &[Self::Committing, Self::Aborting, Self::AbortableError, Self::Fatal],
-            Self::Committing => &[Self::Ready, Self::AbortableError, Self::Fatal],
             // Initializing, where the epoch has to be raised afterwards (KIP-360).
+            Self::Committing => &[Self::Ready, Self::Initializing, Self::AbortableError, Self::Fatal],
             Self::Aborting => &[Self::Ready, Self::Initializing, Self::Fatal],
             Self::AbortableError => &[Self::Aborting, Self::Fatal],
             Self::Fatal => &[],

@@ -45,6 +45,8 @@ impl ProducerSession {
                 self.raise = true;
                 self.enter(State::Initializing);
             }
+            // Its records are all there, and it may be committed already.
+            State::Committing if self.contents.end_sent => self.raise = true,
             State::InTransaction | State::Committing => {
                 self.raise = true;
                 self.must_abort("it is not known which records were written".into());
@@ -140,7 +142,7 @@ impl ProducerSession {
             }
             // Called again after its time was over.
             (Ending::Commit, State::Committing) | (Ending::Abort, State::Aborting) => {}
-            (Ending::Abort, State::Initializing) if self.unheard == Some(Ending::Abort) => {}
+            (_, State::Initializing) if self.unheard == Some(ending) => {}
             (_, State::Ready) if self.unheard == Some(ending) => {
                 self.unheard = None;
                 return self.done(ticket, Ok(()));

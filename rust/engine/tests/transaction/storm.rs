@@ -1,11 +1,11 @@
 //! Random answers, losses, delays and users, thousands of steps of them: the same seed does the same, only legal steps are taken,
-//! no time makes the session spin, every verb is answered once, and what was committed was all there.
+//! no time makes the session spin, every verb is answered once, and what is called aborted was not committed.
 
 use std::collections::BTreeSet;
 
 use monedula_engine::backoff::Jitter;
 use monedula_engine::produce::{Identity, SendFault};
-use monedula_engine::transaction::{Answer, Call, CallFailure, Ending, Input, State, Ticket};
+use monedula_engine::transaction::{Answer, Call, CallFailure, Ending, Input, State, Ticket, TransactionError};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{COORDINATOR, GROUPS, World, coordinator, ms, refusal, secs, t};
@@ -14,6 +14,8 @@ const SEEDS: u64 = 1500;
 const STEPS: u32 = 200;
 /// Codes that a session survives, and now and then one that spoils the transaction.
 const CODES: [i16; 10] = [14, 15, 16, 51, 7, 51, 16, 59, 120, 49];
+/// How many of them only say that it is to be tried again.
+const RETRIED: u64 = 7;
 
 /// What a coordinator knows.
 #[derive(Default)]
@@ -29,6 +31,10 @@ struct Storm {
     dice: Jitter,
     broker: Broker,
     tickets: BTreeSet<Ticket>,
+    /// Ends that are not heard of yet.
+    ends: Vec<(Ticket, Ending)>,
+    /// The broker's commits when the transaction began.
+    commits_before: u32,
     log: Vec<String>,
 }
 
@@ -36,7 +42,15 @@ impl Storm {
     fn new(seed: u64) -> Self {
         let mut world = World::seeded(Some("id"), seed);
         world.put(Input::TransactionVersion2(seed.is_multiple_of(2)));
-        Self { world, dice: Jitter::new(seed), broker: Broker::default(), tickets: BTreeSet::new(), log: Vec::new() }
+        Self {
+            world,
+            dice: Jitter::new(seed),
+            broker: Broker::default(),
+            tickets: BTreeSet::new(),
+            ends: Vec::new(),
+            commits_before: 0,
+            log: Vec::new(),
+        }
     }
 
     fn roll(&mut self, sides: u64) -> u64 {
@@ -62,15 +76,45 @@ impl Storm {
             _ => {
                 let ticket = match (self.world.session.state(), self.roll(8)) {
                     (State::Uninitialized, _) | (_, 0) => self.world.init(),
-                    (State::Ready, _) | (_, 1) => self.world.begin(),
-                    (State::AbortableError | State::Aborting, _) | (_, 2..=3) => self.world.end(Ending::Abort),
-                    _ => self.world.end(Ending::Commit),
+                    (State::Ready, _) | (_, 1) => self.begin(),
+                    (State::AbortableError | State::Aborting, _) | (_, 2..=3) => self.end(Ending::Abort),
+                    _ => self.end(Ending::Commit),
                 };
                 self.tickets.insert(ticket);
             }
         }
         assert!(self.world.calls.len() <= 1, "one call at a time");
+        self.hear();
         self.log.push(format!("{:?} {:?}", self.world.now, self.world.session.state()));
+    }
+
+    fn begin(&mut self) -> Ticket {
+        let ticket = self.world.begin();
+        if self.world.outcome(ticket) == Some(&Ok(())) {
+            self.commits_before = self.broker.commits;
+        }
+        ticket
+    }
+
+    fn end(&mut self, ending: Ending) -> Ticket {
+        let ticket = self.world.end(ending);
+        self.ends.push((ticket, ending));
+        ticket
+    }
+
+    /// What came of ends: one that is told to be an abort, or to be aborted, was no commit.
+    fn hear(&mut self) {
+        let (heard, ends) = self.ends.drain(..).partition(|(ticket, _)| self.world.outcome(*ticket).is_some());
+        self.ends = ends;
+        let heard: Vec<(Ticket, Ending)> = heard;
+        for (ticket, ending) in heard {
+            let called_off = match self.world.outcome(ticket) {
+                Some(Ok(())) => ending == Ending::Abort,
+                Some(Err(error)) => matches!(error, TransactionError::MustAbort { .. }),
+                None => false,
+            };
+            assert!(!called_off || self.broker.commits == self.commits_before, "it is committed");
+        }
     }
 
     fn spoil(&mut self) {
@@ -93,7 +137,9 @@ impl Storm {
                 Err(CallFailure::Lost("dice".into()))
             }
             2..=3 => {
-                let code = CODES[self.roll(CODES.len() as u64) as usize];
+                // A coordinator that has carried a commit out says so.
+                let through = matches!(call, Call::End { .. }) && self.broker.commits > self.commits_before;
+                let code = CODES[self.roll(if through { RETRIED } else { CODES.len() as u64 }) as usize];
                 refusal(&call, ErrorCode::from_code(code))
             }
             4 if self.roll(60) == 0 => refusal(&call, ErrorCode::TransactionalIdAuthorizationFailed),

@@ -219,6 +219,27 @@ fn under_version_2_the_end_itself_raises_the_epoch() {
     assert_eq!(world.session.state(), State::Ready);
 }
 
+/// Its user would send the records again, or hear that an abort went well.
+#[test]
+fn a_commit_that_may_be_through_is_not_called_off() {
+    let mut world = World::open(false);
+    let commit = world.end(Ending::Commit);
+    world.put(Input::NeedIdentity { old: Some(identity(9, 0)) });
+    assert_eq!((world.session.state(), world.outcome(commit)), (State::Committing, None));
+    world.lose("EndTxn");
+    world.pass(BACKOFF);
+    world.refuse("FindCoordinator", ErrorCode::TransactionAbortable);
+    assert_eq!((world.session.state(), world.outcome(commit)), (State::Committing, None));
+    world.pass(BACKOFF);
+    world.find();
+    world.answer("EndTxn", Answer::Ok);
+    // The doubt is seen to before the next transaction.
+    assert_eq!(world.outcome(commit), None);
+    let call = world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+    assert_eq!(call, Call::InitProducerId { current: Some(identity(9, 0)) });
+    world.succeeded(commit);
+}
+
 #[test]
 fn an_id_that_the_coordinator_forgot_is_replaced_without_an_end() {
     let mut world = World::ready(false);
