@@ -51,7 +51,7 @@ class GroupMetadata(NamedTuple):
 
     Attributes:
         group_id: the group.
-        generation: of which it is a member; -1 without a subscription.
+        generation: of which it is a member, or its epoch under `group.protocol=consumer`; -1 without a subscription.
         member_id: its id there, or empty.
         group_instance_id: `group.instance.id`, if it has one.
     """
@@ -104,6 +104,7 @@ class GroupVerbs:
         *,
         pattern: str | re.Pattern[str] | None = None,
         exclude: str | re.Pattern[str] | None = None,
+        server_pattern: str | None = None,
         on_assigned: Listener | None = None,
         on_revoked: Listener | None = None,
         on_lost: Listener | None = None,
@@ -119,6 +120,8 @@ class GroupVerbs:
             pattern: in place of topics, a regular expression that whole names match. Topics that come to exist later
                 are found within `metadata.max.age.ms`. Look-around and back-references are not supported.
             exclude: topics whose whole name matches this are left out of what `pattern` finds.
+            server_pattern: in place of both, a pattern that the broker reads and matches, for whole names too, under
+                `group.protocol=consumer` (`SubscriptionPattern` in Java). Its syntax is RE2's; it is sent as it is.
             on_assigned: called with partitions that were gained, before any record of them is handed out.
             on_revoked: called with partitions that are to be given up, while their offsets can still be committed.
             on_lost: called with partitions that others may own already, so that nothing of them can be committed.
@@ -128,8 +131,8 @@ class GroupVerbs:
             ArgumentError: on other arguments, without `group.id`, or while partitions are assigned with `assign()`.
             ClosedError: if the consumer is closed.
         """
-        if (topics is None) == (pattern is None):
-            raise ArgumentError("subscribe() takes topics or a pattern, one of them")
+        if [topics, pattern, server_pattern].count(None) != 2:
+            raise ArgumentError("subscribe() takes topics or a pattern or a server_pattern, one of them")
         if isinstance(topics, re.Pattern):
             topics, pattern = None, topics
         listeners = Listeners(on_assigned, on_revoked, on_lost)
@@ -138,7 +141,10 @@ class GroupVerbs:
                 raise ArgumentError(f"{name}={listener!r} cannot be called")
         before, self._listeners = self._listeners, listeners
         try:
-            if pattern is not None:
+            if server_pattern is not None and exclude is None:
+                self._member.subscribe_server_pattern(_text_for_broker(server_pattern), listeners.kinds())
+                self._named = None
+            elif pattern is not None:
                 left_out = None if exclude is None else regular_expression(exclude)
                 self._member.subscribe_pattern(regular_expression(pattern), left_out, listeners.kinds())
                 self._named = None
@@ -195,6 +201,8 @@ class GroupVerbs:
     def enforce_rebalance(self, reason: str, after: float = 0.0) -> None:
         """Have the group assign anew, such as when an assignor of one's own would decide differently now.
 
+        Does nothing but log under `group.protocol=consumer`, where only the coordinator decides when.
+
         Args:
             reason: what brokers and members log of it.
             after: seconds to wait before.
@@ -226,6 +234,12 @@ def regular_expression(pattern: object) -> str:
     if isinstance(pattern, str):
         return pattern
     raise ArgumentError(f"{pattern!r} is no pattern: expected a regular expression as a text or compiled from one")
+
+
+def _text_for_broker(pattern: object) -> str:
+    if isinstance(pattern, str):
+        return pattern
+    raise ArgumentError(f"server_pattern={pattern!r}: expected a text in RE2's syntax, which the broker reads")
 
 
 def _topic_names(topics: Any) -> list[str]:

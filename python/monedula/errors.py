@@ -116,19 +116,34 @@ class GroupInUseError(GroupError):
 
 
 class FencedInstanceError(GroupError):
-    """Another consumer took over this one's `group.instance.id`. This one is out; give each an id of its own.
+    """Another consumer has the same `group.instance.id`; give each an id of its own.
+
+    Under the classic protocol the newer one took over, and this one is out. Under `group.protocol=consumer` the id is
+    in use by one that runs, or that died and whose session has not ended (`code` is UNRELEASED_INSTANCE_ID then).
 
     Attributes:
         instance_id: the id.
     """
 
     def __init__(self, message: str = "", *, instance_id: str | None = None, **details: str | None) -> None:
-        super().__init__(message, code="FENCED_INSTANCE_ID", group=details.get("group"))
+        super().__init__(message, code=details.get("code", "FENCED_INSTANCE_ID"), group=details.get("group"))
         self.instance_id = instance_id
 
 
 class InconsistentGroupProtocolError(GroupError):
     """The members have no assignor in common. Give all of them one in `partition.assignment.strategy`."""
+
+
+class UnsupportedGroupProtocolError(GroupError):
+    """The broker does not offer `group.protocol=consumer` (KIP-848). Set `classic`, or `auto`."""
+
+
+class UnsupportedAssignorError(GroupError, ValueError):
+    """The broker has no such `group.remote.assignor`. Use one of its `group.consumer.assignors`, or none."""
+
+
+class InvalidPatternError(GroupError, ValueError):
+    """The broker cannot read the pattern of `subscribe(server_pattern=...)`; the message has its reason."""
 
 
 class InvalidSessionTimeoutError(GroupError, ValueError):

@@ -41,6 +41,17 @@ class StateChanged(GroupEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FellBack(GroupEvent):
+    """`group.protocol=auto`, and the broker does not offer the protocol of KIP-848: the classic one goes on.
+
+    Attributes:
+        reason: what the broker said.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorFound(GroupEvent):
     """The group's coordinator is known.
 
@@ -75,10 +86,10 @@ class RebalanceStarted(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined(GroupEvent):
-    """The member is part of a new generation.
+    """The member is part of a new generation; under `group.protocol=consumer`, of the group.
 
     Attributes:
-        generation: its number.
+        generation: its number; under `group.protocol=consumer` the member's epoch, as in every event.
         leader: whether this member computes the assignment.
         assignor: the name of the assignor that all agreed on.
         seconds: how long JoinGroup took.

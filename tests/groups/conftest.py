@@ -1,4 +1,7 @@
-"""`ground`: a server by `--on`, for all tests; `broker`: an embedded one for one test; `member`: makes consumers."""
+"""`ground`: a server by `--on`, for all tests; `broker`: an embedded one for one test; `member`: makes consumers.
+
+Tests with the mark `both_protocols` run under each `group.protocol`; the others under `classic`.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -30,6 +33,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kind" in metafunc.fixturenames:
         on = metafunc.config.getoption("--on") or "embedded"
         metafunc.parametrize("kind", ["embedded", "kafka"] if on == "both" else [on], scope="session")
+    if metafunc.definition.get_closest_marker("both_protocols"):
+        metafunc.parametrize("protocol", ["classic", "consumer"])
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +54,12 @@ def ground(kind: str) -> Iterator[Ground]:
 
 
 @pytest.fixture
+def protocol() -> str:
+    """`group.protocol` of the members that `member` makes."""
+    return "classic"
+
+
+@pytest.fixture
 def broker() -> Iterator[Broker]:
     """An embedded broker of the test's own."""
     with Broker(settings=SETTINGS) as broker:
@@ -56,7 +67,7 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.fixture
-def member(request: pytest.FixtureRequest) -> Iterator[MemberFactory]:
+def member(request: pytest.FixtureRequest, protocol: str) -> Iterator[MemberFactory]:
     arguments = ("columns", "headers", "assignors", "on_event")
     with ExitStack() as stack:
 
@@ -68,7 +79,9 @@ def member(request: pytest.FixtureRequest) -> Iterator[MemberFactory]:
                 settings["bootstrap_servers"] = found.bootstrap_servers if server == "broker" else found.bootstrap
             group_id = {} if group is None else {"group_id": group}
             timing = {name.replace(".", "_"): value for name, value in TIMING.items()}
-            settings = {"auto_offset_reset": "earliest", **timing, **group_id, **settings}
+            settings = {"auto_offset_reset": "earliest", "group_protocol": protocol, **timing, **group_id, **settings}
+            if settings["group_protocol"] == "consumer":
+                settings.pop("heartbeat_interval_ms")  # the broker's business, and warned of
             made = monedula.Consumer(None, topics, **given, **settings)
             stack.callback(made.close)
             return made

@@ -20,9 +20,17 @@ SETTINGS: dict[str, object] = {
     "auto.create.topics.enable": False,
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1000,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.heartbeat.interval.ms": 200,
+    "group.consumer.min.session.timeout.ms": 1000,
+    "group.consumer.session.timeout.ms": 6000,
 }
 
 TIMING = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
+"""As the broker has it for members under `group.protocol=consumer`."""
+
+HEARTBEAT = {"classic": "Heartbeat", "consumer": "ConsumerGroupHeartbeat"}
+"""The API by which a member tells that it lives, by protocol."""
 
 _NUMBERS = itertools.count(1)
 

@@ -14,6 +14,7 @@ from tests.groups.conftest import MemberFactory
 from tests.groups.ground import Ground, committed, shared, take, until, values
 
 
+@pytest.mark.both_protocols
 def test_a_batch_is_committed_and_everything_before_it(ground: Ground, member: MemberFactory) -> None:
     topic, consumer = ground.topic(), member(ground.name("group"), enable_auto_commit=False)
     ground.append(topic, range(10))
@@ -27,6 +28,7 @@ def test_a_batch_is_committed_and_everything_before_it(ground: Ground, member: M
     assert committed(consumer, topic) == [6]
 
 
+@pytest.mark.both_protocols
 def test_commit_without_arguments_is_about_what_was_handed_out(ground: Ground, member: MemberFactory) -> None:
     topic, consumer = ground.topic(2), member(ground.name("group"), enable_auto_commit=False)
     for partition in range(2):
@@ -39,6 +41,7 @@ def test_commit_without_arguments_is_about_what_was_handed_out(ground: Ground, m
     assert committed(consumer, topic, [0, 1]) == [5, 5]
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S149")
 def test_metadata_and_leader_epochs_come_back(ground: Ground, member: MemberFactory) -> None:
     topic, consumer = ground.topic(3), member(ground.name("group"))
@@ -56,6 +59,7 @@ def test_metadata_and_leader_epochs_come_back(ground: Ground, member: MemberFact
     assert found[TopicPartition(topic, 2)] == OffsetAndMetadata(5, "with epoch", 0)
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S155")
 def test_a_chosen_lower_offset_is_where_the_next_owner_starts(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
@@ -68,6 +72,7 @@ def test_a_chosen_lower_offset_is_where_the_next_owner_starts(ground: Ground, me
     assert take(member(group, topic), 8) == list(range(2, 10))
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S150")
 def test_commits_are_made_in_order_and_their_futures_tell(ground: Ground, member: MemberFactory) -> None:
     topic, consumer = ground.topic(), member(ground.name("group"))
@@ -91,6 +96,7 @@ def test_commits_are_made_in_order_and_their_futures_tell(ground: Ground, member
     assert late == [futures[0]], "at once, as it is done"
 
 
+@pytest.mark.both_protocols
 def test_a_commit_callback_runs_while_a_poll_waits(ground: Ground, member: MemberFactory) -> None:
     topic, consumer = ground.topic(), member(ground.name("group"))
     consumer.subscribe(topic)
@@ -100,6 +106,7 @@ def test_a_commit_callback_runs_while_a_poll_waits(ground: Ground, member: Membe
         consumer.poll(timeout=60)
 
 
+@pytest.mark.both_protocols
 def test_what_a_commit_callback_raises_comes_out_of_the_poll(ground: Ground, member: MemberFactory) -> None:
     topic, consumer = ground.topic(), member(ground.name("group"))
     consumer.subscribe(topic)
@@ -114,6 +121,7 @@ def test_what_a_commit_callback_raises_comes_out_of_the_poll(ground: Ground, mem
     consumer.poll(timeout=0)
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S028")
 def test_finished_rows_are_committed_every_interval_and_no_others(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
@@ -131,6 +139,7 @@ def test_finished_rows_are_committed_every_interval_and_no_others(ground: Ground
     assert seen == [10, 11]
 
 
+@pytest.mark.both_protocols
 def test_auto_commit_by_records_does_not_wait_for_the_interval(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     ground.append(topic, range(10))
@@ -142,6 +151,7 @@ def test_auto_commit_by_records_does_not_wait_for_the_interval(ground: Ground, m
     until(lambda: committed(watching, topic) == [6])
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S154")
 def test_without_auto_commit_nothing_is_ever_committed(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
@@ -164,6 +174,7 @@ def test_without_auto_commit_nothing_is_ever_committed(ground: Ground, member: M
     assert committed(member(group), topic) == [None]
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S083")
 def test_a_seek_is_not_overwritten_by_a_commit_that_was_due(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
@@ -179,6 +190,7 @@ def test_a_seek_is_not_overwritten_by_a_commit_that_was_due(ground: Ground, memb
     assert take(member(group, topic), 6) == list(range(4, 10))
 
 
+@pytest.mark.both_protocols
 def test_close_commits_what_is_finished_and_not_what_is_held(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     ground.append(topic, range(9))
@@ -189,6 +201,7 @@ def test_close_commits_what_is_finished_and_not_what_is_held(ground: Ground, mem
     assert committed(member(group), topic) == [3]
 
 
+@pytest.mark.both_protocols
 def test_a_commit_that_comes_too_late_is_refused(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(2), ground.name("group")
     for partition in range(2):
@@ -231,6 +244,7 @@ def test_without_a_group_there_is_nothing_to_commit_to(ground: Ground, member: M
             call()
 
 
+@pytest.mark.both_protocols
 def test_errors_of_single_partitions_are_told_by_partition(broker: Broker, member: MemberFactory) -> None:
     broker.create_topic("orders", 2)
     consumer = member("etl", "orders")
@@ -246,6 +260,7 @@ def test_errors_of_single_partitions_are_told_by_partition(broker: Broker, membe
     assert (caught.value.failures[partition].code, caught.value.code) == ("OFFSET_METADATA_TOO_LARGE",) * 2
 
 
+@pytest.mark.both_protocols
 def test_a_commit_that_is_not_answered_ends_with_its_timeout(broker: Broker, member: MemberFactory) -> None:
     broker.create_topic("orders")
     consumer = member("etl", "orders")
@@ -261,6 +276,7 @@ def test_a_commit_that_is_not_answered_ends_with_its_timeout(broker: Broker, mem
     assert future.result(timeout=60) == {TopicPartition("orders", 0): 2}
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S123")
 def test_each_partition_in_a_thread_of_its_own_and_a_slow_one_delays_no_other(
     ground: Ground, member: MemberFactory
@@ -311,6 +327,7 @@ def by_partition(batch: monedula.Batch) -> dict[int, list[monedula.Record]]:
     return parts
 
 
+@pytest.mark.both_protocols
 def test_the_frontier_waits_for_the_slowest_thread(ground: Ground, member: MemberFactory) -> None:
     topic, consumer = ground.topic(), member(ground.name("group"), enable_auto_commit=False)
     ground.append(topic, range(9))

@@ -8,10 +8,11 @@ from monedula import events
 from monedula.testing import Broker
 
 from tests.groups.conftest import MemberFactory
-from tests.groups.ground import Ground, shared, take, until
+from tests.groups.ground import HEARTBEAT, Ground, shared, take, until
 
 
-def test_a_life_as_events(ground: Ground, member: MemberFactory) -> None:
+@pytest.mark.both_protocols
+def test_a_life_as_events(ground: Ground, member: MemberFactory, protocol: str) -> None:
     topic, group = ground.topic(2), ground.name("group")
     ground.append(topic, range(3))
     seen: list[events.GroupEvent] = []
@@ -37,18 +38,20 @@ def test_a_life_as_events(ground: Ground, member: MemberFactory) -> None:
     (synced,) = (event for event in seen if isinstance(event, events.Synced))
     assert (synced.owned, synced.gained, synced.revoked) == (2, 2, 0)
     (joined,) = (event for event in seen if isinstance(event, events.Joined))
-    assert (joined.leader, joined.assignor, joined.generation) == (True, "cooperative-sticky", synced.generation)
+    chosen = (True, "cooperative-sticky") if protocol == "classic" else (False, "")
+    assert (joined.leader, joined.assignor, joined.generation) == (*chosen, synced.generation)
     changes = [event for event in seen if isinstance(event, events.StateChanged)]
     assert changes[0].before == "Unsubscribed"
     assert [change.after for change in changes[:-1]] == [change.before for change in changes[1:]], "none is missing"
 
 
-def test_lost_partitions_as_an_event(broker: Broker, member: MemberFactory) -> None:
+@pytest.mark.both_protocols
+def test_lost_partitions_as_an_event(broker: Broker, member: MemberFactory, protocol: str) -> None:
     broker.create_topic("orders")
     seen: list[events.GroupEvent] = []
     consumer = member("etl", "orders", on_event=seen.append)
     until(lambda: bool(consumer.assignment()), consumer)
-    with broker.fault(api="Heartbeat", error="UNKNOWN_MEMBER_ID", count=1):
+    with broker.fault(api=HEARTBEAT[protocol], error="UNKNOWN_MEMBER_ID", count=1):
         until(lambda: any(isinstance(event, events.Lost) for event in seen), consumer)
     (lost,) = (event for event in seen if isinstance(event, events.Lost))
     assert lost.partitions == {monedula.TopicPartition("orders", 0)}
@@ -77,16 +80,18 @@ def test_what_a_hook_raises_comes_out_of_the_poll_and_costs_no_record(ground: Gr
     assert len(raised) == 3
 
 
-def test_health_and_metrics_of_a_member(ground: Ground, member: MemberFactory) -> None:
+@pytest.mark.both_protocols
+def test_health_and_metrics_of_a_member(ground: Ground, member: MemberFactory, protocol: str) -> None:
     topic, group = ground.topic(2), ground.name("group")
     consumer = member(group, topic, group_instance_id=f"{group}-1")
     until(lambda: consumer.metrics().get("group_heartbeat_count", 0) >= 2, consumer)
     consumer.commit({(topic, 0): 1})
     health = consumer.health()["group"]
-    assert {name: health[name] for name in ("group_id", "state", "leader", "cooperative", "topics")} == {
+    assert {name: health[name] for name in ("group_id", "state", "protocol", "leader", "cooperative", "topics")} == {
         "group_id": group,
         "state": "Stable",
-        "leader": True,
+        "protocol": protocol,
+        "leader": protocol == "classic",
         "cooperative": True,
         "topics": [topic],
     }
@@ -96,6 +101,7 @@ def test_health_and_metrics_of_a_member(ground: Ground, member: MemberFactory) -
     assert health["coordinator"] is not None
     assert 0 <= health["last_heartbeat_ago"] < 60
     assert 0 < health["lease_left"] <= 6
+    assert health["heartbeat_interval"] == 0.2
     assert health["last_rebalance_reason"]
     assert health["fatal_error"] is None
     metrics = consumer.metrics()
@@ -107,15 +113,19 @@ def test_health_and_metrics_of_a_member(ground: Ground, member: MemberFactory) -
     assert member(None).health()["group"] is None
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S030")
-def test_retried_errors_are_counted_and_shown_to_nobody_else(broker: Broker, member: MemberFactory) -> None:
+def test_retried_errors_are_counted_and_shown_to_nobody_else(
+    broker: Broker, member: MemberFactory, protocol: str
+) -> None:
     broker.create_topic("orders")
     broker.append("orders", ["1"])
     seen: list[events.GroupEvent] = []
+    join, sync = ("JoinGroup", "SyncGroup") if protocol == "classic" else (HEARTBEAT[protocol],) * 2
     with (
         broker.fault(api="FindCoordinator", error="COORDINATOR_NOT_AVAILABLE", count=2),
-        broker.fault(api="JoinGroup", error="COORDINATOR_LOAD_IN_PROGRESS", count=2),
-        broker.fault(api="SyncGroup", close=True, count=1),
+        broker.fault(api=join, error="COORDINATOR_LOAD_IN_PROGRESS", count=2),
+        broker.fault(api=sync, close=True, count=1),
         broker.fault(api="OffsetFetch", error="UNSTABLE_OFFSET_COMMIT", count=2),
         broker.fault(api="OffsetCommit", drop=True, count=1),
     ):
@@ -125,7 +135,7 @@ def test_retried_errors_are_counted_and_shown_to_nobody_else(broker: Broker, mem
         until(lambda: True, consumer)
     consumer.poll(timeout=0)
     retried = {event.api for event in seen if isinstance(event, events.Retried)}
-    assert {"FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch", "OffsetCommit"} <= retried
+    assert {"FindCoordinator", join, sync, "OffsetFetch", "OffsetCommit"} <= retried
     assert consumer.metrics()["group_retried_errors"] >= 8
     assert consumer.health()["group"]["last_retried_error"] is not None
 
@@ -165,12 +175,6 @@ def test_settings_of_groups_have_documented_defaults() -> None:
     }
     assert {name: keys[name].default for name in defaults} == defaults
     assert all(keys[name].description for name in defaults)
-
-
-def test_the_next_protocol_is_refused_clearly(ground: Ground, member: MemberFactory) -> None:
-    with pytest.raises(monedula.ConfigError, match="KIP-848") as caught:
-        member(ground.name("group"), group_protocol="consumer")
-    assert caught.value.key == "group.protocol"
 
 
 def test_timing_settings_go_out_in_the_join(broker: Broker, member: MemberFactory) -> None:

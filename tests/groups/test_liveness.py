@@ -9,11 +9,12 @@ from monedula import TopicPartition
 from monedula.testing import Broker
 
 from tests.groups.conftest import MemberFactory
-from tests.groups.ground import Ground, committed, shared, take, until, values
+from tests.groups.ground import HEARTBEAT, Ground, committed, shared, take, until, values
 
 SHORT_POLL = {"max_poll_interval_ms": 1000, "session_timeout_ms": 1500}
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S007")
 def test_a_user_busy_for_longer_than_the_session_stays_a_member(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
@@ -27,17 +28,16 @@ def test_a_user_busy_for_longer_than_the_session_stays_a_member(ground: Ground, 
     assert consumer.health()["group"]["generation"] == generation
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S009")
 def test_who_does_not_poll_leaves_and_is_told_and_joins_again(broker: Broker, member: MemberFactory) -> None:
     broker.create_topic("orders")
     broker.append("orders", [str(number) for number in range(4)])
     lost: list[set[TopicPartition]] = []
-    with broker.observe(api="LeaveGroup", group="etl") as left:
-        consumer = member("etl", **SHORT_POLL)
-        consumer.subscribe("orders", on_lost=lost.append)
-        held = consumer.poll(timeout=20, max_rows=2)
-        assert values(held) == [0, 1]
-        left.wait(timeout=30)
+    consumer = member("etl", **SHORT_POLL)
+    consumer.subscribe("orders", on_lost=lost.append)
+    held = consumer.poll(timeout=20, max_rows=2)
+    assert values(held) == [0, 1]
     until(lambda: broker.group("etl").members == ())
     with pytest.raises(monedula.CommitFailedError):
         consumer.commit(held)
@@ -49,6 +49,7 @@ def test_who_does_not_poll_leaves_and_is_told_and_joins_again(broker: Broker, me
     assert lost == [{TopicPartition("orders", 0)}]
 
 
+@pytest.mark.both_protocols
 def test_keep_alive_keeps_a_busy_user_in_the_group(broker: Broker, member: MemberFactory) -> None:
     broker.create_topic("orders")
     broker.append("orders", ["0", "1"])
@@ -56,23 +57,25 @@ def test_keep_alive_keeps_a_busy_user_in_the_group(broker: Broker, member: Membe
     batch = consumer.poll(timeout=20, max_rows=1)
     beats = consumer.metrics()["group_heartbeat_count"]
     deadline = time.monotonic() + 60
-    with broker.observe(api="LeaveGroup") as left:
-        while consumer.metrics()["group_heartbeat_count"] < beats + 10 and time.monotonic() < deadline:
-            consumer.keep_alive()
-            time.sleep(0.02)
-        assert left.hits == 0
+    generation = consumer.health()["group"]["generation"]
+    while consumer.metrics()["group_heartbeat_count"] < beats + 10 and time.monotonic() < deadline:
+        consumer.keep_alive()
+        time.sleep(0.02)
+    assert consumer.health()["group"]["generation"] == generation, "it has not left"
     consumer.commit(batch)
     assert take(consumer, 1) == [1]
 
 
-def test_a_call_that_waits_counts_as_polling(broker: Broker, member: MemberFactory) -> None:
+@pytest.mark.both_protocols
+def test_a_call_that_waits_counts_as_polling(broker: Broker, member: MemberFactory, protocol: str) -> None:
     broker.create_topic("orders")
     consumer = member("etl", "orders", **SHORT_POLL)
     until(lambda: bool(consumer.assignment()), consumer)
-    with broker.observe(api="LeaveGroup") as left, broker.observe(api="Heartbeat") as beats:
+    generation = consumer.health()["group"]["generation"]
+    with broker.observe(api=HEARTBEAT[protocol]) as beats:
 
         def wake_later() -> None:
-            beats.wait(10)
+            beats.wait(10, timeout=30)
             consumer.wakeup()
 
         timer = threading.Thread(target=wake_later)
@@ -80,9 +83,10 @@ def test_a_call_that_waits_counts_as_polling(broker: Broker, member: MemberFacto
         with pytest.raises(monedula.WakeupError):
             consumer.poll(timeout=60)
         timer.join()
-        assert left.hits == 0
+    assert consumer.health()["group"]["generation"] == generation, "it has not left"
 
 
+@pytest.mark.both_protocols
 def test_a_long_batch_is_told_that_a_rebalance_waits_for_it(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(2), ground.name("group")
     for partition in range(2):
@@ -121,6 +125,7 @@ def test_a_long_batch_is_told_that_a_rebalance_waits_for_it(ground: Ground, memb
     assert committed(first, topic, [wanted.partition]) == [10]
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S034", "S044")
 def test_a_member_reads_on_while_another_takes_its_time_to_revoke(ground: Ground, member: MemberFactory) -> None:
     own, common, group = ground.topic(), ground.topic(4), ground.name("group")
@@ -150,13 +155,14 @@ def test_a_member_reads_on_while_another_takes_its_time_to_revoke(ground: Ground
     thread.join()
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S055")
-def test_reading_goes_on_while_the_coordinator_is_away(broker: Broker, member: MemberFactory) -> None:
+def test_reading_goes_on_while_the_coordinator_is_away(broker: Broker, member: MemberFactory, protocol: str) -> None:
     broker.create_topic("orders")
     consumer = member("etl", "orders", session_timeout_ms=30_000)
     until(lambda: bool(consumer.assignment()), consumer)
-    with broker.fault(api=("Heartbeat", "FindCoordinator"), error="COORDINATOR_NOT_AVAILABLE") as away:
-        away.wait(3)
+    with broker.fault(api=(HEARTBEAT[protocol], "FindCoordinator"), error="COORDINATOR_NOT_AVAILABLE") as away:
+        away.wait(3, timeout=30)
         broker.append("orders", [str(number) for number in range(5)])
         assert take(consumer, 5) == list(range(5))
         assert consumer.health()["group"]["last_retried_error"] is not None
@@ -165,13 +171,14 @@ def test_reading_goes_on_while_the_coordinator_is_away(broker: Broker, member: M
     assert committed(consumer, "orders") == [5]
 
 
+@pytest.mark.both_protocols
 def test_past_the_lease_nothing_is_handed_out_until_the_coordinator_answers(
-    broker: Broker, member: MemberFactory
+    broker: Broker, member: MemberFactory, protocol: str
 ) -> None:
     broker.create_topic("orders")
     consumer = member("etl", "orders", session_timeout_ms=1500, heartbeat_interval_ms=200, request_timeout_ms=1000)
     until(lambda: bool(consumer.assignment()), consumer)
-    apis = ("Heartbeat", "FindCoordinator", "JoinGroup", "SyncGroup")
+    apis = (HEARTBEAT[protocol], "FindCoordinator", "JoinGroup", "SyncGroup")
     with broker.fault(api=apis, drop=True):
         until(lambda: consumer.metrics()["group_lease_expiries"] == 1, consumer)
         broker.append("orders", ["1"])
@@ -180,6 +187,7 @@ def test_past_the_lease_nothing_is_handed_out_until_the_coordinator_answers(
     assert take(consumer, 1) == [1]
 
 
+@pytest.mark.both_protocols
 @pytest.mark.timeout(30)  # the bound: without one, closing would wait for a minute and more
 def test_close_is_bounded_with_a_broker_that_answers_nothing(broker: Broker, member: MemberFactory) -> None:
     broker.create_topic("orders")
@@ -197,6 +205,7 @@ def test_close_is_bounded_with_a_broker_that_answers_nothing(broker: Broker, mem
     consumer.close()
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S029")
 def test_who_closes_is_replaced_at_once(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(2), ground.name("group")

@@ -10,6 +10,7 @@ from tests.groups.conftest import MemberFactory
 from tests.groups.ground import Ground, committed, owned, shared, take, until, values
 
 
+@pytest.mark.both_protocols
 def test_a_group_reads_a_topic_and_the_next_consumer_goes_on(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(2), ground.name("group")
     for partition in range(2):
@@ -39,6 +40,7 @@ def test_members_share_and_take_over(ground: Ground, member: MemberFactory, stra
     assert [len(part) for part in owned(*members[:5])] == [6] * 5
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S027")
 def test_clean_rebalances_lose_and_repeat_nothing(ground: Ground, member: MemberFactory) -> None:
     topic, group, seen = ground.topic(4), ground.name("group"), list[int]()
@@ -86,6 +88,7 @@ class Told:
         self.notes.append((what, {partition.partition for partition in partitions}))
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S042", "S085")
 def test_callbacks_are_told_what_changes(ground: Ground, member: MemberFactory) -> None:
     topic, group, told, other = ground.topic(4), ground.name("group"), Told(), Told()
@@ -105,6 +108,7 @@ def test_callbacks_are_told_what_changes(ground: Ground, member: MemberFactory) 
     assert told.notes[-1] == ("assigned", moved)
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S025")
 def test_the_assigned_callback_runs_before_any_record_comes(ground: Ground, member: MemberFactory) -> None:
     topic, order = ground.topic(2), list[str]()
@@ -125,6 +129,7 @@ def test_the_assigned_callback_runs_before_any_record_comes(ground: Ground, memb
     assert sorted(seen) == [7, 8, 9, 9]
 
 
+@pytest.mark.both_protocols
 def test_on_revoked_commits_what_the_next_owner_starts_from(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(2), ground.name("group")
     for partition in range(2):
@@ -144,6 +149,7 @@ def test_on_revoked_commits_what_the_next_owner_starts_from(ground: Ground, memb
     assert sorted(committed(second, topic, [0, 1]), key=str) == [8, None]
 
 
+@pytest.mark.both_protocols
 @pytest.mark.parametrize("name", ["on_assigned", "on_revoked"])
 def test_what_a_callback_raises_reaches_the_caller_unchanged(ground: Ground, member: MemberFactory, name: str) -> None:
     topic, group = ground.topic(1), ground.name("group")
@@ -169,6 +175,7 @@ def test_what_a_callback_raises_reaches_the_caller_unchanged(ground: Ground, mem
     assert caught.value is error
 
 
+@pytest.mark.both_protocols
 def test_a_callback_must_not_poll(ground: Ground, member: MemberFactory) -> None:
     topic, consumer = ground.topic(), member(ground.name("group"))
     refused: list[str] = []
@@ -184,6 +191,7 @@ def test_a_callback_must_not_poll(ground: Ground, member: MemberFactory) -> None
     assert refused == ["poll", "unsubscribe", "close"]
 
 
+@pytest.mark.both_protocols
 def test_unsubscribe_gives_up_everything_and_subscribe_joins_again(ground: Ground, member: MemberFactory) -> None:
     topic, group, told = ground.topic(2), ground.name("group"), Told()
     consumer = member(group)
@@ -200,6 +208,7 @@ def test_unsubscribe_gives_up_everything_and_subscribe_joins_again(ground: Groun
     until(shared(2, consumer, other), consumer, other)
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S067")
 def test_a_changed_subscription_joins_again_and_members_may_differ(ground: Ground, member: MemberFactory) -> None:
     one, two, group = ground.topic(2), ground.topic(2), ground.name("group")
@@ -255,6 +264,7 @@ def test_what_subscribe_does_not_take(ground: Ground, member: MemberFactory) -> 
         member(None, "a")
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S066")
 def test_a_pattern_finds_topics_that_come_and_leaves_some_out(ground: Ground, member: MemberFactory) -> None:
     stem, group = ground.name("logs"), ground.name("group")
@@ -270,6 +280,7 @@ def test_a_pattern_finds_topics_that_come_and_leaves_some_out(ground: Ground, me
     assert consumer.subscription() == {f"{stem}.a", f"{stem}.c"}
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S065")
 def test_topics_that_grow_or_come_to_exist_start_a_rebalance(ground: Ground, member: MemberFactory) -> None:
     topic, late, group = ground.topic(1), ground.name("late"), ground.name("group")
@@ -281,6 +292,7 @@ def test_topics_that_grow_or_come_to_exist_start_a_rebalance(ground: Ground, mem
     until(lambda: (late, 0) in consumer.assignment(), consumer)
 
 
+@pytest.mark.both_protocols
 @pytest.mark.seed("S084")
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
 def test_partitions_start_by_the_policy_but_added_ones_at_their_smallest_offset(
@@ -298,6 +310,7 @@ def test_partitions_start_by_the_policy_but_added_ones_at_their_smallest_offset(
     assert sorted(seen) == [3, 4]
 
 
+@pytest.mark.both_protocols
 def test_static_members_come_back_without_a_rebalance(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(4), ground.name("group")
     instances = [{"group_instance_id": f"{group}-{number}"} for number in range(2)]
@@ -351,6 +364,7 @@ def test_a_session_timeout_that_the_broker_refuses_is_an_error(
     assert (caught.value.code, caught.value.key) == ("INVALID_SESSION_TIMEOUT", "session.timeout.ms")
 
 
+@pytest.mark.both_protocols
 def test_wakeup_ends_a_wait_of_a_member(ground: Ground, member: MemberFactory) -> None:
     consumer = member(ground.name("group"), ground.topic())
     until(lambda: bool(consumer.assignment()), consumer)

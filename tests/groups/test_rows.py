@@ -4,12 +4,14 @@ import itertools
 from functools import partial
 
 import monedula
+import pytest
 from monedula.testing import Broker
 
 from tests.groups.conftest import MemberFactory
-from tests.groups.ground import Ground, committed, shared, take, until
+from tests.groups.ground import HEARTBEAT, Ground, committed, shared, take, until
 
 
+@pytest.mark.both_protocols
 def test_rows_asked_beyond_are_committed_and_no_others(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     ground.append(topic, range(10))
@@ -26,6 +28,7 @@ def test_rows_asked_beyond_are_committed_and_no_others(ground: Ground, member: M
     assert [int(record.value or b"") for record in itertools.islice(consumer.records(), 5)] == [5, 6, 7, 8, 9]
 
 
+@pytest.mark.both_protocols
 def test_a_row_whose_work_failed_is_not_committed_by_close(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     ground.append(topic, range(10))
@@ -41,6 +44,7 @@ def test_a_row_whose_work_failed_is_not_committed_by_close(ground: Ground, membe
     assert take(member(group, topic), 4) == [6, 7, 8, 9]
 
 
+@pytest.mark.both_protocols
 def test_rows_read_ahead_are_given_up_with_their_partition(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(2), ground.name("group")
     for partition in range(2):
@@ -77,7 +81,8 @@ def moved(second: monedula.Consumer) -> int:
     return next((partition.partition for partition in second.assignment()), 0)
 
 
-def test_rows_of_a_lost_partition_are_not_handed_out(broker: Broker, member: MemberFactory) -> None:
+@pytest.mark.both_protocols
+def test_rows_of_a_lost_partition_are_not_handed_out(broker: Broker, member: MemberFactory, protocol: str) -> None:
     broker.create_topic("orders")
     broker.append("orders", map(str, range(100)))
     lost: list[object] = []
@@ -85,7 +90,7 @@ def test_rows_of_a_lost_partition_are_not_handed_out(broker: Broker, member: Mem
     consumer.subscribe("orders", on_lost=lost.append)
     records = consumer.records()
     assert next(records).offset == 0
-    with broker.fault(api="Heartbeat", error="UNKNOWN_MEMBER_ID", count=1) as unknown:
+    with broker.fault(api=HEARTBEAT[protocol], error="UNKNOWN_MEMBER_ID", count=1) as unknown:
         unknown.wait()
         until(lambda: consumer.metrics()["group_partitions_lost"] == 1)
     offsets: list[int | None] = [record.offset for record in itertools.islice(records, 60)]

@@ -8,7 +8,8 @@ use std::time::Duration;
 use monedula_engine::assign::Assignor;
 use monedula_engine::backoff::Backoff;
 use monedula_engine::fetch::ResetPolicy;
-use monedula_engine::group::GroupConfig;
+use monedula_engine::group::{GroupConfig, TimingProblem};
+use monedula_engine::membership::MembershipConfig;
 
 use crate::config_keys::Role;
 use crate::config_values::Values;
@@ -23,6 +24,17 @@ pub struct ConfigError {
     pub message: String,
 }
 
+/// `group.protocol`: how members of a group agree on who reads what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupProtocol {
+    /// The members do, one of them for all.
+    Classic,
+    /// The coordinator decides (KIP-848).
+    Consumer,
+    /// As [`Self::Consumer`] where the broker has it, else as [`Self::Classic`].
+    Auto,
+}
+
 /// Typed settings of a client in any role, and of a consumer; see [`crate::KEYS`] for what each means.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each field is a key of the table, described there")]
@@ -32,6 +44,9 @@ pub struct ClientConfig {
     pub client_rack: Option<String>,
     pub group_id: Option<String>,
     pub group_instance_id: Option<String>,
+    pub group_protocol: GroupProtocol,
+    /// `None` for the broker's choice.
+    pub remote_assignor: Option<String>,
     pub assignment_strategy: Vec<String>,
     pub session_timeout: Duration,
     pub heartbeat_interval: Duration,
@@ -75,14 +90,12 @@ impl ClientConfig {
     /// setting given twice under two names, a missing `bootstrap.servers`, and settings that contradict each other.
     pub fn parse<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
         let values = Values::collect(given, Role::Consumer)?;
-        if values.text("group.protocol") == "consumer" {
-            let message =
-                "group.protocol=consumer (KIP-848) is not supported by this version; leave it out, or give classic";
-            return Err(ConfigError { key: "group.protocol".into(), message: message.into() });
-        }
         let mut config = Self::of(&values)?;
         config.check()?;
         config.warn();
+        if config.group_protocol == GroupProtocol::Consumer {
+            config.warn_of_classic(&values);
+        }
         Ok(config)
     }
 
@@ -103,6 +116,12 @@ impl ClientConfig {
             client_rack: values.given("client.rack"),
             group_id: values.given("group.id"),
             group_instance_id: values.given("group.instance.id"),
+            group_protocol: match values.text("group.protocol").as_str() {
+                "consumer" => GroupProtocol::Consumer,
+                "auto" => GroupProtocol::Auto,
+                _ => GroupProtocol::Classic,
+            },
+            remote_assignor: values.given("group.remote.assignor"),
             assignment_strategy: assignors(&values.text("partition.assignment.strategy"))?,
             session_timeout: values.millis("session.timeout.ms"),
             heartbeat_interval: values.millis("heartbeat.interval.ms"),
@@ -161,7 +180,7 @@ impl ClientConfig {
                 ),
             ),
         ];
-        let timing = self.membership(Vec::new()).timing_problems().into_iter();
+        let timing = self.timing_problems().into_iter();
         let timing = timing.map(|problem| (problem.key, problem.fatal, problem.message));
         match contradictions.into_iter().chain(timing).find(|(_, wrong, _)| *wrong) {
             Some((key, _, message)) => Err(ConfigError { key: key.into(), message }),
@@ -187,7 +206,41 @@ impl ClientConfig {
         }
     }
 
-    /// What a member of the group has to know, with these assignors.
+    /// Settings that mean nothing where the coordinator assigns: taken, as people share settings, and named.
+    fn warn_of_classic(&mut self, values: &Values) {
+        for (key, instead) in CLASSIC_ONLY {
+            if values.is_given(key) {
+                self.warnings.push(format!("{key} means nothing under group.protocol=consumer: {instead}"));
+            }
+        }
+    }
+
+    /// Timing of a member that cannot work, or hardly (seed S107).
+    pub(crate) fn timing_problems(&self) -> Vec<TimingProblem> {
+        let mut problems = self.membership(Vec::new()).timing_problems();
+        // Under KIP-848 the broker says how often, and its bounds of a session are not this setting's.
+        if self.group_protocol == GroupProtocol::Consumer {
+            problems.retain(|problem| problem.key == "max.poll.interval.ms");
+        }
+        problems
+    }
+
+    /// What a member has to know under the protocol of KIP-848.
+    pub(crate) fn consumer_membership(&self) -> MembershipConfig {
+        MembershipConfig {
+            group_id: self.group_id.clone().unwrap_or_default(),
+            instance_id: self.group_instance_id.clone(),
+            rack: self.client_rack.clone(),
+            assignor: self.remote_assignor.clone(),
+            falls_back: self.group_protocol == GroupProtocol::Auto,
+            session_timeout: self.session_timeout,
+            max_poll_interval: self.max_poll_interval,
+            auto_commit_interval: self.auto_commit_interval,
+            backoff: self.retry_backoff,
+        }
+    }
+
+    /// What a member of the group has to know under the classic protocol, with these assignors.
     pub(crate) fn membership(&self, assignors: Vec<Arc<dyn Assignor>>) -> GroupConfig {
         GroupConfig {
             group_id: self.group_id.clone().unwrap_or_default(),
@@ -205,6 +258,12 @@ impl ClientConfig {
 
 /// From here on, waiting for so many bytes is likely a mistake.
 const HUGE_MIN_BYTES: i32 = 1 << 20;
+
+/// Settings of the classic protocol only, each with what there is instead.
+const CLASSIC_ONLY: [(&str, &str); 2] = [
+    ("partition.assignment.strategy", "the broker assigns; group.remote.assignor names one of its assignors"),
+    ("heartbeat.interval.ms", "the broker says how often (group.consumer.heartbeat.interval.ms)"),
+];
 
 /// All cores but the reader's.
 fn spare_cores() -> usize {
@@ -368,7 +427,6 @@ mod tests {
     fn timing_that_cannot_work_is_refused_with_the_numbers() {
         let text = message(&[("session.timeout.ms", "3000"), ("heartbeat.interval.ms", "3000")]);
         assert!(text.contains("3000 ms") && text.contains("heartbeat.interval.ms"), "{text}");
-        assert!(message(&[("group.protocol", "consumer")]).contains("KIP-848"));
     }
 
     #[test]

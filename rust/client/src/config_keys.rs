@@ -127,16 +127,25 @@ pub const KEYS: &[Key] = &[
     consumer(key(
         "group.protocol",
         &[],
-        Kind::Choice(&["classic", "consumer"]),
+        Kind::Choice(&["classic", "consumer", "auto"]),
         "classic",
-        "classic only in this version: consumer (KIP-848) is refused",
+        "classic: the members assign; consumer: the broker does (KIP-848, brokers from 4.0 on); auto: consumer where the broker \
+         has it, else classic",
+    )),
+    consumer(key(
+        "group.remote.assignor",
+        &[],
+        Kind::Text,
+        "",
+        "under group.protocol=consumer: which of the broker's assignors (group.consumer.assignors) decides, such as uniform or \
+         range; none: the broker's choice",
     )),
     consumer(key(
         "partition.assignment.strategy",
         &[],
         Kind::Text,
         "cooperative-sticky",
-        "assignors, the preferred first: range, roundrobin, sticky, cooperative-sticky, or Java's class names",
+        "group.protocol=classic: assignors, the preferred first: range, roundrobin, sticky, cooperative-sticky, or Java's class names",
     )),
     consumer(key(
         "session.timeout.ms",
@@ -144,14 +153,15 @@ pub const KEYS: &[Key] = &[
         int(1, DAY_MS),
         "45000",
         "a member that the coordinator has not heard of for so long is thrown out; shortly before, it stops handing out \
-         records itself, ms",
+         records itself, ms. Under group.protocol=consumer the broker has a timeout of its own \
+         (group.consumer.session.timeout.ms), and this one must not be longer",
     )),
     consumer(key(
         "heartbeat.interval.ms",
         &[],
         int(1, DAY_MS),
         "3000",
-        "time between heartbeats to the coordinator, ms",
+        "group.protocol=classic: time between heartbeats to the coordinator, ms; else the broker says",
     )),
     consumer(key(
         "max.poll.interval.ms",

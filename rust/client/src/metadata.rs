@@ -12,6 +12,7 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::fetch::NodeEndpoint;
 use monedula_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
+use monedula_protocol::types::Uuid;
 use tokio::sync::{Notify, watch};
 
 use crate::config::ClientConfig;
@@ -39,6 +40,13 @@ pub(crate) struct View {
 
 /// Whether a topic of that name, internal or not, is of interest.
 pub(crate) type Filter = Arc<dyn Fn(&str, bool) -> bool + Send + Sync>;
+
+/// Which topics an answer is to be about.
+enum Asked {
+    All,
+    Names(Vec<Arc<str>>),
+    Ids(BTreeSet<Uuid>),
+}
 
 pub(crate) struct Metadata {
     config: Arc<ClientConfig>,
@@ -268,7 +276,8 @@ impl Metadata {
         let topics: Vec<Arc<str>> =
             self.topics.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
         let asked = self.filter.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (answer, version) = self.request(node, asked.is_none().then_some(&topics[..])).await?;
+        let wanted = if asked.is_none() { Asked::Names(topics) } else { Asked::All };
+        let (answer, version) = self.request(node, &wanted).await?;
         let response = self.response(node, &answer, version)?;
         self.view.send_modify(|view| {
             let mut cluster = (*view.cluster).clone();
@@ -324,6 +333,18 @@ impl Metadata {
         topics: Option<Vec<Arc<str>>>,
         timeout: Duration,
     ) -> Result<Cluster, ClientError> {
+        self.describe_asked(topics.map_or(Asked::All, Asked::Names), timeout).await
+    }
+
+    /// As [`Self::describe`], of the topics with these ids. One that the broker does not know is left out.
+    ///
+    /// # Errors
+    /// If no broker answers within `timeout`.
+    pub(crate) async fn describe_ids(&self, ids: BTreeSet<Uuid>, timeout: Duration) -> Result<Cluster, ClientError> {
+        self.describe_asked(Asked::Ids(ids), timeout).await
+    }
+
+    async fn describe_asked(&self, topics: Asked, timeout: Duration) -> Result<Cluster, ClientError> {
         let started = Instant::now();
         let mut last_error = None;
         tokio::time::timeout(timeout, self.describe_until_answered(topics, &mut last_error)).await.unwrap_or_else(
@@ -339,7 +360,7 @@ impl Metadata {
 
     async fn describe_until_answered(
         &self,
-        topics: Option<Vec<Arc<str>>>,
+        topics: Asked,
         last_error: &mut Option<String>,
     ) -> Result<Cluster, ClientError> {
         let mut jitter = Jitter::new(self.started.elapsed().as_nanos() as u64);
@@ -363,22 +384,32 @@ impl Metadata {
         Err(ClientError::Closed)
     }
 
-    async fn describe_from(&self, node: NodeId, topics: &Option<Vec<Arc<str>>>) -> Result<Cluster, RequestError> {
-        let (answer, version) = self.request(node, topics.as_deref()).await?;
+    async fn describe_from(&self, node: NodeId, topics: &Asked) -> Result<Cluster, RequestError> {
+        let (answer, version) = self.request(node, topics).await?;
         let mut cluster = Cluster::default();
         cluster.update(&self.response(node, &answer, version)?);
         Ok(cluster)
     }
 
-    /// Asks one broker for these topics, or for all.
-    async fn request(&self, node: NodeId, topics: Option<&[Arc<str>]>) -> Result<(Frame, i16), RequestError> {
+    /// Asks one broker.
+    async fn request(&self, node: NodeId, topics: &Asked) -> Result<(Frame, i16), RequestError> {
         let named = |name| MetadataRequestTopic { name: Some(name), ..Default::default() };
         let build = |_| MetadataRequest {
-            topics: topics.map(|topics| topics.iter().map(|name| named(&**name)).collect()),
+            topics: match topics {
+                Asked::All => None,
+                Asked::Names(names) => Some(names.iter().map(|name| named(&**name)).collect()),
+                Asked::Ids(ids) => {
+                    let by_id = |&topic_id| MetadataRequestTopic { topic_id, name: None, ..Default::default() };
+                    Some(ids.iter().map(by_id).collect())
+                }
+            },
             allow_auto_topic_creation: self.config.allow_auto_create_topics,
             ..Default::default()
         };
-        self.network.call(node, Purpose::Control, MetadataRequest::VERSIONS, Duration::ZERO, build).await
+        // Without a name from version 12 on (KIP-516).
+        let first = if matches!(topics, Asked::Ids(_)) { 12 } else { *MetadataRequest::VERSIONS.start() };
+        let versions = first..=*MetadataRequest::VERSIONS.end();
+        self.network.call(node, Purpose::Control, versions, Duration::ZERO, build).await
     }
 
     fn response<'a>(

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use monedula_client::config::GroupProtocol;
 use monedula_client::consumer::{Consumer, Found, GroupOffset, PartitionStatus, Want};
 use monedula_client::error::ClientError;
 use monedula_client::group::Step;
@@ -74,6 +75,11 @@ impl ConsumerCore {
         let runtime = runtime::handle()?;
         let (consumer, desk) = match strategy {
             None => (Consumer::new(settings, columns, &runtime, config::seed()), None),
+            Some(_) if settings.group_protocol == GroupProtocol::Consumer => {
+                let message = "assignors are for group.protocol=classic and auto: under consumer the broker assigns, and \
+                               group.remote.assignor names one of its assignors";
+                return Err(to_py(py, ClientError::Argument(message.into())));
+            }
             Some(strategy) => {
                 let (assignors, desk) = assignors(py, strategy)?;
                 (Consumer::with_assignors(settings, columns, &runtime, config::seed(), assignors), Some(desk))

@@ -5,6 +5,7 @@ use monedula_client::error::{ClientError, Refused};
 use monedula_engine::assign::AssignError;
 use monedula_engine::fetch::Fault;
 use monedula_engine::group::GroupError;
+use monedula_engine::membership::MembershipError;
 use monedula_engine::transaction::TransactionError;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
@@ -55,6 +56,7 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
         ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => details.set_item("retriable", true)?,
         ClientError::Config(error) => details.set_item("key", &error.key)?,
         ClientError::Group(error) => group_details(error, &details)?,
+        ClientError::Membership(error) => membership_details(error, &details)?,
         ClientError::Transaction(error) => transaction_details(error, &details)?,
         _ => producer::set_details(error, &details)?,
     }
@@ -126,6 +128,29 @@ fn group_details(error: &GroupError, details: &Bound<'_, PyDict>) -> PyResult<()
     Ok(())
 }
 
+fn membership_details(error: &MembershipError, details: &Bound<'_, PyDict>) -> PyResult<()> {
+    let set = |group: &String, code: &str| {
+        details.set_item("group", group)?;
+        details.set_item("code", code)
+    };
+    match error {
+        MembershipError::Group(error) => group_details(error, details),
+        MembershipError::Unsupported { group, .. } => set(group, "UNSUPPORTED_VERSION"),
+        MembershipError::UnsupportedAssignor { .. } => details.set_item("code", "UNSUPPORTED_ASSIGNOR"),
+        MembershipError::InvalidRegex { .. } => details.set_item("code", "INVALID_REGULAR_EXPRESSION"),
+        MembershipError::GroupFull { group, .. } => set(group, "GROUP_MAX_SIZE_REACHED"),
+        MembershipError::UnreleasedInstance { group, instance } => {
+            details.set_item("instance_id", instance)?;
+            set(group, "UNRELEASED_INSTANCE_ID")
+        }
+        MembershipError::TopicDenied { group, .. } => set(group, "TOPIC_AUTHORIZATION_FAILED"),
+        MembershipError::Heartbeat { group, code, .. } => {
+            details.set_item("retriable", code.is_retriable())?;
+            set(group, code.name())
+        }
+    }
+}
+
 fn transaction_details(error: &TransactionError, details: &Bound<'_, PyDict>) -> PyResult<()> {
     match error {
         TransactionError::Fenced { code, .. } => details.set_item("code", code),
@@ -163,6 +188,16 @@ fn class_of(error: &ClientError) -> &'static str {
             GroupError::MaxPollExceeded { .. } => "MaxPollExceededError",
             GroupError::Assign { .. } => "AssignorError",
             GroupError::Broker { .. } | GroupError::Call { .. } => "GroupError",
+        },
+        ClientError::Membership(error) => match error {
+            MembershipError::Unsupported { .. } => "UnsupportedGroupProtocolError",
+            MembershipError::UnsupportedAssignor { .. } => "UnsupportedAssignorError",
+            MembershipError::InvalidRegex { .. } => "InvalidPatternError",
+            MembershipError::UnreleasedInstance { .. } => "FencedInstanceError",
+            MembershipError::TopicDenied { .. } => "GroupAuthorizationError",
+            MembershipError::Group(_) | MembershipError::GroupFull { .. } | MembershipError::Heartbeat { .. } => {
+                "GroupError"
+            }
         },
         ClientError::Transaction(error) => match error {
             TransactionError::Fenced { .. } => "ProducerFencedError",

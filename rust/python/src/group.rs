@@ -95,6 +95,10 @@ impl MemberCore {
         self.subscribe_to(py, Subscribed::Pattern { include, exclude }, listens)
     }
 
+    fn subscribe_server_pattern(&self, py: Python<'_>, pattern: String, listens: PyListens) -> PyResult<()> {
+        self.subscribe_to(py, Subscribed::ServerPattern(pattern), listens)
+    }
+
     fn called_back(&self, py: Python<'_>, ticket: u64) -> PyResult<()> {
         let consumer = self.consumer.get()?;
         py.detach(|| consumer.called_back(ticket));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use monedula_client::group::{GroupEvent, GroupFigures, GroupHealth, Latency};
+use monedula_client::group::{GroupEvent, GroupFigures, GroupHealth, Latency, MemberEvent, State};
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Protocol;
 use pyo3::IntoPyObjectExt;
@@ -14,7 +14,7 @@ use crate::consumer::{PyPartition, py_partition};
 /// Seconds since 1970, name of a class of `monedula.events`, its attributes.
 pub(crate) type PyEvent<'py> = (f64, &'static str, Bound<'py, PyDict>);
 
-pub(crate) fn py_event<'py>(py: Python<'py>, at: SystemTime, event: GroupEvent) -> PyResult<PyEvent<'py>> {
+pub(crate) fn py_event<'py>(py: Python<'py>, at: SystemTime, event: MemberEvent) -> PyResult<PyEvent<'py>> {
     let time = at.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     let (kind, fields) = parts(py, event)?;
     let attributes = PyDict::new(py);
@@ -27,11 +27,19 @@ pub(crate) fn py_event<'py>(py: Python<'py>, at: SystemTime, event: GroupEvent) 
 type Field = (&'static str, Py<PyAny>);
 
 /// Name of the class, and its attributes.
-fn parts(py: Python<'_>, event: GroupEvent) -> PyResult<(&'static str, Vec<Field>)> {
+fn parts(py: Python<'_>, event: MemberEvent) -> PyResult<(&'static str, Vec<Field>)> {
     macro_rules! fields {
         ($($name:ident: $value:expr),*) => { vec![$((stringify!($name), $value.into_py_any(py)?)),*] };
     }
+    let event = match event {
+        MemberEvent::StateChanged { from, to } => {
+            return Ok(("StateChanged", fields![before: from.name(), after: to.name()]));
+        }
+        MemberEvent::FellBack { reason } => return Ok(("FellBack", fields![reason: reason])),
+        MemberEvent::Group(event) => event,
+    };
     Ok(match event {
+        // States come in the words of both protocols, above.
         GroupEvent::StateChanged { from, to } => ("StateChanged", fields![before: from.name(), after: to.name()]),
         GroupEvent::CoordinatorFound { node_id } => ("CoordinatorFound", fields![node_id: node_id]),
         GroupEvent::CoordinatorLost { reason } => ("CoordinatorLost", fields![reason: reason]),
@@ -65,6 +73,11 @@ pub(crate) fn py_health(py: Python<'_>, health: GroupHealth) -> PyResult<Bound<'
     let dict = PyDict::new(py);
     dict.set_item("group_id", health.group_id)?;
     dict.set_item("state", health.state.name())?;
+    let protocol = match health.state {
+        State::Classic(_) => "classic",
+        State::Consumer(_) => "consumer",
+    };
+    dict.set_item("protocol", protocol)?;
     dict.set_item("coordinator", health.coordinator)?;
     dict.set_item("member_id", health.member_id)?;
     dict.set_item("instance_id", health.instance_id)?;
@@ -75,6 +88,7 @@ pub(crate) fn py_health(py: Python<'_>, health: GroupHealth) -> PyResult<Bound<'
     dict.set_item("topics", health.topics.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     dict.set_item("owned", pairs(health.owned))?;
     dict.set_item("rebalance_wanted", pairs(health.wanted))?;
+    dict.set_item("heartbeat_interval", health.heartbeat_interval.as_secs_f64())?;
     dict.set_item("last_heartbeat_ago", seconds(health.last_heartbeat))?;
     dict.set_item("lease_left", seconds(health.lease))?;
     dict.set_item("last_rebalance_ago", seconds(health.last_rebalance))?;

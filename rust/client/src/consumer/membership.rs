@@ -10,18 +10,18 @@ use std::time::{Duration, Instant, SystemTime};
 use monedula_columns::OutOfMemory;
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fault;
-use monedula_engine::group::GroupEvent;
 use monedula_engine::ledger::Holder;
 
 use super::{Consumer, GroupOffset, Partitions, unless_closed};
+use crate::config::GroupProtocol;
 use crate::coordinator::Coordinators;
 use crate::delivery::{CommitCall, Want};
 use crate::error::ClientError;
 use crate::group::handle::{Group, Parts};
-use crate::group::subscription::Subscription;
+use crate::group::subscription::{Subscription, pattern_for_nobody};
 use crate::group::{
-    CommitError, CommitOffset, CommitOutcome, CommitWhat, GroupHealth, HandedBatch, Leaving, Listens, PendingCallback,
-    Step, Subscribed,
+    CommitError, CommitOffset, CommitOutcome, CommitWhat, GroupHealth, HandedBatch, Leaving, Listens, MemberEvent,
+    PendingCallback, Step, Subscribed,
 };
 use crate::log::Level;
 
@@ -33,6 +33,11 @@ impl Consumer {
     /// If there is no `group.id`, partitions are assigned by hand, a pattern cannot be read, or the consumer is closed.
     pub fn subscribe(&self, what: Subscribed, listens: Listens) -> Result<(), ClientError> {
         let subscription = Subscription::read(what, self.config.exclude_internal_topics)?;
+        if let Subscription::ServerPattern(pattern) = &subscription
+            && self.config.group_protocol == GroupProtocol::Classic
+        {
+            return Err(pattern_for_nobody(pattern));
+        }
         let _changing = self.changing();
         let assigned = !self.delivery.is_empty() || !self.topics().is_empty();
         if assigned && !self.is_subscribed() {
@@ -209,7 +214,7 @@ impl Consumer {
     }
 
     /// What happened to the membership since the last call, and when.
-    pub fn take_events(&self) -> Vec<(SystemTime, GroupEvent)> {
+    pub fn take_events(&self) -> Vec<(SystemTime, MemberEvent)> {
         self.group.get().map(Group::take_events).unwrap_or_default()
     }
 
@@ -273,7 +278,7 @@ impl Consumer {
             return Err(ClientError::Closed);
         }
         Ok(self.group.get_or_init(|| {
-            for problem in self.config.membership(self.assignors.clone()).timing_problems() {
+            for problem in self.config.timing_problems() {
                 self.log.record(Level::Warning, "groups", || problem.message);
             }
             let parts = Parts {
@@ -285,8 +290,9 @@ impl Consumer {
                 log: self.log.clone(),
                 metrics: self.metrics.clone(),
                 assignors: self.assignors.clone(),
+                seed: self.seed,
             };
-            let group = Group::start(parts, &self.runtime, self.seed);
+            let group = Group::start(parts, &self.runtime);
             group.keep_events(self.keeps_events.load(Ordering::Acquire));
             group
         }))

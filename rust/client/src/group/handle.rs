@@ -7,15 +7,16 @@ use std::time::{Duration, Instant, SystemTime};
 use monedula_engine::Now;
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Assignor;
-use monedula_engine::group::{GroupEvent, Member};
+use monedula_engine::group::GroupEvent;
 use monedula_engine::transaction::GroupMetadata;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use super::machine::Machine;
 use super::subscription::Subscription;
 use super::task::Task;
-use super::{CommitOffset, CommitOutcome, GroupFigures, GroupHealth, Listens};
+use super::{CommitOffset, CommitOutcome, GroupFigures, GroupHealth, Listens, MemberEvent};
 use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;
 use crate::delivery::{CommitCall, Delivery};
@@ -62,12 +63,13 @@ pub(crate) struct Parts {
     pub(crate) log: Log,
     pub(crate) metrics: Metrics,
     pub(crate) assignors: Vec<Arc<dyn Assignor>>,
+    pub(crate) seed: u64,
 }
 
 /// What the user's calls and the task share.
 pub(crate) struct Shared {
     pub(super) started: Instant,
-    pub(super) member: Mutex<Member>,
+    pub(super) machine: Mutex<Machine>,
     pub(super) figures: Mutex<Figures>,
 }
 
@@ -75,8 +77,11 @@ pub(crate) struct Shared {
 pub(super) struct Figures {
     pub(super) counted: GroupFigures,
     pub(super) last_error: Option<(Instant, String)>,
+    /// Of the rebalance that ended last, and of the one under way.
+    rebalance_reason: Option<String>,
+    rebalancing_for: Option<String>,
     /// Events that wait for the hook, if there is one, and how many were lost before them.
-    events: Option<VecDeque<(SystemTime, GroupEvent)>>,
+    events: Option<VecDeque<(SystemTime, MemberEvent)>>,
 }
 
 /// A membership.
@@ -90,13 +95,10 @@ pub(crate) struct Group {
 
 impl Group {
     /// Starts the task; it does nothing before something is subscribed to.
-    pub(crate) fn start(parts: Parts, runtime: &Handle, seed: u64) -> Self {
-        let membership = parts.config.membership(parts.assignors.clone());
-        let shared = Arc::new(Shared {
-            started: Instant::now(),
-            member: Mutex::new(Member::new(membership, seed)),
-            figures: Mutex::default(),
-        });
+    pub(crate) fn start(parts: Parts, runtime: &Handle) -> Self {
+        let machine = Machine::new(&parts.config, parts.assignors.clone(), parts.seed);
+        let shared =
+            Arc::new(Shared { started: Instant::now(), machine: Mutex::new(machine), figures: Mutex::default() });
         let (config, delivery) = (parts.config.clone(), parts.delivery.clone());
         let (orders, inbox) = mpsc::unbounded_channel();
         let running = runtime.spawn(Task::new(parts, shared.clone()).run(inbox));
@@ -166,12 +168,11 @@ impl Group {
 
     /// How the membership is.
     pub(crate) fn health(&self) -> GroupHealth {
-        let status = self.shared.member().status();
-        let mut health = GroupHealth::new(status, self.shared.now());
-        health.group_id = self.config.group_id.clone().unwrap_or_default();
-        health.instance_id = self.config.group_instance_id.clone();
+        let status = self.shared.machine().status();
+        let mut health = GroupHealth::new(status, &self.config, self.shared.now());
         health.wanted = self.delivery.wanted();
         let figures = self.shared.figures();
+        health.last_rebalance_reason = health.last_rebalance_reason.or_else(|| figures.rebalance_reason.clone());
         health.last_error = figures.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone()));
         health.figures = figures.counted.clone();
         health
@@ -179,11 +180,11 @@ impl Group {
 
     /// Who the member is to the coordinator, for a transaction (KIP-447).
     pub(crate) fn metadata(&self) -> GroupMetadata {
-        let status = self.shared.member().status();
+        let (generation, member_id) = self.shared.machine().status().identity();
         GroupMetadata {
             group: self.config.group_id.clone().unwrap_or_default(),
-            generation: status.generation,
-            member_id: status.member_id,
+            generation,
+            member_id,
             instance_id: self.config.group_instance_id.clone(),
         }
     }
@@ -201,7 +202,7 @@ impl Group {
         self.shared.figures().events.as_ref().is_some_and(|events| !events.is_empty())
     }
 
-    pub(crate) fn take_events(&self) -> Vec<(SystemTime, GroupEvent)> {
+    pub(crate) fn take_events(&self) -> Vec<(SystemTime, MemberEvent)> {
         self.shared.figures().events.as_mut().map(std::mem::take).unwrap_or_default().into()
     }
 
@@ -238,8 +239,8 @@ impl Shared {
         self.started.elapsed()
     }
 
-    pub(super) fn member(&self) -> MutexGuard<'_, Member> {
-        self.member.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn machine(&self) -> MutexGuard<'_, Machine> {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn figures(&self) -> MutexGuard<'_, Figures> {
@@ -251,17 +252,28 @@ impl Figures {
     /// Most events that wait: a hook that nobody runs must not fill the memory.
     const CAPACITY: usize = 1000;
 
-    pub(super) fn take(&mut self, event: &GroupEvent) {
-        self.counted.count(event);
-        if let GroupEvent::Retried { api, reason } = event {
-            self.last_error = Some((Instant::now(), format!("{api}: {reason}")));
+    pub(super) fn take(&mut self, event: MemberEvent) {
+        if let MemberEvent::Group(event) = &event {
+            self.counted.count(event);
+            self.keep_reasons(event);
         }
         if let Some(events) = &mut self.events {
             if events.len() == Self::CAPACITY {
                 events.pop_front();
                 self.counted.events_lost += 1;
             }
-            events.push_back((SystemTime::now(), event.clone()));
+            events.push_back((SystemTime::now(), event));
+        }
+    }
+
+    fn keep_reasons(&mut self, event: &GroupEvent) {
+        match event {
+            GroupEvent::Retried { api, reason } => {
+                self.last_error = Some((Instant::now(), format!("{api}: {reason}")));
+            }
+            GroupEvent::RebalanceStarted { reason } => self.rebalancing_for = Some(reason.clone()),
+            GroupEvent::Synced { .. } => self.rebalance_reason = self.rebalancing_for.take(),
+            _ => {}
         }
     }
 }

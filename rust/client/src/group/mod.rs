@@ -1,7 +1,8 @@
-//! Membership of a consumer group: the task that drives [`Member`](monedula_engine::group::Member), and what the user sees.
+//! Membership of a consumer group: the task that drives a machine ([`monedula_engine::group::Member`], or under KIP-848
+//! [`monedula_engine::membership::Member`]; `machine` is where they meet), and what the user sees.
 //!
 //! The machine decides, the task does: it sends calls (`calls`), computes assignments where the member leads (`assigning`),
-//! knows which topics a subscription means (`subscription`), and tells the [`crate::delivery`] which partitions may be handed
+//! knows which topics a subscription means (`subscription`) and which ids they have (`topics`), and tells the [`crate::delivery`] which partitions may be handed
 //! out, until when, and which callbacks are to be run in the user's thread. What the user finished stands in the delivery's
 //! ledger.
 
@@ -9,22 +10,24 @@ mod assigning;
 mod calls;
 mod commits;
 pub(crate) mod handle;
+mod machine;
 mod status;
 pub(crate) mod subscription;
 mod task;
+mod topics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
-pub use monedula_engine::group::{
-    CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, State, TimingProblem,
-};
+pub use monedula_engine::group::{CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, TimingProblem};
 pub use monedula_engine::ledger::{BatchId, Holder, Place};
+pub use monedula_engine::membership::MembershipError;
 
 pub(crate) use self::commits::closed;
-pub use self::status::{GroupFigures, GroupHealth, Latency};
+pub use self::machine::State;
+pub use self::status::{GroupFigures, GroupHealth, Latency, MemberEvent};
 
 /// What to subscribe to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub enum Subscribed {
         /// Topics that match this one are left out.
         exclude: Option<String>,
     },
+    /// Topics whose whole name matches a pattern that the broker reads and matches, in RE2's syntax, under KIP-848 only.
+    ServerPattern(String),
 }
 
 /// Which callbacks the user has. Where there is none, nothing is called and nothing waited for.

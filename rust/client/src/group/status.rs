@@ -5,10 +5,49 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{GroupError, GroupEvent, State, Status};
+use monedula_engine::group::{self, GroupEvent};
+use monedula_engine::membership::{self, MembershipError, Subscription};
 use monedula_engine::{Now, TopicPartition};
 
+use super::machine::State;
+use crate::config::ClientConfig;
 use crate::log::Level;
+
+/// What a machine says of its membership.
+pub(super) enum Status {
+    Classic(Box<group::Status>),
+    Consumer(Box<membership::Status>),
+}
+
+/// What happens to a member: what the machines tell of, and what only the client knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberEvent {
+    /// The state changed.
+    StateChanged {
+        /// From.
+        from: State,
+        /// To.
+        to: State,
+    },
+    /// `group.protocol=auto`, and the broker lacks the protocol of KIP-848: the classic one goes on.
+    FellBack {
+        /// What the broker said.
+        reason: String,
+    },
+    /// Anything else; never [`GroupEvent::StateChanged`].
+    Group(GroupEvent),
+}
+
+impl From<GroupEvent> for MemberEvent {
+    fn from(event: GroupEvent) -> Self {
+        match event {
+            GroupEvent::StateChanged { from, to } => {
+                Self::StateChanged { from: State::Classic(from), to: State::Classic(to) }
+            }
+            event => Self::Group(event),
+        }
+    }
+}
 
 /// How long something took, over all times that it was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,7 +140,7 @@ impl GroupFigures {
 pub struct GroupHealth {
     /// The group.
     pub group_id: String,
-    /// Where the member stands.
+    /// Where the member stands; it says which protocol is in force as well.
     pub state: State,
     /// The coordinator's node id.
     pub coordinator: Option<i32>,
@@ -109,18 +148,20 @@ pub struct GroupHealth {
     pub member_id: String,
     /// Its static id.
     pub instance_id: Option<String>,
-    /// The generation, -1 outside of the group.
+    /// The generation, or the member's epoch under KIP-848; -1 outside of the group.
     pub generation: i32,
-    /// Whether it leads.
+    /// Whether it leads; nobody does under KIP-848.
     pub leader: bool,
-    /// The assignor chosen.
+    /// The assignor chosen; under KIP-848 the one that was asked for.
     pub assignor: Option<String>,
     /// How partitions are given up.
     pub protocol: Protocol,
-    /// Topics subscribed to.
+    /// Topics subscribed to; of a pattern that brokers match, those that partitions are owned of.
     pub topics: BTreeSet<Arc<str>>,
     /// Partitions owned.
     pub owned: BTreeSet<TopicPartition>,
+    /// How often heartbeats are sent.
+    pub heartbeat_interval: Duration,
     /// How long ago the last acknowledged heartbeat was sent.
     pub last_heartbeat: Option<Duration>,
     /// For how long records may still be handed out.
@@ -130,7 +171,7 @@ pub struct GroupHealth {
     /// Why it took place.
     pub last_rebalance_reason: Option<String>,
     /// The error that ended the membership.
-    pub fatal: Option<GroupError>,
+    pub fatal: Option<MembershipError>,
     /// Commits that wait or are under way.
     pub pending_commits: usize,
     /// The last error that was retried and not shown, and how long ago.
@@ -142,24 +183,62 @@ pub struct GroupHealth {
 }
 
 impl GroupHealth {
-    pub(crate) fn new(status: Status, now: Now) -> Self {
-        let ago = |at: Option<Now>| at.map(|at| now.saturating_sub(at));
+    pub(super) fn new(status: Status, config: &ClientConfig, now: Now) -> Self {
+        match status {
+            Status::Classic(status) => Self::classic(*status, config, now),
+            Status::Consumer(status) => Self::consumer(*status, config, now),
+        }
+    }
+
+    fn classic(status: group::Status, config: &ClientConfig, now: Now) -> Self {
         Self {
-            group_id: String::new(),
-            state: status.state,
+            group_id: config.group_id.clone().unwrap_or_default(),
+            state: State::Classic(status.state),
             coordinator: status.coordinator,
             member_id: status.member_id,
-            instance_id: None,
+            instance_id: config.group_instance_id.clone(),
             generation: status.generation,
             leader: status.leader,
             assignor: status.assignor,
             protocol: status.protocol,
             topics: status.topics,
             owned: status.owned,
-            last_heartbeat: ago(status.last_heartbeat),
+            heartbeat_interval: config.heartbeat_interval,
+            last_heartbeat: ago(status.last_heartbeat, now),
             lease: status.lease_until.map(|until| until.saturating_sub(now)),
-            last_rebalance: ago(status.last_rebalance),
+            last_rebalance: ago(status.last_rebalance, now),
             last_rebalance_reason: status.last_rebalance_reason,
+            fatal: status.fatal.map(MembershipError::from),
+            pending_commits: status.pending_commits,
+            last_error: None,
+            wanted: Vec::new(),
+            figures: GroupFigures::default(),
+        }
+    }
+
+    fn consumer(status: membership::Status, config: &ClientConfig, now: Now) -> Self {
+        let topics = match status.subscription {
+            Some(Subscription::Topics(topics) | Subscription::Matched(topics)) => topics,
+            Some(Subscription::Regex(_)) => status.owned.iter().map(|partition| partition.topic.clone()).collect(),
+            None => BTreeSet::new(),
+        };
+        Self {
+            group_id: config.group_id.clone().unwrap_or_default(),
+            state: State::Consumer(status.state),
+            coordinator: status.coordinator,
+            member_id: status.member_id,
+            instance_id: config.group_instance_id.clone(),
+            generation: generation(status.epoch),
+            leader: false,
+            assignor: config.remote_assignor.clone(),
+            protocol: Protocol::Cooperative,
+            topics,
+            owned: status.owned,
+            heartbeat_interval: status.heartbeat_interval,
+            last_heartbeat: ago(status.last_heartbeat, now),
+            lease: status.lease_until.map(|until| until.saturating_sub(now)),
+            last_rebalance: ago(status.last_rebalance, now),
+            last_rebalance_reason: None,
             fatal: status.fatal,
             pending_commits: status.pending_commits,
             last_error: None,
@@ -169,8 +248,40 @@ impl GroupHealth {
     }
 }
 
+impl Status {
+    /// The generation or epoch that commits carry, -1 outside of the group, and the member's id.
+    pub(super) fn identity(self) -> (i32, String) {
+        match self {
+            Self::Classic(status) => (status.generation, status.member_id),
+            Self::Consumer(status) => (generation(status.epoch), status.member_id),
+        }
+    }
+}
+
+/// A member's epoch is 0 where the classic protocol has generation -1.
+fn generation(epoch: i32) -> i32 {
+    if epoch > 0 { epoch } else { -1 }
+}
+
+fn ago(at: Option<Now>, now: Now) -> Option<Duration> {
+    at.map(|at| now.saturating_sub(at))
+}
+
 /// An event for the log.
-pub(super) fn sentence(event: &GroupEvent) -> (Level, String) {
+pub(super) fn sentence(event: &MemberEvent) -> (Level, String) {
+    match event {
+        MemberEvent::StateChanged { from, to } => (Level::Debug, format!("{} -> {}", from.name(), to.name())),
+        MemberEvent::FellBack { reason } => (
+            Level::Warning,
+            format!(
+                "group.protocol=auto: the broker does not offer the protocol of KIP-848 ({reason}); the classic one is in force"
+            ),
+        ),
+        MemberEvent::Group(event) => of_group(event),
+    }
+}
+
+fn of_group(event: &GroupEvent) -> (Level, String) {
     let ms = Duration::as_millis;
     match event {
         GroupEvent::StateChanged { from, to } => (Level::Debug, format!("{} -> {}", from.name(), to.name())),
@@ -179,6 +290,10 @@ pub(super) fn sentence(event: &GroupEvent) -> (Level, String) {
             (Level::Info, format!("the coordinator is to be found anew: {reason}"))
         }
         GroupEvent::RebalanceStarted { reason } => (Level::Info, format!("a rebalance begins: {reason}")),
+        // Under KIP-848 nobody leads, and the assignor is the coordinator's.
+        GroupEvent::Joined { generation, protocol, took, .. } if protocol.is_empty() => {
+            (Level::Info, format!("joined in epoch {generation}, in {} ms", ms(took)))
+        }
         GroupEvent::Joined { generation, leader, protocol, took } => {
             let role = if *leader { "leader" } else { "follower" };
             (Level::Info, format!("joined generation {generation} as {role}, {protocol}, in {} ms", ms(took)))

@@ -16,6 +16,8 @@ use crate::metadata::{Filter, View};
 pub(crate) enum Subscription {
     Topics(BTreeSet<Arc<str>>),
     Pattern(Pattern),
+    /// Matched by the broker: what it means shows in what is assigned.
+    ServerPattern(String),
 }
 
 /// See [`Subscribed::Pattern`].
@@ -43,13 +45,17 @@ impl Subscription {
                 let exclude = exclude.as_deref().map(whole).transpose()?;
                 Ok(Self::Pattern(Pattern { include: whole(&include)?, exclude, no_internal }))
             }
+            Subscribed::ServerPattern(pattern) if pattern.is_empty() => {
+                Err(ClientError::Argument("a pattern for the broker must not be empty: it would match nothing".into()))
+            }
+            Subscribed::ServerPattern(pattern) => Ok(Self::ServerPattern(pattern)),
         }
     }
 
     /// What metadata is to be filtered by.
     pub(super) fn filter(&self) -> Option<Filter> {
         match self {
-            Self::Topics(_) => None,
+            Self::Topics(_) | Self::ServerPattern(_) => None,
             Self::Pattern(pattern) => {
                 let pattern = pattern.clone();
                 Some(Arc::new(move |topic: &str, internal| pattern.matches(topic, internal)))
@@ -61,6 +67,7 @@ impl Subscription {
     pub(super) fn topics(&self, view: &View) -> Option<BTreeSet<Arc<str>>> {
         match self {
             Self::Topics(topics) => Some(topics.clone()),
+            Self::ServerPattern(_) => Some(BTreeSet::new()),
             Self::Pattern(_) if !view.complete => None,
             Self::Pattern(pattern) => {
                 let topics = view.cluster.topics.iter();
@@ -77,6 +84,14 @@ impl Pattern {
             internal && self.no_internal || self.exclude.as_ref().is_some_and(|exclude| exclude.is_match(topic));
         !excluded && self.include.is_match(topic)
     }
+}
+
+/// A pattern for the broker, under a protocol in which brokers match nothing.
+pub(crate) fn pattern_for_nobody(pattern: &str) -> ClientError {
+    ClientError::Argument(format!(
+        "the pattern {pattern:?} is for the broker to match, which it does under the protocol of KIP-848 only \
+         (group.protocol=consumer); under the classic one give subscribe(pattern=...)"
+    ))
 }
 
 /// The pattern, for whole names as in Java: `orders` must not also mean `orders-dead-letters`.
@@ -109,7 +124,7 @@ mod tests {
         let what = Subscribed::Pattern { include: include.into(), exclude: exclude.map(Into::into) };
         match Subscription::read(what, true).expect("patterns") {
             Subscription::Pattern(pattern) => pattern,
-            Subscription::Topics(_) => panic!("a pattern"),
+            other => panic!("no pattern: {other:?}"),
         }
     }
 

@@ -4,19 +4,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use monedula_engine::TopicPartition;
 use monedula_engine::assign::AssignError;
-use monedula_engine::group::{
-    Answer, CallError, CallId, CallbackKind, GroupError, GroupEvent, Input, Output, Scope, State, Ticket,
-};
+use monedula_engine::cluster::Cluster;
+use monedula_engine::group::{self, CallbackKind, GroupEvent, Scope, Ticket};
+use monedula_engine::membership::{self, MembershipError, TopicInfo};
+use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::mpsc;
 
 use super::assigning::Led;
 use super::commits::Waiting;
 use super::handle::{Order, Parts, Shared};
+use super::machine::{Input, Machine, Output, State};
 use super::subscription::{Subscription, counts};
-use super::{Listens, PendingCallback};
+use super::{Listens, MemberEvent, PendingCallback};
 use crate::coordinator::fault;
 use crate::delivery::Lease;
 use crate::error::ClientError;
@@ -25,8 +26,14 @@ use crate::metadata::View;
 
 /// What comes back from the task's own tasks.
 pub(super) enum Event {
-    Answered { id: CallId, outcome: Result<Answer, CallError> },
-    Assigned { ticket: Ticket, outcome: Result<Box<Led>, AssignError> },
+    /// What the answer to a call is to the machine.
+    Answered(Input),
+    /// Topics that were asked for by their ids.
+    Named(Box<Cluster>),
+    Assigned {
+        ticket: Ticket,
+        outcome: Result<Box<Led>, AssignError>,
+    },
 }
 
 /// See the [module](self).
@@ -36,11 +43,16 @@ pub(super) struct Task {
     pub(super) events: mpsc::UnboundedSender<Event>,
     pub(super) commits: Waiting,
     inbox: mpsc::UnboundedReceiver<Event>,
-    subscription: Option<Subscription>,
+    pub(super) subscription: Option<Subscription>,
     listens: Listens,
+    /// Whether the machine was told of this subscription.
+    told: bool,
     /// The topics that the machine was last told to subscribe to, and the partition counts that it was told.
-    subscribed: BTreeSet<Arc<str>>,
+    pub(super) subscribed: BTreeSet<Arc<str>>,
     counted: Option<BTreeMap<Arc<str>, usize>>,
+    /// Under KIP-848: what the machine was told of topics, and those that it asked for by id.
+    pub(super) known: Option<BTreeMap<Arc<str>, TopicInfo>>,
+    pub(super) resolved: BTreeSet<Arc<str>>,
     /// Topics of the whole group, while this member leads it.
     led: BTreeSet<Arc<str>>,
     denied: BTreeSet<Arc<str>>,
@@ -55,6 +67,10 @@ pub(super) struct Task {
 impl Task {
     pub(super) fn new(parts: Parts, shared: Arc<Shared>) -> Self {
         let (events, inbox) = mpsc::unbounded_channel();
+        let state = match *shared.machine() {
+            Machine::Classic(_) => State::Classic(group::State::Unsubscribed),
+            Machine::Consumer(_) => State::Consumer(membership::State::Unsubscribed),
+        };
         Self {
             parts,
             shared,
@@ -63,12 +79,15 @@ impl Task {
             commits: Waiting::default(),
             subscription: None,
             listens: Listens::default(),
+            told: false,
             subscribed: BTreeSet::new(),
             counted: None,
+            known: None,
+            resolved: BTreeSet::new(),
             led: BTreeSet::new(),
             denied: BTreeSet::new(),
             missing: BTreeSet::new(),
-            state: State::Unsubscribed,
+            state,
             abandoned: false,
             closed: false,
             inputs: VecDeque::new(),
@@ -100,7 +119,7 @@ impl Task {
 
     fn wake_at(&self) -> Instant {
         let latest = self.shared.now() + Duration::from_secs(60);
-        self.shared.started + self.shared.member().wake_at().unwrap_or(latest).min(latest)
+        self.shared.started + self.shared.machine().wake_at().unwrap_or(latest).min(latest)
     }
 
     fn order(&mut self, order: Order) {
@@ -111,17 +130,17 @@ impl Task {
                 drop(call);
             }
             Order::CalledBack { ticket } => self.handle(Input::CalledBack { ticket }),
-            Order::Rejoin { at, reason } => self.handle(Input::Rejoin { at, reason }),
+            Order::Rejoin { at, reason } => self.rejoin(at, reason),
             Order::Unsubscribe => {
                 self.forget_subscription();
-                match self.state {
-                    State::Unsubscribed => self.parts.delivery.set_leaving(false),
-                    _ => self.handle(Input::Unsubscribe),
+                match self.state.is_unsubscribed() {
+                    true => self.parts.delivery.set_leaving(false),
+                    false => self.handle(Input::Unsubscribe),
                 }
             }
             Order::Close { deadline } => {
                 self.forget_subscription();
-                self.handle(Input::Close { deadline, leave: true });
+                self.handle(Input::Close { deadline });
             }
             Order::Abandon => {
                 self.abandoned = true;
@@ -134,7 +153,8 @@ impl Task {
 
     fn event(&mut self, event: Event) {
         match event {
-            Event::Answered { id, outcome } => self.handle(Input::Answer { id, outcome }),
+            Event::Answered(input) => self.handle(input),
+            Event::Named(cluster) => self.named(&cluster),
             Event::Assigned { ticket, outcome } => {
                 let outcome = outcome.map(|led| {
                     self.lead(led.topics);
@@ -142,9 +162,19 @@ impl Task {
                     self.parts.metadata.learn(&led.cluster);
                     led.assigned
                 });
-                self.handle(Input::Assigned { ticket, outcome });
+                self.handle(Input::Classic(group::Input::Assigned { ticket, outcome }));
             }
         }
+    }
+
+    /// The user wants a rebalance; under KIP-848 nobody but the coordinator can begin one.
+    fn rejoin(&mut self, at: Now, reason: String) {
+        if matches!(self.state, State::Consumer(_)) {
+            return self.parts.log.record(Level::Warning, "groups", || {
+                "enforce_rebalance() does nothing under group.protocol=consumer: the coordinator decides when".into()
+            });
+        }
+        self.handle(Input::Classic(group::Input::Rejoin { at, reason }));
     }
 
     /// The user came into a call, or finished something that was waited for.
@@ -166,7 +196,19 @@ impl Task {
         self.subscription = Some(subscription);
         (self.listens, self.abandoned) = (listens, false);
         self.parts.metadata.want();
-        let view = self.parts.metadata.watch().borrow().clone();
+        self.look_at_topics();
+    }
+
+    fn look_at_topics(&mut self) {
+        if let Some(Subscription::ServerPattern(pattern)) = &self.subscription {
+            if matches!(self.state, State::Classic(_)) {
+                let error = super::subscription::pattern_for_nobody(pattern);
+                return self.parts.delivery.raise(error, true);
+            }
+            let what = membership::Subscription::Regex(pattern.clone());
+            self.handle(Input::Consumer(membership::Input::Subscribe(what)));
+        }
+        let view = self.parts.metadata.view();
         self.view(&view);
     }
 
@@ -178,8 +220,10 @@ impl Task {
         self.parts.delivery.forget_topics();
         self.denied.clear();
         self.missing.clear();
-        self.counted = None;
+        self.release_resolved();
+        (self.counted, self.known) = (None, None);
         self.subscribed.clear();
+        self.told = false;
     }
 
     /// Holds the topics of the whole group, in place of those before.
@@ -193,18 +237,42 @@ impl Task {
         let Some(topics) = self.subscription.as_ref().and_then(|subscription| subscription.topics(view)) else {
             return;
         };
-        let from_pattern = matches!(self.subscription, Some(Subscription::Pattern(_)));
         // Without any topic there is nothing to join for; a member that is in the group gives up all that it has.
-        if topics != self.subscribed {
+        if topics != self.subscribed || !self.told && !self.state.is_unsubscribed() {
             self.subscribed.clone_from(&topics);
-            self.handle(Input::Subscribe { topics, from_pattern });
+            self.tell_subscription(topics);
         }
         self.tell_denied(view);
         self.tell_missing(view);
+        match self.state {
+            State::Classic(_) => self.tell_counts(view),
+            State::Consumer(_) => self.tell_ids(view),
+        }
+    }
+
+    fn tell_subscription(&mut self, topics: BTreeSet<Arc<str>>) {
+        self.told = true;
+        let from_pattern = match self.subscription {
+            Some(Subscription::Topics(_)) => false,
+            Some(Subscription::Pattern(_)) => true,
+            Some(Subscription::ServerPattern(_)) | None => return,
+        };
+        self.handle(match (self.state, from_pattern) {
+            (State::Classic(_), _) => Input::Classic(group::Input::Subscribe { topics, from_pattern }),
+            (State::Consumer(_), false) => {
+                Input::Consumer(membership::Input::Subscribe(membership::Subscription::Topics(topics)))
+            }
+            (State::Consumer(_), true) => {
+                Input::Consumer(membership::Input::Subscribe(membership::Subscription::Matched(topics)))
+            }
+        });
+    }
+
+    fn tell_counts(&mut self, view: &View) {
         let known = counts(&view.cluster, self.subscribed.union(&self.led));
         if let Some(known) = known.filter(|known| self.counted.as_ref() != Some(known)) {
             self.counted = Some(known.clone());
-            self.handle(Input::Topics { counts: known });
+            self.handle(Input::Classic(group::Input::Topics { counts: known }));
         }
     }
 
@@ -245,10 +313,10 @@ impl Task {
             let polled = self.parts.delivery.polled().saturating_duration_since(self.shared.started);
             let mut outputs = Vec::new();
             {
-                let mut member = self.shared.member();
+                let mut machine = self.shared.machine();
                 for input in [Input::Polled { at: polled }, input] {
-                    member.handle(self.shared.now(), input);
-                    outputs.extend(std::iter::from_fn(|| member.poll()));
+                    machine.handle(self.shared.now(), input);
+                    outputs.extend(std::iter::from_fn(|| machine.poll()));
                 }
             }
             for output in outputs {
@@ -258,6 +326,20 @@ impl Task {
     }
 
     fn act(&mut self, output: Output) {
+        match output {
+            Output::Either(output) => self.act_in_either(output),
+            Output::Call { id, target, call } => self.send(id, target, call),
+            Output::Resolve { ids } => self.resolve(ids),
+            Output::Raise { error, fatal } => self.raise(error, fatal),
+            Output::FallBack { reason } => self.fall_back(reason),
+            Output::StateChanged { from, to } => {
+                self.happened(MemberEvent::StateChanged { from: State::Consumer(from), to: State::Consumer(to) });
+            }
+        }
+    }
+
+    fn act_in_either(&mut self, output: group::Output) {
+        use group::Output;
         let delivery = &self.parts.delivery;
         match output {
             Output::Call { id, target, call } => self.send(id, target, call),
@@ -290,10 +372,22 @@ impl Task {
             Output::Lease { until } => {
                 delivery.set_lease(until.map_or(Lease::Out, |until| Lease::Until(self.shared.started + until)));
             }
-            Output::Raise { error, fatal } => self.raise(error, fatal),
+            Output::Raise { error, fatal } => self.raise(error.into(), fatal),
             Output::RefreshMetadata => self.parts.metadata.want(),
-            Output::Event(event) => self.happened(&event),
+            Output::Event(event) => self.happened(event.into()),
             Output::Closed => self.closed = true,
+        }
+    }
+
+    /// The broker lacks the protocol of KIP-848: the same subscription goes to a machine of the classic one.
+    fn fall_back(&mut self, reason: String) {
+        *self.shared.machine() = Machine::classic(&self.parts.config, self.parts.assignors.clone(), self.parts.seed);
+        self.state = State::Classic(group::State::Unsubscribed);
+        self.happened(MemberEvent::FellBack { reason });
+        self.subscribed.clear();
+        self.told = false;
+        if self.subscription.is_some() {
+            self.look_at_topics();
         }
     }
 
@@ -314,27 +408,27 @@ impl Task {
         self.inputs.push_back(Input::CalledBack { ticket });
     }
 
-    fn raise(&self, error: GroupError, fatal: bool) {
+    fn raise(&self, error: MembershipError, fatal: bool) {
         self.parts.log.record(Level::Warning, "groups", || error.to_string());
         self.parts.delivery.raise(error.into(), fatal);
     }
 
-    fn happened(&mut self, event: &GroupEvent) {
+    fn happened(&mut self, event: MemberEvent) {
         let group = || self.parts.config.group_id.as_deref().unwrap_or_default();
-        let (level, text) = super::status::sentence(event);
+        let (level, text) = super::status::sentence(&event);
         self.parts.log.record(level, "groups", || format!("group {}: {text}", group()));
-        match event {
-            GroupEvent::StateChanged { to, .. } => {
+        match &event {
+            MemberEvent::StateChanged { to, .. } => {
                 self.state = *to;
-                self.parts.delivery.set_stale(*to == State::Stale);
-                if *to == State::Unsubscribed {
+                self.parts.delivery.set_stale(to.is_stale());
+                if to.is_unsubscribed() {
                     self.lead(BTreeSet::new());
                     self.parts.delivery.set_leaving(false);
                 }
             }
-            GroupEvent::Joined { leader: false, .. } => self.lead(BTreeSet::new()),
-            GroupEvent::Retried { api, .. } => self.parts.metrics.retriable_error(api),
-            GroupEvent::LeaseExpired => {
+            MemberEvent::Group(GroupEvent::Joined { leader: false, .. }) => self.lead(BTreeSet::new()),
+            MemberEvent::Group(GroupEvent::Retried { api, .. }) => self.parts.metrics.retriable_error(api),
+            MemberEvent::Group(GroupEvent::LeaseExpired) => {
                 let stalled = self.parts.delivery.queued_records();
                 self.shared.figures().counted.records_stalled += stalled;
             }

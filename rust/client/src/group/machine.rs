@@ -1,0 +1,225 @@
+//! The machine of a membership: that of the classic protocol or that of KIP-848, never both at once. What both take and say in
+//! the same words goes through here; the rest goes to, or comes from, the one that it is about.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use monedula_engine::assign::Assignor;
+use monedula_engine::group::{self, CallId, CommitOffset, Target, Ticket};
+use monedula_engine::membership::{self, MembershipError};
+use monedula_engine::{Now, TopicPartition};
+use monedula_protocol::types::Uuid;
+
+use super::status::Status;
+use crate::config::{ClientConfig, GroupProtocol};
+
+/// A membership without I/O.
+pub(super) enum Machine {
+    Classic(Box<group::Member>),
+    Consumer(Box<membership::Member>),
+}
+
+/// Where a member stands, in the words of its protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Under the classic protocol.
+    Classic(group::State),
+    /// Under that of KIP-848.
+    Consumer(membership::State),
+}
+
+/// What a machine is told.
+pub(super) enum Input {
+    Tick,
+    Settled {
+        ticket: Ticket,
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
+    },
+    CalledBack {
+        ticket: Ticket,
+    },
+    Commit {
+        ticket: Ticket,
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
+        deadline: Now,
+    },
+    Polled {
+        at: Now,
+    },
+    Unsubscribe,
+    Close {
+        deadline: Now,
+    },
+    /// For the classic machine; what was meant for one that is no more is dropped.
+    Classic(group::Input),
+    /// For that of KIP-848, likewise.
+    Consumer(membership::Input),
+}
+
+/// What a machine wants done.
+pub(super) enum Output {
+    /// In the classic machine's words, which say the same where that of KIP-848 has them.
+    Either(group::Output),
+    /// Send this, for that of KIP-848, as the rest.
+    Call {
+        id: CallId,
+        target: Target,
+        call: membership::Call,
+    },
+    /// Ask what topics are called.
+    Resolve {
+        ids: BTreeSet<Uuid>,
+    },
+    /// An error for the user.
+    Raise {
+        error: MembershipError,
+        fatal: bool,
+    },
+    /// Go on with the classic protocol.
+    FallBack {
+        reason: String,
+    },
+    StateChanged {
+        from: membership::State,
+        to: membership::State,
+    },
+}
+
+impl Machine {
+    pub(super) fn new(config: &ClientConfig, assignors: Vec<Arc<dyn Assignor>>, seed: u64) -> Self {
+        match config.group_protocol {
+            GroupProtocol::Classic => Self::classic(config, assignors, seed),
+            GroupProtocol::Consumer | GroupProtocol::Auto => {
+                let member_id = membership::member_id(random(seed));
+                Self::Consumer(Box::new(membership::Member::new(config.consumer_membership(), member_id, seed)))
+            }
+        }
+    }
+
+    pub(super) fn classic(config: &ClientConfig, assignors: Vec<Arc<dyn Assignor>>, seed: u64) -> Self {
+        Self::Classic(Box::new(group::Member::new(config.membership(assignors), seed)))
+    }
+
+    pub(super) fn handle(&mut self, now: Now, input: Input) {
+        match self {
+            Self::Classic(member) => {
+                if let Some(input) = input.for_classic() {
+                    member.handle(now, input);
+                }
+            }
+            Self::Consumer(member) => {
+                if let Some(input) = input.for_consumer() {
+                    member.handle(now, input);
+                }
+            }
+        }
+    }
+
+    pub(super) fn poll(&mut self) -> Option<Output> {
+        match self {
+            Self::Classic(member) => member.poll().map(Output::Either),
+            Self::Consumer(member) => member.poll().map(Output::of_consumer),
+        }
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Now> {
+        match self {
+            Self::Classic(member) => member.wake_at(),
+            Self::Consumer(member) => member.wake_at(),
+        }
+    }
+
+    pub(super) fn status(&self) -> Status {
+        match self {
+            Self::Classic(member) => Status::Classic(Box::new(member.status())),
+            Self::Consumer(member) => Status::Consumer(Box::new(member.status())),
+        }
+    }
+}
+
+impl State {
+    /// Its name in text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Classic(state) => state.name(),
+            Self::Consumer(state) => state.name(),
+        }
+    }
+
+    pub(super) fn is_unsubscribed(self) -> bool {
+        matches!(self, Self::Classic(group::State::Unsubscribed) | Self::Consumer(membership::State::Unsubscribed))
+    }
+
+    pub(super) fn is_stale(self) -> bool {
+        matches!(self, Self::Classic(group::State::Stale) | Self::Consumer(membership::State::Stale))
+    }
+}
+
+impl Input {
+    fn for_classic(self) -> Option<group::Input> {
+        Some(match self {
+            Self::Tick => group::Input::Tick,
+            Self::Settled { ticket, offsets } => group::Input::Settled { ticket, offsets },
+            Self::CalledBack { ticket } => group::Input::CalledBack { ticket },
+            Self::Commit { ticket, offsets, deadline } => group::Input::Commit { ticket, offsets, deadline },
+            Self::Polled { at } => group::Input::Polled { at },
+            Self::Unsubscribe => group::Input::Unsubscribe,
+            Self::Close { deadline } => group::Input::Close { deadline, leave: true },
+            Self::Classic(input) => input,
+            Self::Consumer(_) => return None,
+        })
+    }
+
+    fn for_consumer(self) -> Option<membership::Input> {
+        use membership::Input;
+        Some(match self {
+            Self::Tick => Input::Tick,
+            Self::Settled { ticket, offsets } => Input::Settled { ticket, offsets },
+            Self::CalledBack { ticket } => Input::CalledBack { ticket },
+            Self::Commit { ticket, offsets, deadline } => Input::Commit { ticket, offsets, deadline },
+            Self::Polled { at } => Input::Polled { at },
+            Self::Unsubscribe => Input::Unsubscribe,
+            Self::Close { deadline } => Input::Close { deadline, leave: true },
+            Self::Consumer(input) => input,
+            Self::Classic(_) => return None,
+        })
+    }
+}
+
+impl Output {
+    fn of_consumer(output: membership::Output) -> Self {
+        use group::Output as Either;
+        use membership::Output as Own;
+        Self::Either(match output {
+            Own::Gained { partitions } => Either::Gained { partitions },
+            Own::Start { partitions } => Either::Start { partitions },
+            Own::StartFailed { partition, code } => Either::StartFailed { partition, code },
+            Own::Settle { ticket, partitions } => Either::Settle { ticket, partitions },
+            Own::Snapshot { ticket, scope } => Either::Snapshot { ticket, scope },
+            Own::Callback { ticket, kind, partitions } => Either::Callback { ticket, kind, partitions },
+            Own::Dropped { partitions } => Either::Dropped { partitions },
+            Own::Committed { ticket, outcomes } => Either::Committed { ticket, outcomes },
+            Own::Lease { until } => Either::Lease { until },
+            Own::Event(event) => Either::Event(event),
+            Own::Closed => Either::Closed,
+            Own::Call { id, target, call } => return Self::Call { id, target, call },
+            Own::Resolve { ids } => return Self::Resolve { ids },
+            Own::Raise { error, fatal } => return Self::Raise { error, fatal },
+            Own::FallBack { reason } => return Self::FallBack { reason },
+            Own::StateChanged { from, to } => return Self::StateChanged { from, to },
+        })
+    }
+}
+
+/// For the id of a member, which must be no other's. Hash maps are seeded by the system, but a forked process would go on with
+/// its parent's seeds: so its own number and the time are in it as well.
+fn random(seed: u64) -> [u8; 16] {
+    use std::hash::{BuildHasher, RandomState};
+    let half =
+        |half: u8| RandomState::new().hash_one((seed, std::process::id(), SystemTime::now(), half)).to_be_bytes();
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&half(0));
+    bytes[8..].copy_from_slice(&half(1));
+    bytes
+}
