@@ -103,7 +103,8 @@ impl Queue {
     /// Takes all numbers back; what is sent next gets `next`, or 0 of another identity.
     pub(super) fn renumber(&mut self, next: Option<i64>) {
         for entry in &mut self.entries {
-            (entry.sequence, entry.out_of_order, entry.in_doubt) = (None, false, false);
+            // An attempt that was never answered may still get there, by its old number.
+            (entry.sequence, entry.out_of_order) = (None, false);
         }
         self.numbers = match next {
             Some(next) => Numbers { next, lost_until: None, hole_at: None, ..self.numbers },

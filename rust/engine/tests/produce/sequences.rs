@@ -249,3 +249,26 @@ fn a_partition_in_doubt_keeps_no_other_from_sending() {
     world.fill(1);
     assert_eq!(sequences(&world), [(SECOND, 0)]);
 }
+
+/// Its first attempt is still on its way, and gets in as soon as those before it do.
+#[test]
+fn a_batch_that_waits_for_another_number_may_be_written_under_the_old_one() {
+    let (mut world, _) = known();
+    let given_up = world.fill(0);
+    world.pass(ms(300));
+    let [before, batch] = [world.fill(0), world.fill(0)];
+    world.break_off(1, 0);
+    world.move_leader(0, None);
+    world.metadata();
+    world.pass(DELIVERY_TIMEOUT - ms(300));
+    assert!(matches!(world.done[&given_up], Err(SendFault::TimedOut { in_doubt: true, .. })));
+    world.move_leader(0, Some(1));
+    world.metadata();
+    world.answer(1);
+    world.answer(1);
+    // Both are out of order, and get numbers of the next epoch. The first of them goes alone.
+    assert_eq!((world.at(1), sequences(&world)), (vec![vec![before]], vec![(SECOND, 0)]));
+    world.pass(ms(300));
+    let done = &world.done[&batch];
+    assert!(matches!(done, Err(SendFault::TimedOut { in_doubt: true, .. })), "{done:?}");
+}
