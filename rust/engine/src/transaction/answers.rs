@@ -133,6 +133,14 @@ impl ProducerSession {
     fn lost(&mut self, asked: &InFlight, reason: String, now: Now) {
         self.push(Output::Event(SessionEvent::Retried { api: asked.call.api(), reason: reason.clone() }));
         self.last_error = Some(format!("{}: {reason}", asked.call.api()));
+        // It may still get there, after what is asked instead of it. Where all transactions have one epoch, a late EndTxn would
+        // end the next transaction, and a late TxnOffsetCommit put back its offsets (what KIP-890 is for): so that one gets
+        // another epoch.
+        let writes = matches!(
+            asked.call,
+            Call::AddPartitions { .. } | Call::AddOffsets { .. } | Call::CommitOffsets { .. } | Call::End { .. }
+        );
+        self.raise |= writes && !self.version2;
         self.forget_coordinator(asked);
         self.wait(None, now);
     }

@@ -370,6 +370,10 @@ impl ProducerSession {
         if self.state == State::Fatal {
             return;
         }
+        if self.state == State::Initializing {
+            // It is through; what failed is the epoch for the next one.
+            self.tell(|verb| verb == Verb::End(Ending::Commit), Ok(()));
+        }
         self.enter(State::Fatal);
         let fault = match &error {
             TransactionError::Fenced { code, .. } => SendFault::Fenced { reason: (*code).to_owned() },

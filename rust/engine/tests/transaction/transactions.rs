@@ -156,7 +156,8 @@ fn an_abort_whose_transaction_may_never_have_begun() {
     // It may have been carried out, so it has to be ended.
     world.find();
     world.refuse("EndTxn", ErrorCode::InvalidTxnState);
-    // It was not.
+    // It was not, and will not be: what comes now comes too late.
+    world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
     world.succeeded(ticket);
     assert_eq!(world.session.state(), State::Ready);
 }
@@ -238,6 +239,100 @@ fn a_commit_that_may_be_through_is_not_called_off() {
     let call = world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
     assert_eq!(call, Call::InitProducerId { current: Some(identity(9, 0)) });
     world.succeeded(commit);
+}
+
+/// A late EndTxn would end the next transaction with whatever it has by then (KIP-890).
+#[test]
+fn where_all_transactions_have_one_epoch_a_lost_call_raises_it() {
+    for ending in [Ending::Commit, Ending::Abort] {
+        let mut world = World::open(false);
+        let ticket = world.end(ending);
+        world.lose("EndTxn");
+        world.pass(BACKOFF);
+        world.find();
+        world.answer("EndTxn", Answer::Ok);
+        assert_eq!((world.outcome(ticket), world.session.state()), (None, State::Initializing));
+        let call = world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+        assert_eq!(call, Call::InitProducerId { current: Some(identity(9, 0)) });
+        world.succeeded(ticket);
+        // Only that once.
+        world.begin();
+        world.join(0);
+        let next = world.end(ending);
+        world.answer("EndTxn", Answer::Ok);
+        world.succeeded(next);
+    }
+}
+
+#[test]
+fn every_call_that_writes_in_a_transaction_raises_the_epoch_when_it_is_lost() {
+    let mut world = World::ready(false);
+    world.begin();
+    world.put(Input::Join(t(0)));
+    world.lose("AddPartitionsToTxn");
+    world.pass(BACKOFF);
+    world.find();
+    world.answer("AddPartitionsToTxn", good(&[0]));
+    let ticket = world.end(Ending::Commit);
+    world.answer("EndTxn", Answer::Ok);
+    world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+    world.succeeded(ticket);
+
+    let mut world = World::open(false);
+    world.send_offsets(&[(0, 5)]);
+    world.lose("AddOffsetsToTxn");
+    world.pass(BACKOFF);
+    world.find();
+    world.answer("AddOffsetsToTxn", Answer::Ok);
+    world.find();
+    world.answer("TxnOffsetCommit", good(&[0]));
+    world.end(Ending::Commit);
+    world.answer("EndTxn", Answer::Ok);
+    world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+
+    let mut world = World::open(false);
+    world.send_offsets(&[(0, 5)]);
+    world.answer("AddOffsetsToTxn", Answer::Ok);
+    world.find();
+    world.lose("TxnOffsetCommit");
+    world.pass(BACKOFF);
+    world.find();
+    world.answer("TxnOffsetCommit", good(&[0]));
+    world.end(Ending::Commit);
+    world.answer("EndTxn", Answer::Ok);
+    world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+}
+
+#[test]
+fn a_commit_is_through_whatever_becomes_of_the_epoch_for_the_next_transaction() {
+    let mut world = World::open(false);
+    let commit = world.end(Ending::Commit);
+    world.lose("EndTxn");
+    world.pass(BACKOFF);
+    world.find();
+    world.answer("EndTxn", Answer::Ok);
+    world.refuse("InitProducerId", ErrorCode::ProducerFenced);
+    world.succeeded(commit);
+    let begin = world.begin();
+    assert!(matches!(world.error(begin), TransactionError::Fenced { .. }));
+}
+
+#[test]
+fn a_commit_whose_new_epoch_takes_too_long_is_heard_of_by_calling_it_again() {
+    let mut world = World::open(false);
+    let first = world.end(Ending::Commit);
+    world.lose("EndTxn");
+    world.pass(BACKOFF);
+    world.find();
+    world.answer("EndTxn", Answer::Ok);
+    world.pass(secs(61));
+    assert!(matches!(world.error(first), TransactionError::TimedOut { what: "commit_transaction", .. }));
+    let abort = world.end(Ending::Abort);
+    assert!(matches!(world.error(abort), TransactionError::State(_)));
+    let again = world.end(Ending::Commit);
+    assert_eq!(world.outcome(again), None);
+    world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+    world.succeeded(again);
 }
 
 #[test]
