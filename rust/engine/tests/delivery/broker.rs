@@ -34,6 +34,17 @@ const OFFSET_FETCH: i16 = 9;
 const FETCH: i16 = 12;
 const METADATA: i16 = 12;
 
+/// What brokers have of KIP-890.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transactions {
+    /// An epoch for each transaction.
+    Version2,
+    /// One epoch for all; what is written outside of a transaction is refused.
+    Version1,
+    /// Before Kafka 3.6: it is not.
+    Unverified,
+}
+
 #[derive(Debug)]
 pub(crate) struct Broker {
     pub(crate) core: Core,
@@ -45,10 +56,13 @@ pub(crate) fn wall_ms(now: Now) -> i64 {
 }
 
 impl Broker {
-    /// `version2`: of transactions.
-    pub(crate) fn new(seed: u64, partitions: i32, max_message_bytes: usize, version2: bool) -> Self {
-        let max_versions = if version2 { BTreeMap::new() } else { [(ApiKey::EndTxn.code(), 4)].into() };
-        let settings = Settings { nodes: NODES, seed, max_versions, ..Settings::default() };
+    pub(crate) fn new(seed: u64, partitions: i32, max_message_bytes: usize, of: Transactions) -> Self {
+        let max_versions = match of {
+            Transactions::Version2 => BTreeMap::new(),
+            Transactions::Version1 | Transactions::Unverified => [(ApiKey::EndTxn.code(), 4)].into(),
+        };
+        let mut settings = Settings { nodes: NODES, seed, max_versions, ..Settings::default() };
+        settings.kafka.transaction_partition_verification_enable = of != Transactions::Unverified;
         let mut core = Core::new(settings, START_MS).unwrap();
         let config = [("max.message.bytes".to_owned(), max_message_bytes.to_string())].into();
         let create =
@@ -107,8 +121,8 @@ impl Broker {
         cluster.update(&self.ask(now, &request, METADATA, others));
     }
 
-    /// What the group has of the first partition.
-    pub(crate) fn committed(&mut self, now: Now) -> Option<i64> {
+    /// What the group has of the first partition. An error while a transaction is open that would change it.
+    pub(crate) fn committed(&mut self, now: Now) -> Result<Option<i64>, ErrorCode> {
         let command = Command::MoveCoordinator {
             group: Some(GROUP.to_owned()),
             transactional_id: None,
@@ -121,8 +135,9 @@ impl Broker {
         let request = OffsetFetchRequest { groups, require_stable: true, ..Default::default() };
         let answer = self.ask(now, &request, OFFSET_FETCH, &mut Vec::new());
         let at = &answer.groups[0].topics[0].partitions[0];
-        assert_eq!((answer.groups[0].error_code, at.error_code), (0, 0));
-        Some(at.committed_offset).filter(|offset| *offset >= 0)
+        assert_eq!(answer.groups[0].error_code, 0);
+        ErrorCode::check(at.error_code)?;
+        Ok(Some(at.committed_offset).filter(|offset| *offset >= 0))
     }
 
     /// The records of a partition that readers of committed ones see, by what they hold. None while a transaction is open.

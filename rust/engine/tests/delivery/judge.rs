@@ -54,6 +54,8 @@ pub(crate) enum Bug {
     NotTransactional,
     /// Offsets count as committed, and nobody was asked.
     OffsetsDropped,
+    /// Brokers take what is written too late, as those before Kafka 3.6 do.
+    Unverified,
 }
 
 impl Bug {
@@ -68,6 +70,7 @@ impl Bug {
         (Self::FailureUnsaid, &[Rule::Whole, Rule::Aborted]),
         (Self::NotTransactional, &[Rule::Whole, Rule::Aborted, Rule::Ends]),
         (Self::OffsetsDropped, &[Rule::Offsets]),
+        (Self::Unverified, &[Rule::Open]),
     ];
 }
 
@@ -95,10 +98,12 @@ pub(crate) struct Figures {
     /// Ends that were not heard of in time.
     pub(crate) unheard: usize,
     pub(crate) lost_calls: usize,
+    /// Producers that fenced themselves.
+    pub(crate) fenced: usize,
 }
 
 impl Figures {
-    fn each(&mut self) -> [&mut usize; 18] {
+    fn each(&mut self) -> [&mut usize; 19] {
         [
             &mut self.acknowledged,
             &mut self.without_offset,
@@ -118,6 +123,7 @@ impl Figures {
             &mut self.spoilt,
             &mut self.unheard,
             &mut self.lost_calls,
+            &mut self.fenced,
         ]
     }
 
@@ -126,10 +132,11 @@ impl Figures {
         self.each().into_iter().zip(other.each()).for_each(|(mine, more)| *mine += *more);
     }
 
-    /// A broker of this kind remembers what it acknowledged, so that there is always an offset.
+    /// A broker of this kind remembers what it acknowledged, so that there is always an offset. One producer in a few thousand
+    /// fences itself.
     pub(crate) fn all_met(&self) -> bool {
         let mut all = self.clone();
-        all.without_offset = 1;
+        (all.without_offset, all.fenced) = (1, 1);
         all.each().into_iter().all(|count| *count > 0)
     }
 }
@@ -202,7 +209,9 @@ impl Sim {
                 _ => {}
             }
         }
-        let (expected, found) = (user.offset(), self.broker.committed(self.now));
+        let found = self.broker.committed(self.now);
+        let found = found.map_err(|code| (Rule::Open, format!("the group's offsets: {}", code.name())))?;
+        let expected = user.offset();
         if expected != found {
             return Err((Rule::Offsets, format!("the group has {found:?}, not {expected:?}")));
         }
@@ -224,8 +233,11 @@ impl Sim {
             places.entry(*record).or_default().push(*offset);
         }
         let once = self.idempotent;
-        // Without sequence numbers a batch may be there again, later: in order are those that came first.
-        let mut seen = BTreeSet::new();
+        // Without sequence numbers a batch may be there again, later, and one that was given up come late: in order are those
+        // that were acknowledged, where they came first.
+        let failed = self.done.iter().filter(|(_, outcome)| outcome.is_err());
+        let failed = failed.filter_map(|(batch, _)| self.contents.get(batch)).flat_map(|(_, records)| records);
+        let mut seen: BTreeSet<u64> = failed.copied().collect();
         let first: Vec<&(i64, u64)> = log.iter().filter(|(_, record)| once || seen.insert(*record)).collect();
         if let Some(pair) = first.windows(2).find(|pair| pair[0].1 > pair[1].1) {
             return Err((Rule::Order, format!("{partition}: {pair:?}")));

@@ -17,7 +17,7 @@ use monedula_engine::produce::{
 use monedula_engine::transaction::{self, CallId};
 use monedula_engine::{Now, TopicPartition};
 
-use crate::broker::{Broker, NODES, TOPIC, decode, encode, wall_ms};
+use crate::broker::{Broker, NODES, TOPIC, Transactions, decode, encode, wall_ms};
 use crate::judge::{Bug, Figures, Rule};
 use crate::network::{Asked, Lane, Link, Network};
 use crate::user::User;
@@ -27,6 +27,8 @@ pub(crate) const TROUBLE: Duration = Duration::from_secs(4);
 /// What comes to no end by then never does.
 const END: Duration = Duration::from_secs(60);
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(700);
+/// How late a connection may be that stalls: its client has given it up long before, and what it asked for has been repeated.
+const LATEST_MS: u64 = 3000;
 /// Steps of a run, at most: more is a spin.
 const STEPS: usize = 60_000;
 /// How many records a batch takes.
@@ -112,17 +114,23 @@ impl Sim {
             max_in_flight: if idempotent || acks == Acks::None { 1 + (dice.next() % 5) as usize } else { 1 },
             linger: ms(dice.next() % 20),
             max_request_bytes: 400,
-            delivery_timeout: ms(if dice.next().is_multiple_of(2) { 1500 } else { 20_000 }),
+            delivery_timeout: ms([800, 1500, 20_000, 20_000][(dice.next() % 4) as usize]),
             retries: u32::MAX,
             backoff: Backoff { initial: ms(100), max: ms(400), factor: 2 },
         };
         let partitions = 1 + (dice.next() % 4) as i32;
         // Some topics take no full batch.
         let limit = if dice.next().is_multiple_of(4) { 61 + FULL * RECORD_BYTES / 2 } else { 1 << 20 };
-        let user = transactional.then(|| User::new(seed, dice.next().is_multiple_of(2)));
+        let version2 = dice.next().is_multiple_of(2);
+        let transactions = match bug {
+            Some(Bug::Unverified) => Transactions::Unverified,
+            _ if version2 => Transactions::Version2,
+            _ => Transactions::Version1,
+        };
+        let user = transactional.then(|| User::new(seed, transactions == Transactions::Version2));
         let mut sim = Self {
             now: Now::ZERO,
-            broker: Broker::new(seed, partitions, limit, user.as_ref().is_none_or(|user| user.version2)),
+            broker: Broker::new(seed, partitions, limit, transactions),
             partitions,
             idempotent,
             acks,
@@ -571,9 +579,18 @@ impl Sim {
             }
             7 | 8 => self.move_coordinator(NodeId(node)),
             2 => {
-                if let Some(link) = self.network.to(node, lane) {
+                let stalls = self.below(2) == 0;
+                let late = ms(300 + self.below(LATEST_MS));
+                let now = self.now;
+                let Some(link) = self.network.to(node, lane).and_then(|link| self.network.links.get_mut(&link)) else {
+                    return;
+                };
+                if stalls {
+                    link.there = link.there.max(now + late);
+                    self.trace(|| format!("what is sent to {node} gets there {late:?} late"));
+                } else {
+                    link.dead = true;
                     self.trace(|| format!("nothing gets through to {node}"));
-                    self.network.links.get_mut(&link).unwrap().dead = true;
                 }
             }
             3 | 4 => {

@@ -52,6 +52,8 @@ pub(crate) struct User {
     waits: Option<(Waits, Ticket)>,
     next_ticket: Ticket,
     is_open: bool,
+    /// An InitProducerId had no answer. It may have raised the epoch, or do so late: this producer is then fenced by itself.
+    init_lost: bool,
 }
 
 impl User {
@@ -64,7 +66,8 @@ impl User {
         let mut session = ProducerSession::new(config.clone(), seed);
         session.handle(Now::ZERO, Input::TransactionVersion2(version2));
         let (transactions, calls) = (Vec::new(), BTreeMap::new());
-        Self { version2, transactions, session, config, calls, waits: None, next_ticket: 0, is_open: false }
+        let (waits, next_ticket, is_open, init_lost) = (None, 0, false, false);
+        Self { version2, transactions, session, config, calls, waits, next_ticket, is_open, init_lost }
     }
 
     pub(crate) fn wake_at(&self) -> Option<Now> {
@@ -137,6 +140,9 @@ impl Sim {
 
     /// The open transaction ends, one way or the other.
     pub(crate) fn end(&mut self) {
+        if !self.user().is_open {
+            return;
+        }
         if self.below(4) == 0 {
             return self.end_with(Ending::Abort);
         }
@@ -235,10 +241,21 @@ impl Sim {
                 self.figures.spoilt += 1;
                 self.end_with(Ending::Abort);
             }
+            (waits, Err(TransactionError::Fenced { .. })) if self.user().init_lost => self.fenced(waits),
             (waits, outcome) => {
                 self.problem = Some((Rule::Ends, format!("{waits:?}: {outcome:?}")));
                 self.calm = true;
             }
+        }
+    }
+
+    /// No producer goes on from here, and what was open was aborted.
+    fn fenced(&mut self, waits: Waits) {
+        self.figures.fenced += 1;
+        let user = self.user();
+        user.is_open = false;
+        if let Some(transaction) = user.transactions.last_mut().filter(|_| waits != Waits::Begin) {
+            transaction.ended = Some(Ending::Abort);
         }
     }
 
@@ -270,7 +287,9 @@ impl Sim {
     }
 
     pub(crate) fn call_lost(&mut self, id: CallId, reason: &str) {
-        self.user().calls.remove(&id);
+        let user = self.user();
+        let lost = user.calls.remove(&id);
+        user.init_lost |= matches!(lost, Some((Call::InitProducerId { .. }, _)));
         self.figures.lost_calls += 1;
         self.session(Some(Input::Answer { id, outcome: Err(CallFailure::Lost(reason.to_owned())) }));
     }
