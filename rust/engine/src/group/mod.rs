@@ -20,7 +20,7 @@ mod member;
 mod reactions;
 mod state;
 mod timers;
-mod wire;
+pub(crate) mod wire;
 
 pub use calls::{Answer, Call, CallError, CommitOffset, Committed, Lane, PartitionCodes};
 pub use config::{GroupConfig, TimingProblem};

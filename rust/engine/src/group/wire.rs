@@ -223,7 +223,7 @@ fn leave_request<'a>(
     LeaveGroupRequest { group_id, members: vec![member], ..Default::default() }
 }
 
-fn commit_topics(offsets: &BTreeMap<TopicPartition, CommitOffset>) -> Vec<OffsetCommitRequestTopic<'_>> {
+pub(crate) fn commit_topics(offsets: &BTreeMap<TopicPartition, CommitOffset>) -> Vec<OffsetCommitRequestTopic<'_>> {
     let mut topics: Vec<OffsetCommitRequestTopic<'_>> = Vec::new();
     for (partition, at) in offsets {
         let committed = OffsetCommitRequestPartition {
@@ -304,7 +304,7 @@ fn left(response: &LeaveGroupResponse<'_>, member_id: &str, version: i16) -> Ans
     Answer::Leave { code }
 }
 
-fn committed(response: &OffsetCommitResponse<'_>, asked: &BTreeMap<TopicPartition, CommitOffset>) -> Answer {
+pub(crate) fn committed(response: &OffsetCommitResponse<'_>, asked: &BTreeMap<TopicPartition, CommitOffset>) -> Answer {
     let mut codes = PartitionCodes::new();
     for topic in &response.topics {
         for at in &topic.partitions {
@@ -317,7 +317,12 @@ fn committed(response: &OffsetCommitResponse<'_>, asked: &BTreeMap<TopicPartitio
     Answer::Commit { codes }
 }
 
-fn fetched(response: &OffsetFetchResponse<'_>, group_id: &str, asked: &[TopicPartition], version: i16) -> Answer {
+pub(crate) fn fetched(
+    response: &OffsetFetchResponse<'_>,
+    group_id: &str,
+    asked: &[TopicPartition],
+    version: i16,
+) -> Answer {
     let asked: BTreeSet<&TopicPartition> = asked.iter().collect();
     let mut offsets: BTreeMap<TopicPartition, Result<Committed, ErrorCode>> = BTreeMap::new();
     let mut add = |topic: &str, index, code, offset, leader_epoch, metadata: Option<&str>| {

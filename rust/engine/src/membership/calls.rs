@@ -13,6 +13,9 @@ use crate::group::{CommitOffset, Committed, Lane, PartitionCodes};
 /// Partitions as the protocol names them: by the ids of their topics.
 pub type Partitions = BTreeSet<(Uuid, i32)>;
 
+/// Topics' ids by name.
+pub type TopicIds = BTreeMap<Arc<str>, Uuid>;
+
 /// A heartbeat. Only what changed is in it, but for the first and those after one that failed, which say everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeartbeatCall {
@@ -60,6 +63,9 @@ pub enum Call {
         epoch: i32,
         /// What to commit.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
+        /// The ids of its topics, as far as the broker takes them: offsets of a topic that is no more are never taken for those
+        /// of one that was made anew under its name (franz-go#1426).
+        topic_ids: TopicIds,
     },
     /// Looks up what is committed. Offsets that an open transaction may still change are not wanted (KIP-447).
     FetchOffsets {
@@ -71,6 +77,8 @@ pub enum Call {
         epoch: i32,
         /// The partitions.
         partitions: Vec<TopicPartition>,
+        /// The ids of their topics.
+        topic_ids: TopicIds,
     },
 }
 

@@ -112,12 +112,14 @@ impl Member {
             return;
         }
         commit.attempts = commit.attempts.saturating_add(1);
+        let offsets = commit.open.clone();
         let call = Call::Commit {
             group_id: self.config.group_id.clone(),
             member_id: self.member_id.clone(),
             instance_id: self.config.instance_id.clone(),
             epoch: self.epoch,
-            offsets: commit.open.clone(),
+            topic_ids: self.topic_ids(offsets.keys()),
+            offsets,
         };
         let sent = self.send(Kind::Commit, call, false, now);
         if let Some(commit) = self.commits.front_mut() {

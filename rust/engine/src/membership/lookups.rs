@@ -22,6 +22,7 @@ impl Member {
             member_id: self.member_id.clone(),
             epoch: self.epoch,
             partitions: self.starting.iter().cloned().collect(),
+            topic_ids: self.topic_ids(self.starting.iter()),
         };
         self.looking_up = self.send(Kind::Offsets, call, false, now);
         self.asked = self.starting.clone();

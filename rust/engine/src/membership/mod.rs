@@ -26,7 +26,7 @@ mod timers;
 mod topics;
 mod wire;
 
-pub use calls::{Answer, Call, HeartbeatCall, Partitions};
+pub use calls::{Answer, Call, HeartbeatCall, Partitions, TopicIds};
 pub use config::{MembershipConfig, member_id};
 pub use error::MembershipError;
 pub use io::{Input, Output, Status, Subscription, TopicInfo};

@@ -95,6 +95,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::GroupAuthorizationFailed, R::Tell),
             (E::GroupIdNotFound, R::Gone),
             (E::FencedInstanceId, R::Gone),
+            (E::UnknownTopicId, R::Tell),
             (E::FencedMemberEpoch, R::AfterHeartbeat),
             (E::StaleMemberEpoch, R::AfterHeartbeat),
         ],

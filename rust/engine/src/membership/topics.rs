@@ -7,7 +7,7 @@ use monedula_protocol::types::Uuid;
 
 use super::member::Member;
 use super::timers::Timer;
-use super::{Output, Partitions, Subscription, TopicInfo};
+use super::{Output, Partitions, Subscription, TopicIds, TopicInfo};
 use crate::{Now, TopicPartition};
 
 impl Member {
@@ -95,6 +95,11 @@ impl Member {
             }
         }
         named
+    }
+
+    /// The ids of the topics of what is owned.
+    pub(super) fn topic_ids<'a>(&self, of: impl Iterator<Item = &'a TopicPartition>) -> TopicIds {
+        of.filter_map(|partition| Some((partition.topic.clone(), *self.owned.get(partition)?))).collect()
     }
 
     /// Whether the topic was deleted and made anew under the same name.

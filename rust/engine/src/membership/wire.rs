@@ -1,4 +1,4 @@
-//! The bytes of calls and answers. FindCoordinator and OffsetCommit are those of the classic protocol.
+//! The bytes of calls and answers. FindCoordinator is that of the classic protocol, and so is what answers say of offsets.
 //!
 //! A broker may leave out what was asked, answer it twice, or answer what nobody asked: what is missing stays missing, the
 //! first answer counts, and the rest is dropped.
@@ -14,14 +14,19 @@ use monedula_protocol::frame::{decode_response, encode_request};
 use monedula_protocol::messages::consumer_group_heartbeat::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicPartitions,
 };
+use monedula_protocol::messages::offset_commit::OffsetCommitRequest;
 use monedula_protocol::messages::offset_fetch::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
 };
 use monedula_protocol::types::Uuid;
 
-use super::{Answer, Call, HeartbeatCall, Partitions};
+use super::{Answer, Call, HeartbeatCall, Partitions, TopicIds};
 use crate::TopicPartition;
 use crate::group;
+use crate::group::wire::{commit_topics, committed, fetched};
+
+/// OffsetCommit and OffsetFetch name topics by their ids.
+const TOPIC_IDS_FROM: i16 = 10;
 
 impl Call {
     /// The API that it calls.
@@ -41,7 +46,7 @@ impl Call {
             Self::FindCoordinator { group_id } => find_call(group_id).versions(),
             Self::Heartbeat(_) => 1..=1,
             // Member epochs came with 9; from 10 on topics go by their ids.
-            Self::Commit { .. } | Self::FetchOffsets { .. } => 9..=9,
+            Self::Commit { .. } | Self::FetchOffsets { .. } => 9..=10,
         }
     }
 
@@ -53,18 +58,21 @@ impl Call {
         match self {
             Self::FindCoordinator { group_id } => find_call(group_id).encode(version, correlation_id, client_id),
             Self::Heartbeat(call) => encode_request(&heartbeat_request(call), version, correlation_id, client_id),
-            Self::Commit { group_id, member_id, instance_id, epoch, offsets } => {
-                let call = group::Call::Commit {
-                    group_id: group_id.clone(),
-                    member_id: member_id.clone(),
-                    instance_id: instance_id.clone(),
-                    generation: *epoch,
-                    offsets: offsets.clone(),
+            Self::Commit { group_id, member_id, instance_id, epoch, offsets, topic_ids } => {
+                let mut topics = commit_topics(offsets);
+                topics.iter_mut().for_each(|topic| topic.topic_id = id_of(topic_ids, topic.name));
+                let request = OffsetCommitRequest {
+                    group_id,
+                    generation_id_or_member_epoch: *epoch,
+                    member_id,
+                    group_instance_id: instance_id.as_deref(),
+                    topics,
+                    ..Default::default()
                 };
-                call.encode(version, correlation_id, client_id)
+                encode_request(&request, version, correlation_id, client_id)
             }
-            Self::FetchOffsets { group_id, member_id, epoch, partitions } => {
-                let request = offsets_request(group_id, member_id, *epoch, partitions);
+            Self::FetchOffsets { group_id, member_id, epoch, partitions, topic_ids } => {
+                let request = offsets_request(group_id, member_id, *epoch, partitions, topic_ids);
                 encode_request(&request, version, correlation_id, client_id)
             }
         }
@@ -81,19 +89,20 @@ impl Call {
                 return Ok(heartbeat_answer(&decode_response::<ConsumerGroupHeartbeatRequest<'_>>(frame, version)?));
             }
             Self::FindCoordinator { group_id } => find_call(group_id).decode(frame, version)?,
-            Self::Commit { group_id, member_id, offsets, .. } => {
-                let call = group::Call::Commit {
-                    group_id: group_id.clone(),
-                    member_id: member_id.clone(),
-                    instance_id: None,
-                    generation: -1,
-                    offsets: offsets.clone(),
-                };
-                call.decode(frame, version)?
+            Self::Commit { offsets, topic_ids, .. } => {
+                let mut response = decode_response::<OffsetCommitRequest<'_>>(frame, version)?;
+                for topic in response.topics.iter_mut().filter(|_| version >= TOPIC_IDS_FROM) {
+                    topic.name = name_of(topic_ids, topic.topic_id);
+                }
+                committed(&response, offsets)
             }
-            Self::FetchOffsets { group_id, partitions, .. } => {
-                let (group_id, partitions) = (group_id.clone(), partitions.clone());
-                group::Call::FetchOffsets { group_id, partitions }.decode(frame, version)?
+            Self::FetchOffsets { group_id, partitions, topic_ids, .. } => {
+                let mut response = decode_response::<OffsetFetchRequest<'_>>(frame, version)?;
+                let topics = response.groups.iter_mut().flat_map(|group| &mut group.topics);
+                for topic in topics.filter(|_| version >= TOPIC_IDS_FROM) {
+                    topic.name = name_of(topic_ids, topic.topic_id);
+                }
+                fetched(&response, group_id, partitions, version)
             }
         };
         Ok(match answer {
@@ -105,6 +114,16 @@ impl Call {
             _ => Answer::FetchOffsets { code: ErrorCode::UnknownServerError, offsets: BTreeMap::new() },
         })
     }
+}
+
+/// Zero, which no topic has, if it is not known.
+fn id_of(topic_ids: &TopicIds, topic: &str) -> Uuid {
+    topic_ids.get(topic).copied().unwrap_or_default()
+}
+
+/// Empty, which no topic is called, if nobody asked about it.
+fn name_of(topic_ids: &TopicIds, id: Uuid) -> &str {
+    topic_ids.iter().find(|(_, known)| **known == id).map_or("", |(topic, _)| topic)
 }
 
 fn find_call(group_id: &str) -> group::Call {
@@ -156,12 +175,18 @@ fn offsets_request<'a>(
     member_id: &'a str,
     member_epoch: i32,
     partitions: &'a [TopicPartition],
+    topic_ids: &TopicIds,
 ) -> OffsetFetchRequest<'a> {
     let mut by_topic: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
     for partition in partitions {
         by_topic.entry(&partition.topic).or_default().push(partition.partition);
     }
-    let topic = |(name, partition_indexes)| OffsetFetchRequestTopics { name, partition_indexes, ..Default::default() };
+    let topic = |(name, partition_indexes)| OffsetFetchRequestTopics {
+        name,
+        topic_id: id_of(topic_ids, name),
+        partition_indexes,
+        ..Default::default()
+    };
     let group = OffsetFetchRequestGroup {
         group_id,
         member_id: Some(member_id),

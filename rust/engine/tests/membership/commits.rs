@@ -5,7 +5,8 @@ use monedula_engine::membership::{Call, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{
-    AUTO_COMMIT, BACKOFF, INTERVAL, MEMBER, World, at, by_hand, commit_codes, config, fixed, ids, ms, offsets, secs, t,
+    AUTO_COMMIT, BACKOFF, INTERVAL, MEMBER, World, at, by_hand, commit_codes, config, fixed, id, ids, ms, offsets,
+    secs, t,
 };
 
 #[test]
@@ -13,7 +14,10 @@ fn a_commit_names_the_member_its_static_id_and_its_epoch() {
     let mut world = World::stable(fixed(), &[0]);
     world.commit(1, offsets(&[(0, 15)]));
     let (_, call) = world.call("OffsetCommit");
-    let Call::Commit { group_id, member_id, instance_id, epoch, offsets: sent } = call else { panic!("{call:?}") };
+    let Call::Commit { group_id, member_id, instance_id, epoch, offsets: sent, topic_ids } = call else {
+        panic!("{call:?}")
+    };
+    assert_eq!(topic_ids, [("t".into(), id("t"))].into());
     assert_eq!((group_id.as_str(), member_id.as_str(), instance_id.as_deref(), epoch), ("g", MEMBER, Some("i"), 1));
     assert_eq!(sent, offsets(&[(0, 15)]));
 }

@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 
 use monedula_engine::group::Lane;
-use monedula_engine::membership::{Answer, Call, HeartbeatCall};
+use monedula_engine::membership::{Answer, Call, HeartbeatCall, TopicIds};
 use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::{decode_request_body, decode_request_header, encode_response};
 use monedula_protocol::messages::consumer_group_heartbeat::{
     Assignment, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicPartitions,
 };
-use monedula_protocol::messages::offset_commit::OffsetCommitRequest;
-use monedula_protocol::messages::offset_fetch::OffsetFetchRequest;
+use monedula_protocol::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+};
+use monedula_protocol::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup, OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+};
 
 use crate::world::{MAX_POLL, MEMBER, id, ids, ms, names, of, offsets, t};
 
@@ -159,15 +164,17 @@ fn commits_and_lookups_carry_member_and_epoch() {
         instance_id: Some("i".into()),
         epoch: 6,
         offsets: offsets(&[(0, 15)]),
+        topic_ids: [("t".into(), id("t"))].into(),
     };
-    assert_eq!(commit.versions(), 9..=9);
+    assert_eq!(commit.versions(), 9..=10);
     let bytes = frame(&commit, 9);
     let request = read::<OffsetCommitRequest<'_>>(&bytes, 9);
     assert_eq!((request.group_id, request.member_id, request.group_instance_id), ("g", MEMBER, Some("i")));
     assert_eq!((request.generation_id_or_member_epoch, request.topics[0].name), (6, "t"));
 
-    let fetch = Call::FetchOffsets { group_id, member_id, epoch: 6, partitions: vec![t(0), t(2)] };
-    assert_eq!(fetch.versions(), 9..=9);
+    let topic_ids = [("t".into(), id("t"))].into();
+    let fetch = Call::FetchOffsets { group_id, member_id, epoch: 6, partitions: vec![t(0), t(2)], topic_ids };
+    assert_eq!(fetch.versions(), 9..=10);
     let bytes = frame(&fetch, 9);
     let request = read::<OffsetFetchRequest<'_>>(&bytes, 9);
     let group = &request.groups[0];
@@ -178,4 +185,49 @@ fn commits_and_lookups_carry_member_and_epoch() {
     let topics: BTreeMap<&str, &[i32]> =
         group.topics.iter().flatten().map(|topic| (topic.name, &topic.partition_indexes[..])).collect();
     assert_eq!(topics, [("t", &[0, 2][..])].into());
+}
+
+// franz-go#1426: offsets of a topic that was deleted were committed for the one made anew under its name.
+#[test]
+fn where_the_broker_takes_them_topics_go_by_their_ids() {
+    let topic_ids: TopicIds = [("t".into(), id("t"))].into();
+    let commit = Call::Commit {
+        group_id: "g".into(),
+        member_id: MEMBER.into(),
+        instance_id: None,
+        epoch: 6,
+        offsets: offsets(&[(0, 15)]),
+        topic_ids: topic_ids.clone(),
+    };
+    let bytes = frame(&commit, 10);
+    let request = read::<OffsetCommitRequest<'_>>(&bytes, 10);
+    assert_eq!((request.topics[0].name, request.topics[0].topic_id), ("", id("t")));
+    let partition = OffsetCommitResponsePartition { error_code: 100, ..Default::default() };
+    let topic =
+        |topic_id| OffsetCommitResponseTopic { topic_id, partitions: vec![partition.clone()], ..Default::default() };
+    let response = OffsetCommitResponse { topics: vec![topic(id("t")), topic(id("u"))], ..Default::default() };
+    let frame_of = encode_response::<OffsetCommitRequest<'_>>(&response, 10, CORRELATION).expect("it encodes");
+    let answer = commit.decode(&frame_of[4..], 10).expect("it decodes");
+    assert_eq!(answer, Answer::Commit { codes: [(t(0), ErrorCode::UnknownTopicId)].into() });
+
+    let fetch = Call::FetchOffsets {
+        group_id: "g".into(),
+        member_id: MEMBER.into(),
+        epoch: 6,
+        partitions: vec![t(0)],
+        topic_ids,
+    };
+    let bytes = frame(&fetch, 10);
+    let request = read::<OffsetFetchRequest<'_>>(&bytes, 10);
+    let topics = request.groups[0].topics.as_deref().expect("it asks for some");
+    assert_eq!((topics[0].name, topics[0].topic_id), ("", id("t")));
+    let partition = OffsetFetchResponsePartitions { committed_offset: 7, ..Default::default() };
+    let topics =
+        vec![OffsetFetchResponseTopics { topic_id: id("t"), partitions: vec![partition], ..Default::default() }];
+    let groups = vec![OffsetFetchResponseGroup { group_id: "g", topics, ..Default::default() }];
+    let response = OffsetFetchResponse { groups, ..Default::default() };
+    let frame_of = encode_response::<OffsetFetchRequest<'_>>(&response, 10, CORRELATION).expect("it encodes");
+    let answer = fetch.decode(&frame_of[4..], 10).expect("it decodes");
+    let Answer::FetchOffsets { offsets, .. } = answer else { panic!("{answer:?}") };
+    assert_eq!(offsets[&t(0)].clone().map(|found| found.map(|at| at.offset)), Ok(Some(7)));
 }
