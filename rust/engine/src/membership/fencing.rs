@@ -58,6 +58,7 @@ impl Member {
     pub(super) fn drop_epoch(&mut self) {
         self.epoch = 0;
         self.heartbeat = None;
+        self.claims = false;
         self.told = Told::default();
         (self.target, self.working_on, self.acknowledged) = (None, None, None);
         (self.assigning, self.rebalance, self.moved) = (None, None, (0, 0));

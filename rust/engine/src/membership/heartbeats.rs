@@ -80,6 +80,7 @@ impl Member {
             (Some(owned), Some(target)) => owned.is_subset(target),
             _ => false,
         };
+        self.claims |= call.owned.is_some();
         self.told = Told(Some(Subscribed::of(self.subscription.as_ref())));
         self.regex_told |= call.regex.as_ref().is_some_and(|regex| !regex.is_empty());
         self.heartbeat = self.send(Kind::Heartbeat, Call::Heartbeat(call), clean, now);
@@ -200,6 +201,7 @@ impl Member {
             false => self.heartbeat_attempts = 0,
         }
         self.epoch = epoch;
+        self.claims = false;
         (self.commit_waits, self.lookup_waits) = (false, false);
         if call.clean {
             self.revoke_by = None;

@@ -115,6 +115,8 @@ pub struct Member {
     pub(super) told: Told,
     /// Whether a pattern was ever sent: the coordinator keeps it until it is taken back.
     pub(super) regex_told: bool,
+    /// A heartbeat said what is owned, and its answer is not there yet.
+    pub(super) claims: bool,
     /// The error that [`Output::Raise`] told last, until a heartbeat is good again.
     pub(super) raised: Option<ErrorCode>,
     /// Whether the coordinator may hold a place for this member that it does not know of itself.
@@ -189,6 +191,7 @@ impl Member {
             interval: MembershipConfig::FIRST_HEARTBEAT_INTERVAL,
             told: Told::default(),
             regex_told: false,
+            claims: false,
             raised: None,
             in_doubt: false,
             leave_first: false,

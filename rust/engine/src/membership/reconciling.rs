@@ -18,9 +18,17 @@ impl Member {
         if self.working_on.is_none() && !self.begin_reconciling(now) {
             return;
         }
-        if self.giving_up.is_none() && !self.gain() {
-            self.reached(now);
+        if self.giving_up.is_some() {
+            return;
         }
+        let gains = self.gains_now();
+        if gains.is_empty() {
+            self.reached(now);
+        } else if !self.claims {
+            self.gain(gains);
+        }
+        // Else a heartbeat is under way that says that they are not owned: who gained them now would still have them when a newer
+        // target, which that heartbeat acknowledges unseen, gives them to another.
     }
 
     /// Begins with what has to go, if there is anything to do at all: it is not, where only names are missing.
@@ -74,21 +82,20 @@ impl Member {
         gains
     }
 
-    /// Takes what is free now, and whether there was anything to take. What a newer target leaves out already may be another's
-    /// by then, if a heartbeat in between said that it is not owned.
-    fn gain(&mut self) -> bool {
-        let (Some(working_on), Some(target)) = (&self.working_on, &self.target) else { return false };
-        let gained = self.gains(&working_on.intersection(target).copied().collect());
-        if gained.is_empty() {
-            return false;
-        }
+    /// What is free now. What a newer target leaves out already may be another's, if a heartbeat in between said that it is not
+    /// owned.
+    fn gains_now(&self) -> BTreeMap<TopicPartition, Uuid> {
+        let (Some(working_on), Some(target)) = (&self.working_on, &self.target) else { return BTreeMap::new() };
+        self.gains(&working_on.intersection(target).copied().collect())
+    }
+
+    fn gain(&mut self, gained: BTreeMap<TopicPartition, Uuid>) {
         let partitions: BTreeSet<TopicPartition> = gained.keys().cloned().collect();
         self.moved.0 += partitions.len();
         self.owned.extend(gained);
         self.starting.extend(partitions.iter().cloned());
         self.push(Output::Gained { partitions: partitions.clone() });
         self.assigning = Some(self.call_back(CallbackKind::Assigned, partitions));
-        true
     }
 
     /// All that could be done is done: the next heartbeat says so, even if nothing moved.

@@ -4,7 +4,9 @@ use monedula_engine::group::{CallbackKind, CommitError, GroupEvent};
 use monedula_engine::membership::{Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{BACKOFF, INTERVAL, MEMBER, Owed, World, by_hand, commit_codes, config, ids, ms, offsets, secs, t};
+use crate::world::{
+    BACKOFF, INTERVAL, MEMBER, Owed, World, by_hand, commit_codes, config, ids, ms, of, offsets, secs, t,
+};
 
 #[test]
 fn delivery_stops_then_the_user_finishes_then_it_is_committed_then_told_then_acknowledged() {
@@ -75,6 +77,40 @@ fn a_newer_target_waits_until_the_one_at_hand_is_acknowledged() {
     assert_eq!(world.state(), State::Stable);
 }
 
+// Found by the simulation: an acknowledgement says that t-1 is not owned, a name comes, t-1 is gained, and the coordinator, whose
+// newer target leaves t-1 out, takes the acknowledgement for its return and gives it to another.
+#[test]
+fn nothing_is_gained_while_a_heartbeat_is_out_that_says_that_it_is_not_owned() {
+    let mut world = World::stable(by_hand(), &[0]);
+    let both = ids(&[0]).union(&of("u", &[1])).copied().collect();
+    world.subscribe(&["t", "u"]);
+    let (heartbeat, _) = world.heartbeat();
+    world.ok(heartbeat, 2, Some(&both));
+    let (acknowledgement, call) = world.heartbeat();
+    assert_eq!(call.owned, Some(ids(&[0])));
+    world.trace();
+    world.topic("u", 2);
+    assert_eq!(world.trace(), [""; 0]);
+    world.ok(acknowledgement, 3, Some(&ids(&[0])));
+    assert!(!world.trace().iter().any(|line| line.starts_with("gained")));
+
+    // Where the coordinator does not mind, it is gained then; and where nobody knows, after the next answer.
+    let mut world = World::stable(by_hand(), &[0]);
+    world.subscribe(&["t", "u"]);
+    let (heartbeat, _) = world.heartbeat();
+    world.ok(heartbeat, 2, Some(&both));
+    let (acknowledgement, _) = world.heartbeat();
+    world.topic("u", 2);
+    world.lose(acknowledgement);
+    world.find(1);
+    world.pass(BACKOFF);
+    let (again, call) = world.heartbeat();
+    assert_eq!(call.owned, Some(ids(&[0])));
+    world.trace();
+    world.ok(again, 2, Some(&both));
+    assert_eq!(world.trace()[..2], ["gained u-1", "Assigned u-1"]);
+}
+
 #[test]
 fn what_a_newer_target_takes_back_is_not_gained_any_more() {
     let mut world = World::stable(by_hand(), &[0]);
@@ -85,6 +121,8 @@ fn what_a_newer_target_takes_back_is_not_gained_any_more() {
     world.ok(id, 3, Some(&ids(&[2])));
     world.trace();
     world.user_returns();
+    let (id, _) = world.heartbeat();
+    world.ok(id, 3, None);
     let trace = world.trace();
     assert!(!trace.iter().any(|line| line == "gained t-1"), "{trace:?}");
     assert!(trace.iter().any(|line| line == "gained t-2"), "{trace:?}");

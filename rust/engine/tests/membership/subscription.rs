@@ -47,6 +47,8 @@ fn a_pattern_of_the_broker_is_sent_as_it_is() {
     world.ok(id, 2, Some(&of("u", &[0])));
     assert!(world.trace().contains(&"resolve 1".to_owned()));
     world.topic("u", 2);
+    let (id, _) = world.heartbeat();
+    world.ok(id, 2, None);
     assert_eq!(world.owned(), [0]);
 }
 
