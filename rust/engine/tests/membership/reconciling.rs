@@ -147,7 +147,7 @@ fn a_target_that_is_owned_already_is_only_acknowledged() {
 
     let mut world = World::stable(by_hand(), &[0]);
     let (id, _) = world.next_heartbeat();
-    let unknown = ids(&[0]).union(&crate::world::of("x", &[0])).copied().collect();
+    let unknown = ids(&[0]).union(&of("x", &[0])).copied().collect();
     world.ok(id, 2, Some(&unknown));
     let (id, _) = world.heartbeat();
     world.trace();

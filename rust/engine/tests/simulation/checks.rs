@@ -5,10 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use monedula_engine::group::{Answer, Call, CallbackKind, CommitError, CommitOffset, State};
+use monedula_engine::group::{self as classic, CallbackKind, CommitError, CommitOffset};
+use monedula_engine::membership as consumer;
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 
+use crate::machine::State;
+use crate::messages::{Answer, Call};
+use crate::oracle::Oracle;
 use crate::sometimes::{Situation, Sometimes};
 
 pub(crate) type Pid = u32;
@@ -16,8 +20,16 @@ pub(crate) type Pid = u32;
 /// Which rule was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// One owner for each partition in each generation.
+    /// One owner for each partition in each generation, or epoch.
     OneOwner,
+    /// No partition is assigned to two members, and none gains what another still has.
+    NoDoubleClientAssignment,
+    /// No partition is to be two members'.
+    LegalTargetAssignment,
+    /// No member is ahead of its group.
+    ValidMemberEpoch,
+    /// No epoch goes back.
+    MonotonicEpochs,
     /// Nothing is handed out of what is not owned, not started, settling, or not announced.
     OwnedDelivery,
     /// Nothing is handed out past the lease.
@@ -85,7 +97,8 @@ struct View {
     proof: Option<Now>,
     committing: usize,
     /// A coordinator that was loading has answered a heartbeat, as Kafka's do, with success and without knowing whether the member
-    /// is in the group. Until the next answer nobody can tell that from an acknowledgement.
+    /// is in the group. Until the next answer nobody can tell that from an acknowledgement. Or a late request of its own has misled
+    /// the coordinator, or a downgrade.
     blind: bool,
 }
 
@@ -95,6 +108,8 @@ struct Owned {
     /// Where it starts, if that is known.
     starts: Option<i64>,
     settling: bool,
+    /// Its topic is no more; another may have the name.
+    gone: bool,
     /// The next offset to hand out, once something was, or a seek said so.
     next: Option<i64>,
 }
@@ -111,7 +126,7 @@ pub(crate) struct Checks {
     excused: BTreeSet<TopicPartition>,
     /// What a late request committed last: Kafka has nothing that tells it from a new one of the same generation.
     overwritten: BTreeSet<TopicPartition>,
-    assigned: BTreeMap<(i32, TopicPartition), String>,
+    pub(crate) oracle: Oracle,
     /// The last process that joined under each static id. One before it is fenced, and Kafka's protocol lets it hear so only by its
     /// next request.
     holders: BTreeMap<String, Pid>,
@@ -149,7 +164,7 @@ impl Checks {
     /// A user finished these, or jumped over them.
     pub(crate) fn cover(&mut self, partition: &TopicPartition, from: i64, to: i64) {
         if let Some(log) = self.logs.get_mut(partition) {
-            for offset in from.max(log.start)..to {
+            for offset in from.max(log.start)..to.min(log.end) {
                 log.covered[(offset - log.start) as usize] = true;
             }
         }
@@ -166,38 +181,42 @@ impl Checks {
 
     /// The coordinator answered `call`. `late`: its sender has given it up.
     pub(crate) fn served(&mut self, call: &Call, answer: &Answer, late: bool) {
-        match (call, answer) {
-            (Call::Commit { offsets, .. }, Answer::Commit { codes }) => {
-                for (partition, at) in offsets {
-                    match codes.get(partition) {
-                        Some(ErrorCode::None) => self.commit_accepted(partition, at.offset, late),
-                        Some(ErrorCode::IllegalGeneration | ErrorCode::UnknownMemberId) => {
-                            self.met.met(Situation::FencedCommit)
-                        }
-                        Some(ErrorCode::RebalanceInProgress) => self.met.met(Situation::CommitDuringRebalance),
-                        _ => {}
+        if let (Some((_, offsets)), Some(codes)) = (call.commit(), answer.commit_codes()) {
+            for (partition, at) in offsets {
+                match codes.get(partition) {
+                    Some(ErrorCode::None) => self.commit_accepted(partition, at.offset, late),
+                    Some(ErrorCode::IllegalGeneration | ErrorCode::UnknownMemberId) => {
+                        self.met.met(Situation::FencedCommit)
                     }
+                    Some(ErrorCode::StaleMemberEpoch) => self.met.met(Situation::StaleCommit),
+                    Some(ErrorCode::RebalanceInProgress) => self.met.met(Situation::CommitDuringRebalance),
+                    _ => {}
                 }
             }
-            (
-                Call::Sync { generation, member_id, instance_id, .. },
-                Answer::Sync { code: ErrorCode::None, assignment, .. },
-            ) => match monedula_engine::assign::read_assignment(assignment) {
-                Ok(assigned) => {
-                    // A static member that comes back has the assignment of the one before it, in the same generation.
-                    let member = instance_id.as_ref().unwrap_or(member_id);
-                    for partition in assigned.partitions {
-                        let key = (*generation, partition);
-                        let owner = self.assigned.entry(key.clone()).or_insert_with(|| member.clone());
-                        if owner != member {
-                            let text = format!("{} in generation {generation}: {owner} and {member}", key.1);
-                            self.fail(Rule::OneOwner, text);
-                        }
-                    }
-                }
-                Err(error) => self.fail(Rule::Outcomes, format!("an assignment that cannot be read: {error}")),
-            },
-            _ => {}
+        }
+        if let (Call::Classic(call), Answer::Classic(classic::Answer::Sync { code: ErrorCode::None, assignment, .. })) =
+            (call, answer)
+        {
+            self.synced(call, assignment);
+        }
+    }
+
+    /// What was committed of a topic that is no more is gone with it.
+    pub(crate) fn forget_committed(&mut self, topic: &Arc<str>) {
+        let of = |partition: &TopicPartition| partition.topic == *topic;
+        self.committed.retain(|partition, _| !of(partition));
+        self.excused.retain(|partition| !of(partition));
+        self.overwritten.retain(|partition| !of(partition));
+        for (_, owned) in self.views.values_mut().flat_map(|view| &mut view.owned).filter(|(owned, _)| of(owned)) {
+            owned.gone = true;
+            self.met.met(Situation::OwnedOfGone);
+        }
+    }
+
+    /// What is owned of a topic that is no more, and was gained late.
+    pub(crate) fn gone(&mut self, pid: Pid, partition: &TopicPartition) {
+        if let Some(owned) = self.view(pid).owned.get_mut(partition) {
+            owned.gone = true;
         }
     }
 
@@ -231,8 +250,9 @@ impl Checks {
 
     // ----- A member's outputs ---------------------------------------------------------------------------------------------
 
-    pub(crate) fn started(&mut self, pid: Pid, instance_id: Option<String>, session: Duration) {
-        self.views.insert(pid, View { instance_id, session, generation: -1, ..View::default() });
+    pub(crate) fn started(&mut self, pid: Pid, state: State, instance_id: Option<String>, session: Duration) {
+        let view = View { state: Some(state), instance_id, session, generation: -1, ..View::default() };
+        self.views.insert(pid, view);
     }
 
     pub(crate) fn died(&mut self, pid: Pid) {
@@ -244,14 +264,24 @@ impl Checks {
     }
 
     pub(crate) fn state(&mut self, pid: Pid, from: State, to: State) {
-        let known = self.view(pid).state.replace(to).unwrap_or(State::Unsubscribed);
-        if known != from || !from.successors().contains(&to) {
+        let known = self.view(pid).state.replace(to);
+        if matches!(to, State::Consumer(consumer::State::Stable | consumer::State::Fenced)) {
+            self.view(pid).blind = false;
+        }
+        if known != Some(from) || !from.may_become(to) {
             self.fail(Rule::Transition, format!("p{pid}: from {from:?} (known as {known:?}) to {to:?}"));
         }
     }
 
     pub(crate) fn joined(&mut self, pid: Pid, generation: i32) {
         (self.view(pid).generation, self.view(pid).blind) = (generation, false);
+    }
+
+    /// The epoch that a member of the consumer protocol is in.
+    pub(crate) fn epoch(&mut self, pid: Pid, epoch: i32) {
+        if let Some(view) = self.views.get_mut(&pid) {
+            view.generation = epoch;
+        }
     }
 
     /// An answer proves that the member was in the group when it sent the request.
@@ -263,6 +293,18 @@ impl Checks {
     /// The coordinator took a process for the member of this static id.
     pub(crate) fn took(&mut self, pid: Pid, instance_id: &str) {
         self.holders.insert(instance_id.to_owned(), pid);
+    }
+
+    /// A late request told the coordinator what is not so any more. The protocol has nothing that tells it from a new one.
+    pub(crate) fn misled(&mut self, pid: Pid) {
+        self.blind(pid);
+    }
+
+    /// Kafka's coordinator takes the targets of members for what they own when it makes a classic group of them. That is put right as
+    /// they join again; whoever upgrades the group before is given what they still have.
+    pub(crate) fn downgraded(&mut self) {
+        let classic = |view: &&mut View| matches!(view.state, Some(State::Classic(_)));
+        self.views.values_mut().filter(classic).for_each(|view| view.blind = true);
     }
 
     /// A heartbeat was answered blindly.
@@ -284,14 +326,22 @@ impl Checks {
     pub(crate) fn gained(&mut self, pid: Pid, partitions: &BTreeSet<TopicPartition>) {
         let generation = self.view(pid).generation;
         for partition in partitions {
+            let classic = matches!(self.view(pid).state, Some(State::Classic(_)));
             let others = self.views.iter().filter(|(other, view)| {
-                **other != pid && view.generation == generation && view.owned.contains_key(partition)
+                **other != pid
+                    // A classic member may hold what another gains in a generation that it has not heard of.
+                    && (view.generation == generation || !classic && matches!(view.state, Some(State::Consumer(_))))
+                    && view.owned.get(partition).is_some_and(|owned| !owned.gone)
             });
-            if let Some((other, view)) = others.clone().find(|(_, view)| !view.is_lost(self.now)) {
+            if let Some((other, view)) = others
+                .clone()
+                .find(|(other, view)| !view.is_lost(self.now) && !view.blind && !self.is_fenced(**other, view))
+            {
                 let both = (view.instance_id.clone(), self.views[&pid].instance_id.clone());
                 if both.0.is_none() || both.0 != both.1 {
-                    let text = format!("{partition} in generation {generation}: p{pid}, and p{other} still");
-                    return self.fail(Rule::OneOwner, text);
+                    let rule = if classic { Rule::OneOwner } else { Rule::NoDoubleClientAssignment };
+                    let text = format!("{partition} in {generation}: p{pid}, and p{other} still");
+                    return self.fail(rule, text);
                 }
             }
             if self.view(pid).owned.insert(partition.clone(), Owned::default()).is_some() {
@@ -413,12 +463,12 @@ impl Checks {
         let Some(owned) = view.owned.get_mut(partition) else {
             return self.fail(Rule::OwnedDelivery, format!("p{pid}: {partition} from {from}, not owned"));
         };
-        if owned.settling || !owned.announced {
+        if owned.settling || !owned.announced || owned.gone {
             let text = format!("p{pid}: {partition} from {from}, {owned:?}");
             return self.fail(Rule::OwnedDelivery, text);
         }
         let (next, starts) = (owned.next.replace(to), owned.starts);
-        if matches!(view.state, Some(State::PreparingRebalance | State::CompletingRebalance)) {
+        if view.state.is_some_and(State::is_rebalancing) {
             self.met.met(Situation::FlowedDuringRebalance);
         }
         match next {
@@ -434,7 +484,10 @@ impl Checks {
         }
         let others = self.views.iter().filter(|(other, view)| **other != pid && !fenced(other, view) && !view.blind);
         let overlap = others
-            .filter(|(_, view)| view.owned.contains_key(partition) && view.lease.is_some_and(|until| now < until))
+            .filter(|(_, view)| {
+                view.owned.get(partition).is_some_and(|owned| !owned.gone)
+                    && view.lease.is_some_and(|until| now < until)
+            })
             .map(|(other, view)| format!("p{pid} hands out {partition}; p{other} owns it until {:?}", view.lease))
             .next();
         if let Some(text) = overlap {
@@ -471,7 +524,7 @@ impl Checks {
         }
         let there = view.owned.iter().find(|(partition, owned)| {
             let at = owned.next.or(owned.starts);
-            owned.announced && !owned.settling && at.is_some_and(|at| at < self.end(partition))
+            owned.announced && !owned.settling && !owned.gone && at.is_some_and(|at| at < self.end(partition))
         });
         there.map(|(partition, _)| partition.clone())
     }

@@ -1,23 +1,23 @@
-//! What a process does: the driver's side of the machine, with the gates of the delivery, and the user.
+//! The driver's side of a machine, with the gates of the delivery.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::assign::{Topics, builtin, perform, subscribed_topics};
 use monedula_engine::group::{
-    CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, Input, Member, Output, Scope, State, Ticket,
+    CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, Output as Said, Scope, Ticket,
 };
 use monedula_engine::ledger::Place;
+use monedula_engine::membership::MembershipError;
 
 use crate::checks::{Pid, Rule};
 use crate::large::measured;
-use crate::plan::CLOSE;
+use crate::machine::{Input, Output, Protocol};
 use crate::planted::Bug;
-use crate::process::{Doing, Ending, Lane, Process};
+use crate::process::{Doing, Ending, Lane};
 use crate::sometimes::Situation;
-use crate::world::{Event, World, say};
+use crate::trace::say;
+use crate::world::{Event, World};
 
 type Outcomes = BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>;
 
@@ -47,6 +47,10 @@ impl World {
         }
         let Some(process) = self.processes.get_mut(&pid) else { return };
         measured(&mut self.members_busy, || process.member.handle(self.now, input));
+        if process.member.protocol() == Protocol::Consumer {
+            let status = process.member.status();
+            self.checks.epoch(pid, status.generation);
+        }
         self.drain_outputs(pid);
     }
 
@@ -59,18 +63,31 @@ impl World {
     fn output(&mut self, pid: Pid, output: Output) {
         match output {
             Output::Call { id, target, call } => self.send(pid, id, target, call),
-            Output::Assign { ticket, assignor, members } => self.begin_assign(pid, ticket, assignor, members),
-            Output::Gained { partitions } => self.gained(pid, &partitions),
-            Output::Start { partitions } => {
+            Output::Raise { error, fatal } => self.raise(pid, &error, fatal),
+            Output::StateChanged { from, to } => {
+                say!(self, "p{pid} {from:?} -> {to:?}");
+                self.checks.state(pid, from, to);
+            }
+            Output::FallBack { reason } => self.checks.fail(Rule::Fatal, format!("p{pid} falls back: {reason}")),
+            Output::Common(said) => self.said(pid, said),
+        }
+    }
+
+    fn said(&mut self, pid: Pid, said: Said) {
+        match said {
+            Said::Call { .. } | Said::Raise { .. } => {}
+            Said::Assign { ticket, assignor, members } => self.begin_assign(pid, ticket, assignor, members),
+            Said::Gained { partitions } => self.gained(pid, &partitions),
+            Said::Start { partitions } => {
                 for (partition, committed, is_new) in partitions {
                     self.start_at(pid, partition, committed.map(|at| at.offset), is_new);
                 }
             }
-            Output::StartFailed { partition, code } => {
+            Said::StartFailed { partition, code } => {
                 self.checks.fail(Rule::Fatal, format!("p{pid}: the start of {partition} failed: {code:?}"));
             }
-            Output::Settle { ticket, partitions } => self.settle(pid, ticket, partitions),
-            Output::Snapshot { ticket, scope } => {
+            Said::Settle { ticket, partitions } => self.settle(pid, ticket, partitions),
+            Said::Snapshot { ticket, scope } => {
                 let Some(process) = self.processes.get_mut(&pid) else { return };
                 let offsets = match scope {
                     Scope::All => process.ledger.snapshot(None),
@@ -78,20 +95,19 @@ impl World {
                 };
                 process.inbox.push_back(Input::Settled { ticket, offsets });
             }
-            Output::Callback { ticket, kind, partitions } => self.callback(pid, ticket, kind, partitions),
-            Output::Dropped { partitions } => self.dropped(pid, &partitions),
-            Output::Committed { ticket, outcomes } => self.committed(pid, ticket, &outcomes),
-            Output::Lease { until } => {
+            Said::Callback { ticket, kind, partitions } => self.callback(pid, ticket, kind, partitions),
+            Said::Dropped { partitions } => self.dropped(pid, &partitions),
+            Said::Committed { ticket, outcomes } => self.committed(pid, ticket, &outcomes),
+            Said::Lease { until } => {
                 say!(self, "p{pid} lease until {until:?}");
                 self.checks.lease(pid, until);
                 if let Some(process) = self.processes.get_mut(&pid) {
                     process.lease = until;
                 }
             }
-            Output::Raise { error, fatal } => self.raise(pid, &error, fatal),
-            Output::RefreshMetadata => self.refresh(pid, false),
-            Output::Event(event) => self.event(pid, &event),
-            Output::Closed => self.closed(pid),
+            Said::RefreshMetadata => self.refresh(pid, false),
+            Said::Event(event) => self.event(pid, &event),
+            Said::Closed => self.closed(pid),
         }
     }
 
@@ -102,8 +118,14 @@ impl World {
         for partition in partitions {
             let span = process.new_span();
             process.ledger.restart(partition, span, None);
-            let lane = Lane { span, awaits: None, open: false, position: None, settling: false };
+            // Under the classic protocol topics go by their names.
+            let known = if process.member.protocol() == Protocol::Classic { &self.topics } else { &process.known };
+            let topic_id = known.get(&partition.topic).map(|info| info.id);
+            let lane = Lane { span, topic_id, awaits: None, open: false, position: None, settling: false };
             process.lanes.insert(partition.clone(), lane);
+            if self.topics.get(&partition.topic).map(|info| info.id) != topic_id {
+                self.checks.gone(pid, partition);
+            }
         }
     }
 
@@ -127,7 +149,7 @@ impl World {
 
     /// An offset by policy is there.
     pub(crate) fn resolve(&mut self, pid: Pid, partition: &TopicPartition, span: u64, earliest: bool) {
-        let log = &self.checks.logs[partition];
+        let Some(log) = self.checks.logs.get(partition) else { return };
         let (start, offset) = (log.start, if earliest { log.start } else { log.end });
         let Some(process) = self.processes.get_mut(&pid) else { return };
         let Some(lane) = process.lanes.get_mut(partition).filter(|lane| lane.span == span) else { return };
@@ -209,7 +231,13 @@ impl World {
     }
 
     /// A callback has ended.
-    fn called_back(&mut self, pid: Pid, ticket: Ticket, kind: CallbackKind, partitions: &BTreeSet<TopicPartition>) {
+    pub(crate) fn called_back(
+        &mut self,
+        pid: Pid,
+        ticket: Ticket,
+        kind: CallbackKind,
+        partitions: &BTreeSet<TopicPartition>,
+    ) {
         say!(self, "p{pid} callback {kind:?} of {} has ended", names(partitions));
         let Some(process) = self.processes.get_mut(&pid) else { return };
         if kind == CallbackKind::Assigned {
@@ -251,7 +279,7 @@ impl World {
                         process.ledger.not_committed(partition, at.offset);
                     }
                     process.failed.insert((partition.clone(), at.offset));
-                    if ticket.is_none() && process.member.status().state == State::Revoking {
+                    if ticket.is_none() && process.member.status().state.may_revoke() {
                         self.checks.met.met(Situation::RevocationCommitTroubled);
                     }
                     say!(self, "p{pid} commit of {partition}@{} failed: {error}", at.offset);
@@ -278,14 +306,21 @@ impl World {
         }
     }
 
-    fn raise(&mut self, pid: Pid, error: &GroupError, fatal: bool) {
+    fn raise(&mut self, pid: Pid, error: &MembershipError, fatal: bool) {
         say!(self, "p{pid} raises {error}, fatal: {fatal}");
         match error {
-            GroupError::MaxPollExceeded { .. } => self.checks.met.met(Situation::PollExpired),
-            GroupError::FencedInstance { .. } => self.checks.met.met(Situation::Fenced),
+            MembershipError::Group(GroupError::MaxPollExceeded { .. }) => self.checks.met.met(Situation::PollExpired),
+            MembershipError::Group(GroupError::FencedInstance { .. }) => self.checks.met.met(Situation::Fenced),
+            // Kafka's coordinator cannot take over a classic group while the first generation of it gathers.
+            MembershipError::Unsupported { .. } if self.plan.mixes_protocols() && self.plan.initial_delay_ms > 0 => {
+                self.checks.met.met(Situation::UpgradeRefused);
+            }
+            // Its place is another's, who runs, or did: it is free at the end of that one's session.
+            MembershipError::UnreleasedInstance { .. } => self.checks.met.met(Situation::Unreleased),
             // What a coordinator reads back from the log after a failover is each member's metadata for the chosen assignor only:
             // who offers others is refused until the members have joined again.
-            GroupError::InconsistentProtocol { .. } if self.mixed && self.loading_until > Duration::ZERO => {}
+            MembershipError::Group(GroupError::InconsistentProtocol { .. })
+                if self.mixed && (self.loading_until > Duration::ZERO || self.plan.mixes_protocols()) => {}
             other => self.checks.fail(Rule::Fatal, format!("p{pid}: {other}")),
         }
         if let Some(process) = self.processes.get_mut(&pid).filter(|_| fatal) {
@@ -300,10 +335,6 @@ impl World {
 
     fn event(&mut self, pid: Pid, event: &GroupEvent) {
         match event {
-            GroupEvent::StateChanged { from, to } => {
-                say!(self, "p{pid} {from:?} -> {to:?}");
-                self.checks.state(pid, *from, *to);
-            }
             GroupEvent::Joined { generation, leader, .. } => {
                 self.checks.joined(pid, *generation);
                 if let Some(process) = self.processes.get_mut(&pid).filter(|_| !leader) {
@@ -357,373 +388,8 @@ impl World {
         self.checks.closed(pid);
         self.vanish(pid);
     }
-
-    // ----- Metadata -------------------------------------------------------------------------------------------------------
-
-    /// Asks for metadata; `again`: and in a while once more.
-    pub(crate) fn refresh(&mut self, pid: Pid, again: bool) {
-        let at = self.now + self.chance.ms(1, 30);
-        self.push(at, Event::Metadata(pid, self.counts.clone()));
-        if again {
-            let at = self.now + self.chance.ms(3000, 8000);
-            self.push(at, Event::Refresh(pid));
-        }
-    }
-
-    pub(crate) fn metadata(&mut self, pid: Pid, counts: BTreeMap<Arc<str>, usize>) {
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        if process.ending != Ending::None {
-            return;
-        }
-        let wanted = |topic: &Arc<str>| process.subscription.contains(topic) || process.group_topics.contains(topic);
-        let counts = counts.into_iter().filter(|(topic, _)| wanted(topic)).collect();
-        process.inbox.push_back(Input::Topics { counts });
-        self.run_process(pid);
-    }
-
-    fn begin_assign(
-        &mut self,
-        pid: Pid,
-        ticket: Ticket,
-        assignor: String,
-        members: Vec<(String, Option<String>, Vec<u8>)>,
-    ) {
-        let at = self.now + self.chance.ms(1, 100);
-        self.push(at, Event::Assign(pid, ticket, assignor, members, self.counts.clone()));
-    }
-
-    pub(crate) fn assign(
-        &mut self,
-        pid: Pid,
-        ticket: Ticket,
-        assignor: &str,
-        members: &[(String, Option<String>, Vec<u8>)],
-        mut counts: BTreeMap<Arc<str>, usize>,
-    ) {
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        let Ok(topics) = subscribed_topics(members) else {
-            return self.checks.fail(Rule::Outcomes, format!("p{pid}: a subscription that cannot be read"));
-        };
-        process.group_topics = topics;
-        counts.retain(|topic, _| process.group_topics.contains(topic));
-        let racks: Topics = counts.iter().map(|(topic, count)| (topic.clone(), vec![Vec::new(); *count])).collect();
-        let assignor = builtin(assignor).unwrap();
-        let given = measured(&mut self.assigning, || perform(&*assignor, &racks, members));
-        let outcome = given.map(|given| (given, counts.clone()));
-        if let Err(error) = &outcome {
-            self.checks.fail(Rule::Fatal, format!("p{pid} cannot assign: {error}"));
-        }
-        process.inbox.push_back(Input::Topics { counts });
-        process.inbox.push_back(Input::Assigned { ticket, outcome });
-        self.run_process(pid);
-    }
-
-    // ----- The user -------------------------------------------------------------------------------------------------------
-
-    pub(crate) fn start(&mut self, slot: usize, beside: bool) {
-        let runs = self.processes.values().any(|process| process.slot == slot && process.ending == Ending::None);
-        if (runs && !beside) || self.ending {
-            return;
-        }
-        self.last_pid += 1;
-        let pid = self.last_pid;
-        let plan = self.plan.slots[slot].clone();
-        say!(self, "--- p{pid} starts in slot {slot}: {:?} {:?} {:?}", plan.assignors, plan.instance_id, plan.topics);
-        let member = Member::new(self.plan.config(slot), self.plan.seed.wrapping_mul(31).wrapping_add(pid.into()));
-        self.checks.started(pid, plan.instance_id, self.plan.session);
-        let mut habits = plan.habits;
-        if self.calm {
-            habits.hurry();
-        }
-        self.processes.insert(pid, Process::new(slot, member, habits, self.now));
-        self.subscribe_process(pid, plan.topics);
-        self.refresh(pid, true);
-        if self.calm {
-            self.push(self.now, Event::CommitAll(pid));
-        }
-        if self.mixed {
-            self.checks.met.met(Situation::Mixed);
-        }
-    }
-
-    fn subscribe_process(&mut self, pid: Pid, topics: BTreeSet<Arc<str>>) {
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        process.subscription = topics.clone();
-        process.unsubscribed = false;
-        process.inbox.push_back(Input::Subscribe { topics, from_pattern: false });
-        self.run_process(pid);
-    }
-
-    pub(crate) fn subscribe(&mut self, slot: usize, topics: BTreeSet<Arc<str>>) {
-        let now = self.now;
-        let ready = |process: &Process| {
-            process.slot == slot
-                && process.ending == Ending::None
-                && !process.unsubscribed
-                && process.stopped_until <= now
-        };
-        let Some(pid) = self.processes.iter().find(|(_, process)| ready(process)).map(|(pid, _)| *pid) else { return };
-        if self.processes[&pid].lanes.values().any(|lane| lane.open) {
-            self.checks.met.met(Situation::SubscriptionChanged);
-        }
-        // What a static member's next process subscribes to beyond this one's, no leader would hear of before the next rebalance.
-        self.plan.slots[slot].topics = topics.clone();
-        self.subscribe_process(pid, topics);
-        self.refresh(pid, false);
-    }
-
-    pub(crate) fn unsubscribe(&mut self, pid: Pid) {
-        let now = self.now;
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        if process.ending == Ending::None && process.stopped_until <= now && !process.unsubscribed {
-            process.unsubscribed = true;
-            process.inbox.push_back(Input::Unsubscribe);
-            self.run_process(pid);
-        }
-    }
-
-    pub(crate) fn resubscribe(&mut self, pid: Pid) {
-        let Some(process) = self.processes.get(&pid) else { return };
-        if process.ending == Ending::None && process.unsubscribed {
-            self.checks.met.met(Situation::Resubscribed);
-            let topics = process.subscription.clone();
-            self.subscribe_process(pid, topics);
-            self.refresh(pid, false);
-        }
-    }
-
-    /// The process is to be closed, as soon as its user gets to it.
-    pub(crate) fn close(&mut self, pid: Pid) {
-        let now = self.now;
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        if process.ending == Ending::None {
-            process.ending = Ending::Wanted;
-        }
-        if process.stopped_until <= now {
-            self.run_process(pid);
-        }
-    }
-
-    /// Gives the user's waiting threads what there is for them. Returns whether the machine has something to hear.
-    fn serve(&mut self, pid: Pid) -> bool {
-        let now = self.now;
-        for _ in 0..1000 {
-            let Some(process) = self.processes.get_mut(&pid) else { return false };
-            let calling = process.holders.iter().position(|holder| matches!(holder.doing, Doing::Calling));
-            if calling.is_some() && process.ending == Ending::Wanted {
-                let deadline = now + if self.calm { CLOSE } else { self.chance.ms(50, CLOSE.as_millis() as usize) };
-                process.ending = Ending::Closing(deadline);
-                process.inbox.push_back(Input::Close { deadline, leave: true });
-            }
-            if let Some(index) = calling.filter(|_| !process.is_calling_back())
-                && let Some((ticket, kind, partitions)) = process.callbacks.pop_front()
-            {
-                let time = self.chance.ms(0, process.habits.callback_ms) + std::mem::take(&mut process.slow);
-                self.leave_call(pid, index, Doing::CallingBack(ticket, kind, partitions), time);
-                continue;
-            }
-            self.answer_settles(pid);
-            let Some(index) = calling.filter(|_| self.processes[&pid].ending == Ending::None) else { break };
-            let parts = self.hand_out(pid);
-            if parts.is_empty() {
-                if let Some(partition) = self.checks.available(pid) {
-                    self.checks.fail(Rule::Stalled, format!("p{pid}: the user waits, and gets nothing of {partition}"));
-                }
-                break;
-            }
-            let process = self.processes.get_mut(&pid).unwrap();
-            let time = self.chance.ms(0, process.habits.hold_ms) + std::mem::take(&mut process.slow);
-            process.last_batch += 1;
-            let places: Vec<_> = parts
-                .iter()
-                .map(|(partition, span, _, to)| (partition.clone(), *span, Place { offset: *to, leader_epoch: 0 }))
-                .collect();
-            process.ledger.hand_out(process.last_batch, index as u64, &places);
-            self.leave_call(pid, index, Doing::Holding(parts), time);
-        }
-        self.processes.get(&pid).is_some_and(|process| !process.inbox.is_empty())
-    }
-
-    fn leave_call(&mut self, pid: Pid, index: usize, doing: Doing, time: Duration) {
-        let now = self.now;
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        process.returned = now;
-        let holder = &mut process.holders[index];
-        holder.doing = doing;
-        holder.turn += 1;
-        let turn = holder.turn;
-        self.push(now + time, Event::User(pid, index, turn));
-    }
-
-    fn answer_settles(&mut self, pid: Pid) {
-        let now = self.now;
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        let may = !process.habits.on_revoked || process.is_calling();
-        for (ticket, partitions) in std::mem::take(&mut process.settles) {
-            if may && process.ledger.is_quiet(&partitions) {
-                process.settled = now;
-                let offsets = process.ledger.snapshot(Some(&partitions));
-                process.inbox.push_back(Input::Settled { ticket, offsets });
-            } else {
-                process.settles.push((ticket, partitions));
-            }
-        }
-    }
-
-    /// A batch, as the gates allow it.
-    fn hand_out(&mut self, pid: Pid) -> Vec<(TopicPartition, u64, i64, i64)> {
-        let (now, bug) = (self.now, self.bug);
-        let Some(process) = self.processes.get_mut(&pid) else { return Vec::new() };
-        let leased = process.lease.is_none_or(|until| now < until) || bug == Some(Bug::IgnoreLease);
-        let kept = process.rebalancing && bug == Some(Bug::PauseKept);
-        let mut room = process.habits.batch_max as i64;
-        let mut parts = Vec::new();
-        for (partition, lane) in &mut process.lanes {
-            let end = self.checks.end(partition);
-            let Some(position) = lane.position.filter(|position| *position < end) else { continue };
-            if !lane.open || lane.settling || kept || room <= 0 {
-                continue;
-            }
-            if !leased {
-                self.checks.met.met(Situation::HeldBackByLease);
-                continue;
-            }
-            let to = end.min(position + room);
-            room -= to - position;
-            lane.position = Some(to);
-            parts.push((partition.clone(), lane.span, position, to));
-        }
-        for (partition, _, from, to) in &parts {
-            self.checks.delivered(pid, partition, *from, *to);
-        }
-        if !parts.is_empty() {
-            self.meet_zombies(pid, &parts);
-        }
-        parts
-    }
-
-    /// Whether another process still works on records of what is handed out here.
-    fn meet_zombies(&mut self, pid: Pid, parts: &[(TopicPartition, u64, i64, i64)]) {
-        let taken: BTreeSet<TopicPartition> = parts.iter().map(|(partition, ..)| partition.clone()).collect();
-        if self.processes.iter().any(|(other, process)| *other != pid && process.holds(&taken)) {
-            self.checks.met.met(Situation::ZombieHolds);
-        }
-    }
-
-    /// A thread of the user's has done what it did.
-    pub(crate) fn user(&mut self, pid: Pid, index: usize, turn: u64) {
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        if process.holders[index].turn != turn {
-            return;
-        }
-        match std::mem::replace(&mut process.holders[index].doing, Doing::Calling) {
-            Doing::Holding(parts) => self.finish(pid, index, &parts),
-            Doing::CallingBack(ticket, kind, partitions) => {
-                if kind == CallbackKind::Revoked && process.habits.commits_in_callback {
-                    let then = Doing::CallingBack(ticket, kind, partitions.clone());
-                    if self.commit(pid, &partitions, Some((index, then))) {
-                        self.checks.met.met(Situation::CommittedInCallback);
-                        return self.run_process(pid);
-                    }
-                }
-                self.called_back(pid, ticket, kind, &partitions);
-            }
-            other => process.holders[index].doing = other,
-        }
-        self.run_process(pid);
-    }
-
-    fn finish(&mut self, pid: Pid, index: usize, parts: &[(TopicPartition, u64, i64, i64)]) {
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        for (partition, _, from, to) in parts {
-            self.checks.cover(partition, *from, *to);
-        }
-        process.ledger.finish_held(index as u64);
-        let current: BTreeSet<TopicPartition> = parts
-            .iter()
-            .filter(|(partition, span, ..)| process.lanes.get(partition).is_some_and(|lane| lane.span == *span))
-            .map(|(partition, ..)| partition.clone())
-            .collect();
-        let (seeks, commits, waits) = (process.habits.seeks, process.habits.commits, process.habits.waits);
-        if self.chance.odds(seeks) && !self.calm {
-            self.seek(pid, &current);
-        }
-        if self.chance.odds(commits) {
-            let then = self.chance.odds(waits).then_some((index, Doing::Calling));
-            self.commit(pid, &current, then);
-        }
-    }
-
-    fn seek(&mut self, pid: Pid, among: &BTreeSet<TopicPartition>) {
-        let Some(partition) = among.first() else { return };
-        let (start, end) = (self.checks.logs[partition].start, self.checks.logs[partition].end);
-        let to = start + self.chance.below((end - start) as usize + 1) as i64;
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        let span = process.new_span();
-        let Some(lane) = process.lanes.get_mut(partition) else { return };
-        if lane.position.replace(to).is_none() {
-            return;
-        }
-        lane.span = span;
-        process.ledger.restart(partition, span, Some(Place { offset: to, leader_epoch: -1 }));
-        say!(self, "p{pid} seeks {partition} to {to}");
-        // What was not finished before, by this thread or another, is jumped over.
-        self.checks.sought(pid, partition, start, to);
-        self.checks.met.met(Situation::Sought);
-    }
-
-    /// The user commits what is finished of these; `then`: which thread waits, and what for. Returns whether there was any.
-    fn commit(&mut self, pid: Pid, of: &BTreeSet<TopicPartition>, then: Option<(usize, Doing)>) -> bool {
-        let deadline = self.now + self.chance.ms(1000, 10_000);
-        let Some(process) = self.processes.get_mut(&pid) else { return false };
-        process.ledger.snapshot(Some(of));
-        let offsets: BTreeMap<TopicPartition, CommitOffset> = of
-            .iter()
-            .filter_map(|partition| {
-                let place = process.ledger.finished(partition)?;
-                let Place { offset, leader_epoch } = place;
-                Some((partition.clone(), CommitOffset { offset, leader_epoch, metadata: String::new() }))
-            })
-            .collect();
-        if offsets.is_empty() {
-            return false;
-        }
-        self.send_commit(pid, offsets, deadline, then);
-        true
-    }
-
-    fn send_commit(
-        &mut self,
-        pid: Pid,
-        offsets: BTreeMap<TopicPartition, CommitOffset>,
-        deadline: Duration,
-        then: Option<(usize, Doing)>,
-    ) {
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        let ticket = process.new_ticket();
-        process.commits.insert(ticket, (deadline, offsets.clone()));
-        if let Some((index, then)) = then {
-            process.holders[index].doing = Doing::Committing(ticket, Box::new(then));
-        }
-        process.inbox.push_back(Input::Commit { ticket, offsets, deadline });
-    }
-
-    /// When all is well, who commits by hand sees to it that all is committed.
-    pub(crate) fn commit_all(&mut self, pid: Pid) {
-        let deadline = self.now + Duration::from_secs(5);
-        let by_hand = self.plan.auto_commit.is_none();
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        if by_hand && process.ending == Ending::None {
-            let offsets = process.ledger.snapshot(None);
-            if !offsets.is_empty() {
-                self.send_commit(pid, offsets, deadline, None);
-                self.run_process(pid);
-            }
-            self.push(self.now + Duration::from_secs(1), Event::CommitAll(pid));
-        }
-    }
 }
 
-fn names(partitions: &BTreeSet<TopicPartition>) -> String {
+pub(crate) fn names(partitions: &BTreeSet<TopicPartition>) -> String {
     partitions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }

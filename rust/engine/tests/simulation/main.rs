@@ -5,15 +5,25 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod calls;
 mod chance;
 mod checks;
 mod driving;
+mod ending;
 mod large;
+mod machine;
+mod meeting;
+mod messages;
 mod network;
+mod oracle;
 mod plan;
 mod planted;
 mod process;
 mod sometimes;
+mod starting;
+mod trace;
+mod trouble;
+mod users;
 mod world;
 
 use std::sync::atomic::{AtomicU64, Ordering};

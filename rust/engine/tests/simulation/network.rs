@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use monedula_broker::core::ConnectionId;
 use monedula_engine::Now;
-use monedula_engine::group::{Call, CallId, Lane};
+use monedula_engine::group::{CallId, Lane};
 
 use crate::checks::Pid;
+use crate::messages::Call;
 
 pub(crate) type Link = u64;
 

@@ -8,13 +8,57 @@ use monedula_engine::Now;
 use monedula_engine::assign::builtin;
 use monedula_engine::backoff::Backoff;
 use monedula_engine::group::GroupConfig;
+use monedula_engine::membership::MembershipConfig;
 
 use crate::chance::Chance;
+use crate::machine::{Naming, Protocol};
 
 pub(crate) const GROUP: &str = "etl";
 
 /// How long a close may take at most.
 pub(crate) const CLOSE: Duration = Duration::from_secs(15);
+
+const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(100), max: Duration::from_secs(1), factor: 2 };
+
+/// Who speaks which protocol.
+#[derive(Clone, Copy, Debug)]
+enum Mix {
+    Only(Protocol),
+    /// From the one to the other, process by process as they are started anew.
+    Towards(Protocol),
+    /// Each as it likes.
+    Any,
+}
+
+impl Mix {
+    fn new(chance: &mut Chance) -> Self {
+        match chance.below(20) {
+            0..7 => Self::Only(Protocol::Classic),
+            7..14 => Self::Only(Protocol::Consumer),
+            14..16 => Self::Towards(Protocol::Consumer),
+            16..18 => Self::Towards(Protocol::Classic),
+            _ => Self::Any,
+        }
+    }
+
+    fn protocols(self, chance: &mut Chance) -> Vec<Protocol> {
+        let both = [Protocol::Classic, Protocol::Consumer];
+        match self {
+            Self::Only(protocol) => vec![protocol],
+            Self::Towards(Protocol::Consumer) => both.to_vec(),
+            Self::Towards(Protocol::Classic) => vec![Protocol::Consumer, Protocol::Classic],
+            Self::Any => (0..4).map(|_| *chance.pick(&both)).collect(),
+        }
+    }
+
+    /// Patterns, only where each is told of the topics that they match.
+    fn naming(self, chance: &mut Chance) -> Naming {
+        match self {
+            Self::Only(Protocol::Classic) => Naming::Names,
+            _ => *chance.pick(&[Naming::Names, Naming::Names, Naming::Matched, Naming::Regex]),
+        }
+    }
+}
 
 /// How a member's user behaves.
 #[derive(Clone, Debug)]
@@ -51,7 +95,10 @@ pub(crate) struct Slot {
     pub(crate) assignors: Vec<&'static str>,
     pub(crate) instance_id: Option<String>,
     pub(crate) topics: BTreeSet<Arc<str>>,
+    pub(crate) naming: Naming,
     pub(crate) habits: Habits,
+    /// What its first process speaks, its second, and so on; the last stands for all that follow.
+    pub(crate) protocols: Vec<Protocol>,
 }
 
 /// Something that happens to the cluster or to a process.
@@ -80,6 +127,8 @@ pub(crate) enum Disruption {
     MoveCoordinator(i32),
     StopNode(i32, Duration),
     Grow(usize),
+    /// A topic is deleted, and made anew after the time.
+    Recreate(usize, Duration),
     Subscribe(usize, BTreeSet<Arc<str>>),
     Resubscribe(usize, Duration),
     /// The next batch, or callback, takes so long.
@@ -103,6 +152,10 @@ pub(crate) struct Plan {
     pub(crate) request_timeout: Duration,
     pub(crate) latest: bool,
     pub(crate) slots: Vec<Slot>,
+    /// How long a target stands at least.
+    pub(crate) assignment_interval_ms: usize,
+    /// Assignors that the coordinator has.
+    pub(crate) server_assignors: &'static str,
     /// Of a thousand frames, how many are slow, and how slow in milliseconds.
     pub(crate) slow_frames: usize,
     pub(crate) slow_ms: usize,
@@ -114,8 +167,17 @@ pub(crate) struct Plan {
     pub(crate) calm: Now,
 }
 
-const CALLS: &[&str] =
+const CLASSIC_CALLS: &[&str] =
     &["JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch", "LeaveGroup", "FindCoordinator"];
+
+const CONSUMER_CALLS: &[&str] = &[
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupHeartbeat",
+    "OffsetCommit",
+    "OffsetFetch",
+    "FindCoordinator",
+];
 
 impl Plan {
     pub(crate) fn new(seed: u64) -> Self {
@@ -132,12 +194,15 @@ impl Plan {
         let session = chance.ms(6000, 10_000);
         let strategies = strategies(chance);
         let statics = *chance.pick(&[0, 0, 300, 1000]);
+        let mix = Mix::new(chance);
         let slots: Vec<Slot> = (0..chance.between(2, 8))
             .map(|index| Slot {
                 assignors: chance.pick(&strategies).clone(),
                 instance_id: chance.odds(statics).then(|| format!("static-{index}")),
                 topics: some_topics(chance, &names),
+                naming: mix.naming(chance),
                 habits: habits(chance, auto_commit.is_some()),
+                protocols: mix.protocols(chance),
             })
             .collect();
         let nodes = chance.between(1, 3) as i32;
@@ -155,9 +220,11 @@ impl Plan {
             request_timeout: chance.ms(2000, 12_000),
             latest: chance.odds(150),
             slots,
+            assignment_interval_ms: *chance.pick(&[0, 0, 0, 1000]),
+            server_assignors: *chance.pick(&["uniform,range", "range,uniform"]),
             slow_frames: *chance.pick(&[0, 2, 10, 50]),
             slow_ms: *chance.pick(&[50, 500, 3000, 9000]),
-            version_cap: *chance.pick(&[9, 9, 9, 8, 7, 6, 5]),
+            version_cap: *chance.pick(&[i16::MAX, i16::MAX, 9, 8, 7, 6, 5]),
             disruptions: Vec::new(),
             produces: true,
             calm,
@@ -173,12 +240,14 @@ impl Plan {
         let mut slot = plan.slots[0].clone();
         slot.assignors = vec!["cooperative-sticky"];
         slot.instance_id = None;
+        slot.naming = Naming::Names;
+        slot.protocols = vec![Protocol::Classic];
         slot.topics = topics.iter().map(|(name, ..)| Arc::clone(name)).collect();
         slot.habits.hurry();
         slot.habits.holders = 1;
         plan.slots = vec![slot; members];
         plan.topics = topics;
-        (plan.nodes, plan.load_ms, plan.slow_frames, plan.version_cap) = (1, 0, 0, 9);
+        (plan.nodes, plan.load_ms, plan.slow_frames, plan.version_cap) = (1, 0, 0, i16::MAX);
         (plan.session, plan.heartbeat) = (Duration::from_secs(45), Duration::from_secs(3));
         (plan.max_poll, plan.request_timeout) = (Duration::from_secs(300), Duration::from_secs(30));
         (plan.auto_commit, plan.initial_delay_ms) = (Some(Duration::from_secs(5)), 3000);
@@ -186,7 +255,36 @@ impl Plan {
         plan
     }
 
-    /// The settings of a member.
+    /// Whether any process may speak it.
+    pub(crate) fn speaks(&self, protocol: Protocol) -> bool {
+        self.slots.iter().any(|slot| slot.protocols.contains(&protocol))
+    }
+
+    pub(crate) fn mixes_protocols(&self) -> bool {
+        self.speaks(Protocol::Classic) && self.speaks(Protocol::Consumer)
+    }
+
+    pub(crate) fn has_statics(&self) -> bool {
+        self.slots.iter().any(|slot| slot.instance_id.is_some())
+    }
+
+    /// The settings of a member of the consumer protocol.
+    pub(crate) fn membership(&self, slot: usize) -> MembershipConfig {
+        let GroupConfig { group_id, instance_id, rack, session_timeout, max_poll_interval, .. } = self.config(slot);
+        MembershipConfig {
+            group_id,
+            instance_id,
+            rack,
+            assignor: None,
+            falls_back: false,
+            session_timeout,
+            max_poll_interval,
+            auto_commit_interval: self.auto_commit,
+            backoff: BACKOFF,
+        }
+    }
+
+    /// The settings of a classic member.
     pub(crate) fn config(&self, slot: usize) -> GroupConfig {
         let slot = &self.slots[slot];
         GroupConfig {
@@ -198,7 +296,7 @@ impl Plan {
             heartbeat_interval: self.heartbeat,
             max_poll_interval: self.max_poll,
             auto_commit_interval: self.auto_commit,
-            backoff: Backoff { initial: Duration::from_millis(100), max: Duration::from_secs(1), factor: 2 },
+            backoff: BACKOFF,
         }
     }
 }
@@ -277,7 +375,7 @@ fn rolling_bounce(chance: &mut Chance, plan: &Plan, all: &mut Vec<(Now, Disrupti
     }
 }
 
-const KINDS: usize = 17;
+const KINDS: usize = 18;
 
 fn disruption(chance: &mut Chance, plan: &Plan, names: &[Arc<str>], kind: usize) -> Disruption {
     let slot = chance.below(plan.slots.len());
@@ -291,16 +389,26 @@ fn disruption(chance: &mut Chance, plan: &Plan, names: &[Arc<str>], kind: usize)
         4 => Disruption::Cut(slot),
         5 => Disruption::BlackHole(slot, node, chance.ms(500, session * 2)),
         6 => Disruption::Stall(slot, chance.ms(500, session * 2)),
-        7 | 8 => Disruption::LoseAnswer(CALLS[chance.below(CALLS.len())]),
-        9 => Disruption::DelayAnswer(CALLS[chance.below(CALLS.len())], chance.ms(500, session * 2)),
+        7 | 8 => Disruption::LoseAnswer(some_call(chance, plan)),
+        9 => Disruption::DelayAnswer(some_call(chance, plan), chance.ms(500, session * 2)),
         10 => Disruption::MoveCoordinator(node),
         11 => Disruption::StopNode(node, chance.ms(200, 10_000)),
         // A static leader that comes back does not know which partitions were there when the assignment was made, and before
         // KIP-814 it does not even hear that it leads.
-        12 if plan.slots.iter().all(|slot| slot.instance_id.is_none()) => Disruption::Grow(chance.below(names.len())),
+        12 if !plan.has_statics() || !plan.speaks(Protocol::Classic) => Disruption::Grow(chance.below(names.len())),
         13 => Disruption::Subscribe(slot, some_topics(chance, names)),
         14 => Disruption::Resubscribe(slot, chance.ms(0, 4000)),
         15 => Disruption::Slow(slot, chance.ms(500, plan.max_poll.as_millis() as usize * 3 / 2)),
+        // Where topics go by their names, a commit to one that is made anew is as good as any.
+        16 if !plan.speaks(Protocol::Classic) && plan.version_cap == i16::MAX => {
+            Disruption::Recreate(chance.below(names.len()), chance.ms(0, 5000))
+        }
         _ => Disruption::Rejoin(slot),
     }
+}
+
+fn some_call(chance: &mut Chance, plan: &Plan) -> &'static str {
+    let classic = plan.speaks(Protocol::Classic) && (!plan.speaks(Protocol::Consumer) || chance.odds(500));
+    let calls = if classic { CLASSIC_CALLS } else { CONSUMER_CALLS };
+    calls[chance.below(calls.len())]
 }

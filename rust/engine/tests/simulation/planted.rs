@@ -1,6 +1,11 @@
 //! Bugs that are planted between the machine and its world, each to be found by the rule that it breaks.
 
+use monedula_engine::group as classic;
+use monedula_engine::membership as consumer;
+use monedula_protocol::error_code::ErrorCode;
+
 use crate::checks::Rule;
+use crate::messages::{Answer, Call};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
@@ -10,7 +15,7 @@ pub(crate) enum Bug {
     CommitOneMore,
     /// Partitions are given up while the user works on them, and without a commit.
     GiveUpEarly,
-    /// Heartbeats answered ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID are taken for acknowledged.
+    /// Heartbeats answered ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH are taken for acknowledged.
     IgnoreFencedHeartbeat,
     /// Commits answered so are taken for done.
     IgnoreFencedCommit,
@@ -61,4 +66,36 @@ impl Bug {
             Self::ForgetCalledBack => &[Rule::Converges, Rule::Outcomes],
         }
     }
+
+    /// What it makes of an answer.
+    pub(crate) fn mistake(self, call: &Call, mut answer: Answer) -> Answer {
+        match (self, &mut answer) {
+            (Self::IgnoreFencedHeartbeat, Answer::Classic(classic::Answer::Heartbeat { code })) if fenced(*code) => {
+                *code = ErrorCode::None;
+            }
+            (Self::IgnoreFencedHeartbeat, Answer::Consumer(consumer::Answer::Heartbeat { code, epoch, .. }))
+                if fenced(*code) && call.heartbeat().is_some_and(|call| call.epoch > 0) =>
+            {
+                (*code, *epoch) = (ErrorCode::None, call.heartbeat().map_or(0, |call| call.epoch));
+            }
+            (Self::IgnoreFencedCommit, _) => {
+                let codes = answer.commit_codes_mut().into_iter().flatten().map(|(_, code)| code);
+                codes.filter(|code| fenced(**code)).for_each(|code| *code = ErrorCode::None);
+            }
+            (Self::ResetOnError, _) => {
+                let bad = |answer: &Answer| answer.found().is_some_and(|found| found.values().any(Result::is_err));
+                if let Some(nothing) = call.found_nothing().filter(|_| bad(&answer) || answer.code() != ErrorCode::None)
+                {
+                    return nothing;
+                }
+            }
+            _ => {}
+        }
+        answer
+    }
+}
+
+fn fenced(code: ErrorCode) -> bool {
+    use ErrorCode as E;
+    matches!(code, E::IllegalGeneration | E::UnknownMemberId | E::FencedMemberEpoch | E::StaleMemberEpoch)
 }

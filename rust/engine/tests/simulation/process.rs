@@ -4,16 +4,21 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use monedula_engine::group::{CallId, CallbackKind, CommitOffset, Input, Member, State, Ticket};
+use monedula_engine::group::{CallId, CallbackKind, CommitOffset, Ticket};
 use monedula_engine::ledger::Ledger;
+use monedula_engine::membership::TopicInfo;
 use monedula_engine::{Now, TopicPartition};
+use monedula_protocol::types::Uuid;
 
+use crate::machine::{Input, Machine};
 use crate::plan::Habits;
 
 /// A partition that is owned, as the delivery sees it.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) span: u64,
+    /// Fetches name topics by id, so that one made anew is another.
+    pub(crate) topic_id: Option<Uuid>,
     /// The callback that has to end before anything is handed out.
     pub(crate) awaits: Option<Ticket>,
     pub(crate) open: bool,
@@ -21,13 +26,23 @@ pub(crate) struct Lane {
     pub(crate) settling: bool,
 }
 
+/// What a batch has of a partition.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) partition: TopicPartition,
+    pub(crate) span: u64,
+    pub(crate) topic_id: Option<Uuid>,
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+}
+
 /// What a thread of the user's does.
 #[derive(Debug)]
 pub(crate) enum Doing {
     /// It waits for a batch.
     Calling,
-    /// It works on one: partitions with span, first and last offset.
-    Holding(Vec<(TopicPartition, u64, i64, i64)>),
+    /// It works on one.
+    Holding(Vec<Part>),
     /// It runs a callback.
     CallingBack(Ticket, CallbackKind, BTreeSet<TopicPartition>),
     /// It waits for a commit, then for what comes after.
@@ -54,7 +69,7 @@ pub(crate) enum Ending {
 
 pub(crate) struct Process {
     pub(crate) slot: usize,
-    pub(crate) member: Member,
+    pub(crate) member: Machine,
     pub(crate) ledger: Ledger,
     pub(crate) habits: Habits,
     pub(crate) lanes: BTreeMap<TopicPartition, Lane>,
@@ -73,6 +88,10 @@ pub(crate) struct Process {
     pub(crate) last_span: u64,
     pub(crate) last_batch: u64,
     pub(crate) subscription: BTreeSet<Arc<str>>,
+    /// What of it exists, as far as it knows.
+    pub(crate) matched: BTreeSet<Arc<str>>,
+    /// Its view of the cluster.
+    pub(crate) known: BTreeMap<Arc<str>, TopicInfo>,
     /// Topics of the whole group, for a leader.
     pub(crate) group_topics: BTreeSet<Arc<str>>,
     pub(crate) ending: Ending,
@@ -91,7 +110,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(slot: usize, member: Member, habits: Habits, now: Now) -> Self {
+    pub(crate) fn new(slot: usize, member: Machine, habits: Habits, now: Now) -> Self {
         let holders = (0..habits.holders).map(|_| Holder { doing: Doing::Calling, turn: 0 }).collect();
         Self {
             slot,
@@ -111,6 +130,8 @@ impl Process {
             last_span: 0,
             last_batch: 0,
             subscription: BTreeSet::new(),
+            matched: BTreeSet::new(),
+            known: BTreeMap::new(),
             group_topics: BTreeSet::new(),
             ending: Ending::None,
             unsubscribed: false,
@@ -144,7 +165,7 @@ impl Process {
     /// Whether the user holds records of one of these.
     pub(crate) fn holds(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
         self.holders.iter().any(|holder| match &holder.doing {
-            Doing::Holding(parts) => parts.iter().any(|(partition, ..)| partitions.contains(partition)),
+            Doing::Holding(parts) => parts.iter().any(|part| partitions.contains(&part.partition)),
             _ => false,
         })
     }
@@ -153,7 +174,7 @@ impl Process {
     pub(crate) fn is_settled(&self) -> bool {
         self.ending == Ending::None
             && !self.unsubscribed
-            && self.member.status().state == State::Stable
+            && self.member.status().state.is_stable()
             && self.callbacks.is_empty()
             && self.settles.is_empty()
     }

@@ -97,6 +97,38 @@ situations! {
     Mixed;
     /// A user committed in the callback of a revocation.
     CommittedInCallback;
+    /// The answer to a heartbeat of the consumer protocol that was carried out was lost.
+    LostHeartbeatAnswer;
+    /// A heartbeat of the consumer protocol came late, and the coordinator took it for news.
+    MisledByLateRequest;
+    /// A heartbeat of the consumer protocol was answered FENCED_MEMBER_EPOCH.
+    FencedEpoch;
+    /// A heartbeat of the consumer protocol was answered UNKNOWN_MEMBER_ID.
+    UnknownConsumer;
+    /// A commit was answered STALE_MEMBER_EPOCH.
+    StaleCommit;
+    /// A static member left for a while.
+    LeftForAWhile;
+    /// A static member was refused, because its predecessor was not gone.
+    Unreleased;
+    /// A member of the consumer protocol told everything again, because it was not certain what had arrived.
+    ToldEverythingAgain;
+    /// A member joined with a pattern that the broker matches.
+    MatchedByBroker;
+    /// A member changed, or took back, such a pattern.
+    PatternChanged;
+    /// A topic was deleted and made anew under its name.
+    TopicMadeAnew;
+    /// A member owned partitions of a topic that was made anew.
+    OwnedOfGone;
+    /// A classic group could not become one of the consumer protocol, because its first members were still gathering.
+    UpgradeRefused;
+    /// A classic group became one of the consumer protocol.
+    Upgraded;
+    /// A group of the consumer protocol became a classic one.
+    Downgraded;
+    /// A group of which some may speak one protocol and some the other.
+    BothProtocols;
 }
 
 /// How often each was met.

@@ -1,0 +1,263 @@
+//! Calls on their way to the broker and back, with what goes wrong on it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use monedula_broker::NodeId;
+use monedula_broker::core::Action;
+use monedula_engine::group::{self as classic, CallError, CallId, Target};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::checks::{Pid, Rule};
+use crate::large::measured;
+use crate::machine::Input;
+use crate::messages::{Answer, Call};
+use crate::network::{Link, Request};
+use crate::planted::Bug;
+use crate::sometimes::Situation;
+use crate::trace::{brief, brief_answer, say};
+use crate::world::{Event, STEPS, World};
+
+impl World {
+    pub(crate) fn send(&mut self, pid: Pid, id: CallId, target: Target, call: Call) {
+        let now = self.now;
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.calls.insert(id, (now, call.commit().is_some()));
+        }
+        let node = match target {
+            Target::Any { attempt } => attempt as i32 % self.plan.nodes + 1,
+            Target::Coordinator { node_id } => node_id,
+        };
+        say!(self, "p{pid} -> n{node} #{id} {}", brief(&call));
+        if let Some((generation, offsets)) = call.commit() {
+            self.checks.commits(pid, generation, offsets);
+            if let Some(answer) =
+                call.committed().filter(|_| self.bug == Some(Bug::SkipCommit) && self.chance.odds(300))
+            {
+                return self.outcome_later(pid, id, answer);
+            }
+        }
+        let extra = call.extra_timeout();
+        self.push(now + self.plan.request_timeout + extra, Event::Timeout(pid, id));
+        if self.stopped_nodes.contains(&node) {
+            let at = now + self.latency();
+            return self.push(at, Event::Refused(pid, id));
+        }
+        let versions = call.versions();
+        let version = self.plan.version_cap.clamp(*versions.start(), *versions.end());
+        let link = self.network.link(pid, node, call.lane(), now);
+        let latency = self.latency();
+        let hole = self.network.black_holes.get(&(pid, node)).copied().unwrap_or_default();
+        let Some(connection) = self.network.links.get_mut(&link) else { return };
+        connection.last_correlation_id += 1;
+        let correlation_id = connection.last_correlation_id;
+        let frame = match call.encode(version, correlation_id) {
+            Ok(frame) => Bytes::from(frame).slice(4..),
+            Err(error) => return self.checks.fail(Rule::Outcomes, format!("p{pid}: {call:?} v{version}: {error}")),
+        };
+        let request = Request { id, call, version, correlation_id, frame };
+        connection.waiting.push_back(request.clone());
+        connection.there = (now + latency).max(connection.there).max(connection.stalled_until).max(hole);
+        let at = connection.there;
+        self.push(at, Event::Arrive(link, Box::new(request)));
+    }
+
+    /// An answer that nobody gave.
+    fn outcome_later(&mut self, pid: Pid, id: CallId, answer: Answer) {
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.calls.remove(&id);
+            process.inbox.push_back(Input::Answer { id, outcome: Ok(answer) });
+            self.checks.commit_over(pid);
+        }
+    }
+
+    pub(crate) fn latency(&mut self) -> Duration {
+        let slow = !self.calm && self.chance.odds(self.plan.slow_frames);
+        let base = Duration::from_micros(self.chance.between(100, 3000) as u64);
+        base + if slow { self.chance.ms(1, self.plan.slow_ms) } else { Duration::ZERO }
+    }
+
+    pub(crate) fn arrive(&mut self, link: Link, request: Request) {
+        let (ms, now) = (self.ms(), self.now);
+        let Some(connection) = self.network.links.get_mut(&link) else { return };
+        if !connection.broker_open {
+            return;
+        }
+        let node = connection.node;
+        if self.stopped_nodes.contains(&node) {
+            connection.broker_open = false;
+            return self.push(now, Event::Lost(link));
+        }
+        if connection.broker.is_none() {
+            let broker = self.core.connected(ms, NodeId(node), "127.0.0.1");
+            connection.broker = Some(broker);
+            self.network.at_broker(broker, link);
+        }
+        let Some(connection) = self.network.links.get_mut(&link) else { return };
+        connection.arrived.push_back(request);
+        if !connection.busy {
+            self.work(link);
+            self.drain();
+        }
+    }
+
+    /// Gives the core the next request of a connection.
+    fn work(&mut self, link: Link) {
+        let ms = self.ms();
+        let Some(connection) = self.network.links.get_mut(&link) else { return };
+        let (Some(broker), Some(request)) = (connection.broker, connection.arrived.front()) else { return };
+        let frame = request.frame.clone();
+        connection.busy = true;
+        if !connection.client_open {
+            self.checks.met.met(Situation::LateRequest);
+        }
+        measured(&mut self.coordinator_busy, || self.core.request(ms, broker, &frame));
+    }
+
+    /// Takes what the core has to say.
+    pub(crate) fn drain(&mut self) {
+        for _ in 0..STEPS {
+            let replies: Vec<_> = self.core.drain().collect();
+            if replies.is_empty() {
+                return;
+            }
+            for reply in replies {
+                let Some(link) = self.network.of_broker(reply.connection) else { continue };
+                match reply.action {
+                    Action::Send(pieces) => self.reply(link, Bytes::from(pieces.concat()).slice(4..)),
+                    Action::Close(reason) => {
+                        say!(self, "link {link} is closed by its node: {reason}");
+                        self.broker_closes(link);
+                    }
+                    other => self.checks.fail(Rule::Outcomes, format!("the broker does {other:?}")),
+                }
+            }
+        }
+    }
+
+    fn reply(&mut self, link: Link, frame: Bytes) {
+        let Some(connection) = self.network.links.get_mut(&link) else { return };
+        let (pid, node, late) = (connection.pid, connection.node, !connection.client_open);
+        connection.busy = false;
+        let Some(request) = connection.arrived.pop_front() else { return };
+        let answer = match request.call.decode(&frame, request.version) {
+            Ok(answer) => answer,
+            Err(error) => return self.checks.fail(Rule::Outcomes, format!("{}: {error}", request.call.api())),
+        };
+        say!(self, "n{node} -> p{pid} #{} {}{}", request.id, brief_answer(&answer), if late { ", late" } else { "" });
+        self.checks.served(&request.call, &answer, late);
+        if let Some(id) = request.call.joins_as().filter(|_| answer.code() == ErrorCode::None) {
+            self.checks.took(pid, id);
+        }
+        let said = request.call.heartbeat().filter(|call| call.owned.is_some() || call.epoch < 0);
+        if late && said.is_some() && answer.code() == ErrorCode::None {
+            self.checks.met.met(Situation::MisledByLateRequest);
+            self.checks.misled(pid);
+        }
+        let blindly = matches!(answer, Answer::Classic(classic::Answer::Heartbeat { code: ErrorCode::None }));
+        if blindly && self.now <= self.loading_until {
+            self.checks.met.met(Situation::BlindHeartbeat);
+            self.checks.blind(pid);
+        }
+        self.meet(&request.call, &answer);
+        self.judge_group(&request.call, &answer);
+        let api = request.call.api();
+        if let Some(index) = self.lose.iter().position(|lost| *lost == api) {
+            self.lose.remove(index);
+            let lost = match (api, answer.code()) {
+                ("JoinGroup", ErrorCode::None) => Some(Situation::LostJoinAnswer),
+                ("SyncGroup", ErrorCode::None) => Some(Situation::LostSyncAnswer),
+                ("ConsumerGroupHeartbeat", ErrorCode::None) => Some(Situation::LostHeartbeatAnswer),
+                ("OffsetCommit", _) => Some(Situation::LostCommitAnswer),
+                _ => None,
+            };
+            lost.into_iter().for_each(|lost| self.checks.met.met(lost));
+            say!(self, "the answer to #{} is lost", request.id);
+            return self.broker_closes(link);
+        }
+        let mut latency = self.latency();
+        if let Some(index) = self.delay.iter().position(|(delayed, _)| *delayed == api) {
+            latency += self.delay.remove(index).1;
+        }
+        let hole = self.network.black_holes.get(&(pid, node)).copied().unwrap_or_default();
+        let now = self.now;
+        let Some(connection) = self.network.links.get_mut(&link) else { return };
+        connection.back = (now + latency).max(connection.back).max(connection.stalled_until).max(hole);
+        let at = connection.back;
+        self.push(at, Event::Answered(link, request.correlation_id, frame));
+        self.work(link);
+    }
+
+    fn broker_closes(&mut self, link: Link) {
+        let ms = self.ms();
+        if let Some(broker) = self.network.close_broker(link) {
+            self.core.disconnected(ms, broker);
+        }
+        let at = self.now + self.latency();
+        self.push(at, Event::Lost(link));
+    }
+
+    pub(crate) fn fin(&mut self, link: Link) {
+        let ms = self.ms();
+        if let Some(broker) = self.network.close_broker(link) {
+            self.core.disconnected(ms, broker);
+        }
+        self.network.sweep();
+    }
+
+    pub(crate) fn answered(&mut self, link: Link, correlation_id: i32, frame: &Bytes) {
+        let Some(connection) = self.network.links.get_mut(&link).filter(|connection| connection.client_open) else {
+            return;
+        };
+        let pid = connection.pid;
+        let Some(request) = connection.waiting.pop_front() else { return };
+        if request.correlation_id != correlation_id {
+            return self.checks.fail(Rule::Outcomes, format!("p{pid}: answers are out of order"));
+        }
+        let Ok(answer) = request.call.decode(frame, request.version) else { return };
+        let answer = self.bug.map_or(answer.clone(), |bug| bug.mistake(&request.call, answer));
+        self.outcome(pid, request.id, Ok(answer));
+    }
+
+    /// A call has its outcome.
+    pub(crate) fn outcome(&mut self, pid: Pid, id: CallId, outcome: Result<Answer, CallError>) {
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        let Some((sent, commit)) = process.calls.remove(&id) else {
+            return self.checks.fail(Rule::Outcomes, format!("p{pid}: #{id} has two outcomes"));
+        };
+        if commit {
+            self.checks.commit_over(pid);
+        }
+        if outcome.as_ref().is_ok_and(Answer::proves_membership) {
+            self.checks.proved(pid, sent);
+        }
+        process.inbox.push_back(Input::Answer { id, outcome });
+        self.run_process(pid);
+    }
+
+    /// A process closes its end of a connection: what it waited for is lost. What was sent already may arrive all the same.
+    pub(crate) fn close_link(&mut self, link: Link, reason: &str) {
+        let Some(connection) = self.network.links.get(&link).filter(|connection| connection.client_open) else {
+            return;
+        };
+        let (pid, there) = (connection.pid, connection.there);
+        let lost = self.network.close_client(link);
+        let soon = self.now + self.latency();
+        let at = if self.chance.odds(500) { there.max(soon) + Duration::from_millis(1) } else { soon };
+        self.push(at, Event::Fin(link));
+        for request in lost {
+            say!(self, "p{pid} #{} {} is lost: {reason}", request.id, request.call.api());
+            let nothing = request.call.found_nothing().filter(|_| self.bug == Some(Bug::ResetOnError));
+            let outcome = nothing.ok_or_else(|| CallError::Lost(reason.into()));
+            self.outcome(pid, request.id, outcome);
+        }
+    }
+
+    /// A process is no more.
+    pub(crate) fn vanish(&mut self, pid: Pid) {
+        self.processes.remove(&pid);
+        for link in self.network.of_process(pid) {
+            self.close_link(link, "the process is gone");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Situations that answers show.
+
+use monedula_engine::group as classic;
+use monedula_engine::membership::{self as consumer, HeartbeatCall};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::messages::{Answer, Call};
+use crate::sometimes::Situation;
+use crate::world::World;
+
+impl World {
+    pub(crate) fn meet(&mut self, call: &Call, answer: &Answer) {
+        let met = &mut self.checks.met;
+        match answer.code() {
+            ErrorCode::NotCoordinator => met.met(Situation::NotCoordinator),
+            ErrorCode::CoordinatorLoadInProgress => met.met(Situation::LoadInProgress),
+            _ => {}
+        }
+        match (call, answer) {
+            (Call::Classic(call), Answer::Classic(answer)) => self.meet_classic(call, answer),
+            (Call::Consumer(consumer::Call::Heartbeat(call)), Answer::Consumer(answer)) => {
+                self.meet_heartbeat(call, answer);
+            }
+            _ => {}
+        }
+    }
+
+    fn meet_classic(&mut self, call: &classic::Call, answer: &classic::Answer) {
+        use classic::Answer;
+        let met = &mut self.checks.met;
+        match answer {
+            Answer::Heartbeat { code: ErrorCode::IllegalGeneration } => met.met(Situation::IllegalGeneration),
+            Answer::Heartbeat { code: ErrorCode::UnknownMemberId } => met.met(Situation::UnknownMember),
+            Answer::Join { code: ErrorCode::UnknownMemberId, .. } => met.met(Situation::UnknownMemberJoins),
+            Answer::Join { code: ErrorCode::MemberIdRequired, .. } => met.met(Situation::MemberIdRequired),
+            Answer::Sync { code: ErrorCode::RebalanceInProgress, .. } => met.met(Situation::SyncDuringRebalance),
+            Answer::Join { code: ErrorCode::None, skip_assignment: true, .. } => met.met(Situation::AssignmentSkipped),
+            Answer::Join { code: ErrorCode::None, generation, leader, member_id, .. } => {
+                let classic::Call::Join { instance_id, member_id: asked, .. } = call else { return };
+                // A generation that others have already: a static member came back without a rebalance.
+                let same = self.processes.values().any(|process| process.member.status().generation == *generation);
+                if instance_id.is_some() && asked.is_empty() && same && leader != member_id {
+                    met.met(Situation::StaticReturn);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn meet_heartbeat(&mut self, call: &HeartbeatCall, answer: &consumer::Answer) {
+        let consumer::Answer::Heartbeat { code, epoch, .. } = answer else { return };
+        let met = &mut self.checks.met;
+        let situation = match (code, call.epoch) {
+            (ErrorCode::FencedMemberEpoch, _) => Situation::FencedEpoch,
+            (ErrorCode::UnknownMemberId, 1..) => Situation::UnknownConsumer,
+            (ErrorCode::None, -2) => Situation::LeftForAWhile,
+            (ErrorCode::None, 1..) if *epoch == call.epoch && call.owned.is_some() && call.topics.is_some() => {
+                Situation::ToldEverythingAgain
+            }
+            (ErrorCode::None, 1..) if call.regex.is_some() => Situation::PatternChanged,
+            (ErrorCode::None, 0) if call.regex.as_ref().is_some_and(|regex| !regex.is_empty()) => {
+                Situation::MatchedByBroker
+            }
+            _ => return,
+        };
+        met.met(situation);
+    }
+}

@@ -1,0 +1,182 @@
+//! What has to be true of a group by the coordinator's own account. The names are those of the TLA+ specification of KIP-848.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use monedula_broker::control::Command;
+use monedula_engine::membership::{self as consumer, HeartbeatCall, Partitions};
+use monedula_engine::{TopicPartition, group as classic};
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
+use serde_json::Value;
+
+use crate::checks::{Checks, Rule};
+use crate::messages::{Answer, Call};
+use crate::plan::GROUP;
+use crate::sometimes::Situation;
+use crate::trace::say;
+use crate::world::World;
+
+/// What is known of the group.
+#[derive(Debug, Default)]
+pub(crate) struct Oracle {
+    /// Names of topics that there were.
+    names: BTreeMap<Uuid, Arc<str>>,
+    /// Who was given what, by epoch or generation.
+    assigned: BTreeMap<(i32, TopicPartition), String>,
+    /// The last epoch of each member.
+    members: BTreeMap<String, i32>,
+    group_epoch: i64,
+    assignment_epoch: i64,
+    /// The kind that the group was when it was last looked at.
+    kind: Option<String>,
+}
+
+impl World {
+    /// Looks at the group where an answer may have changed it.
+    pub(crate) fn judge_group(&mut self, call: &Call, answer: &Answer) {
+        let (Some(heartbeat), Answer::Consumer(consumer::Answer::Heartbeat { code, epoch, assignment, .. })) =
+            (call.heartbeat(), answer)
+        else {
+            let joins = matches!(answer, Answer::Classic(classic::Answer::Join { code: ErrorCode::None, .. }));
+            if joins && self.plan.mixes_protocols() {
+                self.look_at_group();
+            }
+            return;
+        };
+        if *code != ErrorCode::None {
+            return;
+        }
+        // Before: a group that is another now has other epochs.
+        if assignment.is_some() || heartbeat.epoch < 0 {
+            self.look_at_group();
+        }
+        self.checks.heartbeat(heartbeat, *epoch, assignment.as_ref());
+    }
+
+    fn look_at_group(&mut self) {
+        let describe = Command::Group { group: GROUP.into() };
+        // Without a coordinator, or while it loads, there is nothing to look at.
+        let Ok(group) = self.core.control(self.ms(), describe) else { return };
+        say!(self, "the group: {group}");
+        self.checks.group(&group, self.plan.mixes_protocols());
+    }
+}
+
+impl Checks {
+    /// The topic has this id.
+    pub(crate) fn named(&mut self, id: Uuid, topic: &Arc<str>) {
+        self.oracle.names.insert(id, topic.clone());
+    }
+
+    /// The topic is no more: one of the same name is another.
+    pub(crate) fn remove_logs(&mut self, topic: &Arc<str>) {
+        self.logs.retain(|partition, _| partition.topic != *topic);
+        self.forget_committed(topic);
+        self.oracle.assigned.retain(|(_, partition), _| partition.topic != *topic);
+    }
+
+    /// A classic member was given its assignment.
+    pub(crate) fn synced(&mut self, call: &classic::Call, assignment: &[u8]) {
+        let classic::Call::Sync { generation, member_id, instance_id, .. } = call else { return };
+        match monedula_engine::assign::read_assignment(assignment) {
+            // A static member that comes back has the assignment of the one before it, in the same generation.
+            Ok(assigned) => {
+                let member = instance_id.as_ref().unwrap_or(member_id);
+                self.given(*generation, member, assigned.partitions);
+            }
+            Err(error) => self.fail(Rule::Outcomes, format!("an assignment that cannot be read: {error}")),
+        }
+    }
+
+    fn heartbeat(&mut self, call: &HeartbeatCall, epoch: i32, assignment: Option<&Partitions>) {
+        if epoch < 0 {
+            // It may come back, and then as a member that the group does not know.
+            self.oracle.members.remove(&call.member_id);
+            return;
+        }
+        let last = self.oracle.members.entry(call.member_id.clone()).or_default();
+        if epoch < *last {
+            let text = format!("{}: from epoch {last} to {epoch}", call.member_id);
+            return self.fail(Rule::MonotonicEpochs, text);
+        }
+        *last = epoch;
+        let member = call.instance_id.as_ref().unwrap_or(&call.member_id).clone();
+        let named = assignment.into_iter().flatten().filter_map(|(id, partition)| {
+            let name = self.oracle.names.get(id)?;
+            // What is left of a topic that is gone does not count.
+            let partition = TopicPartition::new(name.clone(), *partition);
+            self.logs.contains_key(&partition).then_some(partition)
+        });
+        let partitions: Vec<TopicPartition> = named.collect();
+        self.given(epoch, &member, partitions);
+    }
+
+    fn given(&mut self, epoch: i32, member: &str, partitions: impl IntoIterator<Item = TopicPartition>) {
+        for partition in partitions {
+            let key = (epoch, partition);
+            let owner = self.oracle.assigned.entry(key.clone()).or_insert_with(|| member.to_owned());
+            if owner != member {
+                let text = format!("{} in {epoch}: {owner} and {member}", key.1);
+                self.fail(Rule::OneOwner, text);
+            }
+        }
+    }
+
+    fn group(&mut self, group: &Value, mixed: bool) {
+        let kind = group["type"].as_str().unwrap_or_default().to_owned();
+        let before = self.oracle.kind.replace(kind.clone());
+        match (before.as_deref(), &*kind) {
+            (Some("classic"), "consumer") => self.met.met(Situation::Upgraded),
+            (Some("consumer"), "classic") => {
+                self.met.met(Situation::Downgraded);
+                self.downgraded();
+            }
+            _ => {}
+        }
+        if before.is_some_and(|before| before != kind) {
+            // One without members is not converted, but replaced.
+            self.oracle.assigned.clear();
+            self.oracle.members.clear();
+            (self.oracle.group_epoch, self.oracle.assignment_epoch) = (0, 0);
+        }
+        if kind != "consumer" {
+            return;
+        }
+        let number = |of: &Value, what: &str| of[what].as_i64().unwrap_or_default();
+        let (epoch, assignment_epoch) = (number(group, "group_epoch"), number(group, "assignment_epoch"));
+        let (known, known_assignment) = (self.oracle.group_epoch, self.oracle.assignment_epoch);
+        if epoch < known || assignment_epoch < known_assignment || assignment_epoch > epoch {
+            let text = format!(
+                "the group goes from epoch {known}, assigned {known_assignment}, to {epoch}, assigned {assignment_epoch}"
+            );
+            self.fail(Rule::MonotonicEpochs, text);
+        }
+        (self.oracle.group_epoch, self.oracle.assignment_epoch) = (epoch, assignment_epoch);
+        let members = group["members"].as_array().cloned().unwrap_or_default();
+        for member in &members {
+            if number(member, "member_epoch") > assignment_epoch {
+                let text = format!("{member} is ahead of the assignment of {assignment_epoch}");
+                self.fail(Rule::ValidMemberEpoch, text);
+            }
+        }
+        self.disjoint(&members, "target_assignment", Rule::LegalTargetAssignment);
+        self.disjoint(&members, "assignment", Rule::NoDoubleClientAssignment);
+        if members.len() > 1 && mixed {
+            self.met.met(Situation::BothProtocols);
+        }
+    }
+
+    fn disjoint(&mut self, members: &[Value], what: &str, rule: Rule) {
+        let mut all = BTreeSet::new();
+        for member in members {
+            for (topic, partitions) in member[what].as_object().into_iter().flatten() {
+                for partition in partitions.as_array().into_iter().flatten() {
+                    if !all.insert((topic.clone(), partition.as_i64())) {
+                        self.fail(rule, format!("{topic}-{partition} is in two {what}s: {members:?}"));
+                    }
+                }
+            }
+        }
+    }
+}
