@@ -1,6 +1,8 @@
 //! Administration of an embedded broker.
 
 mod bounds;
+#[path = "../cluster/mod.rs"]
+mod cluster;
 mod items;
 mod moves;
 mod routing;

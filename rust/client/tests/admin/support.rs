@@ -1,46 +1,25 @@
-//! A cluster, and administrators of it.
+//! Administrators of a cluster.
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::time::Duration;
 
-use monedula_broker::control::{Command, Record};
-use monedula_broker::server::{Broker, FaultHandle};
-use monedula_broker::{Effect, Fault, NodeId, Options, Selector, Side};
+use monedula_broker::control::Command;
+use monedula_broker::server::FaultHandle;
+use monedula_broker::{Effect, Fault, NodeId, Selector, Side};
 use monedula_client::admin::{Admin, Items, NewTopic};
 use monedula_client::config::ClientConfig;
 use monedula_client::consumer::GroupOffset;
 use monedula_client::error::ClientError;
 use monedula_engine::TopicPartition;
-use serde_json::Value;
-use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-/// How long a test waits for what must come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-pub(crate) struct World {
-    pub(crate) broker: Broker,
-    pub(crate) runtime: Runtime,
-}
+use crate::cluster::beside;
+pub(crate) use crate::cluster::{PATIENCE, World};
 
 impl World {
-    pub(crate) fn new(topics: &[&str], nodes: u16) -> Self {
-        Self::of(Options { nodes, topics: topics.iter().map(ToString::to_string).collect(), ..Options::default() })
-    }
-
-    pub(crate) fn of(options: Options) -> Self {
-        let broker = Broker::start(options.settings().expect("settings"), options.clock()).expect("starts");
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        Self { broker, runtime: runtime.expect("a runtime") }
-    }
-
     pub(crate) fn admin(&self, settings: &[(&str, &str)]) -> Admin {
-        let servers: Vec<String> = self.broker.addresses().iter().map(|(_, address)| address.to_string()).collect();
-        let servers = servers.join(",");
-        let mut all = vec![("bootstrap.servers", servers.as_str()), ("retry.backoff.ms", "10")];
-        all.retain(|(name, _)| !settings.iter().any(|(given, _)| given == name));
-        all.extend(settings);
+        let servers = self.servers();
+        let all = beside(&[("bootstrap.servers", &servers), ("retry.backoff.ms", "10")], settings);
         Admin::new(ClientConfig::parse_admin(all).expect("settings"), self.runtime.handle(), 7)
     }
 
@@ -61,23 +40,14 @@ impl World {
         self.run(async { call.await.expect("does not panic") })
     }
 
-    pub(crate) fn control(&self, command: Command) -> Value {
-        self.broker.control(command).expect("a command")
-    }
-
     pub(crate) fn move_coordinator(&self, group: &str, node: u16) {
         let group = Some(group.to_owned());
         self.control(Command::MoveCoordinator { group, transactional_id: None, node: NodeId(i32::from(node)) });
     }
 
-    pub(crate) fn append(&self, topic: &str, partition: i32, count: usize) {
-        let records = vec![Record { value: None, ..Record::default() }; count];
-        self.control(Command::Append { topic: topic.into(), partition, records, compression: None });
-    }
-
     pub(crate) fn fault(&self, api: &str, nodes: &[i32], what: Effect, count: Option<u64>) -> FaultHandle<'_> {
         let when = Selector { apis: vec![api.to_owned()], nodes: nodes.to_vec(), ..Selector::default() };
-        self.broker.fault(Fault { when, what, count, ..Fault::default() }).expect("a fault")
+        self.fault_when(when, what, count)
     }
 
     /// One request of this API is carried out, and its connection closed instead of an answer.

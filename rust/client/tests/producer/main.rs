@@ -1,5 +1,7 @@
 //! Producers on an embedded broker.
 
+#[path = "../cluster/mod.rs"]
+mod cluster;
 mod delivery;
 mod memory;
 mod settings;

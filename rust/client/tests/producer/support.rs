@@ -1,71 +1,38 @@
-//! A cluster, producers on it, and what its logs hold.
+//! Producers on a cluster, and what its logs hold.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
-use monedula_broker::control::Command;
-use monedula_broker::server::{Broker, FaultHandle};
-use monedula_broker::{Effect, Fault, Options, Selector};
+use monedula_broker::server::FaultHandle;
+use monedula_broker::{Effect, Selector};
 use monedula_client::config::ClientConfig;
 use monedula_client::consumer::{Consumer, Want};
 use monedula_client::producer::{Delivered, Producer, ProducerConfig, Record, Refused, Sent};
 use monedula_columns::{ColumnBatch, ColumnSet};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
-use serde_json::Value;
-use tokio::runtime::Runtime;
 
-/// How long a test waits for what must come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+use crate::cluster::beside;
+pub(crate) use crate::cluster::{PATIENCE, World};
+
 const SLICE: Duration = Duration::from_millis(100);
 
-pub(crate) struct World {
-    pub(crate) broker: Broker,
-    pub(crate) runtime: Runtime,
-}
-
 impl World {
-    pub(crate) fn new(topics: &[&str], nodes: u16) -> Self {
-        Self::with(topics, nodes, &[])
-    }
-
-    /// A cluster with these settings of Kafka's.
-    pub(crate) fn with(topics: &[&str], nodes: u16, settings: &[(&str, &str)]) -> Self {
-        let topics = topics.iter().map(ToString::to_string).collect();
-        let settings: BTreeMap<_, _> =
-            settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Self::of(Options { nodes, topics, settings, ..Options::default() })
-    }
-
-    pub(crate) fn of(options: Options) -> Self {
-        let broker = Broker::start(options.settings().expect("settings"), options.clock()).expect("starts");
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        Self { broker, runtime: runtime.expect("a runtime") }
-    }
-
     pub(crate) fn producer(&self, settings: &[(&str, &str)]) -> Producer {
-        let servers: Vec<String> = self.broker.addresses().iter().map(|(_, address)| address.to_string()).collect();
-        let servers = servers.join(",");
-        let mut all = vec![("bootstrap.servers", servers.as_str()), ("retry.backoff.ms", "10")];
-        all.retain(|(name, _)| !settings.iter().any(|(given, _)| given == name));
-        all.extend(settings);
+        let servers = self.servers();
+        let all = beside(&[("bootstrap.servers", &servers), ("retry.backoff.ms", "10")], settings);
         Producer::new(ProducerConfig::parse(all).expect("settings"), self.runtime.handle(), 7)
-    }
-
-    pub(crate) fn control(&self, command: Command) -> Value {
-        self.broker.control(command).expect("a command")
     }
 
     pub(crate) fn fault(&self, apis: &[&str], what: Effect, count: Option<u64>) -> FaultHandle<'_> {
         let when = Selector { apis: apis.iter().map(ToString::to_string).collect(), ..Selector::default() };
-        self.broker.fault(Fault { when, what, count, ..Fault::default() }).expect("a fault")
+        self.fault_when(when, what, count)
     }
 
     /// A fault of requests that name this topic.
     pub(crate) fn fault_of_topic(&self, api: &str, topic: &str, what: Effect) -> FaultHandle<'_> {
         let when = Selector { apis: vec![api.to_owned()], topic: Some(topic.to_owned()), ..Selector::default() };
-        self.broker.fault(Fault { when, what, ..Fault::default() }).expect("a fault")
+        self.fault_when(when, what, None)
     }
 
     /// Keys and values of so many records of a partition, from its start on, as text.
