@@ -7,9 +7,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod broker;
+mod driver;
 mod judge;
 mod network;
+mod requests;
 mod sim;
+mod trouble;
 mod user;
 
 use judge::{Bug, Figures, Rule};
