@@ -1,11 +1,12 @@
 """Rebalances beside Java and confluent-kafka, on a real three-node Kafka: `python -m benches.groups`.
 
-Five members read 50 partitions under a steady load, cooperatively; one joins, one closes, all are bounced one after the
-other, one is killed. For each phase: the longest time that a partition which did not move went without records, the
-same for those that moved, and the stopped time of all partitions beyond what the steady phase shows.
+Five members read 50 partitions under a steady load; one joins, one closes, all are bounced one after the other, one is
+killed, one closes. For each phase: the longest time that a partition which did not move went without records, the same
+for those that moved, and the stopped partition-seconds: the sum of all times without records beyond `STOPPED_MS` each.
 """
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
@@ -13,47 +14,51 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from benches import table
 from benches.groups import members
+from benches.groups.arms import ARMS, BROKER, DELAY_MS, HEARTBEAT_MS, SESSION_MS, Arm
 from benches.groups.members import Group
 from tests.kafka import KafkaCluster
 
 ROOT = Path(__file__).resolve().parents[2]
-CLIENTS = ("monedula", "confluent", "java")
 TOPIC = "steady"
-SESSION_MS, HEARTBEAT_MS = 6000, 2000
-STRATEGY = {
-    "monedula": "cooperative-sticky",
-    "confluent": "cooperative-sticky",
-    "java": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
-}
-Phases = dict[str, dict[str, float]]
+STOPPED_MS = 500.0
+"""Records of a partition come every 35 ms or so: what takes longer is a stop. The steady phase has hardly any."""
+PHASES = ("steady", "scale up", "scale down", "rolling bounce")
+ENDS = ("kill", "close")
 
 
 def main() -> int:
     """Measure, print."""
     parser = argparse.ArgumentParser(prog="python -m benches.groups", description=__doc__)
-    parser.add_argument("--clients", default=",".join(CLIENTS))
+    parser.add_argument("--arms", default=",".join(ARMS), help="client/policy, in a row (default: %(default)s)")
     parser.add_argument("--members", type=int, default=5)
     parser.add_argument("--partitions", type=int, default=50)
-    parser.add_argument("--rate", type=int, default=2500, help="records/s in all (default %(default)s)")
+    parser.add_argument("--rate", type=int, default=1500, help="records/s in all (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each phase's quiet part (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--phases", default=",".join((*PHASES, *ENDS)))
+    parser.add_argument("--save", type=Path, help="where the last round's rolling bounces are kept, for the picture")
     options = parser.parse_args()
+    options.phases = options.phases.split(",")
     print(", ".join(f"{key} {value}" for key, value in table.machine().items()))
-    found: dict[str, list[Phases]] = {client: [] for client in options.clients.split(",")}
-    with KafkaCluster(nodes=3) as kafka:
+    found: dict[str, list[Measured]] = {name: [] for name in options.arms.split(",")}
+    with KafkaCluster(nodes=3, config=BROKER) as kafka:
         kafka.helper.create_topic(TOPIC, partitions=options.partitions, replication=3)
         with _load(kafka.bootstrap, options.partitions, options.rate):
             for number in range(options.rounds):
                 # Each round starts with another, so that none always runs after the same neighbour.
                 order = list(found)[number % len(found) :] + list(found)[: number % len(found)]
-                for client in order:
-                    group = f"{client}-{number}"
-                    found[client].append(_measure(client, kafka.bootstrap, group, options))
-                    print(f"round {number + 1} {client}: {found[client][-1]}", file=sys.stderr)
+                for name in order:
+                    measured = Measured(ARMS[name], kafka.bootstrap, f"{name.replace('/', '-')}-{number}", options)
+                    measured.run()
+                    found[name].append(measured)
+                    print(f"round {number + 1} {name}: {measured.phases}", file=sys.stderr)
     _print(found, options)
+    if options.save is not None:
+        options.save.write_text(json.dumps([rounds[-1].strip for rounds in found.values()]))
     return 0
 
 
@@ -71,102 +76,137 @@ def _load(bootstrap: str, partitions: int, rate: int) -> Iterator[None]:
         process.wait(20)
 
 
-def _measure(client: str, bootstrap: str, group_id: str, options: argparse.Namespace) -> Phases:
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "group.id": group_id,
-        "auto.offset.reset": "latest",
-        "partition.assignment.strategy": STRATEGY[client],
-        "session.timeout.ms": str(SESSION_MS),
-        "heartbeat.interval.ms": str(HEARTBEAT_MS),
-        "fetch.min.bytes": "1",
-    }
-    group = Group(client, TOPIC, options.partitions, settings)
-    phases: Phases = {}
+class Measured:
+    """One round of one of the compared.
 
-    def phase(name: str, change: Callable[[], object]) -> None:
+    Attributes:
+        phases: figures by name, by phase.
+        strip: the rolling bounce, for the picture.
+    """
+
+    def __init__(self, arm: Arm, bootstrap: str, group_id: str, options: argparse.Namespace) -> None:
+        self.phases: dict[str, dict[str, float]] = {}
+        self.strip: dict[str, Any] = {}
+        self._arm = arm
+        self._options = options
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "group.id": group_id,
+            "auto.offset.reset": "latest",
+            "fetch.min.bytes": "1",
+            **arm.settings,
+        }
+        self._group = Group(arm.client, TOPIC, options.partitions, settings)
+
+    def run(self) -> None:
+        """Go through all phases."""
+        group, options = self._group, self._options
+        changes: dict[str, Callable[[], object]] = {
+            "steady": lambda: None,
+            "scale up": group.start,
+            "scale down": lambda: group.close(group.members[-1]),
+            "rolling bounce": self._bounce,
+        }
+        try:
+            for _ in range(options.members):
+                group.start()
+            group.settle("start")
+            time.sleep(options.seconds)
+            for name, change in changes.items():
+                if name in options.phases:
+                    self._phase(name, change)
+            for name, end in {"kill": group.kill, "close": group.close}.items():
+                if name in options.phases:
+                    self.phases[name] = {"first record elsewhere": self._takeover(end)}
+        finally:
+            group.end()
+
+    def _phase(self, name: str, change: Callable[[], object]) -> None:
+        group, partitions = self._group, self._options.partitions
         before, since = group.owners(), time.monotonic_ns()
         change()
         group.settle(name)
-        time.sleep(options.seconds)
+        time.sleep(self._options.seconds)
         until = time.monotonic_ns()
-        phases[name] = _figures(group, before, since, until, options.partitions)
+        deliveries = group.deliveries(since, until)
+        gaps = members.gaps(deliveries, partitions, since, until)
+        moved = members.moved(deliveries, before)
+        stops = [gap for gap in gaps if gap.ms > STOPPED_MS]
+        self.phases[name] = {
+            **self.phases.get(name, {}),
+            "stayed": max((gap.ms for gap in gaps if gap.partition not in moved), default=0.0),
+            "moved": max((gap.ms for gap in gaps if gap.partition in moved), default=0.0),
+            "moves": float(len(moved)),
+            "stopped": sum(gap.ms - STOPPED_MS for gap in stops) / 1e3,
+        }
+        if name == "rolling bounce":
+            self.strip |= {
+                "arm": self._arm.name,
+                "partitions": partitions,
+                "seconds": (until - since) / 1e9,
+                "stopped": self.phases[name]["stopped"],
+                "gaps": [[gap.partition, (gap.since - since) / 1e9, (gap.until - since) / 1e9] for gap in stops],
+                "bounces": [(at - since) / 1e9 for at in self.strip["bounces"]],
+            }
 
-    try:
-        for _ in range(options.members):
+    def _bounce(self) -> None:
+        group, closed, disturbed = self._group, [], 0
+        for member in list(group.members):
+            before, since = group.owners(), time.monotonic_ns()
+            closed.append(group.close(member))
+            survivors = {other.number for other in group.members}
             group.start()
-        group.settle("start")
-        time.sleep(options.seconds)
-        phase("steady", lambda: None)
-        phase("scale up", group.start)
-        phase("scale down", lambda: group.close(group.members[-1]))
-        phase("rolling bounce", lambda: _bounce(group))
-        for name, end in {"kill": group.kill, "close": group.close}.items():
-            phases[name] = {"first record elsewhere": _takeover(group, end, options)}
-    finally:
-        group.end()
-    return phases
+            group.settle("rolling bounce")
+            disturbed += len(members.disturbed(group.deliveries(since, time.monotonic_ns()), before, survivors))
+        self.phases["rolling bounce"] = {"disturbed": float(disturbed)}
+        self.strip["bounces"] = closed
+
+    def _takeover(self, end: Callable[[members.Member], int]) -> float:
+        """From a member's end to the first record of the last of its partitions elsewhere, ms."""
+        group = self._group
+        member = group.members[0]
+        owned = set(member.owned)
+        at = end(member)
+        deadline = time.monotonic() + members.DEADLINE_SECONDS
+        while time.monotonic() < deadline:
+            first: dict[int, int] = {}
+            for it in group.deliveries(at, time.monotonic_ns()):
+                if it.partition in owned and it.member != member.number:
+                    first.setdefault(it.partition, it.at)
+            if set(first) == owned:
+                group.start()
+                group.settle("after a takeover")
+                time.sleep(self._options.seconds)
+                return (max(first.values()) - at) / 1e6
+            time.sleep(members.POLL_SECONDS)
+        raise SystemExit(f"{self._arm.name}: nobody took over {sorted(owned)}")
 
 
-def _bounce(group: Group) -> None:
-    for member in list(group.members):
-        group.close(member)
-        group.start()
-        group.settle("rolling bounce")
-
-
-def _takeover(group: Group, end: Callable[[members.Member], int], options: argparse.Namespace) -> float:
-    """From a member's end to the first record of the last of its partitions elsewhere, ms."""
-    member = group.members[0]
-    owned = set(member.owned)
-    at = end(member)
-    deadline = time.monotonic() + members.DEADLINE_SECONDS
-    while time.monotonic() < deadline:
-        first: dict[int, int] = {}
-        for it in group.deliveries(at, time.monotonic_ns()):
-            if it.partition in owned and it.member != member.number:
-                first.setdefault(it.partition, it.at)
-        if set(first) == owned:
-            group.start()
-            group.settle("after a takeover")
-            time.sleep(options.seconds)
-            return (max(first.values()) - at) / 1e6
-        time.sleep(members.POLL_SECONDS)
-    raise SystemExit(f"{group.client}: nobody took over {sorted(owned)}")
-
-
-def _figures(group: Group, before: dict[int, int], since: int, until: int, partitions: int) -> dict[str, float]:
-    found = members.gaps(group.deliveries(since, until), before, partitions, since, until)
-    stayed = [gap for gap, moved in found.values() if not moved]
-    moved = [gap for gap, moved in found.values() if moved]
-    return {
-        "stayed": max(stayed, default=0.0),
-        "moved": max(moved, default=0.0),
-        "moves": float(len(moved)),
-        "sum": sum(gap for gap, _ in found.values()) / 1e3,
-    }
-
-
-def _print(found: dict[str, list[Phases]], options: argparse.Namespace) -> None:
+def _print(found: dict[str, list[Measured]], options: argparse.Namespace) -> None:
     print(
         f"\n{options.members} members, {options.partitions} partitions, {options.rate:,} records/s, three nodes, "
-        f"session {SESSION_MS} ms, heartbeat {HEARTBEAT_MS} ms; median of {options.rounds}"
+        f"session {SESSION_MS} ms, heartbeat {HEARTBEAT_MS} ms, deferred waits {DELAY_MS}; median of {options.rounds}"
     )
-    print("\n| ms | client | longest gap, stayed | longest gap, moved | moved | gaps of all, s |")
-    print("|---|---|---:|---:|---:|---:|")
-    for name in ("steady", "scale up", "scale down", "rolling bounce"):
-        for client, rounds in found.items():
-            figures = [
-                statistics.median(phases[name][key] for phases in rounds) for key in ("stayed", "moved", "moves", "sum")
-            ]
+    print("\n| | client/policy | longest gap, stayed, ms | moved, ms | moved | stopped, p.-s | spread | disturbed |")
+    print("|---|---|---:|---:|---:|---:|---:|---:|")
+
+    def median(rounds: list[Measured], phase: str, key: str) -> float:
+        return statistics.median(each.phases[phase][key] for each in rounds)
+
+    for phase in (name for name in PHASES if name in options.phases):
+        for name, rounds in found.items():
+            longest = [median(rounds, phase, key) for key in ("stayed", "moved", "moves", "stopped")]
+            stopped = [each.phases[phase]["stopped"] for each in rounds]
+            disturbed = f"{median(rounds, phase, 'disturbed'):,.0f}" if phase == "rolling bounce" else ""
             print(
-                f"| {name} | {client} | {figures[0]:,.0f} | {figures[1]:,.0f} | {figures[2]:,.0f} | {figures[3]:,.1f} |"
+                f"| {phase} | {name} | {longest[0]:,.0f} | {longest[1]:,.0f} | {longest[2]:,.0f} | {longest[3]:,.1f} "
+                f"| {min(stopped):,.1f}-{max(stopped):,.1f} | {disturbed} |"
             )
-    print("\n| first record elsewhere, ms | client | median | spread |\n|---|---|---:|---:|")
-    for name in ("kill", "close"):
-        for client, rounds in found.items():
-            values = [phases[name]["first record elsewhere"] for phases in rounds]
-            print(f"| {name} | {client} | {statistics.median(values):,.0f} | {min(values):,.0f}-{max(values):,.0f} |")
+    print("\n| first record elsewhere, ms | client/policy | median | spread |\n|---|---|---:|---:|")
+    for phase in (name for name in ENDS if name in options.phases):
+        for name, rounds in found.items():
+            values = [each.phases[phase]["first record elsewhere"] for each in rounds]
+            print(f"| {phase} | {name} | {statistics.median(values):,.0f} | {min(values):,.0f}-{max(values):,.0f} |")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 from tests.interop import java
 
 HERE = Path(__file__).parent
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 120.0
 POLL_SECONDS = 0.02
 
 
@@ -154,24 +154,51 @@ class Group:
         return owned == list(range(self.partitions)) and max(sizes) - min(sizes) <= 1
 
 
-def gaps(
-    deliveries: Iterable[Delivery], owners_before: Mapping[int, int], partitions: int, since: int, until: int
-) -> dict[int, tuple[float, bool]]:
-    """The longest time between two deliveries of each partition, ms, and whether it moved.
+@dataclass(frozen=True)
+class Gap:
+    """A time without records of a partition.
 
-    The window's ends count as deliveries: a partition that stood still to the end has stood still at least so long. A
-    partition moved if anyone got records of it but the member that owned it before the window.
+    Attributes:
+        partition: its index.
+        since: when the last came before it, ns.
+        until: when the next came, ns.
+    """
+
+    partition: int
+    since: int
+    until: int
+
+    @property
+    def ms(self) -> float:
+        """How long it was."""
+        return (self.until - self.since) / 1e6
+
+
+def gaps(deliveries: Iterable[Delivery], partitions: int, since: int, until: int) -> list[Gap]:
+    """All times between two deliveries of a partition, as they ended.
+
+    The window's ends count as deliveries: a partition that stood still to the end has stood still at least so long.
     """
     last = dict.fromkeys(range(partitions), since)
-    longest = dict.fromkeys(range(partitions), 0)
-    owners = {partition: {owners_before[partition]} for partition in range(partitions)}
+    found = []
     for it in deliveries:
-        longest[it.partition] = max(longest[it.partition], it.at - last[it.partition])
+        found.append(Gap(it.partition, last[it.partition], it.at))
         last[it.partition] = it.at
-        owners[it.partition].add(it.member)
-    for partition in range(partitions):
-        longest[partition] = max(longest[partition], until - last[partition])
-    return {partition: (longest[partition] / 1e6, len(owners[partition]) > 1) for partition in range(partitions)}
+    return found + [Gap(partition, at, until) for partition, at in last.items()]
+
+
+def moved(deliveries: Iterable[Delivery], owners_before: Mapping[int, int]) -> set[int]:
+    """The partitions whose records went to anyone but the member that owned them before."""
+    return {it.partition for it in deliveries if it.member != owners_before[it.partition]}
+
+
+def disturbed(deliveries: Iterable[Delivery], owners_before: Mapping[int, int], survivors: set[int]) -> set[int]:
+    """The partitions that a member which was there all the time gained, or lost to another one."""
+    return {
+        it.partition
+        for it in deliveries
+        if it.member != owners_before[it.partition] and {it.member, owners_before[it.partition]} & survivors
+    }
 
 
 def _command(client: str, topic: str, settings: Mapping[str, str]) -> list[str]:
