@@ -43,8 +43,8 @@ interop: extension  ## clients that others wrote, on the embedded broker; ON=kaf
 	python -m pytest tests/interop tests/groups tests/admin --on $(or $(ON),embedded)
 	python -m pytest tests/consumer tests/real --on embedded
 
-behaviour: extension  ## whole groups while things go wrong, slow scenarios too; ON=kafka or ON=both for a real three-node Kafka
-	python -m pytest tests/groups/behaviour --on $(or $(ON),embedded) -m "slow or not slow"
+behaviour: extension  ## whole groups while things go wrong, slow scenarios too; ON=kafka or ON=both for a real three-node Kafka, PROTOCOL=consumer or both
+	python -m pytest tests/groups/behaviour --on $(or $(ON),embedded) --protocol $(or $(PROTOCOL),classic) -m "slow or not slow"
 
 spark-versions: extension  ## tests/spark/versions on every Spark that the source supports; installs each once, 0.7 GB
 	python -m tests.spark.versions $(VERSIONS)

@@ -26,12 +26,17 @@ class TopicFactory(Protocol):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--on`: what tests run on that can do with either."""
+    """`--on`: what tests run on that can do with either; `--protocol`: of which groups, for tests/groups/behaviour."""
     parser.addoption(
         "--on",
         choices=("embedded", "kafka", "both"),
         help="the embedded broker, a real Kafka, or (tests/interop, groups, admin and producer only) one after the "
         "other; by default these run on the embedded broker, and everything else on a real Kafka",
+    )
+    parser.addoption(
+        "--protocol",
+        choices=("classic", "consumer", "both"),
+        help="tests/groups/behaviour only: group.protocol of its groups; by default classic, and a slice of consumer",
     )
 
 

@@ -1,6 +1,7 @@
 """`stage`: what a scenario runs on, by `--on`; `group_on`: a group there, whose history is kept where a test fails.
 
-By default everything runs on the embedded broker, what is marked `also_on_kafka` on a real three-node Kafka as well.
+By default everything runs on the embedded broker under the classic protocol, what is marked `also_on_kafka` on a real
+three-node Kafka as well, and on both under the consumer protocol (KIP-848).
 """
 
 import os
@@ -41,13 +42,22 @@ class GroupFactory(Protocol):
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "staged_on" not in metafunc.fixturenames:
         return
-    on = metafunc.config.getoption("--on")
-    if on is None:
-        short = metafunc.definition.get_closest_marker("also_on_kafka") is not None
-        kinds = ["embedded", "kafka"] if short else ["embedded"]
-    else:
-        kinds = ["embedded", "kafka"] if on == "both" else [on]
-    metafunc.parametrize("staged_on", kinds, scope="session")
+    in_slice = metafunc.definition.get_closest_marker("also_on_kafka") is not None
+    only_classic = metafunc.definition.get_closest_marker("classic") is not None
+
+    def chosen(option: str, all_values: tuple[str, str]) -> list[str]:
+        given = metafunc.config.getoption(option)
+        if given is None:
+            return list(all_values if in_slice else all_values[:1])
+        return list(all_values) if given == "both" else [given]
+
+    # On Kafka first all of one protocol, then all of the other: not a test twice on what the first run left.
+    protocols = [
+        name for name in chosen("--protocol", ("classic", "consumer")) if name == "classic" or not only_classic
+    ]
+    kinds = chosen("--on", ("embedded", "kafka"))
+    values = [kind if protocol == "classic" else f"{kind}/{protocol}" for kind in kinds for protocol in protocols]
+    metafunc.parametrize("staged_on", values, scope="session")
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +74,7 @@ def real_stage() -> Iterator[KafkaStage]:
 @pytest.fixture
 def stage(staged_on: str, request: pytest.FixtureRequest) -> Iterator[Stage]:
     """Three nodes. The embedded ones are started for each test, which takes no time."""
-    if staged_on == "kafka":
+    if staged_on.startswith("kafka"):
         real: KafkaStage = request.getfixturevalue("real_stage")
         yield real
         real.mend()
@@ -75,6 +85,12 @@ def stage(staged_on: str, request: pytest.FixtureRequest) -> Iterator[Stage]:
 
 
 @pytest.fixture
+def protocol(staged_on: str) -> str:
+    """`group.protocol` of the test's groups."""
+    return staged_on.partition("/")[2] or "classic"
+
+
+@pytest.fixture
 def unique(request: pytest.FixtureRequest) -> Unique:
     """Makes names for topics and groups."""
     stem = re.sub(r"[^A-Za-z0-9-]+", "-", request.node.originalname).strip("-")[:60]
@@ -82,19 +98,19 @@ def unique(request: pytest.FixtureRequest) -> Unique:
 
 
 @pytest.fixture
-def group_on(stage: Stage, unique: Unique, tmp_path: Path) -> Iterator[GroupFactory]:
+def group_on(stage: Stage, protocol: str, unique: Unique, tmp_path: Path) -> Iterator[GroupFactory]:
     """A factory of groups."""
     with ExitStack() as stack:
 
         def make(*topics: str, session_seconds: float | None = None, **options: Any) -> Group:
+            session = session_seconds or stage.long_session
+            options.setdefault("protocol", protocol)
             group = Group(
-                stage.bootstrap,
-                unique("group"),
-                list(topics),
-                session_seconds=session_seconds or stage.long_session,
-                directory=tmp_path,
-                **options,
+                stage.bootstrap, unique("group"), list(topics), session_seconds=session, directory=tmp_path, **options
             )
+            if group.protocol != "classic":
+                # There, session and heartbeat are settings of the group, which the brokers keep.
+                stage.set_group(group.group, session, group.heartbeat_seconds)
             return stack.enter_context(group)
 
         yield make

@@ -153,6 +153,7 @@ class Group:
         topics: what all subscribe to.
         session_seconds: their `session.timeout.ms`.
         settings: of all members, on top.
+        protocol: their `group.protocol`.
         options: of `member.py`, for all members.
         directory: where histories are kept.
     """
@@ -166,16 +167,21 @@ class Group:
         session_seconds: float,
         directory: Path,
         settings: dict[str, Any] | None = None,
+        protocol: str = "classic",
         **options: Any,
     ) -> None:
         self.group = group
+        self.protocol = protocol
         self.topics = topics
         self.session_seconds = session_seconds
         self.members: list[Member] = []
         self._directory = directory
+        heartbeat_ms = min(round(session_seconds * 1000 / 10), HEARTBEAT_MS_MAX)
+        self.heartbeat_seconds = heartbeat_ms / 1000
+        membership = {"heartbeat.interval.ms": heartbeat_ms} if protocol == "classic" else {"group.protocol": protocol}
         timing = {
             "session.timeout.ms": round(session_seconds * 1000),
-            "heartbeat.interval.ms": min(round(session_seconds * 1000 / 10), HEARTBEAT_MS_MAX),
+            **membership,
             "reconnect.backoff.max.ms": 500,
             "retry.backoff.max.ms": 500,
         }

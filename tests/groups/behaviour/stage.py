@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, Literal
 
+import monedula
 from confluent_kafka import Consumer, TopicPartition
 from monedula.testing import Broker
 
@@ -24,6 +25,9 @@ SETTINGS: dict[str, object] = {
     "group.initial.rebalance.delay.ms": 0,
     "offsets.topic.num.partitions": 4,
     "auto.create.topics.enable": False,
+    "group.consumer.min.session.timeout.ms": 500,
+    "group.consumer.max.session.timeout.ms": 600_000,
+    "group.consumer.min.heartbeat.interval.ms": 50,
 }
 CONFIG = {"min.insync.replicas": 2}
 """Of every topic, with three replicas."""
@@ -54,6 +58,15 @@ class Stage(ABC):
     @abstractmethod
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Have it as many."""
+
+    def set_group(self, group: str, session_seconds: float, heartbeat_seconds: float) -> None:
+        """Set what members under the consumer protocol are told."""
+        settings = {
+            "consumer.session.timeout.ms": round(session_seconds * 1000),
+            "consumer.heartbeat.interval.ms": round(heartbeat_seconds * 1000),
+        }
+        with monedula.Admin({"bootstrap.servers": self.bootstrap}) as admin:
+            admin.alter_configs({("group", group): settings})
 
     def leader(self, topic: str, partition: int) -> int:
         """Who leads a partition, as the first node that answers sees it."""
