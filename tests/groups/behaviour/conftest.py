@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 import pytest
 
-from tests.conftest import give_up
+from tests.conftest import give_up, skip_loudly
 from tests.groups.behaviour.group import Group
+from tests.groups.behaviour.network import EdgeUnavailable
 from tests.groups.behaviour.scene import Scene
 from tests.groups.behaviour.stage import EmbeddedStage, KafkaStage, Stage
 from tests.groups.behaviour.writer import Writer
@@ -82,6 +83,15 @@ def stage(staged_on: str, request: pytest.FixtureRequest) -> Iterator[Stage]:
     embedded = EmbeddedStage()
     yield embedded
     embedded.close()
+
+
+@pytest.fixture
+def edge_prefix(stage: Stage) -> list[str]:
+    """What the command line of a member begins with that can be cut off."""
+    try:
+        return stage.prefix()
+    except EdgeUnavailable as error:
+        skip_loudly("PACKETS ARE NOT BLACK-HOLED", str(error))
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 import pytest
 
-from tests.conftest import skip_loudly
 from tests.groups.behaviour.conftest import SceneFactory
-from tests.groups.behaviour.network import EdgeUnavailable
 from tests.groups.behaviour.scene import joins
 from tests.groups.behaviour.stage import Stage
 from tests.interop.process import eventually
@@ -71,17 +69,15 @@ def test_every_broker_is_killed_in_turn(stage: Stage, scene: SceneFactory) -> No
 @pytest.mark.seed("S006")
 @pytest.mark.parametrize("is_long", [False, True], ids=["within the session", "beyond the session"])
 @pytest.mark.timeout(240)
-def test_packets_vanish_and_come_through_again(stage: Stage, scene: SceneFactory, is_long: bool) -> None:
-    try:
-        prefix = stage.prefix()
-    except EdgeUnavailable as error:
-        skip_loudly("PACKETS ARE NOT BLACK-HOLED", str(error))
+def test_packets_vanish_and_come_through_again(
+    stage: Stage, scene: SceneFactory, edge_prefix: list[str], is_long: bool
+) -> None:
     session = stage.short_session if is_long else stage.long_session
     settings = {"request.timeout.ms": 2000, "socket.connection.setup.timeout.ms": 1000}
     play = scene(session_seconds=session, settings=settings)
     play.join("a")
     # It has a network of its own, and is the only one in there.
-    play.join("b", prefix=prefix)
+    play.join("b", prefix=edge_prefix)
     play.flows()
     cut_off = play["b"]
     had = len(cut_off.events)
