@@ -44,7 +44,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "staged_on" not in metafunc.fixturenames:
         return
     in_slice = metafunc.definition.get_closest_marker("also_on_kafka") is not None
-    only_classic = metafunc.definition.get_closest_marker("classic") is not None
+    only = metafunc.definition.get_closest_marker("only")
 
     def chosen(option: str, all_values: tuple[str, str]) -> list[str]:
         given = metafunc.config.getoption(option)
@@ -53,9 +53,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return list(all_values) if given == "both" else [given]
 
     # On Kafka first all of one protocol, then all of the other: not a test twice on what the first run left.
-    protocols = [
-        name for name in chosen("--protocol", ("classic", "consumer")) if name == "classic" or not only_classic
-    ]
+    protocols = chosen("--protocol", ("classic", "consumer"))
+    if only is not None:
+        protocols = [
+            name for name in (only.args[0],) if metafunc.config.getoption("--protocol") in (None, "both", name)
+        ]
     kinds = chosen("--on", ("embedded", "kafka"))
     values = [kind if protocol == "classic" else f"{kind}/{protocol}" for kind in kinds for protocol in protocols]
     metafunc.parametrize("staged_on", values, scope="session")

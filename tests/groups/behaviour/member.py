@@ -329,6 +329,10 @@ class Confluent(Member):
         from confluent_kafka import Consumer, KafkaException
 
         self.error_type = KafkaException
+        settings = dict(self.options.settings)
+        if settings.get("group.protocol") == "consumer":
+            # A setting of the brokers there; ours has it as the consumer's own, for its lease.
+            del settings["session.timeout.ms"]
         self.consumer = Consumer(
             {
                 "bootstrap.servers": self.options.bootstrap,
@@ -337,7 +341,7 @@ class Confluent(Member):
                 "enable.auto.commit": self.options.commit == "auto",
                 "topic.metadata.refresh.interval.ms": 500,
                 "fetch.wait.max.ms": 100,
-                **self.options.settings,
+                **settings,
             }
         )
         self.consumer.subscribe(

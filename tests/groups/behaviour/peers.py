@@ -29,7 +29,7 @@ class JavaMember(Member):
         bootstrap: where.
         group: its id.
         topic: what it subscribes to.
-        strategies: names of assignors.
+        strategies: names of assignors; empty for the consumer protocol.
         directory: for its settings.
         settings: of the consumer.
     """
@@ -51,10 +51,13 @@ class JavaMember(Member):
         path = directory / f"{group}-{name}.properties"
         lines = {"client.id": name, "metadata.max.age.ms": 500, **settings}
         path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-        classes = ",".join(ASSIGNORS[strategy] for strategy in strategies.split(","))
         arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group, "--verbose"]
-        arguments += ["--reset-policy", "earliest", "--assignment-strategy", classes, "--command-config", str(path)]
-        arguments += ["--session-timeout", str(settings["session.timeout.ms"])]
+        arguments += ["--reset-policy", "earliest", "--command-config", str(path)]
+        if strategies:
+            classes = ",".join(ASSIGNORS[strategy] for strategy in strategies.split(","))
+            arguments += ["--session-timeout", str(settings["session.timeout.ms"]), "--assignment-strategy", classes]
+        else:
+            arguments += ["--group-protocol", "consumer"]
         # Its events are stamped with the time of day; all others with the time since the machine was started.
         self._clock_ns = time.monotonic_ns() - time.time_ns()
         self._numbers = 0

@@ -12,6 +12,7 @@ from tests.groups.behaviour.scene import Scene, joins
 from tests.groups.behaviour.stage import EmbeddedStage, Stage
 
 WAIT_SECONDS = 60.0
+HEARTBEAT = "ConsumerGroupHeartbeat"
 
 Phase = Callable[[Scene, Broker, ExitStack], None]
 
@@ -61,6 +62,7 @@ def some_answered(play: Scene, broker: Broker, faults: ExitStack) -> None:
 
 
 @pytest.mark.seed("S064")
+@pytest.mark.only("classic")
 @pytest.mark.parametrize(
     "phase",
     [before_notice, some_notified, some_joined, generation_written, some_answered],
@@ -70,9 +72,43 @@ def some_answered(play: Scene, broker: Broker, faults: ExitStack) -> None:
 def test_the_coordinator_dies_in_a_phase_of_a_rebalance(
     stage: Stage, scene: SceneFactory, phase: Phase, strategy: str
 ) -> None:
+    die_in(stage, scene, phase, {"partition.assignment.strategy": strategy})
+
+
+def newcomer_unheard(play: Scene, broker: Broker, faults: ExitStack) -> None:
+    """A newcomer is a member, and has not heard so."""
+    answers = faults.enter_context(broker.fault(api=HEARTBEAT, client_id="d", hold=True, on="answer"))
+    play.group.join("d")
+    answers.wait(1, timeout=WAIT_SECONDS)
+
+
+def one_not_told(play: Scene, broker: Broker, faults: ExitStack) -> None:
+    """One member does not know yet that it is to give up something; the others may have."""
+    answers = faults.enter_context(broker.fault(api=HEARTBEAT, client_id="b", hold=True, on="answer"))
+    play.group.join("d")
+    answers.wait(1, timeout=WAIT_SECONDS)
+
+
+def given_up_unheard(play: Scene, broker: Broker, faults: ExitStack) -> None:
+    """A member has given up its part, and the coordinator has not heard so."""
+    giver = max(play.group.alive, key=lambda member: len(member.owned))
+    had = len(giver.events)
+    play.group.join("d")
+    giver.wait_for("revoked", had)
+    faults.enter_context(broker.fault(api=HEARTBEAT, client_id=giver.name, hold=True))
+
+
+@pytest.mark.only("consumer")
+@pytest.mark.parametrize("phase", [newcomer_unheard, one_not_told, given_up_unheard], ids=lambda phase: phase.__name__)
+def test_the_coordinator_dies_while_partitions_move(stage: Stage, scene: SceneFactory, phase: Phase) -> None:
+    die_in(stage, scene, phase, {})
+
+
+def die_in(stage: Stage, scene: SceneFactory, phase: Phase, settings: dict[str, str]) -> None:
+    """Have the coordinator die in a phase; nobody loses anything."""
     if not isinstance(stage, EmbeddedStage):
         pytest.skip("only the embedded broker can be stopped in exactly this phase; see the next test")
-    play = scene("a", "b", "c", partitions=8, settings={"partition.assignment.strategy": strategy})
+    play = scene("a", "b", "c", partitions=8, settings=settings)
     node = stage.coordinator(play.group.group)
     with ExitStack() as faults:
         phase(play, stage.broker, faults)

@@ -138,7 +138,9 @@ def test_the_partitions_of_one_that_closes_go_to_others_at_once(stage: Stage, sc
     for name, owned in kept.items():
         assert owned <= play[name].owned
         assert not heard(play[name], "revoked", marks[name]), "nobody else gives anything up"
-        assert joins(play.group)[name] == before[name] + 1, "one rebalance does it"
+        # Under the consumer protocol members only hear of what is theirs now; none joins again.
+        rounds = 1 if play.group.protocol == "classic" else 0
+        assert joins(play.group)[name] == before[name] + rounds, "one rebalance does it"
     assert play.end().repeated == 0
 
 
@@ -224,7 +226,8 @@ def test_a_static_member_bounces_without_a_rebalance(scene: SceneFactory) -> Non
     had = {name: play[name].owned for name in "abc"}
     before = {name: joins(play.group)[name] for name in "ab"}
     marks = {name: len(play[name].events) for name in "ab"}
-    for bounce in ("leave", "kill"):
+    # Under the consumer protocol the brokers refuse who starts with the id of a member that did not say that it goes.
+    for bounce in ("leave", "kill") if play.group.protocol == "classic" else ("leave", "leave"):
         getattr(play["c"], bounce)()
         play.flows({index for _, index in had["a"] | had["b"]})
         play.group.join("c", settings={"group.instance.id": "c"})

@@ -22,7 +22,7 @@ CASES = [
 
 
 class Mixed:
-    """Starts members of each client in one group."""
+    """Starts members of each client in one group; without strategies under the consumer protocol."""
 
     def __init__(self, play: Scene, strategies: str, directory: Path) -> None:
         self.play = play
@@ -34,13 +34,15 @@ class Mixed:
         return self.play.group
 
     def start(self, client: str, name: str, strategies: str | None = None) -> Member:
-        wanted = strategies or self.strategies
+        wanted = self.strategies if strategies is None else strategies
         if client == "java":
-            timing = {"session.timeout.ms": round(self.group.session_seconds * 1000), "heartbeat.interval.ms": 500}
+            timing: dict[str, int] = {}
+            if wanted:
+                timing = {"session.timeout.ms": round(self.group.session_seconds * 1000), "heartbeat.interval.ms": 500}
             where = (self.play.stage.bootstrap, self.group.group, self.play.topic)
             return self.group.add(JavaMember(name, *where, wanted, self._directory, timing))
         kind = "monedula" if client == "ours" else "confluent"
-        return self.group.join(name, client=kind, settings={"partition.assignment.strategy": wanted})
+        return self.group.join(name, client=kind, settings={"partition.assignment.strategy": wanted} if wanted else {})
 
     def join(self, client: str, name: str, strategies: str | None = None) -> Member:
         member = self.start(client, name, strategies)
@@ -63,6 +65,7 @@ def judged(play: Scene) -> None:
 
 
 @pytest.mark.seed("S127")
+@pytest.mark.only("classic")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("leader", "strategy"), CASES)
 def test_one_group_of_three_clients(scene: SceneFactory, tmp_path: Path, leader: str, strategy: str) -> None:
@@ -84,7 +87,53 @@ def test_one_group_of_three_clients(scene: SceneFactory, tmp_path: Path, leader:
     judged(play)
 
 
+@pytest.mark.only("consumer")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("first", ["ours", pytest.param("java", marks=pytest.mark.slow), "librdkafka"])
+def test_one_group_of_three_clients_under_the_consumer_protocol(
+    scene: SceneFactory, tmp_path: Path, first: str
+) -> None:
+    play = scene(partitions=9)
+    mixed = Mixed(play, "", tmp_path)
+    oldest = mixed.join(first, f"{first}-1")
+    others = [client for client in CLIENTS if client != first]
+    for client in others:
+        mixed.join(client, f"{client}-1")
+    oldest.leave()
+    mixed.settle()
+    mixed.join("ours", "ours-2")
+    next(member for member in play.group.alive if member.name == f"{others[0]}-1").leave()
+    mixed.settle()
+    judged(play)
+
+
+@pytest.mark.only("classic")
+@pytest.mark.also_on_kafka
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("peer", ["ours", pytest.param("java", marks=pytest.mark.slow)])
+def test_a_group_goes_over_to_the_consumer_protocol_and_back(scene: SceneFactory, tmp_path: Path, peer: str) -> None:
+    """Member by member, under load: nothing is lost, nothing comes twice."""
+    play = scene(partitions=9)
+    play.stage.set_group(play.group.group, play.group.session_seconds, play.group.heartbeat_seconds)
+    mixed = Mixed(play, "cooperative-sticky", tmp_path)
+    clients = {"a": "ours", "b": peer, "c": "ours"}
+    for name, client in clients.items():
+        mixed.join(client, name)
+    for number, protocol in enumerate(("consumer", "classic")):
+        for name, client in clients.items():
+            current = next(m for m in play.group.alive if m.name.split(".")[0].split("-")[0] == name)
+            current.leave()
+            mixed.settle()
+            if client == "ours":
+                play.group.join(name, settings={"group.protocol": protocol})
+            else:
+                mixed.start(client, f"{name}-{number}", "" if protocol == "consumer" else "cooperative-sticky")
+            mixed.settle()
+    judged(play)
+
+
 @pytest.mark.seed("S052")
+@pytest.mark.only("classic")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("peer", ["ours", pytest.param("java", marks=pytest.mark.slow)])
 def test_two_rolling_bounces_bring_a_group_from_eager_to_cooperative(
