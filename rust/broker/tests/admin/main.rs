@@ -1,0 +1,9 @@
+//! Topics, partitions and configs, created, changed, described and deleted: codes and words are those of Apache Kafka 4.3.1.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod cluster;
+mod configs;
+mod helpers;
+#[path = "../support/mod.rs"]
+mod support;
+mod topics;
