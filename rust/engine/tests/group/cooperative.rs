@@ -267,3 +267,15 @@ fn busy_users_keep_what_stays_while_they_are_waited_for() {
     assert_eq!((world.state(), world.owned()), (State::Revoking, vec![0, 1]));
     assert!(world.lease.is_some_and(|until| until > world.now));
 }
+
+#[test]
+fn epochs_that_skip_numbers_lose_nothing_where_the_coordinator_assigns() {
+    // With a leader a skipped generation was one without this member. Under KIP-848, with members of both protocols, nobody leads.
+    for (leader, loses) in [("", false), ("other", true)] {
+        let mut world = World::stable(config(Protocol::Cooperative), &[0, 1]);
+        world.beat(ErrorCode::RebalanceInProgress);
+        let (id, _) = world.call("JoinGroup");
+        world.answer(id, world.joined(7, leader, Vec::new()));
+        assert_eq!(world.trace().iter().any(|line| line.starts_with("Lost")), loses, "{leader:?}");
+    }
+}
