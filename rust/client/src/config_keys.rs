@@ -145,7 +145,8 @@ pub const KEYS: &[Key] = &[
         &[],
         Kind::Text,
         "cooperative-sticky",
-        "group.protocol=classic: assignors, the preferred first: range, roundrobin, sticky, cooperative-sticky, or Java's class names",
+        "group.protocol=classic: assignors, the preferred first: range, roundrobin, sticky, cooperative-sticky, or Java's class \
+         names",
     )),
     consumer(key(
         "session.timeout.ms",

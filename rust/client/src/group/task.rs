@@ -29,7 +29,7 @@ pub(super) enum Event {
     /// What the answer to a call is to the machine.
     Answered(Input),
     /// Topics that were asked for by their ids.
-    Named(Box<Cluster>),
+    Named(Result<Box<Cluster>, ClientError>),
     Assigned {
         ticket: Ticket,
         outcome: Result<Box<Led>, AssignError>,
@@ -53,6 +53,7 @@ pub(super) struct Task {
     /// Under KIP-848: what the machine was told of topics, and those that it asked for by id.
     pub(super) known: Option<BTreeMap<Arc<str>, TopicInfo>>,
     pub(super) resolved: BTreeSet<Arc<str>>,
+    pub(super) resolving: bool,
     /// Topics of the whole group, while this member leads it.
     led: BTreeSet<Arc<str>>,
     denied: BTreeSet<Arc<str>>,
@@ -84,6 +85,7 @@ impl Task {
             counted: None,
             known: None,
             resolved: BTreeSet::new(),
+            resolving: false,
             led: BTreeSet::new(),
             denied: BTreeSet::new(),
             missing: BTreeSet::new(),
@@ -154,7 +156,7 @@ impl Task {
     fn event(&mut self, event: Event) {
         match event {
             Event::Answered(input) => self.handle(input),
-            Event::Named(cluster) => self.named(&cluster),
+            Event::Named(cluster) => self.named(cluster),
             Event::Assigned { ticket, outcome } => {
                 let outcome = outcome.map(|led| {
                     self.lead(led.topics);

@@ -9,43 +9,52 @@ use monedula_protocol::types::Uuid;
 
 use super::machine::Input;
 use super::task::{Event, Task};
+use crate::error::ClientError;
 use crate::log::Level;
 use crate::metadata::View;
 
 impl Task {
-    /// Asks what the topics with these ids are called; [`Event::Named`] comes of it, if anything does. The machine asks again.
-    pub(super) fn resolve(&self, ids: BTreeSet<Uuid>) {
+    /// Asks what the topics with these ids are called, unless that is being asked already: the machine asks again.
+    pub(super) fn resolve(&mut self, ids: BTreeSet<Uuid>) {
         // Topics that are subscribed to by name are known with their ids by the next view.
         self.parts.metadata.want();
-        let (metadata, log, events) = (self.parts.metadata.clone(), self.parts.log.clone(), self.events.clone());
+        if std::mem::replace(&mut self.resolving, true) {
+            return;
+        }
+        let (metadata, events) = (self.parts.metadata.clone(), self.events.clone());
         let timeout = self.parts.config.default_api_timeout;
         tokio::spawn(async move {
-            match metadata.describe_ids(ids, timeout).await {
-                // The task may be gone; then nobody wants to know.
-                Ok(cluster) => _ = events.send(Event::Named(Box::new(cluster))),
-                Err(error) => log.record(Level::Warning, "groups", || format!("topics have no names: {error}")),
-            }
+            let cluster = metadata.describe_ids(ids, timeout).await;
+            // The task may be gone; then nobody wants to know.
+            let _ = events.send(Event::Named(cluster.map(Box::new)));
         });
     }
 
     /// Names of topics have come: they are held, so that views have them from now on.
-    pub(super) fn named(&mut self, cluster: &Cluster) {
-        // An answer for a subscription that is no more.
-        if self.subscription.is_none() {
-            return;
-        }
+    pub(super) fn named(&mut self, cluster: Result<Box<Cluster>, ClientError>) {
+        self.resolving = false;
+        let cluster = match cluster {
+            // For a subscription that is no more.
+            Ok(_) if self.subscription.is_none() => return,
+            Ok(cluster) => cluster,
+            Err(error) => {
+                let what = || format!("topics that are assigned have no names yet: {error}");
+                return self.parts.log.record(Level::Warning, "groups", what);
+            }
+        };
         let fresh: Vec<Arc<str>> =
             cluster.topics.keys().filter(|name| self.resolved.insert((*name).clone())).cloned().collect();
         self.parts.metadata.hold(fresh);
-        // A view comes of it, and of that what the machine is told.
-        self.parts.metadata.learn(cluster);
+        self.parts.metadata.learn(&cluster);
         let view = self.parts.metadata.view();
         self.tell_ids(&view);
     }
 
     /// Tells the machine of the topics subscribed to, owned, and asked for by id, if anything about them is news.
     pub(super) fn tell_ids(&mut self, view: &View) {
-        let names = self.subscribed.union(&self.resolved);
+        // One that was asked for by its id may be gone since.
+        let resolved = self.resolved.iter().filter(|name| view.cluster.topics.contains_key(*name));
+        let names = self.subscribed.iter().chain(resolved);
         let Some(counts) = super::subscription::counts(&view.cluster, names) else { return };
         let info = |(name, partitions): (Arc<str>, usize)| {
             let id = view.cluster.topics.get(&name).map_or(Uuid::ZERO, |topic| topic.id);

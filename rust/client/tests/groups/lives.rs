@@ -6,14 +6,22 @@ use monedula_client::group::{CallbackKind, CommitError, CommitOffset, CommitWhat
 
 use crate::support::{HOLDER, User, World, partition, until};
 
+crate::under_both_protocols!(
+    a_member_reads_commits_and_leaves,
+    what_is_not_finished_is_not_committed,
+    without_automatic_commits_nothing_is_committed_but_what_the_user_commits,
+    kept_partitions_flow_while_others_move,
+    a_batch_that_was_read_before_the_partition_was_lost_is_not_committed,
+    a_seek_is_not_overwritten_by_what_was_finished_before,
+);
+
 fn is_read(user: &User, partitions: &[i32], count: i64) -> bool {
     let all: Vec<i64> = (0..count).collect();
     partitions.iter().all(|index| user.read.get(index) == Some(&all))
 }
 
-#[test]
-fn a_member_reads_commits_and_leaves() {
-    let world = World::new(&["orders:2"], 1);
+fn a_member_reads_commits_and_leaves(protocol: &str) {
+    let world = World::under(protocol, &["orders:2"], 1);
     for index in [0, 1] {
         world.append("orders", index, 100);
     }
@@ -34,9 +42,8 @@ fn a_member_reads_commits_and_leaves() {
     assert_eq!(next.read, BTreeMap::from([(1, vec![100, 101, 102, 103, 104])]));
 }
 
-#[test]
-fn what_is_not_finished_is_not_committed() {
-    let world = World::new(&["orders:1"], 1);
+fn what_is_not_finished_is_not_committed(protocol: &str) {
+    let world = World::under(protocol, &["orders:1"], 1);
     world.append("orders", 0, 10);
     let mut user = world.consumer(&[]);
     user.subscribe(&["orders"]);
@@ -47,9 +54,8 @@ fn what_is_not_finished_is_not_committed() {
     assert_eq!(world.committed("orders"), BTreeMap::from([(0, 4)]));
 }
 
-#[test]
-fn without_automatic_commits_nothing_is_committed_but_what_the_user_commits() {
-    let world = World::new(&["orders:1"], 1);
+fn without_automatic_commits_nothing_is_committed_but_what_the_user_commits(protocol: &str) {
+    let world = World::under(protocol, &["orders:1"], 1);
     world.append("orders", 0, 10);
     let mut user = world.consumer(&[("enable.auto.commit", "false")]);
     user.subscribe(&["orders"]);
@@ -66,16 +72,16 @@ fn without_automatic_commits_nothing_is_committed_but_what_the_user_commits() {
     assert_eq!(world.committed("orders"), BTreeMap::from([(0, 3)]));
 }
 
-#[test]
-fn kept_partitions_flow_while_others_move() {
-    let world = World::new(&["orders:4"], 1);
+fn kept_partitions_flow_while_others_move(protocol: &str) {
+    let world = World::under(protocol, &["orders:4"], 1);
     let mut first = world.consumer(&[]);
     first.subscribe(&["orders"]);
     first.poll_until("all is owned", |user| user.called.len() == 1);
     assert_eq!(first.owned().len(), 4);
 
     // The rebalance is held where it can be: kept partitions must not care.
-    let held = world.fault(&["SyncGroup"], monedula_broker::Effect::Hold, None);
+    let rebalances = if protocol == "classic" { "SyncGroup" } else { world.heartbeat() };
+    let held = world.fault(&[rebalances], monedula_broker::Effect::Hold, None);
     let mut second = world.consumer(&[]);
     second.subscribe(&["orders"]);
     until("the rebalance is under way", || held.hits().unwrap() >= 1);
@@ -104,9 +110,8 @@ fn kept_partitions_flow_while_others_move() {
     second.close();
 }
 
-#[test]
-fn a_batch_that_was_read_before_the_partition_was_lost_is_not_committed() {
-    let world = World::new(&["orders:1"], 1);
+fn a_batch_that_was_read_before_the_partition_was_lost_is_not_committed(protocol: &str) {
+    let world = World::under(protocol, &["orders:1"], 1);
     world.append("orders", 0, 10);
     let mut user = world.consumer(&[("enable.auto.commit", "false")]);
     user.subscribe(&["orders"]);
@@ -123,9 +128,8 @@ fn a_batch_that_was_read_before_the_partition_was_lost_is_not_committed() {
 }
 
 // seed: S083
-#[test]
-fn a_seek_is_not_overwritten_by_what_was_finished_before() {
-    let world = World::new(&["orders:1"], 1);
+fn a_seek_is_not_overwritten_by_what_was_finished_before(protocol: &str) {
+    let world = World::under(protocol, &["orders:1"], 1);
     world.append("orders", 0, 10);
     let mut user = world.consumer(&[]);
     user.subscribe(&["orders"]);

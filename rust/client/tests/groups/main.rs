@@ -1,6 +1,19 @@
 //! Consumers in groups, on the embedded broker.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+/// Runs each test, which takes it, under each `group.protocol`.
+#[macro_export]
+macro_rules! under_both_protocols {
+    ($($test:ident),* $(,)?) => {
+        mod classic {
+            $(#[test] fn $test() { super::$test("classic"); })*
+        }
+        mod consumer {
+            $(#[test] fn $test() { super::$test("consumer"); })*
+        }
+    };
+}
+
 mod leases;
 mod lives;
 mod rebalances;

@@ -7,9 +7,13 @@ use monedula_client::group::CommitWhat;
 
 use crate::support::{HOLDER, World, until};
 
-#[test]
-fn a_row_is_finished_when_the_one_after_it_is_asked_for() {
-    let world = World::new(&["orders:1"], 1);
+crate::under_both_protocols!(
+    a_row_is_finished_when_the_one_after_it_is_asked_for,
+    rows_that_were_not_taken_come_again_and_the_last_one_taken_stays_with_the_user,
+);
+
+fn a_row_is_finished_when_the_one_after_it_is_asked_for(protocol: &str) {
+    let world = World::under(protocol, &["orders:1"], 1);
     world.append("orders", 0, 10);
     let mut user = world.consumer(&[]);
     user.subscribe(&["orders"]);
@@ -25,9 +29,8 @@ fn a_row_is_finished_when_the_one_after_it_is_asked_for() {
     until("all are finished", || world.committed("orders") == BTreeMap::from([(0, 10)]));
 }
 
-#[test]
-fn rows_that_were_not_taken_come_again_and_the_last_one_taken_stays_with_the_user() {
-    let world = World::new(&["orders:1"], 1);
+fn rows_that_were_not_taken_come_again_and_the_last_one_taken_stays_with_the_user(protocol: &str) {
+    let world = World::under(protocol, &["orders:1"], 1);
     world.append("orders", 0, 10);
     let mut user = world.consumer(&[]);
     user.subscribe(&["orders"]);

@@ -26,16 +26,39 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct World {
     pub(crate) broker: Broker,
     pub(crate) runtime: Runtime,
+    /// `group.protocol` of its consumers.
+    protocol: String,
 }
 
 impl World {
     pub(crate) fn new(topics: &[&str], nodes: u16) -> Self {
-        let settings = BTreeMap::from([("group.min.session.timeout.ms".to_owned(), "10".to_owned())]);
+        Self::under("classic", topics, nodes)
+    }
+
+    pub(crate) fn under(protocol: &str, topics: &[&str], nodes: u16) -> Self {
+        Self::with_session(protocol, topics, nodes, 45_000)
+    }
+
+    /// With a session timeout for members under KIP-848, which the broker decides.
+    pub(crate) fn with_session(protocol: &str, topics: &[&str], nodes: u16, session_ms: u32) -> Self {
+        let settings = [
+            ("group.min.session.timeout.ms", 10),
+            ("group.consumer.min.heartbeat.interval.ms", 10),
+            ("group.consumer.heartbeat.interval.ms", 50),
+            ("group.consumer.min.session.timeout.ms", 60),
+            ("group.consumer.session.timeout.ms", session_ms),
+        ];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_string())).into();
         let topics = topics.iter().map(ToString::to_string).collect();
         let options = Options { nodes, topics, settings, ..Options::default() };
         let broker = Broker::start(options.settings().expect("settings"), options.clock()).expect("starts");
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        Self { broker, runtime: runtime.expect("a runtime") }
+        Self { broker, runtime: runtime.expect("a runtime"), protocol: protocol.to_owned() }
+    }
+
+    /// The API that says that a member lives.
+    pub(crate) fn heartbeat(&self) -> &'static str {
+        if self.protocol == "classic" { "Heartbeat" } else { "ConsumerGroupHeartbeat" }
     }
 
     pub(crate) fn control(&self, command: Command) -> Value {
@@ -87,6 +110,7 @@ impl World {
         let mut all = vec![
             ("bootstrap.servers", servers.as_str()),
             ("group.id", GROUP),
+            ("group.protocol", self.protocol.as_str()),
             ("auto.offset.reset", "earliest"),
             ("heartbeat.interval.ms", "50"),
             ("auto.commit.interval.ms", "50"),
