@@ -176,13 +176,13 @@ class ConsumerBase(GroupVerbs):
         return {**dict(self._core.metrics()), **self._member.figures()}
 
     def health(self) -> dict[str, Any]:
-        """How the client is: connections, the last error and for how long, retried errors, the byte budget, and each
-        partition's position, ends of its log, what is queued of it, and why it stopped if it did. `"group"` is about
-        the
-        membership: state, coordinator, generation, what is owned, the last heartbeat and rebalance, errors; `None`
-            without
-        a `group.id`.
-        """  # noqa: D205
+        """How the client is.
+
+        Connections, the last error and for how long, retried errors, the byte budget, and each partition's position,
+        ends of its log, what is queued of it, and why it stopped if it did. `"group"` is about the membership: state,
+        the protocol in force, coordinator, generation, what is owned, the last heartbeat and rebalance, errors; `None`
+        without a `group.id`.
+        """
         return {**self._core.health(), "group": self._member.health()}
 
     def wakeup(self) -> None:

@@ -125,6 +125,19 @@ def test_settings_of_the_classic_protocol_are_taken_and_warned_of_once(
         assert sum(key in record.getMessage() for record in caplog.records) == 1, key
 
 
+def test_a_session_too_short_for_the_brokers_interval_is_warned_of(
+    broker: Broker, member: MemberFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.create_topic("orders")
+    for session, warned in ((500, True), (700, False)):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "monedula"):
+            consumer = member(f"etl-{session}", "orders", session_timeout_ms=session, **CONSUMER)
+            until(lambda consumer=consumer: bool(consumer.assignment()), consumer)  # type: ignore[misc]
+        told = [record.getMessage() for record in caplog.records if "heartbeat intervals (200 ms)" in record.getMessage()]
+        assert len(told) == warned
+
+
 def test_a_pattern_that_the_broker_matches(ground: Ground, member: MemberFactory) -> None:
     prefix, group = ground.name("server"), ground.name("group")
     wanted = {ground.topic(1, f"{prefix}-{name}") for name in ("eu", "us")}
@@ -207,17 +220,15 @@ def test_assignors_of_the_client_are_refused(ground: Ground, member: MemberFacto
         member(ground.name("group"), assignors=["range"], **CONSUMER)
 
 
-def test_a_full_group_says_so() -> None:
+def test_a_full_group_says_so(member: MemberFactory) -> None:
     with Broker(settings={**SETTINGS, "group.consumer.max.size": 1}, topics=["orders:1"]) as broker:
-        settings: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers, "group_id": "etl", **CONSUMER}
-        with (
-            monedula.Consumer(None, "orders", **settings) as first,
-            monedula.Consumer(None, "orders", **settings) as last,
-        ):
-            until(lambda: bool(first.assignment()), first)
-            with pytest.raises(monedula.GroupError, match=r"group\.consumer\.max\.size") as caught:
-                last.poll(timeout=30)
-            assert caught.value.code == "GROUP_MAX_SIZE_REACHED"
+        first = member("etl", "orders", bootstrap_servers=broker.bootstrap_servers, **CONSUMER)
+        until(lambda: bool(first.assignment()), first)
+        last = member("etl", "orders", bootstrap_servers=broker.bootstrap_servers, **CONSUMER)
+        with pytest.raises(monedula.GroupError, match=r"group\.consumer\.max\.size") as caught:
+            last.poll(timeout=30)
+        assert caught.value.code == "GROUP_MAX_SIZE_REACHED"
+        first.close()
 
 
 def test_a_commit_with_an_epoch_of_yesterday_waits_for_the_next_heartbeat(
@@ -260,9 +271,32 @@ def test_a_topic_that_is_made_anew_is_read_from_its_beginning(ground: Ground, me
     assert take(consumer, 2) == [1, 2]
     with monedula.Admin({"bootstrap.servers": ground.bootstrap}) as admin:
         admin.delete_topics([topic])
-    with contextlib.suppress(monedula.UnknownTopicError):  # told, if it is noticed before the coordinator takes it away
-        until(lambda: not consumer.assignment(), consumer)
-    until(lambda: not consumer.assignment(), consumer)
+
+    def is_gone() -> bool:
+        # It is told to the user as well, where metadata knows before the coordinator has taken it away.
+        with contextlib.suppress(monedula.UnknownTopicError):
+            consumer.poll(timeout=0.05)
+        return not consumer.assignment()
+
+    until(is_gone)
     ground.topic(1, topic)
     ground.append(topic, [3, 4])
     assert take(consumer, 2) == [3, 4]
+
+
+def test_a_transaction_takes_the_members_offsets_with_it(ground: Ground, member: MemberFactory) -> None:
+    source, target, group = ground.topic(2), ground.topic(), ground.name("group")
+    for partition in range(2):
+        ground.append(source, range(10), partition)
+    consumer = member(group, source, enable_auto_commit=False, **CONSUMER)
+    with monedula.Producer(bootstrap_servers=ground.bootstrap, transactional_id=group) as producer:
+        moved = 0
+        while moved < 20:
+            batch = consumer.poll(timeout=20, max_rows=7)
+            with producer.transaction(consumer):
+                for record in batch.records():
+                    producer.send(target, record.value)
+            moved += batch.num_rows
+    until(lambda: committed(consumer, source, [0, 1]) == [10, 10])
+    reader = member(ground.name("group"), target, isolation_level="read_committed", **CONSUMER)
+    assert sorted(take(reader, 20)) == sorted([*range(10)] * 2)

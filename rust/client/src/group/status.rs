@@ -256,6 +256,14 @@ impl Status {
             Self::Consumer(status) => (generation(status.epoch), status.member_id),
         }
     }
+
+    /// How often the coordinator wants heartbeats; under the classic protocol that is a setting.
+    pub(super) fn told_interval(&self) -> Option<Duration> {
+        match self {
+            Self::Classic(_) => None,
+            Self::Consumer(status) => Some(status.heartbeat_interval),
+        }
+    }
 }
 
 /// A member's epoch is 0 where the classic protocol has generation -1.

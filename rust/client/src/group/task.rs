@@ -428,7 +428,10 @@ impl Task {
                     self.parts.delivery.set_leaving(false);
                 }
             }
-            MemberEvent::Group(GroupEvent::Joined { leader: false, .. }) => self.lead(BTreeSet::new()),
+            MemberEvent::Group(GroupEvent::Joined { leader: false, .. }) => {
+                self.lead(BTreeSet::new());
+                self.tell_interval();
+            }
             MemberEvent::Group(GroupEvent::Retried { api, .. }) => self.parts.metrics.retriable_error(api),
             MemberEvent::Group(GroupEvent::LeaseExpired) => {
                 let stalled = self.parts.delivery.queued_records();
@@ -437,5 +440,21 @@ impl Task {
             _ => {}
         }
         self.shared.figures().take(event);
+    }
+
+    /// Under KIP-848 the broker says how often heartbeats go out, so only now it is known whether the lease can hold in between.
+    fn tell_interval(&self) {
+        let told = self.shared.machine().status().told_interval();
+        let (Some(interval), session) = (told, self.parts.config.session_timeout) else { return };
+        if interval * 3 > session {
+            self.parts.log.record(Level::Warning, "groups", || {
+                format!(
+                    "session.timeout.ms ({} ms) is less than three of the broker's heartbeat intervals ({} ms): one lost \
+                     heartbeat stops delivery until the next. Raise it, up to group.consumer.session.timeout.ms of the broker",
+                    session.as_millis(),
+                    interval.as_millis()
+                )
+            });
+        }
     }
 }
