@@ -36,11 +36,12 @@ async def until(is_so: Callable[[], bool], *consumers: monedula.AsyncConsumer) -
             await asyncio.sleep(0)
 
 
-async def test_subscribe_commit_and_go_on(ground: Ground) -> None:
+@pytest.mark.both_protocols
+async def test_subscribe_commit_and_go_on(ground: Ground, protocol: str) -> None:
     topic, group = ground.topic(2), ground.name("group")
     for partition in range(2):
         ground.append(topic, range(5), partition)
-    async with opened(ground, group, topic, enable_auto_commit=False) as first:
+    async with opened(ground, group, topic, enable_auto_commit=False, group_protocol=protocol) as first:
         assert sorted(await take(first, 10)) == sorted([*range(5), *range(5)])
         assert await first.commit() == {TopicPartition(topic, 0): 5, TopicPartition(topic, 1): 5}
         task = first.commit_async({(topic, 0): (3, "note")})
@@ -49,16 +50,19 @@ async def test_subscribe_commit_and_go_on(ground: Ground) -> None:
         assert found[TopicPartition(topic, 0)] == monedula.OffsetAndMetadata(3, "note", -1)
         with pytest.raises(monedula.ArgumentError):
             await first.commit(5)  # type: ignore[arg-type]
-    async with opened(ground, group, topic) as second:
+    async with opened(ground, group, topic, group_protocol=protocol) as second:
         assert await take(second, 2) == [3, 4]
 
 
-async def test_coroutine_callbacks_run_before_records_and_survive_cancelled_waits(ground: Ground) -> None:
+@pytest.mark.both_protocols
+async def test_coroutine_callbacks_run_before_records_and_survive_cancelled_waits(
+    ground: Ground, protocol: str
+) -> None:
     topic = ground.topic()
     ground.append(topic, range(3))
     order: list[str] = []
     go_on = asyncio.Event()
-    async with opened(ground, ground.name("group")) as consumer:
+    async with opened(ground, ground.name("group"), group_protocol=protocol) as consumer:
 
         async def assigned(partitions: set[TopicPartition]) -> None:
             order.append("begin")
@@ -110,10 +114,11 @@ async def test_a_coroutine_callback_must_not_poll(ground: Ground) -> None:
     assert refused == ["poll", "unsubscribe", "close"]
 
 
-async def test_two_members_share_and_close_revokes(ground: Ground) -> None:
+@pytest.mark.both_protocols
+async def test_two_members_share_and_close_revokes(ground: Ground, protocol: str) -> None:
     topic, group = ground.topic(4), ground.name("group")
     revoked: list[set[TopicPartition]] = []
-    first, second = opened(ground, group), opened(ground, group)
+    first, second = opened(ground, group, group_protocol=protocol), opened(ground, group, group_protocol=protocol)
 
     async def give_up(partitions: set[TopicPartition]) -> None:
         await first.commit(dict.fromkeys(partitions, 1))

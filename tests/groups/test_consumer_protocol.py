@@ -134,7 +134,9 @@ def test_a_session_too_short_for_the_brokers_interval_is_warned_of(
         with caplog.at_level(logging.WARNING, "monedula"):
             consumer = member(f"etl-{session}", "orders", session_timeout_ms=session, **CONSUMER)
             until(lambda consumer=consumer: bool(consumer.assignment()), consumer)  # type: ignore[misc]
-        told = [record.getMessage() for record in caplog.records if "heartbeat intervals (200 ms)" in record.getMessage()]
+        told = [
+            record.getMessage() for record in caplog.records if "heartbeat intervals (200 ms)" in record.getMessage()
+        ]
         assert len(told) == warned
 
 

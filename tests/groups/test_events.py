@@ -49,7 +49,7 @@ def test_a_life_as_events(ground: Ground, member: MemberFactory, protocol: str) 
 def test_lost_partitions_as_an_event(broker: Broker, member: MemberFactory, protocol: str) -> None:
     broker.create_topic("orders")
     seen: list[events.GroupEvent] = []
-    consumer = member("etl", "orders", on_event=seen.append)
+    consumer = member("etl", "orders", on_event=seen.append, session_timeout_ms=3000)
     until(lambda: bool(consumer.assignment()), consumer)
     with broker.fault(api=HEARTBEAT[protocol], error="UNKNOWN_MEMBER_ID", count=1):
         until(lambda: any(isinstance(event, events.Lost) for event in seen), consumer)

@@ -49,7 +49,6 @@ def test_who_does_not_poll_leaves_and_is_told_and_joins_again(broker: Broker, me
     assert lost == [{TopicPartition("orders", 0)}]
 
 
-@pytest.mark.both_protocols
 def test_keep_alive_keeps_a_busy_user_in_the_group(broker: Broker, member: MemberFactory) -> None:
     broker.create_topic("orders")
     broker.append("orders", ["0", "1"])
@@ -66,7 +65,6 @@ def test_keep_alive_keeps_a_busy_user_in_the_group(broker: Broker, member: Membe
     assert take(consumer, 1) == [1]
 
 
-@pytest.mark.both_protocols
 def test_a_call_that_waits_counts_as_polling(broker: Broker, member: MemberFactory, protocol: str) -> None:
     broker.create_topic("orders")
     consumer = member("etl", "orders", **SHORT_POLL)

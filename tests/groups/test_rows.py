@@ -86,7 +86,7 @@ def test_rows_of_a_lost_partition_are_not_handed_out(broker: Broker, member: Mem
     broker.create_topic("orders")
     broker.append("orders", map(str, range(100)))
     lost: list[object] = []
-    consumer = member("etl")
+    consumer = member("etl", session_timeout_ms=3000)
     consumer.subscribe("orders", on_lost=lost.append)
     records = consumer.records()
     assert next(records).offset == 0
