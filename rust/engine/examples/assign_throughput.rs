@@ -94,7 +94,7 @@ fn metadata(
         // Who is new has no generation.
         let generation = if last.is_empty() { -1 } else { generation };
         let owned = if eager { BTreeSet::new() } else { last.clone() };
-        let last = LastAssignment { generation, partitions: last.clone(), user_data: None };
+        let last = LastAssignment { generation, partitions: last.clone(), ..Default::default() };
         let bytes = subscription_bytes(assignor, &topics, &owned, generation, &last, None).expect("bytes");
         (format!("member-{member:04}"), None, bytes)
     };

@@ -18,6 +18,8 @@ pub(super) struct Claims {
     pub(super) claimed: Vec<bool>,
     /// Who claims it in a generation that the group has left behind: the newest of these.
     pub(super) earlier: Owners,
+    /// What is to have no owner, since somebody is waited for: nobody claims it.
+    pub(super) reserved: Vec<bool>,
 }
 
 impl Claims {
@@ -25,7 +27,12 @@ impl Claims {
         let claims: Vec<_> = group.members.iter().map(|member| claim(member)).collect();
         let newest = claims.iter().map(|(generation, _)| *generation).max().unwrap_or(-1);
         let count = group.partition_count();
-        let mut settled = Self { owners: vec![None; count], claimed: vec![false; count], earlier: vec![None; count] };
+        let mut settled = Self {
+            owners: vec![None; count],
+            claimed: vec![false; count],
+            earlier: vec![None; count],
+            reserved: vec![false; count],
+        };
         let (mut generations, mut contested) = (vec![i32::MIN; count], vec![None; count]);
         for (member, (generation, partitions)) in claims.iter().enumerate() {
             for partition in partitions.iter().filter_map(|partition| group.partition(partition)) {

@@ -17,9 +17,12 @@ pub(super) fn owners(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_
     if group.members.is_empty() {
         return vec![None; group.partition_count()];
     }
-    let mut dealing = Dealing::new(group);
+    let is_free = |partition: &usize| !claims.reserved[*partition];
+    let count = (0..group.partition_count()).filter(is_free).count();
+    let mut dealing = Dealing::new(group, count);
     dealing.keep(group, kept(group, claims, racks));
-    let mut free: Vec<_> = (0..dealing.owners.len()).filter(|&partition| dealing.owners[partition].is_none()).collect();
+    let unowned = (0..dealing.owners.len()).filter(|&partition| dealing.owners[partition].is_none());
+    let mut free: Vec<_> = unowned.filter(is_free).collect();
     if let Some(racks) = racks {
         // What few have in their rack comes first, while these have room.
         free.sort_by_key(|&partition| racks.members_near(partition));
@@ -59,10 +62,10 @@ struct Dealing {
 }
 
 impl Dealing {
-    fn new(group: &Group<'_>) -> Self {
-        let (partitions, members) = (group.partition_count(), group.members.len());
+    fn new(group: &Group<'_>, partitions: usize) -> Self {
+        let members = group.members.len();
         Self {
-            owners: vec![None; partitions],
+            owners: vec![None; group.partition_count()],
             counts: vec![0; members],
             least: partitions / members,
             extra: partitions % members,

@@ -14,7 +14,8 @@ pub(super) fn owners(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_
     // Those that fewest can have come first.
     let mut topics: Vec<_> = (0..group.topic_count()).collect();
     topics.sort_by_key(|&topic| group.subscribers[topic].len());
-    let all: Vec<_> = topics.into_iter().flat_map(|topic| group.partitions(topic)).collect();
+    let all = topics.into_iter().flat_map(|topic| group.partitions(topic));
+    let all: Vec<_> = all.filter(|&partition| !claims.reserved[partition]).collect();
     let free: Vec<_> = all.iter().copied().filter(|&partition| balancing.owners[partition].is_none()).collect();
     balancing.place(&free);
     let revoked =

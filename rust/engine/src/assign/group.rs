@@ -81,6 +81,23 @@ impl<'a> Group<'a> {
         self.starts[topic]..self.starts[topic + 1]
     }
 
+    /// The name of a topic.
+    pub(super) fn name(&self, topic: usize) -> &'a Arc<str> {
+        self.names[topic]
+    }
+
+    /// The topic of a partition.
+    pub(super) fn topic_of(&self, partition: usize) -> usize {
+        self.starts.partition_point(|&start| start <= partition).saturating_sub(1)
+    }
+
+    /// A partition by its topic's name.
+    pub(super) fn named(&self, partition: usize) -> TopicPartition {
+        let topic = self.topic_of(partition);
+        let index = i32::try_from(partition - self.starts[topic]).unwrap_or(i32::MAX);
+        TopicPartition::new(self.names[topic].clone(), index)
+    }
+
     /// The number of a topic.
     pub(super) fn topic(&self, name: &str) -> Option<usize> {
         self.names.binary_search_by(|known| (***known).cmp(name)).ok()

@@ -6,22 +6,28 @@
 mod claims;
 mod constrained;
 mod cooperative_sticky;
+mod deferred;
 mod general;
 mod group;
 mod racks;
 mod range;
 mod registry;
 mod round_robin;
+mod schedule;
 mod sticky;
 mod subscription;
 mod topics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-pub use self::registry::{BUILTIN, builtin};
+pub use self::deferred::Pace;
+pub use self::registry::{BUILTIN, builtin, builtin_with};
+pub use self::schedule::{Deferral, Loss, Schedule, ScheduleError, Told};
 pub use self::subscription::{
     assignment_bytes, perform, read_assignment, read_subscription, subscribed_topics, subscription_bytes,
+    with_user_data,
 };
 pub use self::topics::topics_of;
 use crate::TopicPartition;
@@ -79,6 +85,10 @@ pub struct LastAssignment {
     pub partitions: BTreeSet<TopicPartition>,
     /// What the leader's assignor told with them.
     pub user_data: Option<Vec<u8>>,
+    /// Whether the member is in the group ever since.
+    pub current: bool,
+    /// How long ago that was.
+    pub age: Duration,
 }
 
 /// Decides who gets which partitions. Members agree on one by its name.
@@ -93,6 +103,18 @@ pub trait Assignor: Send + Sync {
     fn user_data(&self, topics: &BTreeSet<Arc<str>>, last: &LastAssignment) -> Option<Vec<u8>> {
         let _ = (topics, last);
         None
+    }
+
+    /// What the user data of an assignment says is left for later: the member joins again when that is due.
+    fn deferral(&self, user_data: Option<&[u8]>) -> Deferral {
+        let _ = user_data;
+        Deferral::default()
+    }
+
+    /// Whether it leaves things for later. Then its leader tells itself anew what is left of that, and a member takes part in a
+    /// rebalance while it still gives up partitions: it goes on claiming them, and the leader knows that they are on their way.
+    fn defers(&self) -> bool {
+        false
     }
 
     /// Who gets what. `topics` has every topic that a member subscribes to and that exists.

@@ -1,23 +1,31 @@
-//! The assignors that are there without anyone bringing one, by the names that Kafka gives them.
+//! The assignors that are there without anyone bringing one, by the names that Kafka gives them, and those that Kafka has not.
 
 use std::sync::Arc;
 
 use super::Assignor;
 use super::cooperative_sticky::CooperativeSticky;
+use super::deferred::{Deferred, Pace};
 use super::range::Range;
 use super::round_robin::RoundRobin;
 use super::sticky::Sticky;
 
 /// Names of the assignors that [`builtin`] knows.
-pub const BUILTIN: &[&str] = &["range", "roundrobin", "sticky", "cooperative-sticky"];
+pub const BUILTIN: &[&str] = &["range", "roundrobin", "sticky", "cooperative-sticky", "deferred", "incremental"];
 
-/// The assignor of that name, as `partition.assignment.strategy` has it.
+/// The assignor of that name, as `partition.assignment.strategy` has it. Where it leaves things for later it has the default pace.
 pub fn builtin(name: &str) -> Option<Arc<dyn Assignor>> {
+    builtin_with(name, Pace::default())
+}
+
+/// As [`builtin`], with this pace where the assignor leaves things for later.
+pub fn builtin_with(name: &str, pace: Pace) -> Option<Arc<dyn Assignor>> {
     match name {
         "range" => Some(Arc::new(Range)),
         "roundrobin" => Some(Arc::new(RoundRobin)),
         "sticky" => Some(Arc::new(Sticky)),
         "cooperative-sticky" => Some(Arc::new(CooperativeSticky)),
+        "deferred" => Some(Arc::new(Deferred::deferred(pace))),
+        "incremental" => Some(Arc::new(Deferred::incremental(pace))),
         _ => None,
     }
 }

@@ -36,6 +36,16 @@ pub fn subscription_bytes(
     .write(LAST_VERSION)
 }
 
+/// A subscription with other user data.
+///
+/// # Errors
+/// Bytes that are no subscription, and what cannot be encoded.
+pub fn with_user_data(bytes: &[u8], user_data: Option<&[u8]>) -> Result<Vec<u8>, WireError> {
+    let mut told = ConsumerProtocolSubscription::read(bytes)?;
+    told.user_data = user_data;
+    told.write(LAST_VERSION)
+}
+
 /// What a member has told the leader.
 ///
 /// # Errors

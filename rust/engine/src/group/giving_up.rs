@@ -36,11 +36,18 @@ pub(super) struct GivingUp {
     partitions: BTreeSet<TopicPartition>,
     step: Step,
     then: Then,
+    /// The others meet, and are not to wait for this.
+    pub(super) meanwhile: bool,
     /// What was finished of them and brought for something that is over.
     brought: BTreeMap<TopicPartition, CommitOffset>,
 }
 
 impl GivingUp {
+    /// The partitions, if a join and nothing else follows.
+    pub(super) fn before_a_join(&self) -> Option<&BTreeSet<TopicPartition>> {
+        Some(&self.partitions).filter(|partitions| self.then == Then::Join && !partitions.is_empty())
+    }
+
     /// The partitions whose Revoked callback was asked for.
     pub(super) fn told(self) -> BTreeSet<TopicPartition> {
         match self.step {
@@ -61,7 +68,14 @@ impl Member {
             self.event(GroupEvent::RebalanceWanted { partitions: partitions.clone() });
             self.push(Output::Settle { ticket, partitions: partitions.clone() });
         }
-        self.giving_up = Some(GivingUp { ticket, partitions, step: Step::Settling, then, brought: BTreeMap::new() });
+        self.giving_up = Some(GivingUp {
+            ticket,
+            partitions,
+            step: Step::Settling,
+            then,
+            meanwhile: false,
+            brought: BTreeMap::new(),
+        });
     }
 
     pub(super) fn settled(&mut self, ticket: Ticket, mut offsets: BTreeMap<TopicPartition, CommitOffset>, now: Now) {

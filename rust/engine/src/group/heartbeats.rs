@@ -81,6 +81,7 @@ impl Member {
                 self.confirm(call.sent);
                 match self.state {
                     State::Stable => self.want_rejoin("the coordinator rebalances the group".into()),
+                    State::Revoking => self.join_meanwhile("the coordinator rebalances the group"),
                     // The answer to SyncGroup is on its way, and out of date by now.
                     State::CompletingRebalance => self.outdated = true,
                     _ => {}

@@ -6,13 +6,18 @@ use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::giving_up::Then;
+use super::giving_up::{GivingUp, Then};
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
 use super::{Answer, Assignments, Call, CallId, CallbackKind, GroupError, GroupEvent, Output, Reaction, State, Ticket};
-use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, subscription_bytes};
+use crate::assign::{
+    AssignError, Assignor, LastAssignment, Protocol, read_assignment, subscription_bytes, with_user_data,
+};
 use crate::{Now, TopicPartition};
+
+/// Id, static id and metadata of each member.
+type Subscriptions = Vec<(String, Option<String>, Vec<u8>)>;
 
 /// The type of groups of consumers, as brokers know it (seed S019).
 const PROTOCOL_TYPE: &str = "consumer";
@@ -20,9 +25,12 @@ const PROTOCOL_TYPE: &str = "consumer";
 impl Member {
     /// Joins if the member is to, and everything that goes before is done.
     pub(super) fn advance_join(&mut self, now: Now) {
-        let may =
-            matches!(self.state, State::Unjoined | State::Stable) && self.giving_up.is_none() && self.exit.is_none();
-        if !may || !self.subscribed || (self.rejoin.is_none() && self.state != State::Unjoined) {
+        let may = match self.state {
+            State::Unjoined | State::Stable => self.giving_up.is_none(),
+            State::Revoking => self.may_join_while_giving_up(),
+            _ => false,
+        };
+        if !may || self.exit.is_some() || !self.subscribed || (self.rejoin.is_none() && self.state != State::Unjoined) {
             return;
         }
         let reason = self.rejoin.clone().unwrap_or_else(|| "not in the group".into());
@@ -30,9 +38,9 @@ impl Member {
             self.rebalance = Some((now, reason.clone()));
             self.event(GroupEvent::RebalanceStarted { reason: reason.clone() });
         }
-        // The subscription may have changed after everything was prepared.
+        // The subscription may have changed after everything was prepared. What is being given up is past that, and the rest flows on.
         let partitions = self.given_up_before_join();
-        if !self.prepared || !partitions.is_empty() {
+        if self.state != State::Revoking && (!self.prepared || !partitions.is_empty()) {
             // Nothing was read before the first join, so nothing is committed (seed S015).
             let commits = self.config.auto_commit_interval.is_some() && self.generation >= 0;
             if !partitions.is_empty() || (commits && !self.owned.is_empty()) {
@@ -46,13 +54,45 @@ impl Member {
         }
     }
 
+    /// The others need not wait until this member has given up what it is to: the leader goes by what it claims (seed S135).
+    pub(super) fn join_meanwhile(&mut self, reason: &str) {
+        let defers = self.defers();
+        let giving_up = self.giving_up.as_mut().filter(|it| defers && it.before_a_join().is_some());
+        if let Some(giving_up) = giving_up {
+            giving_up.meanwhile = true;
+            self.want_rejoin(reason.to_owned());
+        }
+    }
+
+    pub(super) fn deferred_due(&mut self) {
+        let reason = "what the assignment left for later is due";
+        match self.state {
+            State::Revoking => self.join_meanwhile(reason),
+            _ => self.want_rejoin(reason.into()),
+        }
+    }
+
+    fn may_join_while_giving_up(&self) -> bool {
+        self.giving_up.as_ref().is_some_and(|it| it.meanwhile) && self.given_up_before_join().is_empty()
+    }
+
     /// What has to be given up before the member joins: everything under the eager protocol, else what is not subscribed to
-    /// any more.
+    /// any more, and what was left out of an assignment that came while other partitions were given up.
     fn given_up_before_join(&self) -> BTreeSet<TopicPartition> {
+        let under_way = self.giving_up.as_ref().and_then(GivingUp::before_a_join);
+        let defers = self.last.current && self.defers();
         let kept = |partition: &&TopicPartition| {
-            self.protocol == Protocol::Cooperative && self.topics.contains(&partition.topic)
+            self.protocol == Protocol::Cooperative
+                && self.topics.contains(&partition.topic)
+                && (!defers || self.last.partitions.contains(*partition))
         };
-        self.owned.iter().filter(|partition| !kept(partition)).cloned().collect()
+        let out = self.owned.iter().filter(|partition| !kept(partition));
+        out.filter(|partition| under_way.is_none_or(|under_way| !under_way.contains(*partition))).cloned().collect()
+    }
+
+    /// Whether the assignor of this generation leaves things for later.
+    pub(super) fn defers(&self) -> bool {
+        self.chosen().is_some_and(|assignor| assignor.defers())
     }
 
     fn send_join(&mut self, reason: String, now: Now) {
@@ -61,6 +101,7 @@ impl Member {
         // What was owned when a JoinGroup was lost was owned in the generation of the last assignment, and not in one since,
         // whose leader may have given it to others.
         let generation = if self.in_doubt { self.last.generation } else { self.generation };
+        self.last.age = now.saturating_sub(self.last_at);
         let mut protocols = Vec::new();
         for assignor in &self.config.assignors {
             let rack = self.config.rack.as_deref();
@@ -86,6 +127,7 @@ impl Member {
         self.joined_topics = self.topics.clone();
         self.rejoin = None;
         self.timers.clear(Timer::KeptBack);
+        self.timers.clear(Timer::Deferred);
         self.prepared = false;
         // Heartbeats stop until the join is answered (seed S016), but for those that a lease needs.
         self.set_state(State::PreparingRebalance);
@@ -154,6 +196,7 @@ impl Member {
                 true => {
                     let ticket = self.new_id();
                     self.assigning = Some(ticket);
+                    let members = self.as_of_now(members, now);
                     self.push(Output::Assign { ticket, assignor: protocol, members });
                 }
                 false => self.send_sync(Vec::new(), now),
@@ -193,6 +236,25 @@ impl Member {
         }
     }
 
+    /// What the leader itself told when it joined may be minutes old: it tells anew what is left of what it waits for.
+    fn as_of_now(&mut self, mut members: Subscriptions, now: Now) -> Subscriptions {
+        self.last.age = now.saturating_sub(self.last_at);
+        let Some(assignor) = self.chosen().filter(|assignor| assignor.defers()) else { return members };
+        let user_data = assignor.user_data(&self.joined_topics, &self.last);
+        if let Some((.., bytes)) = members.iter_mut().find(|(id, ..)| *id == self.member_id)
+            && let Ok(told) = with_user_data(bytes, user_data.as_deref())
+        {
+            *bytes = told;
+        }
+        members
+    }
+
+    /// The assignor of this generation.
+    pub(super) fn chosen(&self) -> Option<Arc<dyn Assignor>> {
+        let name = self.assignor.as_deref()?;
+        self.config.assignors.iter().find(|assignor| assignor.name() == name).cloned()
+    }
+
     /// The join came to nothing: again, after a backoff.
     fn join_again(&mut self, reason: &str, now: Now) {
         self.back_from_join();
@@ -212,12 +274,16 @@ impl Member {
         // What goes before a join was done, and what was finished since can be committed with the next.
         self.prepared = self.given_up_before_join().is_empty();
         match self.state {
-            State::PreparingRebalance | State::CompletingRebalance if self.generation >= 0 => {
-                self.set_state(State::Stable)
-            }
+            State::PreparingRebalance | State::CompletingRebalance if self.generation >= 0 => self.set_joined_state(),
             State::PreparingRebalance | State::CompletingRebalance => self.set_state(State::Unjoined),
             _ => {}
         }
+    }
+
+    /// In the group, and maybe still giving up what it was when it joined.
+    fn set_joined_state(&mut self) {
+        let giving_up = self.giving_up.as_ref().and_then(GivingUp::before_a_join).is_some();
+        self.set_state(if giving_up { State::Revoking } else { State::Stable });
     }
 
     /// A JoinGroup that may have been carried out has no answer.
@@ -262,9 +328,11 @@ impl Member {
     /// comes back without a rebalance, and they would have none for ever. Then the leader joins again: once, since an assignor may
     /// leave partitions out for good.
     fn watch_kept_back(&mut self, assignments: &[(String, Vec<u8>)], counts: &BTreeMap<Arc<str>, usize>, now: Now) {
-        let given = assignments.iter().filter_map(|(_, bytes)| read_assignment(bytes).ok());
-        let given: usize = given.map(|assigned| assigned.partitions.len()).sum();
-        let kept_back = counts.values().sum::<usize>().saturating_sub(given);
+        let given: Vec<_> = assignments.iter().filter_map(|(_, bytes)| read_assignment(bytes).ok()).collect();
+        let user_data = given.first().and_then(|assigned| assigned.user_data.as_deref());
+        let left_out = self.chosen().map(|assignor| assignor.deferral(user_data).left_out).unwrap_or_default();
+        let given: usize = given.iter().map(|assigned| assigned.partitions.len()).sum();
+        let kept_back = counts.values().sum::<usize>().saturating_sub(given).saturating_sub(left_out);
         if self.protocol == Protocol::Cooperative && kept_back > 0 && kept_back != self.kept_back {
             self.timers.set(Timer::KeptBack, now + self.config.session_timeout);
         }
@@ -348,7 +416,17 @@ impl Member {
 
     /// The rebalance is over: what is gained starts, what is missing is given up.
     fn assigned(&mut self, all: BTreeSet<TopicPartition>, user_data: Option<Vec<u8>>, sync: InFlight, now: Now) {
-        self.last = LastAssignment { generation: self.generation, partitions: all.clone(), user_data };
+        let deferral = self.chosen().map(|assignor| assignor.deferral(user_data.as_deref())).unwrap_or_default();
+        match deferral.rejoin_after {
+            Some(left) => self.timers.set(Timer::Deferred, now + left),
+            None => self.timers.clear(Timer::Deferred),
+        }
+        let (generation, partitions) = (self.generation, all.clone());
+        self.last = LastAssignment { generation, partitions, user_data, current: true, age: Duration::ZERO };
+        self.last_at = now;
+        if let Some(giving_up) = &mut self.giving_up {
+            giving_up.meanwhile = false;
+        }
         // The subscription may have changed since the join; nobody gets what it does not subscribe to (seed S067).
         let (wanted, unwanted): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) =
             all.into_iter().partition(|partition| self.topics.contains(&partition.topic));
@@ -379,7 +457,7 @@ impl Member {
         {
             self.timers.set(Timer::AutoCommit, now + interval);
         }
-        self.set_state(State::Stable);
+        self.set_joined_state();
         if !gained.is_empty() {
             self.owned.extend(gained.iter().cloned());
             self.starting.extend(gained.iter().cloned());
@@ -390,6 +468,8 @@ impl Member {
             true => {}
             // The leader may have taken the claim for old, and others own them already: committing would put them back.
             false if doubted => self.lose_doubted(revoked),
+            // It is given up already; what is not comes before the next join.
+            false if self.giving_up.is_some() => {}
             false => self.give_up(revoked, Then::Join),
         }
         if self.topics != self.joined_topics {
@@ -401,14 +481,25 @@ impl Member {
         }
     }
 
-    fn lose_doubted(&mut self, lost: BTreeSet<TopicPartition>) {
+    fn lose_doubted(&mut self, mut lost: BTreeSet<TopicPartition>) {
+        // What is given up meanwhile is not finished for another either, and is lost with the rest.
+        let mut told = BTreeSet::new();
+        if let Some(giving_up) = self.giving_up.take() {
+            lost.extend(giving_up.before_a_join().into_iter().flatten().cloned());
+            told = giving_up.told();
+            self.timers.clear(Timer::Revocation);
+            self.set_joined_state();
+        }
         self.owned.retain(|partition| !lost.contains(partition));
         self.starting.retain(|partition| !lost.contains(partition));
         self.asked.retain(|partition| !lost.contains(partition));
         let reason = "a JoinGroup had no answer, and the next assignment leaves them out";
         self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
         self.push(Output::Dropped { partitions: lost.clone() });
-        self.call_back(CallbackKind::Lost, lost);
+        let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
+        if !untold.is_empty() {
+            self.call_back(CallbackKind::Lost, untold);
+        }
         // The leader may have left them to this member instead: then they have no owner before the next round.
         self.want_rejoin(reason.into());
     }

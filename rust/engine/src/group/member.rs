@@ -93,6 +93,8 @@ pub struct Member {
     pub(super) first_counts: BTreeMap<Arc<str>, usize>,
     pub(super) owned: BTreeSet<TopicPartition>,
     pub(super) last: LastAssignment,
+    /// When that came.
+    pub(super) last_at: Now,
 
     /// Why the member is to join again, if it is.
     pub(super) rejoin: Option<String>,
@@ -174,6 +176,7 @@ impl Member {
             first_counts: BTreeMap::new(),
             owned: BTreeSet::new(),
             last: LastAssignment { generation: -1, ..LastAssignment::default() },
+            last_at: Now::ZERO,
             rejoin: None,
             rejoin_later: String::new(),
             prepared: false,
@@ -293,6 +296,7 @@ impl Member {
             Timer::Poll => self.poll_expired(now),
             Timer::AutoCommit => self.auto_commit_due(now),
             Timer::Rejoin => self.want_rejoin(self.rejoin_later.clone()),
+            Timer::Deferred => self.deferred_due(),
             Timer::KeptBack => self.want_rejoin("partitions that were given up have no owner yet".into()),
             Timer::CommitDeadline => self.expire_commits(now),
             Timer::Revocation => self.giving_up_took_too_long(now),
@@ -425,6 +429,7 @@ impl Member {
         self.timers.clear(Timer::Revocation);
         self.prepared = false;
         self.in_doubt = false;
+        self.last.current = false;
         if !lost.is_empty() {
             let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
             self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
@@ -438,12 +443,15 @@ impl Member {
     /// Out of the group: no generation, nothing in flight that still counts.
     pub(super) fn drop_generation(&mut self) {
         self.generation = -1;
+        self.last.current = false;
         self.leader = false;
         self.assigned_counts = None;
         (self.join, self.sync, self.heartbeat, self.assigning) = (None, None, None, None);
         (self.confirmed, self.rejoin_by) = (None, None);
         self.auto_commit = None;
-        for timer in [Timer::Heartbeat, Timer::Session, Timer::Lease, Timer::AutoCommit, Timer::KeptBack] {
+        for timer in
+            [Timer::Heartbeat, Timer::Session, Timer::Lease, Timer::AutoCommit, Timer::KeptBack, Timer::Deferred]
+        {
             self.timers.clear(timer);
         }
     }

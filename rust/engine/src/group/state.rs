@@ -13,7 +13,8 @@ pub enum State {
     CompletingRebalance,
     /// It has its assignment and sends heartbeats.
     Stable,
-    /// As Stable, but it gives up partitions: settling, committing, calling back. It joins again, or leaves, afterwards.
+    /// As Stable, but it gives up partitions: settling, committing, calling back. It joins again, or leaves, afterwards; where the
+    /// assignor defers, it joins meanwhile if the group meets.
     Revoking,
     /// LeaveGroup is out.
     Leaving,
@@ -58,7 +59,10 @@ impl State {
             Self::Stable => {
                 &[Self::Revoking, Self::PreparingRebalance, Self::Unjoined, Self::Leaving, Self::Stale, Self::Fatal]
             }
-            Self::Revoking => &[Self::Stable, Self::Unjoined, Self::Leaving, Self::Stale, Self::Fatal],
+            // To join while it gives up, where the assignor can deal with that.
+            Self::Revoking => {
+                &[Self::Stable, Self::PreparingRebalance, Self::Unjoined, Self::Leaving, Self::Stale, Self::Fatal]
+            }
             Self::Leaving => &[Self::Unsubscribed],
             Self::Stale => &[Self::Unjoined, Self::Leaving, Self::Fatal],
             Self::Fatal => &[Self::Leaving, Self::Unsubscribed],

@@ -23,6 +23,8 @@ pub(super) enum Timer {
     Join,
     /// A join at a time that was asked for.
     Rejoin,
+    /// What the leader left for later is due.
+    Deferred,
     /// Partitions that the leader kept back until their owners had given them up should have been asked for.
     KeptBack,
     /// The next attempt of the commit at hand.

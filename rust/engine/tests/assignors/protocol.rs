@@ -34,8 +34,8 @@ fn subscriptions_are_those_of_java() {
             continue;
         }
         let assignor = builtin(line["assignor"].as_str().unwrap()).unwrap();
-        let last =
-            LastAssignment { generation, partitions: partitions(&line["last"]).into_iter().collect(), user_data: None };
+        let partitions_last = partitions(&line["last"]).into_iter().collect();
+        let last = LastAssignment { generation, partitions: partitions_last, ..Default::default() };
         let owned = partitions(&line["owned"]).into_iter().collect();
         let ours = subscription_bytes(&*assignor, &topics, &owned, generation, &last, rack).unwrap();
         assert_eq!(ours, theirs, "{line}");

@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{
-    LastAssignment, Protocol, Topics, builtin, perform, read_assignment, subscription_bytes,
+    Deferral, LastAssignment, Pace, Protocol, Schedule, Topics, builtin_with, perform, read_assignment,
+    subscription_bytes, with_user_data,
 };
 
 pub(crate) type Partitions = BTreeSet<TopicPartition>;
@@ -16,7 +18,14 @@ pub(crate) struct Life {
     pub(crate) topics: BTreeSet<Arc<str>>,
     pub(crate) instance: Option<String>,
     pub(crate) owned: Partitions,
-    last: LastAssignment,
+    pub(crate) last: LastAssignment,
+    last_at: Duration,
+    /// What it takes its time to give up, and goes on to claim.
+    pub(crate) slow: Partitions,
+    /// It hears nothing of the next assignment.
+    pub(crate) deaf: bool,
+    /// What it tells cannot be understood.
+    pub(crate) garbles: bool,
 }
 
 /// What one round changed.
@@ -33,11 +42,16 @@ pub(crate) struct Lives {
     pub(crate) topics: Topics,
     pub(crate) members: BTreeMap<String, Life>,
     generation: i32,
+    pub(crate) pace: Pace,
+    pub(crate) now: Duration,
+    /// What the last leader told.
+    pub(crate) told: Option<Vec<u8>>,
 }
 
 impl Lives {
     pub(crate) fn new(assignor: &'static str, topics: Topics) -> Self {
-        Self { assignor, topics, members: BTreeMap::new(), generation: 0 }
+        let (members, pace, now) = (BTreeMap::new(), Pace::default(), Duration::ZERO);
+        Self { assignor, topics, members, generation: 0, pace, now, told: None }
     }
 
     pub(crate) fn join(&mut self, id: &str, topics: &[&str]) {
@@ -63,29 +77,41 @@ impl Lives {
     /// One generation, for which `first` brings the leader: any order of the members must do, and a leader knows nothing but what
     /// it is told. Members give up at once what they are told to.
     pub(crate) fn round(&mut self) -> Round {
-        let assignor = builtin(self.assignor).expect("known");
+        let assignor = builtin_with(self.assignor, self.pace).expect("known");
         let cooperative = assignor.protocol() == Protocol::Cooperative;
         let metadata = self.members.iter().map(|(id, life)| {
             let told = if cooperative { life.owned.clone() } else { Partitions::new() };
             let generation = life.last.generation;
-            let bytes = subscription_bytes(&*assignor, &life.topics, &told, generation, &life.last, None);
-            (id.clone(), life.instance.clone(), bytes.expect("bytes"))
+            let last = LastAssignment { age: self.now - life.last_at, ..life.last.clone() };
+            let bytes = subscription_bytes(&*assignor, &life.topics, &told, generation, &last, None);
+            let bytes = bytes.expect("bytes");
+            let bytes = if life.garbles { with_user_data(&bytes, Some(&[0x7f, 1])).expect("bytes") } else { bytes };
+            (id.clone(), life.instance.clone(), bytes)
         });
         let metadata: Vec<_> = metadata.collect();
         let before = self.owners();
         self.generation += 1;
         let mut round = Round::default();
         for (id, bytes) in perform(&*assignor, &self.topics, &metadata).expect("assigns") {
-            let assigned: Partitions = read_assignment(&bytes).expect("assignment").partitions.into_iter().collect();
+            let assigned = read_assignment(&bytes).expect("assignment");
+            let (assigned, user_data): (Partitions, _) =
+                (assigned.partitions.into_iter().collect(), assigned.user_data);
             let life = self.members.get_mut(&id).expect("a member");
+            self.told = user_data.clone();
+            if life.deaf {
+                continue;
+            }
             let revoked: Partitions = life.owned.difference(&assigned).cloned().collect();
             let added: Partitions = assigned.difference(&life.owned).cloned().collect();
             for partition in &added {
                 // Whoever had it before this round may be reading it until it hears of the round.
                 assert!(!cooperative || !before.contains_key(partition), "{partition} was not free");
             }
-            life.owned = assigned.clone();
-            life.last = LastAssignment { generation: self.generation, partitions: assigned, user_data: None };
+            let keeps: Partitions = revoked.intersection(&life.slow).cloned().collect();
+            life.owned = assigned.union(&keeps).cloned().collect();
+            let (generation, partitions) = (self.generation, assigned);
+            life.last = LastAssignment { generation, partitions, user_data, current: true, age: Duration::ZERO };
+            life.last_at = self.now;
             for (changes, partitions) in [(&mut round.revoked, revoked), (&mut round.added, added)] {
                 if !partitions.is_empty() {
                     changes.insert(id.clone(), partitions);
@@ -95,8 +121,40 @@ impl Lives {
         round
     }
 
-    /// Rounds until nobody has to give up anything: two at most.
+    /// What was left for later.
+    pub(crate) fn deferral(&self) -> Deferral {
+        builtin_with(self.assignor, self.pace).expect("known").deferral(self.told.as_deref())
+    }
+
+    /// As the leader told it last.
+    pub(crate) fn schedule(&self) -> Schedule {
+        Schedule::read(self.told.as_deref().expect("told")).expect("a schedule")
+    }
+
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.now += time;
+    }
+
+    /// Rounds until nobody has to give up anything and nothing is left for later, all of which is waited for.
+    pub(crate) fn settle_in_time(&mut self) -> Vec<Round> {
+        let mut rounds = vec![self.round()];
+        loop {
+            assert!(rounds.len() < 2000, "without end");
+            let revoked = rounds.last().is_some_and(|round| !round.revoked.is_empty());
+            match self.deferral().rejoin_after {
+                _ if revoked => {}
+                Some(left) => self.pass(left),
+                None => return rounds,
+            }
+            rounds.push(self.round());
+        }
+    }
+
+    /// Rounds until nobody has to give up anything: two at most, but where things are left for later.
     pub(crate) fn settle(&mut self) -> Vec<Round> {
+        if ["deferred", "incremental"].contains(&self.assignor) {
+            return self.settle_in_time();
+        }
         let mut rounds = vec![self.round()];
         if self.assignor == "cooperative-sticky" && !rounds[0].revoked.is_empty() {
             rounds.push(self.round());

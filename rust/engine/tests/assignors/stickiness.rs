@@ -160,7 +160,7 @@ fn what_has_to_move_goes_to_who_had_it_before() {
         let last = LastAssignment {
             generation: member.generation,
             partitions: std::mem::take(&mut member.owned).into_iter().collect(),
-            user_data: None,
+            ..Default::default()
         };
         member.user_data = builtin("sticky").unwrap().user_data(&BTreeSet::new(), &last);
     }

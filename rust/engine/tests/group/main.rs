@@ -3,6 +3,7 @@
 
 mod commits;
 mod cooperative;
+mod deferred;
 mod finding;
 mod heartbeats;
 mod joining;

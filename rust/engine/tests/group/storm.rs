@@ -2,6 +2,7 @@
 //! no time makes the member spin, callbacks balance, every commit is answered once, and closing ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use monedula_engine::assign::Protocol;
 use monedula_engine::backoff::Jitter;
@@ -9,7 +10,7 @@ use monedula_engine::group::{Answer, Call, CallError, CallId, GroupEvent, Input,
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{
-    World, commit_codes, config, coordinator, failed, join_error, ms, offsets, secs, sync_error, synced,
+    DEFERS, Named, World, commit_codes, config, coordinator, failed, join_error, ms, offsets, secs, sync_error, synced,
 };
 
 const SEEDS: u64 = 1500;
@@ -33,6 +34,9 @@ impl Storm {
     fn new(seed: u64) -> Self {
         let protocol = if seed.is_multiple_of(2) { Protocol::Eager } else { Protocol::Cooperative };
         let mut setup = config(protocol);
+        if seed % 4 == 1 {
+            setup.assignors = vec![Arc::new(Named(DEFERS, protocol))];
+        }
         if seed.is_multiple_of(3) {
             setup.auto_commit_interval = None;
         }

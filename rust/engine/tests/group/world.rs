@@ -49,6 +49,9 @@ pub(crate) fn offsets(of: &[(i32, i64)]) -> Offsets {
     of.iter().map(|&(partition, offset)| (t(partition), at(offset))).collect()
 }
 
+/// The name of an assignor that leaves things for later.
+pub(crate) const DEFERS: &str = "defers";
+
 /// An assignor by name only: the tests write its assignments.
 pub(crate) struct Named(pub &'static str, pub Protocol);
 
@@ -59,6 +62,10 @@ impl Assignor for Named {
 
     fn protocol(&self) -> Protocol {
         self.1
+    }
+
+    fn defers(&self) -> bool {
+        self.0 == DEFERS
     }
 
     fn assign(&self, _: &Topics, _: &[Subscription]) -> Result<Assignment, AssignError> {
@@ -112,6 +119,8 @@ pub(crate) struct World {
     pub beating: bool,
     pub beats: Vec<Now>,
     pub assigning: Option<Ticket>,
+    /// What the member was to assign by.
+    pub told: Vec<(String, Option<String>, Vec<u8>)>,
     todo: VecDeque<Input>,
     /// Calls that have no outcome yet.
     open: BTreeSet<CallId>,
@@ -143,6 +152,7 @@ impl World {
             beating: false,
             beats: Vec::new(),
             assigning: None,
+            told: Vec::new(),
             todo: VecDeque::new(),
             open: BTreeSet::new(),
             closed: false,
@@ -212,6 +222,7 @@ impl World {
             Output::Assign { ticket, assignor, members } => {
                 self.note(format!("assign {assignor} {}", members.len()));
                 self.assigning = Some(ticket);
+                self.told = members;
             }
             Output::Gained { partitions } => self.note_partitions("gained", &partitions),
             Output::Start { partitions } => {

@@ -48,6 +48,60 @@ message! {
     generation: i32 = -1, 1.., ignorable;
 }
 
+message! {
+    /// What a leader whose assignor leaves things for later tells every member with the assignment, and what a member that joins tells
+    /// the next leader: no other client has it, so that it is read strictly. Times are what is left of them, since no two machines'
+    /// clocks agree.
+    ScheduleUserData<'a>, versions 0..=0;
+
+    /// Until the group's first partitions are assigned, in milliseconds; -1: they are.
+    start_ms: i32 = -1, 0..;
+    /// Until partitions may move again, in milliseconds; -1: now.
+    round_ms: i32 = -1, 0..;
+    /// Whether partitions wait for that.
+    unbalanced: bool, 0..;
+    /// How many members there were.
+    members: i32, 0..;
+    /// The topics that were assigned, as far as they were there.
+    topics: Vec<TopicSize<'a>>, 0..;
+    /// Partitions without an owner, since they are to be another's and had to be given up first.
+    moving: Vec<TopicPartition<'a>>, 0..;
+    /// Partitions without an owner, since their owner may come back.
+    losses: Vec<Loss<'a>>, 0..;
+}
+
+message! {
+    /// What a member of such an assignor tells the leader.
+    ScheduleSubscription<'a>, versions 0..=0;
+
+    /// The generation of its last assignment, if it is in the group ever since; -1: it is new.
+    generation: i32 = -1, 0..;
+    /// What it was told with that: [`ScheduleUserData`] with its version, as of now.
+    schedule: Option<&'a [u8]> = None, 0.., nullable 0..;
+}
+
+structure! {
+    /// A topic and how many partitions it had.
+    TopicSize<'a> {
+        /// The topic's name.
+        topic: &'a str, 0..;
+        /// The number of its partitions.
+        partitions: i32, 0..;
+    }
+}
+
+structure! {
+    /// What members left behind that were lost in one rebalance.
+    Loss<'a> {
+        /// Until it is given away, in milliseconds.
+        remaining_ms: i32, 0..;
+        /// How many of these members did not come back.
+        members: i32, 0..;
+        /// What they had.
+        partitions: Vec<TopicPartition<'a>>, 0..;
+    }
+}
+
 structure! {
     /// Partitions of a topic.
     TopicPartition<'a> {
@@ -84,10 +138,7 @@ impl<'a> ConsumerProtocolSubscription<'a> {
     /// # Errors
     /// What cannot be encoded.
     pub fn write(&self, version: i16) -> Result<Vec<u8>, WireError> {
-        let mut writer = Writer::new();
-        writer.i16(version);
-        self.encode(&mut writer, version)?;
-        Ok(writer.into_bytes())
+        write(self, version)
     }
 }
 
@@ -107,9 +158,58 @@ impl<'a> ConsumerProtocolAssignment<'a> {
     /// # Errors
     /// What cannot be encoded.
     pub fn write(&self, version: i16) -> Result<Vec<u8>, WireError> {
-        let mut writer = Writer::new();
-        writer.i16(version);
-        self.encode(&mut writer, version)?;
-        Ok(writer.into_bytes())
+        write(self, version)
     }
+}
+
+impl<'a> ScheduleUserData<'a> {
+    /// Reads one behind its version.
+    ///
+    /// # Errors
+    /// Bytes that are none, and a version that is not known.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, WireError> {
+        read_strictly(bytes)
+    }
+
+    /// Writes it behind its version.
+    ///
+    /// # Errors
+    /// What cannot be encoded.
+    pub fn write(&self) -> Result<Vec<u8>, WireError> {
+        write(self, 0)
+    }
+}
+
+impl<'a> ScheduleSubscription<'a> {
+    /// Reads one behind its version.
+    ///
+    /// # Errors
+    /// Bytes that are none, and a version that is not known.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, WireError> {
+        read_strictly(bytes)
+    }
+
+    /// Writes it behind its version.
+    ///
+    /// # Errors
+    /// What cannot be encoded.
+    pub fn write(&self) -> Result<Vec<u8>, WireError> {
+        write(self, 0)
+    }
+}
+
+fn write<'a>(message: &impl Message<'a>, version: i16) -> Result<Vec<u8>, WireError> {
+    let mut writer = Writer::new();
+    writer.i16(version);
+    message.encode(&mut writer, version)?;
+    Ok(writer.into_bytes())
+}
+
+/// Another version may mean anything, and so may what is left over.
+fn read_strictly<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<M, WireError> {
+    let mut reader = Reader::new(bytes);
+    let version = reader.i16()?;
+    let message = M::decode(&mut reader, version)?;
+    reader.finish()?;
+    Ok(message)
 }

@@ -1,0 +1,314 @@
+//! Assignors that leave things for later: the member joins again when these are due, tells what is left, and takes part in rebalances
+//! while it still gives up partitions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_engine::assign::{
+    Loss, MemberAssignment, Protocol, Schedule, Told, assignment_bytes, builtin, read_subscription, subscription_bytes,
+};
+use monedula_engine::group::{Answer, Call, GroupConfig, Input, State};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::world::{DEFERS, Named, SESSION, World, config, identity, offsets, secs, subscription, synced, t};
+
+fn deferred() -> GroupConfig {
+    let mut setup = config(Protocol::Cooperative);
+    setup.assignors = vec![builtin("deferred").expect("known")];
+    setup
+}
+
+/// An assignor that defers, whose assignments say nothing.
+fn defers() -> GroupConfig {
+    let mut setup = config(Protocol::Cooperative);
+    setup.assignors = vec![Arc::new(Named(DEFERS, Protocol::Cooperative))];
+    setup
+}
+
+/// t-9 is kept for its owner for so long.
+fn waiting(remaining: Duration) -> Schedule {
+    let losses = vec![Loss { remaining, members: 1, partitions: [t(9)].into() }];
+    Schedule { members: 3, topics: [("t".into(), 10)].into(), losses, ..Schedule::default() }
+}
+
+fn told(schedule: &Schedule, partitions: &[i32]) -> Vec<u8> {
+    let partitions = partitions.iter().map(|&partition| t(partition)).collect();
+    let user_data = Some(schedule.write().expect("it encodes"));
+    assignment_bytes(&MemberAssignment { partitions, user_data }).expect("it encodes")
+}
+
+fn synced_with(schedule: &Schedule, partitions: &[i32]) -> Answer {
+    let assignment = told(schedule, partitions);
+    Answer::Sync { code: ErrorCode::None, protocol_type: None, protocol: None, assignment }
+}
+
+/// Stable in generation 2 with t-0, after an assignment that keeps t-9 for 100 s.
+fn waits() -> World {
+    let mut world = World::stable(deferred(), &[0]);
+    world.beat(ErrorCode::RebalanceInProgress);
+    let (id, _) = world.call("JoinGroup");
+    world.join(id, 2);
+    let (id, _) = world.call("SyncGroup");
+    world.answer(id, synced_with(&waiting(secs(100)), &[0]));
+    assert_eq!(world.state(), State::Stable);
+    world.beating = true;
+    world.trace();
+    world
+}
+
+fn known(call: &Call) -> Told {
+    Told::read(&subscription(call).user_data.expect("user data")).expect("it decodes")
+}
+
+#[test]
+fn the_member_joins_again_when_what_was_left_is_due_and_says_that_nothing_is_left() {
+    let mut world = waits();
+    world.pass(secs(99));
+    world.no_call();
+    world.pass(secs(1));
+    let (_, call) = world.call("JoinGroup");
+    assert_eq!(world.trace(), ["JoinGroup"], "nothing of what it owns stops for that");
+    assert_eq!(known(&call), Told { generation: Some(2), schedule: Some(waiting(Duration::ZERO)) });
+    let Call::Join { reason, .. } = call else { panic!("{call:?}") };
+    assert_eq!(reason, "what the assignment left for later is due");
+}
+
+#[test]
+fn who_joins_before_that_tells_what_is_left_and_the_next_assignment_decides_anew() {
+    let mut world = waits();
+    world.pass(secs(30));
+    world.rejoin();
+    let (id, call) = world.call("JoinGroup");
+    assert_eq!(known(&call).schedule, Some(waiting(secs(70))));
+    world.join(id, 3);
+    let (id, _) = world.call("SyncGroup");
+    world.answer(id, synced_with(&waiting(secs(65)), &[0]));
+    world.pass(secs(64));
+    world.no_call();
+    world.pass(secs(1));
+    let (id, _) = world.call("JoinGroup");
+    // Nothing is left for later any more.
+    world.join(id, 4);
+    let (id, _) = world.call("SyncGroup");
+    world.answer(id, synced(&[0]));
+    world.pass(secs(1000));
+    world.no_call();
+}
+
+#[test]
+fn a_member_that_lost_what_it_had_knows_nothing() {
+    let mut world = waits();
+    world.beating = false;
+    world.beat(ErrorCode::UnknownMemberId);
+    let (id, call) = world.call("JoinGroup");
+    assert_eq!(known(&call), Told::default());
+    // Nor does it after a rebalance that was overtaken before it had an assignment.
+    world.join(id, 3);
+    let (id, _) = world.call("SyncGroup");
+    world.answer(id, crate::world::sync_error(ErrorCode::RebalanceInProgress));
+    let (_, call) = world.call("JoinGroup");
+    assert_eq!(known(&call), Told::default());
+}
+
+// The rebalance may take minutes until the last member has joined.
+#[test]
+fn a_leader_tells_itself_what_is_left_when_it_assigns_not_when_it_joined() {
+    let mut world = waits();
+    world.pass(secs(10));
+    world.rejoin();
+    let (id, call) = world.call("JoinGroup");
+    assert_eq!(known(&call).schedule, Some(waiting(secs(90))));
+    let mine = match call {
+        Call::Join { protocols, .. } => protocols[0].1.clone(),
+        call => panic!("{call:?}"),
+    };
+    world.pass(secs(40));
+    let assignor = builtin("deferred").expect("known");
+    let other = subscription_bytes(&*assignor, &["t".into()].into(), &[].into(), -1, &Default::default(), None);
+    let members = vec![("m".into(), None, mine.clone()), ("other".into(), None, other.expect("it encodes"))];
+    let answer = world.joined(3, "m", members.clone());
+    world.answer(id, answer);
+    let read = |bytes: &[u8]| read_subscription("m", None, bytes).expect("it decodes");
+    let (now, before) = (read(&world.told[0].2), read(&mine));
+    let now_told = Told::read(&now.user_data.clone().expect("user data")).expect("it decodes");
+    assert_eq!(now_told.schedule, Some(waiting(secs(50))));
+    assert_eq!(monedula_engine::assign::Subscription { user_data: before.user_data.clone(), ..now }, before);
+    assert_eq!(world.told[1], members[1], "what others told is theirs");
+}
+
+// Partitions that nobody is to have for now are no reason to meet.
+#[test]
+fn a_leader_does_not_miss_what_was_left_out_on_purpose() {
+    for (partitions, misses) in [(10, false), (11, true)] {
+        let mut world = World::subscribed(deferred());
+        let (id, _) = world.call("JoinGroup");
+        let answer = world.joined(1, "m", Vec::new());
+        world.answer(id, answer);
+        let assignments = vec![("m".to_owned(), told(&waiting(secs(300)), &[0, 1, 2, 3, 4, 5, 6, 7, 8]))];
+        let counts = BTreeMap::from([("t".into(), partitions)]);
+        let ticket = world.assigning.take().expect("it leads");
+        world.put(Input::Assigned { ticket, outcome: Ok((assignments.clone(), counts)) });
+        let (id, _) = world.call("SyncGroup");
+        let assignment = assignments[0].1.clone();
+        let code = ErrorCode::None;
+        world.answer(id, Answer::Sync { code, protocol_type: None, protocol: None, assignment });
+        world.look_up(10);
+        world.beating = true;
+        world.pass(SESSION + secs(1));
+        assert_eq!(world.apis(), if misses { vec!["JoinGroup"] } else { vec![] });
+    }
+}
+
+/// Stable with t-0 and t-1, and told to give up t-1 while its user is busy; the coordinator begins the next rebalance.
+fn gives_up(setup: GroupConfig) -> World {
+    let mut world = World::stable(setup, &[0, 1]);
+    world.beat(ErrorCode::RebalanceInProgress);
+    let (id, _) = world.call("JoinGroup");
+    world.join(id, 2);
+    world.busy = true;
+    let (id, _) = world.call("SyncGroup");
+    world.answer(id, synced(&[0]));
+    assert_eq!(world.state(), State::Revoking);
+    // The first heartbeat comes at once.
+    if world.apis() == ["Heartbeat"] {
+        let (id, _) = world.call("Heartbeat");
+        world.answer(id, Answer::Heartbeat { code: ErrorCode::None });
+    }
+    world.no_call();
+    world.trace();
+    world.beat(ErrorCode::RebalanceInProgress);
+    world.finished = offsets(&[(1, 40)]);
+    world
+}
+
+// seed: S135
+#[test]
+fn a_member_takes_part_in_a_rebalance_while_it_gives_up_and_claims_what_it_has_still() {
+    let mut world = gives_up(defers());
+    let (id, call) = world.call("JoinGroup");
+    assert_eq!((subscription(&call).owned, subscription(&call).generation), (vec![t(0), t(1)], 2));
+    world.join(id, 3);
+    let (id, _) = world.call("SyncGroup");
+    world.answer(id, synced(&[0]));
+    assert_eq!((world.state(), world.owned()), (State::Revoking, vec![0, 1]));
+    assert_eq!(world.trace(), ["Heartbeat", "JoinGroup", "SyncGroup"], "settled once, and t-0 flows on");
+    // When its user has finished, it goes on where it was, in the generation that it is in by now.
+    world.user_returns();
+    let (id, call) = world.call("OffsetCommit");
+    assert_eq!(identity(&call), ("m", 3));
+    world.answer(id, crate::world::commit_codes(&offsets(&[(1, 40)]), ErrorCode::None));
+    assert_eq!(world.trace(), ["OffsetCommit", "Revoked t-1", "dropped t-1", "JoinGroup"]);
+    let (_, call) = world.call("JoinGroup");
+    assert_eq!((subscription(&call).owned, subscription(&call).generation), (vec![t(0)], 3));
+}
+
+#[test]
+fn other_assignors_are_waited_for() {
+    let world = gives_up(config(Protocol::Cooperative));
+    world.no_call();
+    assert_eq!(world.state(), State::Revoking);
+}
+
+#[test]
+fn what_is_given_up_in_the_middle_of_a_rebalance_is_told_by_another_join() {
+    for call in ["JoinGroup", "SyncGroup"] {
+        let mut setup = defers();
+        setup.auto_commit_interval = None;
+        let mut world = gives_up(setup);
+        let (mut id, _) = world.call("JoinGroup");
+        if call == "SyncGroup" {
+            world.join(id, 3);
+            (id, _) = world.call("SyncGroup");
+        }
+        world.trace();
+        world.user_returns();
+        assert_eq!(world.trace(), ["Revoked t-1", "dropped t-1"]);
+        assert_eq!(world.owned(), [0]);
+        if call == "JoinGroup" {
+            world.join(id, 3);
+            (id, _) = world.call("SyncGroup");
+        }
+        world.answer(id, synced(&[0]));
+        let (id, call) = world.call("JoinGroup");
+        assert_eq!((subscription(&call).owned, subscription(&call).generation), (vec![t(0)], 3));
+        world.join(id, 4);
+        let (id, _) = world.call("SyncGroup");
+        world.answer(id, synced(&[0]));
+        assert_eq!(world.state(), State::Stable);
+        world.no_call();
+    }
+}
+
+#[test]
+fn a_rebalance_that_asks_for_more_is_minded_after_what_is_given_up_already() {
+    let mut world = gives_up(defers());
+    let (id, _) = world.call("JoinGroup");
+    world.join(id, 3);
+    let (id, _) = world.call("SyncGroup");
+    world.answer(id, synced(&[]));
+    world.trace();
+    world.user_returns();
+    world.commit_answered(ErrorCode::None);
+    assert_eq!(
+        world.trace(),
+        ["OffsetCommit", "Revoked t-1", "dropped t-1", "settle t-0", "Revoked t-0", "dropped t-0", "JoinGroup"]
+    );
+    let (_, call) = world.call("JoinGroup");
+    assert!(subscription(&call).owned.is_empty());
+}
+
+#[test]
+fn a_join_without_an_answer_leaves_nobody_sure_of_what_was_to_be_given_up() {
+    let mut world = gives_up(defers());
+    let (id, _) = world.call("JoinGroup");
+    world.lose(id);
+    assert_eq!(world.state(), State::Revoking);
+    world.find(1);
+    world.pass(crate::world::BACKOFF);
+    let (id, call) = world.call("JoinGroup");
+    assert_eq!((subscription(&call).owned, subscription(&call).generation), (vec![t(0), t(1)], 2));
+    world.join(id, 4);
+    let (id, _) = world.call("SyncGroup");
+    world.trace();
+    world.answer(id, synced(&[0]));
+    assert_eq!(world.trace(), ["dropped t-1", "Lost t-1", "JoinGroup"]);
+    assert_eq!(world.owned(), [0]);
+    world.no_call_but("JoinGroup");
+}
+
+#[test]
+fn closing_while_it_joins_and_gives_up_ends_in_order() {
+    for returns_first in [false, true] {
+        let mut world = gives_up(defers());
+        let (id, _) = world.call("JoinGroup");
+        if returns_first {
+            world.user_returns();
+            world.close();
+            world.commit_answered(ErrorCode::None);
+        } else {
+            world.close();
+            world.user_returns();
+            world.commit_answered(ErrorCode::None);
+        }
+        world.join(id, 3);
+        while let Some(&api) = world.apis().first() {
+            let (id, _) = world.call(api);
+            world.answer(id, Answer::Leave { code: ErrorCode::None });
+            assert_eq!(api, "LeaveGroup");
+        }
+        assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
+    }
+}
+
+// Nobody waits for it: then one join is enough.
+#[test]
+fn a_change_of_the_subscription_is_joined_with_once_it_is_given_up() {
+    let mut world = World::stable(defers(), &[0, 1]);
+    world.busy = true;
+    world.subscribe(&["u"]);
+    world.no_call();
+    world.user_returns();
+    world.call("JoinGroup");
+    assert_eq!(world.trace(), ["settle t-0 t-1", "Revoked t-0 t-1", "dropped t-0 t-1", "JoinGroup"]);
+}
