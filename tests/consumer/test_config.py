@@ -139,6 +139,7 @@ def test_an_error_keeps_its_message_and_attributes_through_pickle(kind: type[mon
         ("consumer", {"fetch.min.bytes": 5000, "fetch.max.bytes": 4000}, ["fetch.min.bytes=5000", "4000"]),
         ("member", {"heartbeat.interval.ms": 3000, "session.timeout.ms": 8000}, ["3000 ms", "a third", "8000 ms"]),
         ("member", {"heartbeat.interval.ms": 500, "session.timeout.ms": 2000}, ["2000 ms", "below 6000 ms"]),
+        ("member", {"max.moves.per.round": 5}, ["max.moves.per.round", "incremental"]),
         ("producer", {"enable.idempotence": False}, ["max.in.flight.requests.per.connection=5", "without idempotence"]),
         ("producer", {"group.id": "etl"}, ["group.id", "consumer"]),
         ("consumer", {"linger.ms": 5}, ["linger.ms", "producer"]),

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use monedula_engine::assign::Assignor;
+use monedula_engine::assign::{Assignor, Pace, builtin, eager_beside_deferring};
 use monedula_engine::backoff::Backoff;
 use monedula_engine::fetch::ResetPolicy;
 use monedula_engine::group::{GroupConfig, TimingProblem};
@@ -48,6 +48,9 @@ pub struct ClientConfig {
     /// `None` for the broker's choice.
     pub remote_assignor: Option<String>,
     pub assignment_strategy: Vec<String>,
+    /// How long `deferred` and `incremental` leave things for later: `scheduled.rebalance.max.delay.ms`,
+    /// `group.initial.rebalance.delay.ms`, `max.moves.per.round`, `round.interval.ms`.
+    pub pace: Pace,
     pub session_timeout: Duration,
     pub heartbeat_interval: Duration,
     pub max_poll_interval: Duration,
@@ -123,6 +126,12 @@ impl ClientConfig {
             },
             remote_assignor: values.given("group.remote.assignor"),
             assignment_strategy: assignors(&values.text("partition.assignment.strategy"))?,
+            pace: Pace {
+                max_delay: values.millis("scheduled.rebalance.max.delay.ms"),
+                initial_delay: values.millis("group.initial.rebalance.delay.ms"),
+                max_moves: Some(values.int("max.moves.per.round") as usize).filter(|&moves| moves > 0),
+                round_interval: values.millis("round.interval.ms"),
+            },
             session_timeout: values.millis("session.timeout.ms"),
             heartbeat_interval: values.millis("heartbeat.interval.ms"),
             max_poll_interval: values.millis("max.poll.interval.ms"),
@@ -271,11 +280,14 @@ fn spare_cores() -> usize {
 }
 
 /// Names of assignors, and those of Java's classes (with their package, or without).
-const ASSIGNORS: [(&str, &str); 4] = [
+const ASSIGNORS: [(&str, &str); 6] = [
     ("range", "RangeAssignor"),
     ("roundrobin", "RoundRobinAssignor"),
     ("sticky", "StickyAssignor"),
     ("cooperative-sticky", "CooperativeStickyAssignor"),
+    // Java has none of these.
+    ("deferred", "deferred"),
+    ("incremental", "incremental"),
 ];
 
 fn assignors(text: &str) -> Result<Vec<String>, ConfigError> {
@@ -294,9 +306,13 @@ fn assignors(text: &str) -> Result<Vec<String>, ConfigError> {
         }
         names.push((*name).into());
     }
-    match names.is_empty() {
-        true => error(format!("{key}: expected some of {known}")),
-        false => Ok(names),
+    if names.is_empty() {
+        return error(format!("{key}: expected some of {known}"));
+    }
+    let found: Vec<_> = names.iter().filter_map(|name| builtin(name)).collect();
+    match eager_beside_deferring(&found) {
+        Some(message) => error(format!("{key}: {message}")),
+        None => Ok(names),
     }
 }
 
@@ -418,9 +434,32 @@ mod tests {
         for name in monedula_engine::assign::BUILTIN {
             assert_eq!(names(name), Ok(vec![(*name).into()]));
         }
-        for wrong in ["", "rnage", "range,range", "range,RangeAssignor"] {
+        for wrong in ["", "rnage", "deferred,range", "sticky,incremental", "range,range", "range,RangeAssignor"] {
             assert!(names(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_is_left_for_later_has_its_settings() {
+        let pace = |settings: &[(&str, &str)]| given(settings).map(|config| config.pace);
+        assert_eq!(pace(&[]), Ok(Pace::default()));
+        let all = pace(&[
+            ("scheduled.rebalance.max.delay.ms", "60000"),
+            ("group.initial.rebalance.delay.ms", "3000"),
+            ("max.moves.per.round", "5"),
+            ("round.interval.ms", "250"),
+        ]);
+        let ms = Duration::from_millis;
+        let expected =
+            Pace { max_delay: ms(60_000), initial_delay: ms(3000), max_moves: Some(5), round_interval: ms(250) };
+        assert_eq!(all, Ok(expected));
+        for wrong in
+            [("max.moves.per.round", "-1"), ("round.interval.ms", "0"), ("scheduled.rebalance.max.delay.ms", "x")]
+        {
+            assert!(message(&[wrong]).contains(wrong.0), "{wrong:?}");
+        }
+        let text = message(&[("partition.assignment.strategy", "deferred,range")]);
+        assert!(text.contains("deferred") && text.contains("range") && text.contains("cooperative-sticky"), "{text}");
     }
 
     #[test]

@@ -146,7 +146,37 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "cooperative-sticky",
         "group.protocol=classic: assignors, the preferred first: range, roundrobin, sticky, cooperative-sticky, or Java's class \
-         names",
+         names; deferred waits for lost members, incremental moves partitions a few at a time",
+    )),
+    consumer(key(
+        "scheduled.rebalance.max.delay.ms",
+        &[],
+        int(0, DAY_MS),
+        "300000",
+        "with the assignor deferred: partitions of a member that is gone are kept for its return for so long, ms; 0: not at all",
+    )),
+    consumer(key(
+        "group.initial.rebalance.delay.ms",
+        &[],
+        int(0, DAY_MS),
+        "0",
+        "with deferred or incremental: the first members of a group are assigned partitions after so long, when others have come \
+         too, ms",
+    )),
+    consumer(key(
+        "max.moves.per.round",
+        &[],
+        int(0, i32::MAX as i64),
+        "0",
+        "with deferred or incremental: at most so many partitions that have an owner move at a time; 0: incremental moves one, \
+         deferred all that are to",
+    )),
+    consumer(key(
+        "round.interval.ms",
+        &[],
+        int(1, DAY_MS),
+        "10000",
+        "with deferred or incremental: the time from one round of moves to the next, ms",
     )),
     consumer(key(
         "session.timeout.ms",

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, WalkOptions};
 use monedula_engine::TopicPartition;
-use monedula_engine::assign::{Assignor, builtin};
+use monedula_engine::assign::{Assignor, builtin_with};
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::Start;
 use tokio::runtime::Handle;
@@ -95,7 +95,7 @@ pub struct Consumer {
 impl Consumer {
     /// Starts the consumer's tasks on `runtime`. Nothing is connected before something is assigned or asked.
     pub fn new(config: ClientConfig, columns: ColumnSet, runtime: &Handle, seed: u64) -> Self {
-        let assignors = config.assignment_strategy.iter().filter_map(|name| builtin(name)).collect();
+        let assignors = config.assignment_strategy.iter().filter_map(|name| builtin_with(name, config.pace)).collect();
         Self::with_assignors(config, columns, runtime, seed, assignors)
     }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{
-    AssignError, Assignment, Assignor, LastAssignment, MemberAssignment, Protocol, Subscription, Topics, builtin,
+    AssignError, Assignment, Assignor, LastAssignment, MemberAssignment, Pace, Protocol, Subscription, Topics,
+    builtin_with, eager_beside_deferring,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -47,6 +48,7 @@ struct Job {
 pub(crate) fn assignors(
     py: Python<'_>,
     strategy: Vec<(String, Option<bool>)>,
+    pace: Pace,
 ) -> PyResult<(Vec<Arc<dyn Assignor>>, AssignorDesk)> {
     let (jobs, inbox) = channel();
     let made = strategy.into_iter().map(|(name, own)| -> PyResult<Arc<dyn Assignor>> {
@@ -55,13 +57,16 @@ pub(crate) fn assignors(
                 let protocol = if cooperative { Protocol::Cooperative } else { Protocol::Eager };
                 Ok(Arc::new(PyAssignor { name: name.into(), protocol, jobs: jobs.clone() }))
             }
-            None => builtin(&name).ok_or_else(|| {
+            None => builtin_with(&name, pace).ok_or_else(|| {
                 let message = format!("assignors: there is no built-in assignor {name:?}");
                 config_error(py, "partition.assignment.strategy", message)
             }),
         }
     });
     let made = made.collect::<PyResult<Vec<_>>>()?;
+    if let Some(message) = eager_beside_deferring(&made) {
+        return Err(config_error(py, "partition.assignment.strategy", format!("assignors: {message}")));
+    }
     let desk = AssignorDesk { state: Own::new(Desk { inbox: Mutex::new(inbox), open: Mutex::default() }) };
     Ok((made, desk))
 }

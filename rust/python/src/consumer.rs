@@ -81,7 +81,7 @@ impl ConsumerCore {
                 return Err(to_py(py, ClientError::Argument(message.into())));
             }
             Some(strategy) => {
-                let (assignors, desk) = assignors(py, strategy)?;
+                let (assignors, desk) = assignors(py, strategy, settings.pace)?;
                 (Consumer::with_assignors(settings, columns, &runtime, config::seed(), assignors), Some(desk))
             }
         };

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use monedula_columns::OutOfMemory;
 use monedula_engine::TopicPartition;
+use monedula_engine::assign::Pace;
 use monedula_engine::fetch::Fault;
 use monedula_engine::ledger::Holder;
 
@@ -280,6 +281,14 @@ impl Consumer {
         Ok(self.group.get_or_init(|| {
             for problem in self.config.timing_problems() {
                 self.log.record(Level::Warning, "groups", || problem.message);
+            }
+            let defers = self.assignors.iter().any(|assignor| assignor.defers());
+            if self.config.pace != Pace::default() && !defers {
+                self.log.record(Level::Warning, "groups", || {
+                    "scheduled.rebalance.max.delay.ms, group.initial.rebalance.delay.ms, max.moves.per.round and \
+                     round.interval.ms do nothing without deferred or incremental in partition.assignment.strategy"
+                        .into()
+                });
             }
             let parts = Parts {
                 config: self.config.clone(),

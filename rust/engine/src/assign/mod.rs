@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::deferred::Pace;
-pub use self::registry::{BUILTIN, builtin, builtin_with};
+pub use self::registry::{BUILTIN, builtin, builtin_with, eager_beside_deferring};
 pub use self::schedule::{Deferral, Loss, Schedule, ScheduleError, Told};
 pub use self::subscription::{
     assignment_bytes, perform, read_assignment, read_subscription, subscribed_topics, subscription_bytes,
