@@ -54,7 +54,7 @@ pub(super) struct Deferred {
 
 impl Deferred {
     /// Waits for lost members.
-    pub(super) fn deferred(pace: Pace) -> Self {
+    pub(super) fn waiting(pace: Pace) -> Self {
         Self { name: "deferred", pace }
     }
 

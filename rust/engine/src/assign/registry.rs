@@ -37,7 +37,7 @@ pub fn builtin_with(name: &str, pace: Pace) -> Option<Arc<dyn Assignor>> {
         "roundrobin" => Some(Arc::new(RoundRobin)),
         "sticky" => Some(Arc::new(Sticky)),
         "cooperative-sticky" => Some(Arc::new(CooperativeSticky)),
-        "deferred" => Some(Arc::new(Deferred::deferred(pace))),
+        "deferred" => Some(Arc::new(Deferred::waiting(pace))),
         "incremental" => Some(Arc::new(Deferred::incremental(pace))),
         _ => None,
     }

@@ -60,6 +60,10 @@ pub(crate) enum Rule {
     Outcomes,
     /// No error ends a membership that nothing justifies.
     Fatal,
+    /// No more partitions move at a time than may.
+    Rationed,
+    /// Where somebody is lost and waited for, nobody else gives up anything.
+    KeptForLoss,
     /// The machine comes to rest.
     Spins,
     /// After the faults, all is owned once, and all is finished and committed.
@@ -270,6 +274,10 @@ impl Checks {
         }
         if known != Some(from) || !from.may_become(to) {
             self.fail(Rule::Transition, format!("p{pid}: from {from:?} (known as {known:?}) to {to:?}"));
+        }
+        let (gives_up, joins) = (classic::State::Revoking, classic::State::PreparingRebalance);
+        if (from, to) == (State::Classic(gives_up), State::Classic(joins)) {
+            self.met.met(Situation::JoinedWhileGivingUp);
         }
     }
 

@@ -44,7 +44,7 @@ impl World {
         let subscribed = self.processes.values().flat_map(|process| process.subscription.iter().cloned()).collect();
         let missing = match self.processes.iter().find(|(_, process)| !process.is_settled()) {
             Some((pid, process)) => Some(format!("p{pid} is {:?}", process.member.status().state)),
-            None => self.checks.missing(&subscribed),
+            None => self.checks.missing(&subscribed).or_else(|| self.uneven()),
         };
         match missing {
             None => {

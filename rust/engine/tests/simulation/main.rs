@@ -8,6 +8,7 @@
 mod calls;
 mod chance;
 mod checks;
+mod deferred;
 mod driving;
 mod ending;
 mod large;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::Now;
-use monedula_engine::assign::builtin;
+use monedula_engine::assign::{Pace, builtin_with};
 use monedula_engine::backoff::Backoff;
 use monedula_engine::group::GroupConfig;
 use monedula_engine::membership::MembershipConfig;
@@ -152,6 +152,8 @@ pub(crate) struct Plan {
     pub(crate) request_timeout: Duration,
     pub(crate) latest: bool,
     pub(crate) slots: Vec<Slot>,
+    /// Of assignors that leave things for later.
+    pub(crate) pace: Pace,
     /// How long a target stands at least.
     pub(crate) assignment_interval_ms: usize,
     /// Assignors that the coordinator has.
@@ -166,6 +168,9 @@ pub(crate) struct Plan {
     /// From here on all is well.
     pub(crate) calm: Now,
 }
+
+/// Assignors that leave things for later.
+pub(crate) const DEFERRING: [&str; 2] = ["deferred", "incremental"];
 
 const CLASSIC_CALLS: &[&str] =
     &["JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch", "LeaveGroup", "FindCoordinator"];
@@ -220,6 +225,7 @@ impl Plan {
             request_timeout: chance.ms(2000, 12_000),
             latest: chance.odds(150),
             slots,
+            pace: pace(&mut Chance::new(seed ^ 0xdefe)),
             assignment_interval_ms: *chance.pick(&[0, 0, 0, 1000]),
             server_assignors: *chance.pick(&["uniform,range", "range,uniform"]),
             slow_frames: *chance.pick(&[0, 2, 10, 50]),
@@ -229,6 +235,13 @@ impl Plan {
             produces: true,
             calm,
         };
+        if plan.speaks(Protocol::Consumer) {
+            // A group whose assignments carry user data cannot be upgraded.
+            let defers = |slot: &&mut Slot| slot.assignors.iter().any(|name| DEFERRING.contains(name));
+            for slot in plan.slots.iter_mut().filter(defers) {
+                slot.assignors = vec!["cooperative-sticky"];
+            }
+        }
         plan.disruptions = disruptions(chance, &plan, &names);
         plan
     }
@@ -291,7 +304,7 @@ impl Plan {
             group_id: GROUP.into(),
             instance_id: slot.instance_id.clone(),
             rack: None,
-            assignors: slot.assignors.iter().map(|name| builtin(name).unwrap()).collect(),
+            assignors: slot.assignors.iter().map(|name| builtin_with(name, self.pace).unwrap()).collect(),
             session_timeout: self.session,
             heartbeat_interval: self.heartbeat,
             max_poll_interval: self.max_poll,
@@ -305,7 +318,8 @@ impl Plan {
 fn strategies(chance: &mut Chance) -> Vec<Vec<&'static str>> {
     let cooperative = vec!["cooperative-sticky"];
     let both = vec!["cooperative-sticky", "range"];
-    match chance.below(10) {
+    let (deferred, either) = (vec!["deferred"], vec!["deferred", "cooperative-sticky"]);
+    match chance.below(15) {
         0 => vec![vec!["range"]],
         1 => vec![vec!["roundrobin"]],
         2 => vec![vec!["sticky"]],
@@ -313,7 +327,21 @@ fn strategies(chance: &mut Chance) -> Vec<Vec<&'static str>> {
         3 => vec![vec!["range"], both],
         4 => vec![both, cooperative],
         5 => vec![vec!["range", "sticky"], vec!["sticky", "roundrobin"]],
+        6..=8 => vec![deferred],
+        9 => vec![vec!["incremental"]],
+        // Whoever comes and goes decides what is common to all.
+        10 => vec![cooperative, either],
+        11 => vec![either, deferred],
         _ => vec![cooperative],
+    }
+}
+
+fn pace(chance: &mut Chance) -> Pace {
+    Pace {
+        max_delay: chance.ms(1000, 20_000),
+        initial_delay: if chance.odds(300) { chance.ms(500, 5000) } else { Duration::ZERO },
+        max_moves: *chance.pick(&[None, Some(1), Some(3)]),
+        round_interval: chance.ms(500, 4000),
     }
 }
 

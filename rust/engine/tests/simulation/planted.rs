@@ -33,6 +33,12 @@ pub(crate) enum Bug {
     SwallowLost,
     /// Nobody says that the callback of a revocation has ended.
     ForgetCalledBack,
+    /// More partitions move at a time than may.
+    MoveAtOnce,
+    /// Others give up partitions for a member that is lost and waited for.
+    MoveForLoss,
+    /// What is kept for a lost member is kept for ever.
+    ForgetDeadline,
 }
 
 impl Bug {
@@ -49,6 +55,9 @@ impl Bug {
         Self::ResetOnError,
         Self::SwallowLost,
         Self::ForgetCalledBack,
+        Self::MoveAtOnce,
+        Self::MoveForLoss,
+        Self::ForgetDeadline,
     ];
 
     /// The rules that may find it.
@@ -61,8 +70,11 @@ impl Bug {
             Self::PauseKept => &[Rule::Stalled],
             Self::IgnoreLease => &[Rule::LeasedDelivery],
             Self::IgnoreSettling | Self::OpenEarly => &[Rule::OwnedDelivery],
-            Self::ResetOnError => &[Rule::Start],
+            Self::ResetOnError => &[Rule::Start, Rule::CommitByOwner],
             Self::SwallowLost => &[Rule::Callbacks],
+            Self::MoveAtOnce => &[Rule::Rationed],
+            Self::MoveForLoss => &[Rule::KeptForLoss, Rule::Rationed],
+            Self::ForgetDeadline => &[Rule::Converges],
             Self::ForgetCalledBack => &[Rule::Converges, Rule::Outcomes],
         }
     }

@@ -97,6 +97,16 @@ situations! {
     Mixed;
     /// A user committed in the callback of a revocation.
     CommittedInCallback;
+    /// What a lost member had was kept for it.
+    KeptForLost;
+    /// A member came while something was kept, and got it.
+    CameBack;
+    /// Partitions moved, and others that were to had to wait.
+    MovesWaited;
+    /// A member joined while it gave up partitions.
+    JoinedWhileGivingUp;
+    /// The first members of a group waited for others.
+    WaitedAtStart;
     /// The answer to a heartbeat of the consumer protocol that was carried out was lost.
     LostHeartbeatAnswer;
     /// A heartbeat of the consumer protocol came late, and the coordinator took it for news.

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use monedula_engine::assign::{Topics, builtin, perform, subscribed_topics};
+use monedula_engine::assign::{Topics, builtin_with, perform, subscribed_topics};
 use monedula_engine::group::{self as classic, Ticket};
 use monedula_engine::membership::{self as consumer, TopicInfo};
 
 use crate::checks::{Pid, Rule};
+use crate::deferred::spoil;
 use crate::large::measured;
 use crate::machine::{Input, Machine, Naming, Protocol, State};
+use crate::planted::Bug;
 use crate::process::{Ending, Process};
 use crate::sometimes::Situation;
 use crate::trace::say;
@@ -176,14 +178,23 @@ impl World {
         infos.retain(|topic, _| process.group_topics.contains(topic));
         let counts: BTreeMap<_, _> = infos.iter().map(|(topic, info)| (topic.clone(), info.partitions)).collect();
         let racks: Topics = counts.iter().map(|(topic, count)| (topic.clone(), vec![Vec::new(); *count])).collect();
-        let assignor = builtin(assignor).unwrap();
+        let mut pace = self.plan.pace;
+        if self.bug == Some(Bug::MoveAtOnce) {
+            pace.max_moves = Some(1000);
+        }
+        let assignor = builtin_with(assignor, pace).unwrap();
         let given = measured(&mut self.assigning, || perform(&*assignor, &racks, members));
+        let given = given.map(|given| spoil(self.bug.filter(|_| assignor.defers()), given));
+        let judged = given.clone().ok().filter(|_| assignor.defers());
         let outcome = given.map(|given| (given, counts));
         if let Err(error) = &outcome {
             self.checks.fail(Rule::Fatal, format!("p{pid} cannot assign: {error}"));
         }
         process.inbox.push_back(Input::Topics(infos));
         process.inbox.push_back(Input::Assigned { ticket, outcome });
+        if let Some(given) = judged {
+            self.judge_deferral(members, &given, assignor.name() == "incremental");
+        }
         self.run_process(pid);
     }
 }

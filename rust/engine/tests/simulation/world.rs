@@ -15,6 +15,7 @@ use monedula_engine::{Now, TopicPartition};
 
 use crate::chance::Chance;
 use crate::checks::{Checks, Pid, Rule};
+use crate::deferred::leaves_for_later;
 use crate::large::measured;
 use crate::machine::{Input, Protocol};
 use crate::network::{Link, Network, Request};
@@ -128,6 +129,8 @@ pub(crate) struct World {
     /// Until when a coordinator may load, and answers heartbeats blindly.
     pub(crate) loading_until: Now,
     pub(crate) steps: usize,
+    /// How far a test has watched.
+    pub(crate) watched: Now,
     /// What the machines, the coordinator and assigning took of the processor's time.
     pub(crate) members_busy: Duration,
     pub(crate) coordinator_busy: Duration,
@@ -180,7 +183,10 @@ impl World {
             stopped_nodes: BTreeSet::new(),
             lose: Vec::new(),
             delay: Vec::new(),
-            give_up_at: plan.calm + 3 * (plan.max_poll + plan.session + plan.request_timeout) + Duration::from_secs(60),
+            give_up_at: plan.calm
+                + leaves_for_later(&plan)
+                + 3 * (plan.max_poll + plan.session + plan.request_timeout)
+                + Duration::from_secs(60),
             nudge_at: match plan.speaks(Protocol::Classic) && plan.has_statics() {
                 true => plan.calm + 2 * (plan.max_poll + plan.session + plan.request_timeout) + Duration::from_secs(40),
                 false => Now::MAX,
@@ -188,6 +194,7 @@ impl World {
             loading_until: Now::ZERO,
             plan,
             steps: 0,
+            watched: Now::ZERO,
             members_busy: Duration::ZERO,
             coordinator_busy: Duration::ZERO,
             assigning: Duration::ZERO,
