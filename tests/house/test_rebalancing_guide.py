@@ -1,4 +1,4 @@
-"""REBALANCING.md: the settings that it names are settings, and the picture is there."""
+"""REBALANCING.md: the settings that it names are settings, what it links to is there."""
 
 import re
 from pathlib import Path
