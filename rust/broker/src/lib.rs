@@ -26,3 +26,9 @@ pub use cluster::NodeId;
 pub use error::BrokerError;
 pub use faults::{Effect, Fault, Selector, Side, Way};
 pub use options::Options;
+
+/// Bugs of coordinators, for tests of what finds them.
+#[cfg(feature = "planted")]
+pub mod planted {
+    pub use crate::groups::planted::{Bug, plant};
+}

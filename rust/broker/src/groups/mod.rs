@@ -14,7 +14,7 @@ mod loading;
 #[cfg(test)]
 mod model;
 mod offsets;
-mod planted;
+pub(crate) mod planted;
 mod records;
 #[cfg(test)]
 mod tests;

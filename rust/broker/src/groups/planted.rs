@@ -1,8 +1,8 @@
-//! Bugs that tests plant, to see that the model check finds them. Outside of tests there are none.
+//! Bugs that tests plant, to see that the model check and the engine's simulation find them. Outside of tests there are none.
 
 /// What a coordinator could do wrong.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Bug {
+pub enum Bug {
     /// Of a classic group: a sync is answered before the leader has assigned.
     AnswerSyncEarly,
     /// Of a classic group: a new generation has the old one's number.
@@ -23,17 +23,23 @@ pub(super) enum Bug {
     SkipBump,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "planted"))]
 thread_local! {
     pub(super) static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
 }
 
-#[cfg(test)]
+/// From here on, coordinators of this thread have this bug, or none.
+#[cfg(feature = "planted")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}
+
+#[cfg(any(test, feature = "planted"))]
 pub(super) fn planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
-#[cfg(not(test))]
+#[cfg(not(any(test, feature = "planted")))]
 #[inline]
 pub(super) fn planted(_bug: Bug) -> bool {
     false

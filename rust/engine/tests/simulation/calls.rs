@@ -19,9 +19,12 @@ use crate::trace::{brief, brief_answer, say};
 use crate::world::{Event, STEPS, World};
 
 impl World {
-    pub(crate) fn send(&mut self, pid: Pid, id: CallId, target: Target, call: Call) {
+    pub(crate) fn send(&mut self, pid: Pid, id: CallId, target: Target, mut call: Call) {
         let now = self.now;
         if let Some(process) = self.processes.get_mut(&pid) {
+            if let (Some(bug), Some(heartbeat)) = (self.bug, call.heartbeat_mut()) {
+                bug.misstate(heartbeat, process.lanes.values().any(|lane| lane.settling));
+            }
             process.calls.insert(id, (now, call.commit().is_some()));
         }
         let node = match target {
@@ -44,7 +47,9 @@ impl World {
             return self.push(at, Event::Refused(pid, id));
         }
         let versions = call.versions();
-        let version = self.plan.version_cap.clamp(*versions.start(), *versions.end());
+        let by_name = self.bug == Some(Bug::CommitByName) && call.commit().is_some();
+        let cap = if by_name { *versions.start() } else { self.plan.version_cap };
+        let version = cap.clamp(*versions.start(), *versions.end());
         let link = self.network.link(pid, node, call.lane(), now);
         let latency = self.latency();
         let hole = self.network.black_holes.get(&(pid, node)).copied().unwrap_or_default();

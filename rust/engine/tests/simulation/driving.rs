@@ -99,6 +99,7 @@ impl World {
             Said::Dropped { partitions } => self.dropped(pid, &partitions),
             Said::Committed { ticket, outcomes } => self.committed(pid, ticket, &outcomes),
             Said::Lease { until } => {
+                let until = self.bug.map_or(until, |bug| bug.lease(until));
                 say!(self, "p{pid} lease until {until:?}");
                 self.checks.lease(pid, until);
                 if let Some(process) = self.processes.get_mut(&pid) {

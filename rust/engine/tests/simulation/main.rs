@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use checks::Violation;
+use monedula_broker::planted as broker;
 use plan::Plan;
 use planted::Bug;
 use sometimes::{Situation, Sometimes};
@@ -48,6 +49,7 @@ fn setting(name: &str) -> Option<u64> {
 
 /// Runs a seed. What it met, and the rule that it broke, if it did.
 fn run(seed: u64, bug: Option<Bug>, tracing: bool) -> (Sometimes, Option<Violation>) {
+    broker::plant(bug.and_then(Bug::of_coordinator));
     let mut world = World::new(Plan::new(seed), bug, tracing);
     world.run();
     (world.checks.met, world.checks.violation)

@@ -94,6 +94,13 @@ impl Call {
         }
     }
 
+    pub(crate) fn heartbeat_mut(&mut self) -> Option<&mut HeartbeatCall> {
+        match self {
+            Self::Consumer(consumer::Call::Heartbeat(heartbeat)) => Some(heartbeat),
+            _ => None,
+        }
+    }
+
     /// The static id with which it joins.
     pub(crate) fn joins_as(&self) -> Option<&str> {
         match self {

@@ -1,8 +1,12 @@
-//! Bugs that are planted between the machine and its world, each to be found by the rule that it breaks.
+//! Bugs that are planted between the machine and its world, or in the coordinator, each to be found by a rule that it breaks.
 
-use monedula_engine::group as classic;
-use monedula_engine::membership as consumer;
+use std::time::Duration;
+
+use monedula_broker::planted as broker;
+use monedula_engine::membership::{self as consumer, HeartbeatCall, Partitions};
+use monedula_engine::{Now, group as classic};
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
 
 use crate::checks::Rule;
 use crate::messages::{Answer, Call};
@@ -39,6 +43,22 @@ pub(crate) enum Bug {
     MoveForLoss,
     /// What is kept for a lost member is kept for ever.
     ForgetDeadline,
+    /// A heartbeat says that nothing is owned but what is to be, while the user still works on it.
+    AcknowledgeEarly,
+    /// Of its heartbeats only the one that joins says what is owned.
+    NeverAcknowledge,
+    /// What it had is in the heartbeat that joins.
+    JoinWithOwned,
+    /// The lease is a little longer than it may be.
+    LeaseFromAnswer,
+    /// Now and then a target is overlooked.
+    MissTarget,
+    /// A target has a partition more than it has.
+    TakeMore,
+    /// Offsets are committed by the names of topics, and so for those that are made anew.
+    CommitByName,
+    /// The coordinator has it.
+    Coordinator(broker::Bug),
 }
 
 impl Bug {
@@ -58,6 +78,19 @@ impl Bug {
         Self::MoveAtOnce,
         Self::MoveForLoss,
         Self::ForgetDeadline,
+        Self::AcknowledgeEarly,
+        Self::NeverAcknowledge,
+        Self::JoinWithOwned,
+        Self::LeaseFromAnswer,
+        Self::MissTarget,
+        Self::TakeMore,
+        Self::CommitByName,
+        Self::Coordinator(broker::Bug::GiveBeforeReported),
+        Self::Coordinator(broker::Bug::SilenceIsAck),
+        Self::Coordinator(broker::Bug::ForgetRevocation),
+        Self::Coordinator(broker::Bug::SkipBump),
+        Self::Coordinator(broker::Bug::KeepGeneration),
+        Self::Coordinator(broker::Bug::AnswerSyncEarly),
     ];
 
     /// The rules that may find it.
@@ -76,6 +109,46 @@ impl Bug {
             Self::MoveForLoss => &[Rule::KeptForLoss, Rule::Rationed],
             Self::ForgetDeadline => &[Rule::Converges],
             Self::ForgetCalledBack => &[Rule::Converges, Rule::Outcomes],
+            Self::AcknowledgeEarly | Self::TakeMore => &[Rule::NoDoubleClientAssignment, Rule::Overlap],
+            // The machine takes it for acknowledged, and the coordinator throws it out.
+            Self::NeverAcknowledge => &[Rule::NoDoubleClientAssignment, Rule::Overlap, Rule::Converges],
+            Self::MissTarget => &[Rule::Converges],
+            Self::JoinWithOwned => &[Rule::Fatal],
+            Self::LeaseFromAnswer => &[Rule::LeaseTooLong, Rule::Overlap],
+            Self::CommitByName => &[Rule::CommittedUnfinished],
+            Self::Coordinator(bug) => match bug {
+                broker::Bug::SkipBump => &[Rule::Converges],
+                broker::Bug::KeepGeneration | broker::Bug::AnswerSyncEarly => {
+                    &[Rule::OneOwner, Rule::Converges, Rule::Outcomes]
+                }
+                _ => &[Rule::NoDoubleClientAssignment, Rule::OneOwner, Rule::Overlap],
+            },
+        }
+    }
+
+    /// The bug that the coordinator has.
+    pub(crate) fn of_coordinator(self) -> Option<broker::Bug> {
+        match self {
+            Self::Coordinator(bug) => Some(bug),
+            _ => None,
+        }
+    }
+
+    /// What it makes of a heartbeat of the consumer protocol; `settling`: the user still works on something.
+    pub(crate) fn misstate(self, call: &mut HeartbeatCall, settling: bool) {
+        match self {
+            Self::AcknowledgeEarly if call.epoch > 0 && settling => call.owned = Some(Partitions::new()),
+            Self::NeverAcknowledge if call.epoch > 0 => call.owned = None,
+            Self::JoinWithOwned if call.epoch == 0 => call.owned = Some([(Uuid([1; 16]), 0)].into()),
+            _ => {}
+        }
+    }
+
+    /// What it makes of a lease.
+    pub(crate) fn lease(self, until: Option<Now>) -> Option<Now> {
+        match self {
+            Self::LeaseFromAnswer => until.map(|until| until + Duration::from_millis(1500)),
+            _ => until,
         }
     }
 
@@ -89,6 +162,13 @@ impl Bug {
                 if fenced(*code) && call.heartbeat().is_some_and(|call| call.epoch > 0) =>
             {
                 (*code, *epoch) = (ErrorCode::None, call.heartbeat().map_or(0, |call| call.epoch));
+            }
+            (Self::MissTarget, Answer::Consumer(consumer::Answer::Heartbeat { epoch, assignment, .. })) => {
+                assignment.take_if(|_| *epoch % 3 == 0);
+            }
+            (Self::TakeMore, Answer::Consumer(consumer::Answer::Heartbeat { assignment: Some(assignment), .. })) => {
+                let first = assignment.first().map(|&(topic, _)| (topic, 0));
+                assignment.extend(first);
             }
             (Self::IgnoreFencedCommit, _) => {
                 let codes = answer.commit_codes_mut().into_iter().flatten().map(|(_, code)| code);
