@@ -4,6 +4,7 @@
 mod client;
 mod epochs;
 mod migration;
+mod regressions;
 mod statics;
 mod subscriptions;
 #[path = "../support/mod.rs"]

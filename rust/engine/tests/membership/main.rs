@@ -4,7 +4,6 @@
 mod assigning;
 mod commits;
 mod content;
-mod crowd;
 mod fencing;
 mod finding;
 mod identity;

@@ -1,0 +1,167 @@
+//! Bugs that Kafka's own coordinator had under this protocol, each with its name.
+
+use std::collections::BTreeMap;
+
+use monedula_protocol::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use monedula_protocol::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
+};
+use monedula_protocol::types::Uuid;
+use serde_json::json;
+
+use crate::client::{Client, GROUP, Owned, create, describe, member, settle, topic_id};
+use crate::support::World;
+
+const STALE_MEMBER_EPOCH: i16 = 113;
+const UNKNOWN_TOPIC_ID: i16 = 100;
+
+/// Who was given each partition in each epoch.
+#[derive(Default)]
+struct Owners(BTreeMap<(i32, Uuid, i32), String>);
+
+impl Owners {
+    fn note(&mut self, client: &Client) {
+        for (topic, partition) in &client.owned {
+            let owner = self.0.entry((client.epoch, *topic, *partition)).or_insert_with(|| client.id.clone());
+            assert_eq!(*owner, client.id, "{partition} has two owners in epoch {}", client.epoch);
+        }
+    }
+}
+
+/// The error of a commit of one partition.
+fn commit(world: &mut World, client: &Client, topic_id: Uuid, partition: i32, epoch: i32) -> i16 {
+    let partition =
+        OffsetCommitRequestPartition { partition_index: partition, committed_offset: 7, ..Default::default() };
+    let topic = OffsetCommitRequestTopic { topic_id, partitions: vec![partition], ..Default::default() };
+    let request = OffsetCommitRequest {
+        group_id: GROUP,
+        member_id: &client.id,
+        generation_id_or_member_epoch: epoch,
+        topics: vec![topic],
+        ..Default::default()
+    };
+    world.call(1, &request, 10).topics[0].partitions[0].error_code
+}
+
+/// What is committed of one partition, by the name of its topic.
+fn committed(world: &mut World, topic: &str, partition: i32) -> i64 {
+    let topic = OffsetFetchRequestTopics { name: topic, partition_indexes: vec![partition], ..Default::default() };
+    let group = OffsetFetchRequestGroup { group_id: GROUP, topics: Some(vec![topic]), ..Default::default() };
+    let request = OffsetFetchRequest { groups: vec![group], ..Default::default() };
+    world.call(1, &request, 9).groups[0].topics[0].partitions[0].committed_offset
+}
+
+// A member that had given back what one target wanted was moved to that target's epoch, though a newer one wanted more of it: what it
+// had then was another's in the same epoch.
+#[test]
+fn kafka_19974_a_partition_has_one_owner_in_each_epoch() {
+    let mut world = World::default();
+    let topic = create(&mut world, "orders", 6);
+    let mut owners = Owners::default();
+    let mut one = Client::new("one", &["orders"]);
+    one.join(&mut world);
+    owners.note(&one);
+    let mut two = Client::new("two", &["orders"]);
+    two.join(&mut world);
+    let answer = one.ask(&mut world, &one.short());
+    one.take(&answer);
+    assert_eq!((one.epoch, one.owned.len()), (2, 3), "it is to give back three");
+    let mut three = Client::new("three", &["orders"]);
+    three.join(&mut world);
+    // It has given them back. A third wants some of what it kept: it stays in its epoch for that.
+    one.beat(&mut world);
+    assert_eq!((one.epoch, one.owned.len()), (2, 2));
+    for _ in 0..8 {
+        for client in [&mut two, &mut three, &mut one] {
+            client.beat(&mut world);
+            owners.note(client);
+        }
+    }
+    settle(&mut world, &mut [&mut one, &mut two, &mut three]);
+    let all = &(&one.owned | &two.owned) | &three.owned;
+    assert_eq!(all, (0..6).map(|partition| (topic, partition)).collect::<Owned>());
+    assert_eq!((one.owned.len(), two.owned.len(), three.owned.len()), (2, 2, 2));
+}
+
+// Kafka 4.0 and 4.1 refused epoch 0 of a member that they still had.
+#[test]
+fn kafka_19233_who_begins_again_is_let_in_whatever_it_was_doing() {
+    let mut world = World::default();
+    create(&mut world, "orders", 4);
+    let (mut one, mut two) = (Client::new("one", &["orders"]), Client::new("two", &["orders"]));
+    one.join(&mut world);
+    one.join(&mut world);
+    assert_eq!(one.owned.len(), 4, "while it has its target");
+    two.join(&mut world);
+    two.join(&mut world);
+    assert_eq!(two.owned.len(), 0, "while it waits for what another has");
+    assert_eq!(one.ask(&mut world, &one.short()).error_code, 0);
+    one.join(&mut world);
+    assert_eq!((one.epoch, one.owned.len()), (3, 2), "while it gives back, all of which it has then");
+    settle(&mut world, &mut [&mut one, &mut two]);
+    assert_eq!((one.owned.len(), two.owned.len()), (2, 2));
+}
+
+// In a group that everyone left, the target is of an older epoch than the group, as in Kafka 4.3. Nobody may be given that target.
+#[test]
+fn kafka_20442_who_joins_an_emptied_group_gets_a_target_of_its_own() {
+    let mut world = World::default();
+    let topic = create(&mut world, "orders", 2);
+    let (mut one, mut two) = (Client::new("one", &["orders"]), Client::new("two", &["orders"]));
+    one.join(&mut world);
+    two.join(&mut world);
+    settle(&mut world, &mut [&mut one, &mut two]);
+    one.leave(&mut world, -1);
+    two.leave(&mut world, -1);
+    let empty = describe(&mut world, 1);
+    assert_eq!((empty.group_state, empty.members.len()), ("Empty", 0));
+    let mut three = Client::new("three", &["orders"]);
+    three.join(&mut world);
+    assert_eq!(three.owned, Owned::from([(topic, 0), (topic, 1)]));
+    let group = describe(&mut world, 1);
+    assert_eq!(group.group_epoch, empty.group_epoch + 1);
+    assert_eq!((group.assignment_epoch, member(&group, "three").member_epoch), (group.group_epoch, group.group_epoch));
+}
+
+// KIP-1251: a commit that was on its way when the member's epoch went on was refused, though the partition was the member's all the time.
+#[test]
+fn kip_1251_who_had_a_partition_all_the_time_commits_in_each_epoch_since() {
+    let mut world = World::default();
+    let topic = create(&mut world, "orders", 2);
+    let (mut one, mut two) = (Client::new("one", &["orders"]), Client::new("two", &["orders"]));
+    one.join(&mut world);
+    two.join(&mut world);
+    settle(&mut world, &mut [&mut one, &mut two]);
+    let kept = one.owned.first().expect("it has one").1;
+    let given = two.owned.first().expect("it has the other").1;
+    assert_eq!((one.epoch, two.epoch), (3, 3));
+    assert_eq!(commit(&mut world, &one, topic, kept, 3), 0);
+    assert_eq!(commit(&mut world, &one, topic, kept, 2), 0, "it had it in epoch 2 already");
+    assert_eq!(commit(&mut world, &one, topic, kept, 1), STALE_MEMBER_EPOCH);
+    assert_eq!(commit(&mut world, &one, topic, kept, 4), STALE_MEMBER_EPOCH);
+    assert_eq!(commit(&mut world, &one, topic, given, 2), STALE_MEMBER_EPOCH, "that one is another's by now");
+    assert_eq!(commit(&mut world, &two, topic, given, 2), STALE_MEMBER_EPOCH, "it got it in epoch 3");
+    assert_eq!(commit(&mut world, &two, topic, given, 3), 0);
+}
+
+// Offsets of a topic that was deleted were taken for those of the one made anew under its name.
+#[test]
+fn franz_go_1426_a_topic_made_anew_has_no_offsets() {
+    let mut world = World::default();
+    let old = create(&mut world, "orders", 1);
+    let mut one = Client::new("one", &["orders"]);
+    one.join(&mut world);
+    assert_eq!(commit(&mut world, &one, old, 0, one.epoch), 0);
+    assert_eq!(committed(&mut world, "orders", 0), 7);
+    world.control(json!({"command": "delete_topic", "topic": "orders"}));
+    let new = create(&mut world, "orders", 1);
+    assert_eq!((new != old, topic_id(&mut world, "orders")), (true, new));
+    assert_eq!(committed(&mut world, "orders", 0), -1);
+    assert_eq!(commit(&mut world, &one, old, 0, one.epoch), UNKNOWN_TOPIC_ID);
+    assert_eq!(committed(&mut world, "orders", 0), -1);
+    // The member is told that what it has is another topic.
+    settle(&mut world, &mut [&mut one]);
+    assert_eq!(one.owned, Owned::from([(new, 0)]));
+}
