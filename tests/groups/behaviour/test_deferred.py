@@ -1,0 +1,89 @@
+"""Groups that leave things for later: lost members that are waited for, partitions that move one by one."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from tests.groups.behaviour.conftest import SceneFactory
+from tests.groups.behaviour.group import Member
+from tests.groups.behaviour.history import of_kind
+from tests.groups.behaviour.scene import Scene
+from tests.groups.behaviour.stage import Stage
+from tests.interop.process import eventually
+
+DEFERRED = {"partition.assignment.strategy": "deferred,cooperative-sticky"}
+LONG = {**DEFERRED, "scheduled.rebalance.max.delay.ms": 600_000}
+"""Longer than any of these tests: whatever is given away was not waited for."""
+SHORT = {**DEFERRED, "scheduled.rebalance.max.delay.ms": 2000}
+
+pytestmark = pytest.mark.only("classic")
+
+
+def stay_as_they_are(members: Iterable[Member], marks: dict[str, int]) -> bool:
+    """Whether none of them was told to give up or gained anything since."""
+    return not any(list(of_kind(each.events[marks[each.name] :], "assigned", "revoked", "lost")) for each in members)
+
+
+def assignor(play: Scene, name: str) -> object:
+    """By which the last assignment of a member was made."""
+    return next((event["assignor"] for event in reversed(play[name].events) if event["event"] == "generation"), None)
+
+
+@pytest.mark.also_on_kafka
+@pytest.mark.timeout(240)
+def test_members_that_are_killed_or_closed_in_turn_get_back_what_they_had(stage: Stage, scene: SceneFactory) -> None:
+    play = scene("a", "b", "c", partitions=9, session_seconds=stage.short_session, settings=LONG)
+    for name, how in (("a", "kill"), ("b", "leave")):
+        had, others = play[name].owned, [member for member in play.group.alive if member is not play[name]]
+        marks = {member.name: len(member.events) for member in others}
+        getattr(play[name], how)()
+        play.flows({index for member in others for _, index in member.owned})
+        play.join(name)
+        assert play[name].owned == had
+        assert stay_as_they_are(others, marks), "nothing else moves"
+        play.flows()
+    assert assignor(play, "c") == "deferred"
+    play.end()
+
+
+@pytest.mark.timeout(240)
+def test_what_nobody_comes_back_for_is_given_away_after_the_wait(scene: SceneFactory) -> None:
+    play = scene("a", "b", "c", partitions=9, settings=SHORT)
+    stays = {name: play[name].owned for name in "bc"}
+    marks = {name: len(play[name].events) for name in "bc"}
+    generations = {name: len(play[name].generations) for name in "bc"}
+    play["a"].leave()
+    play.shared()
+    for name in "bc":
+        assert play[name].owned > stays[name]
+        assert not list(of_kind(play[name].events[marks[name] :], "revoked", "lost"))
+        assert len(play[name].generations) - generations[name] >= 2, "one rebalance as it left, one at the deadline"
+    assert play.end().repeated == 0
+
+
+@pytest.mark.timeout(240)
+def test_beside_another_client_the_common_assignor_is_chosen(scene: SceneFactory) -> None:
+    play = scene(partitions=8)
+    play.join("a", "b", settings=SHORT)
+    eventually("ours alone to defer", lambda: assignor(play, "b") == "deferred")
+    play.group.join("other", client="confluent", settings={"partition.assignment.strategy": "cooperative-sticky"})
+    play.shared()
+    assert {assignor(play, name) for name in "ab"} == {"cooperative-sticky"}
+    play.flows()
+    next(member for member in play.group.alive if member.name == "other").leave()
+    play.shared()
+    assert {assignor(play, name) for name in "ab"} == {"deferred"}
+    play.flows()
+
+
+@pytest.mark.timeout(240)
+def test_partitions_move_one_by_one(scene: SceneFactory) -> None:
+    settings = {"partition.assignment.strategy": "incremental", "round.interval.ms": 300}
+    play = scene("a", "b", partitions=8, settings=settings)
+    marks = {name: len(play[name].events) for name in "ab"}
+    play.join("c")
+    eventually("its share", lambda: len(play["c"].owned) >= 2)
+    told = [event for name in "ab" for event in of_kind(play[name].events[marks[name] :], "revoked")]
+    assert all(len(event["partitions"]) == 1 for event in told)
+    assert len(told) == len(play["c"].owned), "no detours"
+    assert play.end().repeated == 0
