@@ -152,12 +152,11 @@ class Measured:
     def _bounce(self) -> None:
         group, closed, disturbed = self._group, [], 0
         for member in list(group.members):
-            before, since = group.owners(), time.monotonic_ns()
             closed.append(group.close(member))
-            survivors = {other.number for other in group.members}
+            survivors = members.Survivors(group.members)
             group.start()
             group.settle("rolling bounce")
-            disturbed += len(members.disturbed(group.deliveries(since, time.monotonic_ns()), before, survivors))
+            disturbed += survivors.disturbed()
         self.phases["rolling bounce"] = {"disturbed": float(disturbed)}
         self.strip["bounces"] = closed
 

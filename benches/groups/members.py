@@ -43,12 +43,14 @@ class Member:
         number: its name; every start has a new one.
         process: it.
         owned: partitions, by what it said.
+        assigned: all that it was ever told to own.
         deliveries: what it got, oldest first.
     """
 
     number: int
     process: subprocess.Popen[bytes]
     owned: set[int] = field(default_factory=set)
+    assigned: list[int] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
 
     def listen(self) -> None:
@@ -64,6 +66,7 @@ class Member:
                 ]
             elif event["what"] == "assigned":
                 self.owned |= set(event["partitions"])
+                self.assigned += event["partitions"]
             else:
                 self.owned -= set(event["partitions"])
         self.owned.clear()
@@ -192,13 +195,22 @@ def moved(deliveries: Iterable[Delivery], owners_before: Mapping[int, int]) -> s
     return {it.partition for it in deliveries if it.member != owners_before[it.partition]}
 
 
-def disturbed(deliveries: Iterable[Delivery], owners_before: Mapping[int, int], survivors: set[int]) -> set[int]:
-    """The partitions that a member which was there all the time gained, or lost to another one."""
-    return {
-        it.partition
-        for it in deliveries
-        if it.member != owners_before[it.partition] and {it.member, owners_before[it.partition]} & survivors
-    }
+class Survivors:
+    """Members that stay while another is bounced.
+
+    Args:
+        members: they.
+    """
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        self._before = [(member, set(member.owned), len(member.assigned)) for member in members]
+
+    def disturbed(self) -> int:
+        """How many partitions any of them was given for a while or for good, or has no more."""
+        partitions: set[int] = set()
+        for member, owned, told in self._before:
+            partitions |= (set(member.assigned[told:]) - owned) | (owned - member.owned)
+        return len(partitions)
 
 
 def _command(client: str, topic: str, settings: Mapping[str, str]) -> list[str]:
