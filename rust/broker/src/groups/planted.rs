@@ -1,6 +1,7 @@
 //! Bugs that tests plant, to see that the model check and the engine's simulation find them. Outside of tests there are none.
 
 /// What a coordinator could do wrong.
+#[cfg_attr(not(feature = "planted"), expect(unreachable_pub, reason = "public where others plant them"))]
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Of a classic group: a sync is answered before the leader has assigned.
