@@ -146,8 +146,10 @@ impl Accumulator {
 
     /// Where a row goes that may go anywhere: where it was to go when there was no room for it, else to the next partition.
     fn draw(&self, topic: &KnownTopic, before: &[(u32, i32)], row: u32, bytes: impl Fn() -> usize) -> i32 {
-        if let Ok(at) = before.binary_search_by_key(&row, |(row, _)| *row) {
-            return before[at].1;
+        // A topic made anew meanwhile may have fewer partitions.
+        let drawn = before.binary_search_by_key(&row, |(row, _)| *row).ok().map(|at| before[at].1);
+        if let Some(partition) = drawn.filter(|&partition| partition.cast_unsigned() < topic.partitions) {
+            return partition;
         }
         let partition = self.sticky(topic);
         topic.went(bytes());
