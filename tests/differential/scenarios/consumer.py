@@ -1,138 +1,16 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups of the new protocol (KIP-848)."""
 
-import base64
-import struct
-from collections.abc import Callable, Sequence
-from itertools import count
 from typing import Any
 
 from tests.differential.registry import scenario
-from tests.differential.scenarios.classic import SHORT_MS, Classic, stable
+from tests.differential.scenarios.classic import SHORT_MS, stable
 from tests.differential.scenarios.committed import asking, committing
-from tests.differential.script import SETTLING, Answer, Member, Script
+from tests.differential.scenarios.members import Consumer, described, has, prepared, settled
+from tests.differential.script import Answer, Script
 
 HEARTBEAT = (0, 1)
-TIMEOUT_MS = 30_000
-GROUP_PARTITIONS = 4
 UNKNOWN_ID = "u-BKqQ0ARxOYmLxGzsIqPw"
 GROUP_CONFIG = 32
-
-
-class Consumer:
-    """A client that is a member of a consumer group, or wants to be.
-
-    Its id is made of its name, so that assignors, which sort by ids, have the same order on both brokers.
-    """
-
-    def __init__(
-        self,
-        script: Script,
-        group: str,
-        name: str,
-        *topics: str,
-        version: int = 1,
-        instance: str | None = None,
-        rack: str | None = None,
-    ) -> None:
-        self.script = script
-        self.group = group
-        self.name = name
-        self.topics = topics
-        self.version = version
-        self.instance = instance
-        self.rack = rack
-        self.connection: Member = script.member(name)
-        self.id = f"member-{name}" if version else ""
-        self.epoch = 0
-        self.assigned: list[dict[str, Any]] = []
-
-    def full(self, **more: Any) -> dict[str, Any]:
-        """A request that says everything."""
-        return {
-            "groupId": self.group,
-            "memberId": self.id,
-            "memberEpoch": self.epoch,
-            "instanceId": self.instance,
-            "rackId": self.rack,
-            "rebalanceTimeoutMs": TIMEOUT_MS,
-            "subscribedTopicNames": list(self.topics),
-            "topicPartitions": self.assigned,
-            **more,
-        }
-
-    def call(self, label: str, body: dict[str, Any], *, record: bool = True) -> Answer:
-        send = self.connection.call if record else self.connection.ask
-        answer = send("ConsumerGroupHeartbeat", self.version, body, label=f"{self.name} {label}", retry_on=SETTLING[3:])
-        if answer.get("errorCode") == 0:
-            self.id, self.epoch = answer["memberId"], answer["memberEpoch"]
-            if answer.get("assignment") is not None:
-                self.assigned = answer["assignment"]["topicPartitions"]
-        return answer
-
-    def join(self, **more: Any) -> Answer:
-        self.epoch, self.assigned = 0, []
-        return self.call("joins", self.full(**more))
-
-    def beat(self, label: str = "beats", **more: Any) -> Answer:
-        """Say nothing but that one lives."""
-        return self.call(label, {"groupId": self.group, "memberId": self.id, "memberEpoch": self.epoch, **more})
-
-    def reconcile(self, label: str = "owns what it was told to") -> Answer:
-        return self.beat(label, topicPartitions=self.assigned)
-
-    def leave(self, epoch: int = -1) -> Answer:
-        body = {"groupId": self.group, "memberId": self.id, "memberEpoch": epoch, "instanceId": self.instance}
-        connection = self.connection
-        return connection.call("ConsumerGroupHeartbeat", self.version, body, label=f"{self.name} leaves with {epoch}")
-
-
-def described(script: Script, group: str, label: str = "described", version: int = 1) -> None:
-    script.admin.call("ConsumerGroupDescribe", version, {"groupIds": [group]}, label=label)
-
-
-def partition_of(group: str) -> int:
-    """The partition of `__consumer_offsets`: Java's hash of the name without its sign."""
-    value = 0
-    for letter in group.encode("utf-16-be")[1::2]:
-        value = (value * 31 + letter) & 0xFFFFFFFF
-    signed = value - (1 << 32) if value >> 31 else value
-    return abs(signed) % GROUP_PARTITIONS
-
-
-def prepared(script: Script, partitions: int = 4, stem: str = "topic", group: str = "group") -> tuple[str, str]:
-    """A group's name, and a topic that its coordinator knows of: it hears of topics a moment after brokers do."""
-    topic = script.topic(stem, partitions)
-    name = script.name(group)
-    tries = (f"{name}.probe-{stem}-{number}" for number in count())
-    probe = Consumer(
-        script, next(probe for probe in tries if partition_of(probe) == partition_of(name)), "probe", topic
-    )
-
-    def known() -> bool | None:
-        probe.epoch, probe.assigned = 0, []
-        probe.call("probes", probe.full(), record=False)
-        probe.connection.ask(
-            "ConsumerGroupHeartbeat", 1, {"groupId": probe.group, "memberId": probe.id, "memberEpoch": -1}
-        )
-        return sum(len(assigned["partitions"]) for assigned in probe.assigned) == partitions or None
-
-    script.until(known, f"the coordinator of {name} to know {topic}")
-    script.admin.ask("DeleteGroups", 2, {"groupsNames": [probe.group]})
-    return name, topic
-
-
-def settled(*members: Consumer) -> None:
-    """Have the members do as they are told until nobody is told anything new; none of it is compared."""
-
-    def quiet() -> bool | None:
-        before = [(member.epoch, member.assigned) for member in members]
-        for member in members:
-            body = {"groupId": member.group, "memberId": member.id, "memberEpoch": member.epoch}
-            member.call("settles", {**body, "topicPartitions": member.assigned}, record=False)
-        after = [(member.epoch, member.assigned) for member in members]
-        return (before == after and len({epoch for epoch, _ in after}) == 1) or None
-
-    members[0].script.until(quiet, f"{members[0].group} to settle")
 
 
 @scenario("ConsumerGroupHeartbeat", HEARTBEAT)
@@ -236,24 +114,15 @@ def topics_grow_and_come(script: Script) -> None:
     script.admin.ask(
         "CreatePartitions", 3, {"topics": [{"name": topic, "count": 3, "assignments": None}], "timeoutMs": 20_000}
     )
-
-    def partitions(wanted: int) -> None:
-        def seen() -> bool | None:
-            body = {"groupId": group, "memberId": a.id, "memberEpoch": a.epoch, "topicPartitions": a.assigned}
-            a.call("looks", body, record=False)
-            return sum(len(assigned["partitions"]) for assigned in a.assigned) == wanted or None
-
-        script.until(seen, f"{wanted} partitions")
-
-    partitions(3)
+    has(a, 3)
     a.call("has three", a.full())
     described(script, group, "grown")
     script.topic("later", partitions=2)
-    partitions(5)
+    has(a, 5)
     a.call("has five", a.full())
     described(script, group, "another topic")
     script.admin.ask("DeleteTopics", 6, {"topics": [{"name": topic}], "timeoutMs": 20_000})
-    partitions(2)
+    has(a, 2)
     a.call("has two", a.full())
 
 
@@ -374,23 +243,14 @@ def by_pattern(script: Script) -> None:
     body = {"subscribedTopicNames": None, "subscribedTopicRegex": pattern}
     a.epoch = 0
     a.call("joins", a.full(**body), record=False)
-
-    def partitions(wanted: int) -> None:
-        def seen() -> bool | None:
-            told = {"groupId": group, "memberId": a.id, "memberEpoch": a.epoch, "topicPartitions": a.assigned}
-            a.call("looks", told, record=False)
-            return sum(len(assigned["partitions"]) for assigned in a.assigned) == wanted or None
-
-        script.until(seen, f"{wanted} partitions")
-
-    partitions(2)
+    has(a, 2)
     script.record("pattern", a.assigned)
     a.beat("subscribes to a bad pattern", subscribedTopicRegex="(")
     a.beat("subscribes to names too", subscribedTopicNames=[script.name("other")])
-    partitions(3)
+    has(a, 3)
     script.record("pattern", {"topicPartitions": a.assigned})
     a.beat("subscribes to no pattern", subscribedTopicRegex="")
-    partitions(1)
+    has(a, 1)
     script.record("pattern", {"topicPartitions": a.assigned})
 
 
@@ -522,133 +382,3 @@ def commit_in_a_consumer_group(script: Script, version: int) -> None:
     a.connection.call("OffsetDelete", 0, asked, label="delete of an empty group")
     a.connection.call("DeleteGroups", 2, {"groupsNames": [group]}, label="delete the empty group")
     described(script, group, "gone")
-
-
-@scenario("ConsumerGroupHeartbeat")
-def classic_requests_to_a_consumer_group(script: Script) -> None:
-    group, topic = prepared(script)
-    a = Consumer(script, group, "a", topic)
-    a.join()
-    a.reconcile()
-    stranger = Classic(script, group, "c")
-    stranger.id, stranger.generation = a.id, a.epoch
-    stranger.heartbeat("a heartbeat")
-    stranger.sync()
-    stranger.leave()
-    a.beat("is undisturbed")
-
-
-@scenario("ConsumerGroupHeartbeat")
-def joins_an_empty_classic_group(script: Script) -> None:
-    group, topic = prepared(script)
-    classic = Classic(script, group, "c")
-    classic.join()
-    classic.sync([(classic, "all")])
-    script.admin.ask(
-        "OffsetCommit", 9, committing(group, topic, "", 9, (0, 5), memberId=classic.id, generationIdOrMemberEpoch=1)
-    )
-    classic.leave()
-    a = Consumer(script, group, "a", topic)
-    a.join()
-    described(script, group)
-    asked = {"groups": [{"groupId": group, "topics": None}]}
-    script.admin.call("OffsetFetch", 8, asked, label="its offsets are still there")
-    a.leave()
-    again = Classic(script, group, "d")
-    again.join()
-    script.admin.call("DescribeGroups", 6, {"groups": [group]}, label="classic again")
-
-
-@scenario("ConsumerGroupHeartbeat")
-def upgrade_is_refused(script: Script) -> None:
-    """Who has a protocol that is no consumer's cannot be upgraded in place."""
-    group, topic = prepared(script)
-    other = Classic(script, group, "c")
-    other.join(protocolType="connect")
-    a = Consumer(script, group, "a", topic)
-    a.join()
-    script.admin.call("DescribeGroups", 6, {"groups": [group]})
-
-
-def subscribed(version: int, *topics: str, owned: Sequence[tuple[str, Sequence[int]]] = ()) -> str:
-    """A classic consumer's subscription, from version 1 on with what it owns."""
-    data = struct.pack(">hi", version, len(topics)) + b"".join(map(_text, topics)) + struct.pack(">i", -1)
-    if version >= 1:
-        data += struct.pack(">i", len(owned)) + b"".join(map(_partitions, owned))
-    if version >= 2:
-        data += struct.pack(">i", -1)
-    if version >= 3:
-        data += struct.pack(">h", -1)
-    return base64.b64encode(data).decode()
-
-
-def assigned(*partitions: tuple[str, Sequence[int]]) -> str:
-    """What a leader assigns to a classic consumer."""
-    data = struct.pack(">hi", 0, len(partitions)) + b"".join(map(_partitions, partitions)) + struct.pack(">i", -1)
-    return base64.b64encode(data).decode()
-
-
-def _text(value: str) -> bytes:
-    return struct.pack(">h", len(value)) + value.encode()
-
-
-def _partitions(topic_partitions: tuple[str, Sequence[int]]) -> bytes:
-    topic, partitions = topic_partitions
-    return _text(topic) + struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
-
-
-def classic_consumer(script: Script, group: str, topic: str, partitions: Sequence[int]) -> Classic:
-    """A classic group of one consumer that has these partitions."""
-    member = Classic(script, group, "c")
-    member.metadata = subscribed(1, topic)
-    member.join()
-    body = member.syncing()
-    body["assignments"] = [{"memberId": member.id, "assignment": assigned((topic, partitions))}]
-    member.connection.call("SyncGroup", 5, body, label="c syncs")
-    return member
-
-
-@scenario("ConsumerGroupHeartbeat")
-def upgrade(script: Script) -> None:
-    """A member of the new protocol joins a classic group of consumers, which is one of the new kind from then on."""
-    group, topic = prepared(script)
-    classic = classic_consumer(script, group, topic, range(4))
-    a = Consumer(script, group, "a", topic)
-    a.join()
-    script.admin.call("ListGroups", 5, {"typesFilter": ["consumer"]}, label="its type", keep=only(group))
-    classic.heartbeat("is to join again")
-    classic.metadata = subscribed(1, topic, owned=[(topic, range(4))])
-    classic.join()
-    classic.connection.call("SyncGroup", 5, classic.syncing(), label="c syncs")
-    classic.heartbeat("may have to give up")
-    a.beat("waits")
-    classic.metadata = subscribed(1, topic, owned=[(topic, range(2))])
-    classic.join()
-    classic.connection.call("SyncGroup", 5, classic.syncing(), label="c syncs with less")
-    a.beat("gets the rest")
-    a.reconcile()
-    classic.heartbeat()
-    script.admin.call("DescribeGroups", 6, {"groups": [group]}, label="as a classic one")
-    classic.leave()
-    a.beat("is to have all")
-    a.reconcile()
-
-
-@scenario("ConsumerGroupHeartbeat")
-def downgrade(script: Script) -> None:
-    """When the last member of the new protocol leaves, the classic ones have a classic group again."""
-    group, topic = prepared(script)
-    classic = classic_consumer(script, group, topic, range(4))
-    a = Consumer(script, group, "a", topic)
-    a.join()
-    a.leave()
-    script.admin.call("ListGroups", 5, {}, label="its type", keep=only(group))
-    script.admin.call("DescribeGroups", 6, {"groups": [group]})
-    classic.heartbeat("is to join again")
-    classic.join()
-    script.admin.call("DescribeGroups", 6, {"groups": [group]}, label="joined")
-
-
-def only(group: str) -> Callable[[Answer], Any]:
-    """What ListGroups says of one group."""
-    return lambda answer: [found for found in answer.get("groups", [answer]) if found.get("groupId") == group]

@@ -6,9 +6,9 @@ from tests.differential.batches import batch
 from tests.differential.registry import scenario
 from tests.differential.scenarios.classic import Classic
 from tests.differential.scenarios.committed import committing
-from tests.differential.scenarios.consumer import partition_of
 from tests.differential.scenarios.fetch import fetching, want
 from tests.differential.scenarios.log_offsets import LATEST_OFFSET
+from tests.differential.scenarios.members import partition_of
 from tests.differential.scenarios.produce import Producer
 from tests.differential.script import Member, Script
 
