@@ -8,6 +8,7 @@
 pub mod assign;
 pub mod backoff;
 pub mod cluster;
+mod either;
 pub mod fetch;
 pub mod group;
 pub mod ledger;

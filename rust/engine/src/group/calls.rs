@@ -6,37 +6,7 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::TopicPartition;
-
-/// Where a group has read a partition to, as it is committed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommitOffset {
-    /// The offset of the next record to read.
-    pub offset: i64,
-    /// The leader epoch of the record before it, -1 unknown.
-    pub leader_epoch: i32,
-    /// What the user keeps with it.
-    pub metadata: String,
-}
-
-/// What is committed of a partition; `None` where nothing is.
-pub type Committed = Option<CommitOffset>;
-
-/// What became of each partition.
-pub type PartitionCodes = BTreeMap<TopicPartition, ErrorCode>;
-
-/// Connections to the coordinator: brokers answer the requests of one connection one after the other, so a JoinGroup that is
-/// held, or a slow commit, would keep back a heartbeat behind it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lane {
-    /// FindCoordinator: any broker's ordinary connection.
-    Any,
-    /// JoinGroup and SyncGroup.
-    Join,
-    /// Heartbeat and LeaveGroup.
-    Heartbeat,
-    /// OffsetCommit and OffsetFetch.
-    Offsets,
-}
+use crate::either::{CommitOffset, Committed, Lane, PartitionCodes};
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,13 +196,4 @@ pub enum Answer {
         /// By partition; one that the answer does not name is not in it.
         offsets: BTreeMap<TopicPartition, Result<Committed, ErrorCode>>,
     },
-}
-
-/// Why a call got no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CallError {
-    /// Not connected, disconnected, timed out, unreadable: it may do better elsewhere or later. With what happened.
-    Lost(String),
-    /// It can never be made, such as a version that the broker lacks. With the whole sentence.
-    Never(String),
 }

@@ -87,32 +87,3 @@ pub enum GroupError {
         reason: String,
     },
 }
-
-/// Why an offset was not committed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CommitError {
-    /// The partition is not owned any more, or never was. Nothing was sent.
-    #[error("it is not assigned to this consumer any more, so its offset was not committed: another member may own it")]
-    NotOwned,
-    /// The member is out of the group; it joins again. Another may own the partition already.
-    #[error("the member is not in the group any more ({}): its partitions may have other owners", code.name())]
-    MemberGone {
-        /// What the coordinator said.
-        code: ErrorCode,
-    },
-    /// The broker refused this partition's offset.
-    #[error("the broker answered {} ({})", code.name(), code.message())]
-    Refused {
-        /// Its answer.
-        code: ErrorCode,
-    },
-    /// No answer that counts came in time.
-    #[error("it was not committed in time; the last attempt: {last}")]
-    TimedOut {
-        /// What the last attempt failed of.
-        last: String,
-    },
-    /// The consumer left the group, or was closed, before.
-    #[error("the consumer left the group before it was committed")]
-    Closed,
-}

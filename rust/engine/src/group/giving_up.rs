@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::commits::Own;
 use super::member::Member;
 use super::timers::Timer;
 use super::{CallbackKind, CommitOffset, GroupEvent, Output, Scope, State, Ticket};
@@ -101,7 +100,7 @@ impl Member {
         self.timers.set(Timer::Revocation, now + self.config.revocation_commit_timeout());
         match offsets.is_empty() {
             true => self.committed_before_giving_up(),
-            false => self.commit_own(Own::GivingUp, offsets, now),
+            false => self.commit_before_giving_up(offsets, now),
         }
     }
 
@@ -109,7 +108,7 @@ impl Member {
     /// already: what an earlier one brought is not brought again.
     pub(super) fn committed_before_giving_up(&mut self) {
         let committing = self.giving_up.as_ref().filter(|it| it.step == Step::Committing);
-        if committing.is_some_and(|it| !self.own_commits_wait_for(&it.partitions)) {
+        if committing.is_some_and(|it| !self.commits.own_wait_for(&it.partitions)) {
             self.tell_given_up();
         }
     }
@@ -151,7 +150,7 @@ impl Member {
     /// goes over another connection than the join, which might overtake it (seed S150).
     pub(super) fn advance_giving_up(&mut self) {
         let Some(giving_up) = self.giving_up.as_ref().filter(|it| it.step == Step::Draining) else { return };
-        if !self.commits.iter().any(|commit| commit.touches(&giving_up.partitions)) {
+        if !self.commits.touch(&giving_up.partitions) {
             self.given_up();
         }
     }

@@ -4,53 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Answer, Call, CallError, CommitError, CommitOffset, Committed, GroupError, State};
+use super::{Answer, Call, GroupError, State};
 use crate::assign::{AssignError, Protocol};
+use crate::either::{CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, Scope, Target, Ticket};
 use crate::{Now, TopicPartition};
-
-/// Names a call; never used twice, so that answers which nobody waits for any more are known.
-pub type CallId = u64;
-
-/// Names something that the driver or the user is asked for, and what comes back for it.
-pub type Ticket = u64;
-
-/// Who is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Any broker: the n-th of those that are known, in some order, so that each attempt asks another (seed S115).
-    Any {
-        /// Which attempt it is.
-        attempt: u32,
-    },
-    /// The coordinator.
-    Coordinator {
-        /// Its node id.
-        node_id: i32,
-    },
-}
 
 /// What each member is to be told, by its id, and the partition counts of the topics that it was computed from.
 pub type Assignments = (Vec<(String, Vec<u8>)>, BTreeMap<Arc<str>, usize>);
-
-/// Which partitions a snapshot is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// All that are owned.
-    All,
-    /// These.
-    Only(BTreeSet<TopicPartition>),
-}
-
-/// What is told to the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CallbackKind {
-    /// Partitions were gained; nothing of them is handed out before the callback ends (seed S025).
-    Assigned,
-    /// Partitions are to be given up; offsets may still be committed in the callback.
-    Revoked,
-    /// Partitions were lost already; nothing of them can be committed any more.
-    Lost,
-}
 
 /// What happened, what is answered, what is wanted.
 #[derive(Clone, Debug)]

@@ -417,10 +417,7 @@ impl Member {
     /// The rebalance is over: what is gained starts, what is missing is given up.
     fn assigned(&mut self, all: BTreeSet<TopicPartition>, user_data: Option<Vec<u8>>, sync: InFlight, now: Now) {
         let deferral = self.chosen().map(|assignor| assignor.deferral(user_data.as_deref())).unwrap_or_default();
-        match deferral.rejoin_after {
-            Some(left) => self.timers.set(Timer::Deferred, now + left),
-            None => self.timers.clear(Timer::Deferred),
-        }
+        self.timers.put(Timer::Deferred, deferral.rejoin_after.map(|left| now + left));
         let (generation, partitions) = (self.generation, all.clone());
         self.last = LastAssignment { generation, partitions, user_data, current: true, age: Duration::ZERO };
         self.last_at = now;

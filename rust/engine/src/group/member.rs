@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::commits::Commit;
 use super::giving_up::GivingUp;
 use super::timers::{Timer, Timers};
 use super::{
@@ -13,6 +12,7 @@ use super::{
 };
 use crate::assign::{LastAssignment, Protocol};
 use crate::backoff::Jitter;
+use crate::either::Commits;
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -129,8 +129,7 @@ pub struct Member {
     pub(super) lease: Option<Now>,
     pub(super) lease_expired: bool,
 
-    pub(super) commits: VecDeque<Commit>,
-    pub(super) committing: Option<CallId>,
+    pub(super) commits: Commits,
     pub(super) auto_commit: Option<Ticket>,
 
     /// Gained partitions whose committed offsets are not known yet.
@@ -196,8 +195,7 @@ impl Member {
             outdated: false,
             lease: None,
             lease_expired: false,
-            commits: VecDeque::new(),
-            committing: None,
+            commits: Commits::default(),
             auto_commit: None,
             starting: BTreeSet::new(),
             looking_up: None,
@@ -396,10 +394,8 @@ impl Member {
             _ => false,
         };
         // Leaving has a deadline of its own.
-        match watched && self.exit.is_none() {
-            true => self.timers.set(Timer::Poll, self.polled + self.config.max_poll_interval),
-            false => self.timers.clear(Timer::Poll),
-        }
+        let watched = watched && self.exit.is_none();
+        self.timers.put(Timer::Poll, watched.then(|| self.polled + self.config.max_poll_interval));
     }
 
     fn poll_expired(&mut self, now: Now) {

@@ -22,10 +22,14 @@ mod state;
 mod timers;
 pub(crate) mod wire;
 
-pub use calls::{Answer, Call, CallError, CommitOffset, Committed, Lane, PartitionCodes};
+pub use calls::{Answer, Call};
 pub use config::{GroupConfig, TimingProblem};
-pub use error::{CommitError, GroupError};
-pub use io::{Assignments, CallId, CallbackKind, GroupEvent, Input, Output, Scope, Status, Target, Ticket};
+pub use error::GroupError;
+pub use io::{Assignments, GroupEvent, Input, Output, Status};
 pub use member::Member;
 pub use reactions::{REACTIONS, Reaction, reaction};
 pub use state::State;
+
+pub use crate::either::{
+    CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, Lane, PartitionCodes, Scope, Target, Ticket,
+};

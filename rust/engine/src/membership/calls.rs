@@ -8,7 +8,7 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 use crate::TopicPartition;
-use crate::group::{CommitOffset, Committed, Lane, PartitionCodes};
+use crate::either::{CommitOffset, Committed, Lane, PartitionCodes};
 
 /// Partitions as the protocol names them: by the ids of their topics.
 pub type Partitions = BTreeSet<(Uuid, i32)>;

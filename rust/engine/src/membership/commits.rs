@@ -1,118 +1,49 @@
 //! Commits: one after the other, never cancelled, with the epoch of the owner (contract 3). No error of a commit makes a member
 //! join again: only heartbeats say who is a member.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use monedula_protocol::error_code::ErrorCode;
 
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
 use super::{Answer, Call, Output, Reaction};
-use crate::group::{CallId, CommitError, CommitOffset, GroupEvent, Scope, Ticket};
-use crate::{Now, TopicPartition};
-
-type Outcomes = BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>;
-
-/// Commits of the machine's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Own {
-    /// In the interval.
-    Auto,
-    /// Before partitions are given up.
-    GivingUp,
-}
-
-/// A commit that waits or is under way.
-#[derive(Clone, Debug)]
-pub(super) struct Commit {
-    /// The user's ticket; `None` for the machine's own.
-    ticket: Option<Ticket>,
-    own: Option<Own>,
-    open: BTreeMap<TopicPartition, CommitOffset>,
-    done: Outcomes,
-    deadline: Now,
-    since: Now,
-    attempts: u32,
-    last: String,
-    /// The call that carries it.
-    sent: Option<CallId>,
-}
-
-impl Commit {
-    pub(super) fn touches(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
-        self.open.keys().any(|partition| partitions.contains(partition))
-    }
-
-    /// What is still open comes to nothing.
-    fn end(&mut self, error: &CommitError) {
-        let open = std::mem::take(&mut self.open);
-        self.done.extend(open.into_iter().map(|(partition, at)| (partition, (at, Err(error.clone())))));
-    }
-
-    fn time_out(&mut self) {
-        self.end(&CommitError::TimedOut { last: self.last.clone() });
-    }
-}
+use crate::Now;
+use crate::either::{CallId, CommitError, Offsets, Scope, Ticket, Whose};
+use crate::group::GroupEvent;
 
 impl Member {
     /// The user wants offsets committed.
-    pub(super) fn commit(
-        &mut self,
-        ticket: Ticket,
-        offsets: BTreeMap<TopicPartition, CommitOffset>,
-        deadline: Now,
-        now: Now,
-    ) {
-        self.queue(Some(ticket), None, offsets, deadline, now);
+    pub(super) fn commit(&mut self, ticket: Ticket, offsets: Offsets, deadline: Now, now: Now) {
+        self.queue_commit(Whose::User(ticket), offsets, deadline, now);
     }
 
-    pub(super) fn commit_own(&mut self, own: Own, offsets: BTreeMap<TopicPartition, CommitOffset>, now: Now) {
-        let patience = match own {
-            Own::Auto => self.config.auto_commit_interval.unwrap_or_default().max(self.config.session_timeout),
-            Own::GivingUp => self.config.revocation_commit_timeout(),
-        };
-        self.queue(None, Some(own), offsets, now + patience, now);
+    pub(super) fn commit_automatically(&mut self, offsets: Offsets, now: Now) {
+        self.auto_commit = None;
+        self.rearm_auto_commit(now);
+        if let Some(interval) = self.config.auto_commit_interval.filter(|_| !offsets.is_empty()) {
+            self.queue_commit(Whose::Auto, offsets, now + interval.max(self.config.session_timeout), now);
+        }
     }
 
-    fn queue(
-        &mut self,
-        ticket: Option<Ticket>,
-        own: Option<Own>,
-        offsets: BTreeMap<TopicPartition, CommitOffset>,
-        deadline: Now,
-        now: Now,
-    ) {
-        let commit = Commit {
-            ticket,
-            own,
-            open: offsets,
-            done: Outcomes::new(),
-            deadline,
-            since: now,
-            attempts: 0,
-            last: "none was made: the member was not in the group, or the coordinator not known".into(),
-            sent: None,
-        };
-        self.commits.push_back(commit);
-        self.refuse_unowned();
+    pub(super) fn commit_before_giving_up(&mut self, offsets: Offsets, now: Now) {
+        self.queue_commit(Whose::GivingUp, offsets, now + self.config.revocation_commit_timeout(), now);
+    }
+
+    fn queue_commit(&mut self, whose: Whose, offsets: Offsets, deadline: Now, now: Now) {
+        self.commits.push(whose, offsets, deadline, now);
+        self.commits.keep_owned(|partition| self.owned.contains_key(partition));
         self.end_commits(now);
     }
 
     /// Sends the next commit if that may be now.
     pub(super) fn advance_commits(&mut self, now: Now) {
-        self.refuse_unowned();
+        self.commits.keep_owned(|partition| self.owned.contains_key(partition));
         self.end_commits(now);
         let may = self.in_group() && !self.commit_waits && self.lease_holds(now);
-        if !may || self.committing.is_some() || self.timers.waits(Timer::Commit, now) {
+        if !may || self.coordinator.is_none() || self.timers.waits(Timer::Commit, now) {
             return;
         }
-        let Some(commit) = self.commits.front_mut() else { return };
-        if self.coordinator.is_none() {
-            return;
-        }
-        commit.attempts = commit.attempts.saturating_add(1);
-        let offsets = commit.open.clone();
+        let Some(offsets) = self.commits.next().cloned() else { return };
         let call = Call::Commit {
             group_id: self.config.group_id.clone(),
             member_id: self.member_id.clone(),
@@ -122,17 +53,13 @@ impl Member {
             offsets,
         };
         let sent = self.send(Kind::Commit, call, false, now);
-        if let Some(commit) = self.commits.front_mut() {
-            commit.sent = sent;
-        }
-        self.committing = sent;
+        self.commits.sent(sent);
     }
 
     pub(super) fn commit_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.committing != Some(id) {
+        if !self.commits.answered(id) {
             return;
         }
-        self.committing = None;
         let codes = match outcome {
             Ok(Answer::Commit { codes }) => codes,
             Ok(_) => return self.commit_again(id, "an answer of another kind", now),
@@ -144,35 +71,18 @@ impl Member {
         for &code in codes.values() {
             self.coordinator_answered(code);
         }
-        // The one that was sent may have timed out meanwhile: its answer says nothing about the next.
-        let Some(commit) = self.commits.front_mut().filter(|commit| commit.sent == Some(id)) else { return };
-        let mut worst: Option<(ErrorCode, Reaction)> = None;
         let mut gone = false;
-        for (partition, at) in std::mem::take(&mut commit.open) {
-            // A partition that the answer does not name was not committed as far as anyone knows.
-            let code = codes.get(&partition).copied().unwrap_or(ErrorCode::RequestTimedOut);
-            if code == ErrorCode::None {
-                commit.done.insert(partition, (at, Ok(())));
-                continue;
+        let verdict = |code| match reaction(Kind::Commit.api(), code) {
+            Reaction::Tell => Some(CommitError::Refused { code }),
+            Reaction::Gone => {
+                gone = true;
+                Some(CommitError::MemberGone { code })
             }
-            match reaction(Kind::Commit.api(), code) {
-                Reaction::Tell => {
-                    commit.done.insert(partition, (at, Err(CommitError::Refused { code })));
-                }
-                Reaction::Gone => {
-                    commit.done.insert(partition, (at, Err(CommitError::MemberGone { code })));
-                    gone = true;
-                }
-                reacted => {
-                    commit.open.insert(partition, at);
-                    if worst.is_none_or(|(_, known)| severity(known) < severity(reacted)) {
-                        worst = Some((code, reacted));
-                    }
-                }
-            }
-        }
-        if let Some((code, reacted)) = worst {
-            self.commit_refused(id, (code, reacted), call, now);
+            _ => None,
+        };
+        let Some(open) = self.commits.take_codes(id, &codes, verdict) else { return };
+        if let Some(refused) = worst(open) {
+            self.commit_refused(id, refused, call, now);
         }
         // Whether it is so, the next heartbeat says, and soon: what is handed out meanwhile might be read twice.
         if gone && call.epoch == self.epoch && self.in_group() {
@@ -194,75 +104,49 @@ impl Member {
     }
 
     fn commit_again(&mut self, id: CallId, reason: &str, now: Now) {
-        let Some(commit) = self.commits.front_mut().filter(|commit| commit.sent == Some(id)) else { return };
-        commit.last = reason.into();
-        let delay = self.config.backoff.delay(commit.attempts.saturating_sub(1), &mut self.jitter);
+        let Some(attempt) = self.commits.again(id, reason) else { return };
+        let delay = self.config.backoff.delay(attempt, &mut self.jitter);
         self.timers.set(Timer::Commit, now + delay);
-    }
-
-    /// What is not owned any more is never sent.
-    fn refuse_unowned(&mut self) {
-        for commit in &mut self.commits {
-            let gone = commit.open.extract_if(.., |partition, _| !self.owned.contains_key(partition));
-            commit.done.extend(gone.map(|(partition, at)| (partition, (at, Err(CommitError::NotOwned)))));
-        }
     }
 
     /// The member lost what it owned: nothing that waits can be committed.
     pub(super) fn fail_commits(&mut self, code: Option<ErrorCode>) {
         let error = code.map_or(CommitError::NotOwned, |code| CommitError::MemberGone { code });
-        self.commits.iter_mut().for_each(|commit| commit.end(&error));
+        self.commits.fail(&error);
         self.timers.clear(Timer::Commit);
     }
 
     pub(super) fn expire_commits(&mut self, now: Now) {
-        self.commits.iter_mut().filter(|commit| commit.deadline <= now).for_each(Commit::time_out);
+        self.commits.expire(now);
         self.end_commits(now);
     }
 
     /// What the machine commits before partitions are given up is not waited for any longer.
     pub(super) fn give_up_own_commits(&mut self, now: Now) {
-        self.commits.iter_mut().filter(|commit| commit.own.is_some()).for_each(Commit::time_out);
+        self.commits.give_up_own();
         self.end_commits(now);
-    }
-
-    /// Whether a commit of the machine's own has to come to its end before these partitions are given up.
-    pub(super) fn own_commits_wait_for(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
-        let mut own = self.commits.iter().filter(|commit| commit.own.is_some());
-        own.any(|commit| commit.own == Some(Own::GivingUp) || commit.touches(partitions))
     }
 
     /// The consumer is out of the group, or closed: what waits is answered before that is said.
     pub(super) fn close_commits(&mut self, now: Now) {
-        self.commits.iter_mut().for_each(|commit| commit.end(&CommitError::Closed));
+        self.commits.fail(&CommitError::Closed);
         self.end_commits(now);
     }
 
-    /// Answers the commits of which nothing is open any more. The next is not sent before the answer to one that is under way
-    /// is there, so that it never overtakes it.
+    /// Answers the commits of which nothing is open any more.
     fn end_commits(&mut self, now: Now) {
-        let mut gave_up = false;
-        let mut index = 0;
-        while let Some(commit) = self.commits.get(index) {
-            if !commit.open.is_empty() {
-                index += 1;
-                continue;
-            }
-            let Some(commit) = self.commits.remove(index) else { break };
-            if index == 0 {
-                self.timers.clear(Timer::Commit);
-            }
-            gave_up |= commit.own.is_some();
-            let failed = commit.done.values().filter(|(_, outcome)| outcome.is_err()).count();
-            let partitions = commit.done.len() - failed;
+        let ended = self.commits.take_ended();
+        let own = ended.iter().any(|commit| commit.ticket.is_none());
+        if ended.iter().any(|commit| commit.was_first) {
+            self.timers.clear(Timer::Commit);
+        }
+        for commit in ended {
+            let (partitions, failed) = commit.counts();
             self.event(GroupEvent::Commit { took: now.saturating_sub(commit.since), partitions, failed });
-            self.push(Output::Committed { ticket: commit.ticket, outcomes: commit.done });
+            self.push(Output::Committed { ticket: commit.ticket, outcomes: commit.outcomes });
         }
-        match self.commits.iter().map(|commit| commit.deadline).min() {
-            Some(deadline) => self.timers.set(Timer::CommitDeadline, deadline),
-            None => self.timers.clear(Timer::CommitDeadline),
-        }
-        if gave_up {
+        self.timers.put(Timer::CommitDeadline, self.commits.first_deadline());
+        if own {
             self.committed_before_giving_up();
         }
     }
@@ -270,20 +154,12 @@ impl Member {
     /// Time for the commit in the interval.
     pub(super) fn auto_commit_due(&mut self, now: Now) {
         // One that waits is enough: what is finished meanwhile comes with the next.
-        if self.commits.iter().any(|commit| commit.own == Some(Own::Auto)) {
+        if self.commits.has_auto() {
             return self.rearm_auto_commit(now);
         }
         let ticket = self.new_id();
         self.auto_commit = Some(ticket);
         self.push(Output::Snapshot { ticket, scope: Scope::All });
-    }
-
-    pub(super) fn commit_automatically(&mut self, offsets: BTreeMap<TopicPartition, CommitOffset>, now: Now) {
-        self.auto_commit = None;
-        self.rearm_auto_commit(now);
-        if !offsets.is_empty() {
-            self.commit_own(Own::Auto, offsets, now);
-        }
     }
 
     fn rearm_auto_commit(&mut self, now: Now) {
@@ -293,7 +169,7 @@ impl Member {
     }
 
     /// Offsets that were brought for nothing.
-    pub(super) fn return_offsets(&mut self, offsets: BTreeMap<TopicPartition, CommitOffset>) {
+    pub(super) fn return_offsets(&mut self, offsets: Offsets) {
         if offsets.is_empty() {
             return;
         }
@@ -304,6 +180,11 @@ impl Member {
 }
 
 /// Which of several partitions' errors decides: the one without which no repetition helps.
+fn worst(open: Vec<ErrorCode>) -> Option<(ErrorCode, Reaction)> {
+    let open = open.into_iter().map(|code| (code, reaction(Kind::Commit.api(), code)));
+    open.reduce(|worst, next| if severity(worst.1) < severity(next.1) { next } else { worst })
+}
+
 fn severity(reaction: Reaction) -> u8 {
     match reaction {
         Reaction::AfterHeartbeat => 2,

@@ -5,7 +5,8 @@ use super::reactions::reaction;
 use super::timers::Timer;
 use super::{Answer, Call, MembershipError, Reaction, State};
 use crate::Now;
-use crate::group::{CallId, GroupError, GroupEvent};
+use crate::either::CallId;
+use crate::group::{GroupError, GroupEvent};
 use monedula_protocol::error_code::ErrorCode;
 
 impl Member {

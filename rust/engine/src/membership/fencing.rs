@@ -9,7 +9,8 @@ use super::heartbeats::Told;
 use super::member::Member;
 use super::timers::Timer;
 use super::{MembershipError, Output, State};
-use crate::group::{CallbackKind, GroupError, GroupEvent};
+use crate::either::CallbackKind;
+use crate::group::{GroupError, GroupEvent};
 use crate::{Now, TopicPartition};
 
 impl Member {
@@ -123,10 +124,8 @@ impl Member {
         // Nor does a member join for a user who does not poll: it would get partitions that nobody reads.
         let watched = matches!(self.state, State::Joining | State::Reconciling | State::Acknowledging | State::Stable);
         // Leaving has a deadline of its own.
-        match watched && self.exit.is_none() {
-            true => self.timers.set(Timer::Poll, self.polled + self.config.max_poll_interval),
-            false => self.timers.clear(Timer::Poll),
-        }
+        let watched = watched && self.exit.is_none();
+        self.timers.put(Timer::Poll, watched.then(|| self.polled + self.config.max_poll_interval));
     }
 
     /// The user does not poll: others are to read on. What it holds is lost, as its partitions are given away at once.

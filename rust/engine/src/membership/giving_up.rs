@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Output;
-use super::commits::Own;
 use super::member::Member;
 use super::timers::Timer;
-use crate::group::{CallbackKind, CommitOffset, GroupEvent, Ticket};
+use crate::either::{CallbackKind, CommitOffset, Ticket};
+use crate::group::GroupEvent;
 use crate::{Now, TopicPartition};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Member {
         self.timers.set(Timer::Revocation, now + self.config.revocation_commit_timeout());
         match brought.is_empty() {
             true => self.committed_before_giving_up(),
-            false => self.commit_own(Own::GivingUp, brought, now),
+            false => self.commit_before_giving_up(brought, now),
         }
     }
 
@@ -81,7 +81,7 @@ impl Member {
     /// already: what an earlier one brought is not brought again.
     pub(super) fn committed_before_giving_up(&mut self) {
         let committing = self.giving_up.as_ref().filter(|it| it.step == Step::Committing);
-        if committing.is_some_and(|it| !self.own_commits_wait_for(&it.partitions)) {
+        if committing.is_some_and(|it| !self.commits.own_wait_for(&it.partitions)) {
             self.tell_given_up();
         }
     }
@@ -119,7 +119,7 @@ impl Member {
     /// goes over another connection than the heartbeat, which might overtake it (seed S150).
     pub(super) fn advance_giving_up(&mut self) {
         let Some(giving_up) = self.giving_up.as_ref().filter(|it| it.step == Step::Draining) else { return };
-        if !self.commits.iter().any(|commit| commit.touches(&giving_up.partitions)) {
+        if !self.commits.touch(&giving_up.partitions) {
             self.given_up();
         }
     }

@@ -11,7 +11,8 @@ use super::reactions::reaction;
 use super::timers::Timer;
 use super::{Answer, Call, HeartbeatCall, MembershipError, Output, Partitions, Reaction, State, Subscription};
 use crate::Now;
-use crate::group::{CallId, GroupError, GroupEvent};
+use crate::either::CallId;
+use crate::group::{GroupError, GroupEvent};
 
 /// The epoch that joins.
 const JOIN: i32 = 0;

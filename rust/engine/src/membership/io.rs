@@ -8,9 +8,8 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 use super::{Answer, Call, MembershipError, State};
-use crate::group::{
-    CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, GroupEvent, Scope, Target, Ticket,
-};
+use crate::either::{CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, Scope, Target, Ticket};
+use crate::group::GroupEvent;
 use crate::{Now, TopicPartition};
 
 /// What the user subscribes to.

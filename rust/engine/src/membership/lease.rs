@@ -41,10 +41,7 @@ impl Member {
         }
         self.lease = until;
         self.push(Output::Lease { until });
-        match until.filter(|&until| until > now) {
-            Some(until) => self.timers.set(Timer::Lease, until),
-            None => self.timers.clear(Timer::Lease),
-        }
+        self.timers.put(Timer::Lease, until.filter(|&until| until > now));
         if self.lease_expired && until.is_none_or(|until| until > now) {
             self.lease_expired = false;
             self.event(GroupEvent::LeaseRenewed);

@@ -7,7 +7,8 @@ use super::reactions::reaction;
 use super::timers::Timer;
 use super::{Answer, Reaction, State};
 use crate::Now;
-use crate::group::{CallId, GroupEvent};
+use crate::either::CallId;
+use crate::group::GroupEvent;
 
 impl Member {
     /// The membership is to end.

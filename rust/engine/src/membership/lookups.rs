@@ -8,7 +8,7 @@ use super::reactions::reaction;
 use super::timers::Timer;
 use super::{Answer, Call, Output, Reaction};
 use crate::Now;
-use crate::group::CallId;
+use crate::either::CallId;
 
 impl Member {
     /// Looks up what is committed of partitions that were gained.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use monedula_protocol::types::Uuid;
 
-use super::commits::Commit;
 use super::giving_up::GivingUp;
 use super::heartbeats::Told;
 use super::reactions::LEAVING;
@@ -16,7 +15,8 @@ use super::{
     Answer, Call, Input, MembershipConfig, MembershipError, Output, Partitions, Reaction, State, Status, Subscription,
 };
 use crate::backoff::Jitter;
-use crate::group::{CallError, CallId, CallbackKind, GroupError, GroupEvent, Target, Ticket};
+use crate::either::{CallError, CallId, CallbackKind, Commits, Target, Ticket};
+use crate::group::{GroupError, GroupEvent};
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -130,8 +130,7 @@ pub struct Member {
     pub(super) lease: Option<Now>,
     pub(super) lease_expired: bool,
 
-    pub(super) commits: VecDeque<Commit>,
-    pub(super) committing: Option<CallId>,
+    pub(super) commits: Commits,
     /// The next commit waits for a heartbeat that brings its epoch.
     pub(super) commit_waits: bool,
     pub(super) auto_commit: Option<Ticket>,
@@ -199,8 +198,7 @@ impl Member {
             revoke_by: None,
             lease: None,
             lease_expired: false,
-            commits: VecDeque::new(),
-            committing: None,
+            commits: Commits::default(),
             commit_waits: false,
             auto_commit: None,
             starting: BTreeSet::new(),

@@ -6,7 +6,8 @@ use monedula_protocol::types::Uuid;
 
 use super::member::Member;
 use super::{Output, Partitions, State};
-use crate::group::{CallbackKind, GroupEvent};
+use crate::either::CallbackKind;
+use crate::group::GroupEvent;
 use crate::{Now, TopicPartition};
 
 impl Member {

@@ -1,8 +1,4 @@
-//! All timers of a member in one table.
-
-use std::collections::BTreeMap;
-
-use crate::Now;
+//! What a member's timers are for.
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,50 +32,4 @@ pub(super) enum Timer {
 }
 
 /// When each is due.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Timers(BTreeMap<Timer, Now>);
-
-impl Timers {
-    pub(super) fn set(&mut self, timer: Timer, at: Now) {
-        self.0.insert(timer, at);
-    }
-
-    /// Sets it, unless it is due earlier already.
-    pub(super) fn bring_forward(&mut self, timer: Timer, at: Now) {
-        let due = self.0.entry(timer).or_insert(at);
-        *due = at.min(*due);
-    }
-
-    pub(super) fn clear(&mut self, timer: Timer) {
-        self.0.remove(&timer);
-    }
-
-    pub(super) fn clear_all(&mut self) {
-        self.0.clear();
-    }
-
-    pub(super) fn at(&self, timer: Timer) -> Option<Now> {
-        self.0.get(&timer).copied()
-    }
-
-    /// Whether it runs and is not due yet.
-    pub(super) fn waits(&self, timer: Timer, now: Now) -> bool {
-        self.at(timer).is_some_and(|at| at > now)
-    }
-
-    /// When the first is due.
-    pub(super) fn first(&self) -> Option<Now> {
-        self.0.values().min().copied()
-    }
-
-    /// Takes those that are due, each once, the earliest first.
-    pub(super) fn take_due(&mut self, now: Now) -> Vec<Timer> {
-        let mut due: Vec<(Now, Timer)> =
-            self.0.iter().filter(|(_, at)| **at <= now).map(|(timer, at)| (*at, *timer)).collect();
-        due.sort();
-        for (_, timer) in &due {
-            self.0.remove(timer);
-        }
-        due.into_iter().map(|(_, timer)| timer).collect()
-    }
-}
+pub(super) type Timers = crate::either::Timers<Timer>;

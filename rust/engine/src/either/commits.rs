@@ -1,0 +1,222 @@
+//! Commits that wait or are under way: one after the other, never cancelled (contract 3). When one may be sent, and what an error
+//! means for the membership, is the protocol's to say.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::{CallId, CommitError, Offsets, Outcomes, PartitionCodes, Ticket};
+use crate::{Now, TopicPartition};
+
+/// Whose a commit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// The user's.
+    User(Ticket),
+    /// The machine's own, in the interval.
+    Auto,
+    /// The machine's own, before partitions are given up, or before a join.
+    GivingUp,
+}
+
+impl Whose {
+    /// `None` for the machine's own.
+    fn ticket(self) -> Option<Ticket> {
+        match self {
+            Self::User(ticket) => Some(ticket),
+            Self::Auto | Self::GivingUp => None,
+        }
+    }
+
+    fn is_own(self) -> bool {
+        self.ticket().is_none()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Commit {
+    whose: Whose,
+    open: Offsets,
+    done: Outcomes,
+    deadline: Now,
+    since: Now,
+    attempts: u32,
+    last: String,
+    /// The call that carries it.
+    sent: Option<CallId>,
+}
+
+impl Commit {
+    fn touches(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
+        self.open.keys().any(|partition| partitions.contains(partition))
+    }
+
+    /// What is still open comes to nothing.
+    fn end(&mut self, error: &CommitError) {
+        let open = std::mem::take(&mut self.open);
+        self.done.extend(open.into_iter().map(|(partition, at)| (partition, (at, Err(error.clone())))));
+    }
+
+    fn time_out(&mut self) {
+        self.end(&CommitError::TimedOut { last: self.last.clone() });
+    }
+}
+
+/// A commit that came to its end.
+pub(crate) struct Ended {
+    pub(crate) ticket: Option<Ticket>,
+    pub(crate) outcomes: Outcomes,
+    pub(crate) since: Now,
+    /// Whether it was the one at hand.
+    pub(crate) was_first: bool,
+}
+
+impl Ended {
+    /// How many partitions were committed, and how many were not.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let failed = self.outcomes.values().filter(|(_, outcome)| outcome.is_err()).count();
+        (self.outcomes.len() - failed, failed)
+    }
+}
+
+/// All commits of a member that have not come to their end, the one at hand first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Commits {
+    queue: VecDeque<Commit>,
+    under_way: Option<CallId>,
+}
+
+impl Commits {
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(crate) fn push(&mut self, whose: Whose, offsets: Offsets, deadline: Now, now: Now) {
+        self.queue.push_back(Commit {
+            whose,
+            open: offsets,
+            done: Outcomes::new(),
+            deadline,
+            since: now,
+            attempts: 0,
+            last: "none was made: the member was not in the group, or the coordinator not known".into(),
+            sent: None,
+        });
+    }
+
+    /// What is to be sent next. Nothing before the answer to what is under way is there, so that it never overtakes it.
+    pub(crate) fn next(&self) -> Option<&Offsets> {
+        self.queue.front().filter(|_| self.under_way.is_none()).map(|commit| &commit.open)
+    }
+
+    /// The one at hand was sent.
+    pub(crate) fn sent(&mut self, id: Option<CallId>) {
+        self.under_way = id;
+        if let Some(commit) = self.queue.front_mut() {
+            commit.attempts = commit.attempts.saturating_add(1);
+            commit.sent = id;
+        }
+    }
+
+    /// Whether it was this call that is under way; it is no more.
+    pub(crate) fn answered(&mut self, id: CallId) -> bool {
+        self.under_way.take_if(|known| *known == id).is_some()
+    }
+
+    /// The one at hand, if this call carried it: that may have timed out meanwhile, and then the answer says nothing about the
+    /// next.
+    fn carried_by(&mut self, id: CallId) -> Option<&mut Commit> {
+        self.queue.front_mut().filter(|commit| commit.sent == Some(id))
+    }
+
+    /// What the answer says of each partition. `verdict` is the error with which a refused one ends, `None` for one that stays
+    /// open; the errors of these come back.
+    pub(crate) fn take_codes(
+        &mut self,
+        id: CallId,
+        codes: &PartitionCodes,
+        mut verdict: impl FnMut(ErrorCode) -> Option<CommitError>,
+    ) -> Option<Vec<ErrorCode>> {
+        let commit = self.carried_by(id)?;
+        let mut open = Vec::new();
+        for (partition, at) in std::mem::take(&mut commit.open) {
+            // A partition that the answer does not name was not committed as far as anyone knows.
+            let code = codes.get(&partition).copied().unwrap_or(ErrorCode::RequestTimedOut);
+            let outcome = match code {
+                ErrorCode::None => Some(Ok(())),
+                code => verdict(code).map(Err),
+            };
+            match outcome {
+                Some(outcome) => _ = commit.done.insert(partition, (at, outcome)),
+                None => {
+                    commit.open.insert(partition, at);
+                    open.push(code);
+                }
+            }
+        }
+        Some(open)
+    }
+
+    /// The one that this call carried is to be sent again: how many attempts came to nothing before, if it is still at hand.
+    pub(crate) fn again(&mut self, id: CallId, reason: &str) -> Option<u32> {
+        let commit = self.carried_by(id)?;
+        commit.last = reason.into();
+        Some(commit.attempts.saturating_sub(1))
+    }
+
+    /// What is not owned any more is never sent.
+    pub(crate) fn keep_owned(&mut self, owned: impl Fn(&TopicPartition) -> bool) {
+        for commit in &mut self.queue {
+            let gone = commit.open.extract_if(.., |partition, _| !owned(partition));
+            commit.done.extend(gone.map(|(partition, at)| (partition, (at, Err(CommitError::NotOwned)))));
+        }
+    }
+
+    /// None of them can come to anything.
+    pub(crate) fn fail(&mut self, error: &CommitError) {
+        self.queue.iter_mut().for_each(|commit| commit.end(error));
+    }
+
+    pub(crate) fn expire(&mut self, now: Now) {
+        self.queue.iter_mut().filter(|commit| commit.deadline <= now).for_each(Commit::time_out);
+    }
+
+    /// What the machine commits before partitions are given up is not waited for any longer.
+    pub(crate) fn give_up_own(&mut self) {
+        self.queue.iter_mut().filter(|commit| commit.whose.is_own()).for_each(Commit::time_out);
+    }
+
+    /// Whether one of the machine's own has to come to its end before these partitions are given up.
+    pub(crate) fn own_wait_for(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
+        let mut own = self.queue.iter().filter(|commit| commit.whose.is_own());
+        own.any(|commit| commit.whose == Whose::GivingUp || commit.touches(partitions))
+    }
+
+    pub(crate) fn touch(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
+        self.queue.iter().any(|commit| commit.touches(partitions))
+    }
+
+    pub(crate) fn has_auto(&self) -> bool {
+        self.queue.iter().any(|commit| commit.whose == Whose::Auto)
+    }
+
+    pub(crate) fn first_deadline(&self) -> Option<Now> {
+        self.queue.iter().map(|commit| commit.deadline).min()
+    }
+
+    /// Takes those of which nothing is open any more.
+    pub(crate) fn take_ended(&mut self) -> Vec<Ended> {
+        let mut was_first = true;
+        let mut ended = Vec::new();
+        self.queue.retain_mut(|commit| {
+            let open = !commit.open.is_empty();
+            if !open {
+                let outcomes = std::mem::take(&mut commit.done);
+                ended.push(Ended { ticket: commit.whose.ticket(), outcomes, since: commit.since, was_first });
+            }
+            was_first = false;
+            open
+        });
+        ended
+    }
+}
