@@ -2,6 +2,8 @@
 //! happens when answers are late, lost, doubled or wrong.
 
 mod commits;
+#[path = "../common/mod.rs"]
+mod common;
 mod cooperative;
 mod deferred;
 mod finding;

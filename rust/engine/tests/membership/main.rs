@@ -3,6 +3,8 @@
 
 mod assigning;
 mod commits;
+#[path = "../common/mod.rs"]
+mod common;
 mod content;
 mod fencing;
 mod finding;

@@ -1,5 +1,7 @@
 //! A producer's identity and transactions, in virtual time.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod identity;
 mod offsets;
 mod reactions;

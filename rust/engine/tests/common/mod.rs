@@ -1,0 +1,4 @@
+//! What several of the test programs need.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+pub(crate) mod design;
