@@ -138,9 +138,9 @@ impl Member {
             return;
         }
         self.join = None;
-        let (code, answer) = match outcome {
+        match outcome {
             Ok(Answer::Join {
-                code,
+                code: code @ ErrorCode::None,
                 generation,
                 member_id,
                 leader,
@@ -148,61 +148,72 @@ impl Member {
                 protocol,
                 skip_assignment,
                 members,
-            }) => (code, (generation, member_id, leader, protocol_type, protocol, skip_assignment, members)),
-            Ok(_) => return self.join_again("an answer of another kind", now),
+            }) => {
+                self.coordinator_answered(code);
+                let protocol = protocol.unwrap_or_default();
+                let ours = self.config.assignors.iter().any(|assignor| assignor.name() == protocol);
+                if !ours || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) || generation < 0 {
+                    return self.fail(self.error_of(Kind::Join.api(), ErrorCode::InconsistentGroupProtocol), now);
+                }
+                self.lose_if_missed(generation, &leader);
+                self.leader = leader == member_id;
+                (self.generation, self.member_id, self.assignor) = (generation, member_id, Some(protocol.clone()));
+                self.enter_generation(call, protocol, now);
+                self.ask_for_assignment(skip_assignment, members, now);
+            }
+            Ok(Answer::Join { code, member_id, .. }) => {
+                self.coordinator_answered(code);
+                self.join_refused(code, member_id, call, now);
+            }
+            Ok(_) => self.join_again("an answer of another kind", now),
             Err(reason) => {
                 self.coordinator_lost(call.node_id, &reason, false, now);
                 self.join_lost();
-                return self.join_again(&reason, now);
+                self.join_again(&reason, now);
             }
-        };
-        self.coordinator_answered(code);
-        let (generation, member_id, leader, protocol_type, protocol, skip_assignment, members) = answer;
-        if code == ErrorCode::None {
-            let protocol = protocol.unwrap_or_default();
-            let ours = self.config.assignors.iter().any(|assignor| assignor.name() == protocol);
-            if !ours || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) || generation < 0 {
-                return self.fail(self.error_of(Kind::Join.api(), ErrorCode::InconsistentGroupProtocol), now);
-            }
-            let leads = leader == member_id;
-            self.join_attempts = 0;
-            // A static member is not dropped when it misses a rebalance, so nobody tells it: but the leader of the generation that
-            // it missed may have given its partitions to others.
-            // Where the coordinator assigns, because others of the group are members under KIP-848, nobody leads: generations are
-            // this member's epochs, which skip numbers, and nothing is given to others before this member gave it back.
-            let missed = !leader.is_empty() && generation > self.generation + 1;
-            if self.generation >= 0 && missed && !self.in_doubt {
-                self.lose(None, "the group had a generation without this member");
-            }
-            (self.generation, self.member_id, self.leader) = (generation, member_id, leads);
-            self.assignor = Some(protocol.clone());
-            self.assigned_counts = None;
-            self.confirm(call.sent);
-            self.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
-            // Whoever does not ask for its assignment in time is dropped as well.
-            (self.rejoin_by, self.outdated) = (Some(call.sent + self.config.max_poll_interval), false);
-            self.event(GroupEvent::Joined {
-                generation,
-                leader: leads,
-                protocol: protocol.clone(),
-                took: now - call.sent,
-            });
-            self.set_state(State::CompletingRebalance);
-            // A static leader that comes back is told to leave the assignment as it is, and still watches the topics (KIP-814).
-            if leads && skip_assignment {
-                self.assigned_counts = Some(self.counts.clone());
-            }
-            match leads && !skip_assignment {
-                true => {
-                    let ticket = self.new_id();
-                    self.assigning = Some(ticket);
-                    let members = self.as_of_now(members, now);
-                    self.push(Output::Assign { ticket, assignor: protocol, members });
-                }
-                false => self.send_sync(Vec::new(), now),
-            }
-            return;
         }
+    }
+
+    /// A static member is not dropped when it misses a rebalance, so nobody tells it: but the leader of the generation that it
+    /// missed may have given its partitions to others.
+    fn lose_if_missed(&mut self, generation: i32, leader: &str) {
+        // Where the coordinator assigns, because others of the group are members under KIP-848, nobody leads: generations are
+        // this member's epochs, which skip numbers, and nothing is given to others before this member gave it back.
+        let missed = !leader.is_empty() && generation > self.generation + 1;
+        if self.generation >= 0 && missed && !self.in_doubt {
+            self.lose(None, "the group had a generation without this member");
+        }
+    }
+
+    fn enter_generation(&mut self, call: InFlight, protocol: String, now: Now) {
+        self.join_attempts = 0;
+        self.assigned_counts = None;
+        self.confirm(call.sent);
+        self.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
+        // Whoever does not ask for its assignment in time is dropped as well.
+        (self.rejoin_by, self.outdated) = (Some(call.sent + self.config.max_poll_interval), false);
+        let (generation, leader, took) = (self.generation, self.leader, now - call.sent);
+        self.event(GroupEvent::Joined { generation, leader, protocol, took });
+        self.set_state(State::CompletingRebalance);
+    }
+
+    /// The leader has it computed first.
+    fn ask_for_assignment(&mut self, skip_assignment: bool, members: Subscriptions, now: Now) {
+        if self.leader && !skip_assignment {
+            let ticket = self.new_id();
+            self.assigning = Some(ticket);
+            let members = self.as_of_now(members, now);
+            let assignor = self.assignor.clone().unwrap_or_default();
+            return self.push(Output::Assign { ticket, assignor, members });
+        }
+        // A static leader that comes back is told to leave the assignment as it is, and still watches the topics (KIP-814).
+        if self.leader {
+            self.assigned_counts = Some(self.counts.clone());
+        }
+        self.send_sync(Vec::new(), now);
+    }
+
+    fn join_refused(&mut self, code: ErrorCode, member_id: String, call: InFlight, now: Now) {
         match reaction(Kind::Join.api(), code) {
             Reaction::TakeMemberId => {
                 // At once; but a coordinator that hands out one id after the other is not asked without end.
