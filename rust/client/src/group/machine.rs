@@ -1,15 +1,14 @@
-//! The machine of a membership: that of the classic protocol or that of KIP-848, never both at once. What both take and say in
-//! the same words goes through here; the rest goes to, or comes from, the one that it is about.
+//! The machine of a membership: that of the classic protocol or that of KIP-848, never both at once. What both take in the same
+//! words goes through here; the rest goes to the one that it is about.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use monedula_engine::assign::Assignor;
-use monedula_engine::group::{self, CallId, CommitOffset, Target, Ticket};
-use monedula_engine::membership::{self, MembershipError};
+use monedula_engine::group::{self, CommitOffset, Ticket};
+use monedula_engine::membership;
 use monedula_engine::{Now, TopicPartition};
-use monedula_protocol::types::Uuid;
 
 use super::status::Status;
 use crate::config::{ClientConfig, GroupProtocol};
@@ -59,31 +58,8 @@ pub(super) enum Input {
 
 /// What a machine wants done.
 pub(super) enum Output {
-    /// In the classic machine's words, which say the same where that of KIP-848 has them.
-    Either(group::Output),
-    /// Send this, for that of KIP-848, as the rest.
-    Call {
-        id: CallId,
-        target: Target,
-        call: membership::Call,
-    },
-    /// Ask what topics are called.
-    Resolve {
-        ids: BTreeSet<Uuid>,
-    },
-    /// An error for the user.
-    Raise {
-        error: MembershipError,
-        fatal: bool,
-    },
-    /// Go on with the classic protocol.
-    FallBack {
-        reason: String,
-    },
-    StateChanged {
-        from: membership::State,
-        to: membership::State,
-    },
+    Classic(group::Output),
+    Consumer(membership::Output),
 }
 
 impl Machine {
@@ -118,8 +94,8 @@ impl Machine {
 
     pub(super) fn poll(&mut self) -> Option<Output> {
         match self {
-            Self::Classic(member) => member.poll().map(Output::Either),
-            Self::Consumer(member) => member.poll().map(Output::of_consumer),
+            Self::Classic(member) => member.poll().map(Output::Classic),
+            Self::Consumer(member) => member.poll().map(Output::Consumer),
         }
     }
 
@@ -183,31 +159,6 @@ impl Input {
             Self::Close { deadline } => Input::Close { deadline, leave: true },
             Self::Consumer(input) => input,
             Self::Classic(_) => return None,
-        })
-    }
-}
-
-impl Output {
-    fn of_consumer(output: membership::Output) -> Self {
-        use group::Output as Either;
-        use membership::Output as Own;
-        Self::Either(match output {
-            Own::Gained { partitions } => Either::Gained { partitions },
-            Own::Start { partitions } => Either::Start { partitions },
-            Own::StartFailed { partition, code } => Either::StartFailed { partition, code },
-            Own::Settle { ticket, partitions } => Either::Settle { ticket, partitions },
-            Own::Snapshot { ticket, scope } => Either::Snapshot { ticket, scope },
-            Own::Callback { ticket, kind, partitions } => Either::Callback { ticket, kind, partitions },
-            Own::Dropped { partitions } => Either::Dropped { partitions },
-            Own::Committed { ticket, outcomes } => Either::Committed { ticket, outcomes },
-            Own::Lease { until } => Either::Lease { until },
-            Own::Event(event) => Either::Event(event),
-            Own::Closed => Either::Closed,
-            Own::Call { id, target, call } => return Self::Call { id, target, call },
-            Own::Resolve { ids } => return Self::Resolve { ids },
-            Own::Raise { error, fatal } => return Self::Raise { error, fatal },
-            Own::FallBack { reason } => return Self::FallBack { reason },
-            Own::StateChanged { from, to } => return Self::StateChanged { from, to },
         })
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use monedula_engine::assign::AssignError;
 use monedula_engine::cluster::Cluster;
-use monedula_engine::group::{self, CallbackKind, GroupEvent, Scope, Ticket};
+use monedula_engine::group::{self, CallbackKind, Effect, GroupEvent, Scope, Ticket};
 use monedula_engine::membership::{self, MembershipError, TopicInfo};
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -329,7 +329,26 @@ impl Task {
 
     fn act(&mut self, output: Output) {
         match output {
-            Output::Either(output) => self.act_in_either(output),
+            Output::Classic(output) => self.act_in_classic(output),
+            Output::Consumer(output) => self.act_in_consumer(output),
+        }
+    }
+
+    fn act_in_classic(&mut self, output: group::Output) {
+        use group::Output;
+        match output {
+            Output::Call { id, target, call } => self.send(id, target, call),
+            Output::Assign { ticket, assignor, members } => self.assign(ticket, assignor, members),
+            Output::Raise { error, fatal } => self.raise(error.into(), fatal),
+            Output::RefreshMetadata => self.parts.metadata.want(),
+            Output::Event(event) => self.happened(event.into()),
+            Output::Effect(effect) => self.act_in_either(effect),
+        }
+    }
+
+    fn act_in_consumer(&mut self, output: membership::Output) {
+        use membership::Output;
+        match output {
             Output::Call { id, target, call } => self.send(id, target, call),
             Output::Resolve { ids } => self.resolve(ids),
             Output::Raise { error, fatal } => self.raise(error, fatal),
@@ -337,47 +356,43 @@ impl Task {
             Output::StateChanged { from, to } => {
                 self.happened(MemberEvent::StateChanged { from: State::Consumer(from), to: State::Consumer(to) });
             }
+            Output::Event(event) => self.happened(event.into()),
+            Output::Effect(effect) => self.act_in_either(effect),
         }
     }
 
-    fn act_in_either(&mut self, output: group::Output) {
-        use group::Output;
+    fn act_in_either(&mut self, effect: Effect) {
         let delivery = &self.parts.delivery;
-        match output {
-            Output::Call { id, target, call } => self.send(id, target, call),
-            Output::Assign { ticket, assignor, members } => self.assign(ticket, assignor, members),
-            Output::Gained { partitions } => {
+        match effect {
+            Effect::Gained { partitions } => {
                 self.parts.metadata.hold(partitions.iter().map(|partition| partition.topic.clone()));
                 delivery.gained(&partitions);
             }
-            Output::Start { partitions } => delivery.start(partitions),
-            Output::StartFailed { partition, code } => {
+            Effect::Start { partitions } => delivery.start(partitions),
+            Effect::StartFailed { partition, code } => {
                 delivery.start_failed(&partition, fault(partition.clone(), code).into());
             }
-            Output::Settle { ticket, partitions } => {
+            Effect::Settle { ticket, partitions } => {
                 delivery.settle(ticket, partitions, self.listens.revoked && !self.abandoned);
                 self.bring_settled();
             }
-            Output::Snapshot { ticket, scope } => {
+            Effect::Snapshot { ticket, scope } => {
                 let offsets = match &scope {
                     Scope::All => delivery.snapshot(None),
                     Scope::Only(partitions) => delivery.snapshot(Some(partitions)),
                 };
                 self.inputs.push_back(Input::Settled { ticket, offsets });
             }
-            Output::Callback { ticket, kind, partitions } => self.call_back(ticket, kind, partitions),
-            Output::Dropped { partitions } => {
+            Effect::Callback { ticket, kind, partitions } => self.call_back(ticket, kind, partitions),
+            Effect::Dropped { partitions } => {
                 delivery.dropped(&partitions);
                 self.parts.metadata.release(partitions.iter().map(|partition| partition.topic.clone()));
             }
-            Output::Committed { ticket, outcomes } => self.committed(ticket, outcomes),
-            Output::Lease { until } => {
+            Effect::Committed { ticket, outcomes } => self.committed(ticket, outcomes),
+            Effect::Lease { until } => {
                 delivery.set_lease(until.map_or(Lease::Out, |until| Lease::Until(self.shared.started + until)));
             }
-            Output::Raise { error, fatal } => self.raise(error.into(), fatal),
-            Output::RefreshMetadata => self.parts.metadata.want(),
-            Output::Event(event) => self.happened(event.into()),
-            Output::Closed => self.closed = true,
+            Effect::Closed => self.closed = true,
         }
     }
 

@@ -2,10 +2,12 @@
 //! owned by each machine, which decides what they are for; and the words that both say.
 
 mod commits;
+mod effect;
 mod timers;
 mod words;
 
 pub(crate) use commits::{Commits, Whose};
+pub use effect::Effect;
 pub(crate) use timers::Timers;
 pub use words::{
     CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, Lane, PartitionCodes, Scope, Target, Ticket,

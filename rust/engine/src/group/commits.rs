@@ -5,9 +5,9 @@ use monedula_protocol::error_code::ErrorCode;
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, CallId, CommitError, GroupEvent, Output, Reaction, Scope, State, Ticket};
+use super::{Answer, Call, CallId, CommitError, GroupEvent, Reaction, Scope, State, Ticket};
 use crate::Now;
-use crate::either::{Offsets, Whose};
+use crate::either::{Effect, Offsets, Whose};
 
 impl Member {
     /// The user wants offsets committed.
@@ -148,7 +148,7 @@ impl Member {
         for commit in ended {
             let (partitions, failed) = commit.counts();
             self.event(GroupEvent::Commit { took: now.saturating_sub(commit.since), partitions, failed });
-            self.push(Output::Committed { ticket: commit.ticket, outcomes: commit.outcomes });
+            self.push(Effect::Committed { ticket: commit.ticket, outcomes: commit.outcomes });
         }
         self.timers.put(Timer::CommitDeadline, self.commits.first_deadline());
         if own {
@@ -164,7 +164,7 @@ impl Member {
         }
         let ticket = self.new_id();
         self.auto_commit = Some(ticket);
-        self.push(Output::Snapshot { ticket, scope: Scope::All });
+        self.push(Effect::Snapshot { ticket, scope: Scope::All });
     }
 
     fn rearm_auto_commit(&mut self, now: Now) {
@@ -180,7 +180,7 @@ impl Member {
         }
         let error = || CommitError::TimedOut { last: "the rebalance that asked for it is over".into() };
         let outcomes = offsets.into_iter().map(|(partition, at)| (partition, (at, Err(error())))).collect();
-        self.push(Output::Committed { ticket: None, outcomes });
+        self.push(Effect::Committed { ticket: None, outcomes });
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::member::Member;
 use super::timers::Timer;
-use super::{CallbackKind, CommitOffset, GroupEvent, Output, Scope, State, Ticket};
+use super::{CallbackKind, CommitOffset, Effect, GroupEvent, Scope, State, Ticket};
 use crate::{Now, TopicPartition};
 
 /// What comes after partitions were given up.
@@ -61,11 +61,11 @@ impl Member {
     pub(super) fn give_up(&mut self, partitions: BTreeSet<TopicPartition>, then: Then) {
         let ticket = self.new_id();
         if partitions.is_empty() {
-            self.push(Output::Snapshot { ticket, scope: Scope::All });
+            self.push(Effect::Snapshot { ticket, scope: Scope::All });
         } else {
             self.set_state(State::Revoking);
             self.event(GroupEvent::RebalanceWanted { partitions: partitions.clone() });
-            self.push(Output::Settle { ticket, partitions: partitions.clone() });
+            self.push(Effect::Settle { ticket, partitions: partitions.clone() });
         }
         self.giving_up = Some(GivingUp {
             ticket,
@@ -162,7 +162,7 @@ impl Member {
             self.owned.retain(|partition| !giving_up.partitions.contains(partition));
             self.starting.retain(|partition| !giving_up.partitions.contains(partition));
             self.asked.retain(|partition| !giving_up.partitions.contains(partition));
-            self.push(Output::Dropped { partitions: giving_up.partitions });
+            self.push(Effect::Dropped { partitions: giving_up.partitions });
         }
         if self.state == State::Revoking {
             self.set_state(State::Stable);

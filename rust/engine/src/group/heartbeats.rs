@@ -5,8 +5,9 @@ use monedula_protocol::error_code::ErrorCode;
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, CallId, GroupEvent, Output, Reaction, State};
+use super::{Answer, Call, CallId, GroupEvent, Reaction, State};
 use crate::Now;
+use crate::either::Effect;
 
 impl Member {
     /// Sends a heartbeat if one is due.
@@ -131,7 +132,7 @@ impl Member {
             return;
         }
         self.lease = until;
-        self.push(Output::Lease { until });
+        self.push(Effect::Lease { until });
         self.timers.put(Timer::Lease, until.filter(|&until| until > now));
         if self.lease_expired && until.is_none_or(|until| until > now) {
             self.lease_expired = false;

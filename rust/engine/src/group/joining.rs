@@ -14,6 +14,7 @@ use super::{Answer, Assignments, Call, CallId, CallbackKind, GroupError, GroupEv
 use crate::assign::{
     AssignError, Assignor, LastAssignment, Protocol, read_assignment, subscription_bytes, with_user_data,
 };
+use crate::either::Effect;
 use crate::{Now, TopicPartition};
 
 /// Id, static id and metadata of each member.
@@ -469,7 +470,7 @@ impl Member {
         if !gained.is_empty() {
             self.owned.extend(gained.iter().cloned());
             self.starting.extend(gained.iter().cloned());
-            self.push(Output::Gained { partitions: gained.clone() });
+            self.push(Effect::Gained { partitions: gained.clone() });
             self.call_back(CallbackKind::Assigned, gained);
         }
         match revoked.is_empty() {
@@ -503,7 +504,7 @@ impl Member {
         self.asked.retain(|partition| !lost.contains(partition));
         let reason = "a JoinGroup had no answer, and the next assignment leaves them out";
         self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
-        self.push(Output::Dropped { partitions: lost.clone() });
+        self.push(Effect::Dropped { partitions: lost.clone() });
         let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
         if !untold.is_empty() {
             self.call_back(CallbackKind::Lost, untold);

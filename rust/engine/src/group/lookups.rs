@@ -6,7 +6,8 @@ use monedula_protocol::error_code::ErrorCode;
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, CallId, Output, Reaction, State};
+use super::{Answer, Call, CallId, Reaction, State};
+use crate::either::Effect;
 use crate::{Now, TopicPartition};
 
 impl Member {
@@ -43,7 +44,7 @@ impl Member {
                 Reaction::Tell => {
                     for partition in asked {
                         self.starting.remove(&partition);
-                        self.push(Output::StartFailed { partition, code });
+                        self.push(Effect::StartFailed { partition, code });
                     }
                 }
                 reacted => {
@@ -70,14 +71,14 @@ impl Member {
                 Err(code) => match reaction(Kind::Offsets.api(), code) {
                     Reaction::Tell | Reaction::Fail => {
                         self.starting.remove(&partition);
-                        self.push(Output::StartFailed { partition, code });
+                        self.push(Effect::StartFailed { partition, code });
                     }
                     reacted => again = Some((code, reacted)),
                 },
             }
         }
         if !starts.is_empty() {
-            self.push(Output::Start { partitions: starts });
+            self.push(Effect::Start { partitions: starts });
         }
         match again {
             Some((code, reacted)) => {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::assign::{LastAssignment, Protocol};
 use crate::backoff::Jitter;
-use crate::either::Commits;
+use crate::either::{Commits, Effect};
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -56,7 +56,7 @@ impl Kind {
 /// How the membership is to end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exit {
-    /// For good: [`Output::Closed`] follows.
+    /// For good: [`Effect::Closed`] follows.
     pub(super) close: bool,
     /// Whether the group is told, if the member is not static.
     pub(super) leave: bool,
@@ -283,7 +283,7 @@ impl Member {
         self.advance_leave(now);
         self.keep_poll_timer();
         if std::mem::take(&mut self.closed) {
-            self.push(Output::Closed);
+            self.push(Effect::Closed);
         }
     }
 
@@ -429,7 +429,7 @@ impl Member {
         if !lost.is_empty() {
             let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
             self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
-            self.push(Output::Dropped { partitions: lost });
+            self.push(Effect::Dropped { partitions: lost });
             if !untold.is_empty() {
                 self.call_back(CallbackKind::Lost, untold);
             }
@@ -550,7 +550,7 @@ impl Member {
 
     pub(super) fn call_back(&mut self, kind: CallbackKind, partitions: BTreeSet<TopicPartition>) -> Ticket {
         let ticket = self.new_id();
-        self.push(Output::Callback { ticket, kind, partitions });
+        self.push(Effect::Callback { ticket, kind, partitions });
         ticket
     }
 
@@ -559,8 +559,8 @@ impl Member {
         self.next_id
     }
 
-    pub(super) fn push(&mut self, output: Output) {
-        self.outputs.push_back(output);
+    pub(super) fn push(&mut self, output: impl Into<Output>) {
+        self.outputs.push_back(output.into());
     }
 
     pub(super) fn event(&mut self, event: GroupEvent) {

@@ -31,5 +31,6 @@ pub use reactions::{REACTIONS, Reaction, reaction};
 pub use state::State;
 
 pub use crate::either::{
-    CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, Lane, PartitionCodes, Scope, Target, Ticket,
+    CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, Effect, Lane, PartitionCodes, Scope, Target,
+    Ticket,
 };

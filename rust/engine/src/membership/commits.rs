@@ -6,9 +6,9 @@ use monedula_protocol::error_code::ErrorCode;
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, Output, Reaction};
+use super::{Answer, Call, Reaction};
 use crate::Now;
-use crate::either::{CallId, CommitError, Offsets, Scope, Ticket, Whose};
+use crate::either::{CallId, CommitError, Effect, Offsets, Scope, Ticket, Whose};
 use crate::group::GroupEvent;
 
 impl Member {
@@ -143,7 +143,7 @@ impl Member {
         for commit in ended {
             let (partitions, failed) = commit.counts();
             self.event(GroupEvent::Commit { took: now.saturating_sub(commit.since), partitions, failed });
-            self.push(Output::Committed { ticket: commit.ticket, outcomes: commit.outcomes });
+            self.push(Effect::Committed { ticket: commit.ticket, outcomes: commit.outcomes });
         }
         self.timers.put(Timer::CommitDeadline, self.commits.first_deadline());
         if own {
@@ -159,7 +159,7 @@ impl Member {
         }
         let ticket = self.new_id();
         self.auto_commit = Some(ticket);
-        self.push(Output::Snapshot { ticket, scope: Scope::All });
+        self.push(Effect::Snapshot { ticket, scope: Scope::All });
     }
 
     fn rearm_auto_commit(&mut self, now: Now) {
@@ -175,7 +175,7 @@ impl Member {
         }
         let error = || CommitError::TimedOut { last: "the rebalance that asked for it is over".into() };
         let outcomes = offsets.into_iter().map(|(partition, at)| (partition, (at, Err(error())))).collect();
-        self.push(Output::Committed { ticket: None, outcomes });
+        self.push(Effect::Committed { ticket: None, outcomes });
     }
 }
 

@@ -9,7 +9,7 @@ use super::heartbeats::Told;
 use super::member::Member;
 use super::timers::Timer;
 use super::{MembershipError, Output, State};
-use crate::either::CallbackKind;
+use crate::either::{CallbackKind, Effect};
 use crate::group::{GroupError, GroupEvent};
 use crate::{Now, TopicPartition};
 
@@ -49,7 +49,7 @@ impl Member {
         }
         let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
         self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
-        self.push(Output::Dropped { partitions: lost });
+        self.push(Effect::Dropped { partitions: lost });
         if !untold.is_empty() {
             self.telling = Some(self.call_back(CallbackKind::Lost, untold));
         }

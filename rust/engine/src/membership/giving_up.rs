@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Output;
 use super::member::Member;
 use super::timers::Timer;
-use crate::either::{CallbackKind, CommitOffset, Ticket};
+use crate::either::{CallbackKind, CommitOffset, Effect, Ticket};
 use crate::group::GroupEvent;
 use crate::{Now, TopicPartition};
 
@@ -47,7 +46,7 @@ impl Member {
     pub(super) fn give_up(&mut self, partitions: BTreeSet<TopicPartition>) {
         let ticket = self.new_id();
         self.event(GroupEvent::RebalanceWanted { partitions: partitions.clone() });
-        self.push(Output::Settle { ticket, partitions: partitions.clone() });
+        self.push(Effect::Settle { ticket, partitions: partitions.clone() });
         self.giving_up = Some(GivingUp { ticket, partitions, step: Step::Settling, brought: BTreeMap::new() });
     }
 
@@ -128,7 +127,7 @@ impl Member {
         let Some(giving_up) = self.giving_up.take() else { return };
         self.timers.clear(Timer::Revocation);
         self.let_go(&giving_up.partitions);
-        self.push(Output::Dropped { partitions: giving_up.partitions });
+        self.push(Effect::Dropped { partitions: giving_up.partitions });
     }
 
     /// What was begun is begun anew for more partitions, unless it is past the user's part: a commit that is under way is not

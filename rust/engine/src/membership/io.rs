@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 use super::{Answer, Call, MembershipError, State};
-use crate::either::{CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, Scope, Target, Ticket};
+use crate::either::{CallError, CallId, CommitOffset, Effect, Target, Ticket};
 use crate::group::GroupEvent;
 use crate::{Now, TopicPartition};
 
@@ -52,19 +51,19 @@ pub enum Input {
         /// What came.
         outcome: Result<Answer, CallError>,
     },
-    /// For [`Output::Settle`] and [`Output::Snapshot`]: what the user has finished and is not committed yet.
+    /// For [`Effect::Settle`] and [`Effect::Snapshot`]: what the user has finished and is not committed yet.
     Settled {
         /// Its ticket.
         ticket: Ticket,
         /// Offsets to commit.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
     },
-    /// For [`Output::Callback`]: it was run, or there is none, or it raised an error that the user has seen.
+    /// For [`Effect::Callback`]: it was run, or there is none, or it raised an error that the user has seen.
     CalledBack {
         /// Its ticket.
         ticket: Ticket,
     },
-    /// The user wants offsets committed; [`Output::Committed`] answers.
+    /// The user wants offsets committed; [`Effect::Committed`] answers.
     Commit {
         /// For the answer.
         ticket: Ticket,
@@ -80,7 +79,7 @@ pub enum Input {
     },
     /// The user subscribes to nothing any more. What is owned is given up in order, and the group left.
     Unsubscribe,
-    /// As [`Self::Unsubscribe`], for good; ends with [`Output::Closed`], at the deadline in any case.
+    /// As [`Self::Unsubscribe`], for good; ends with [`Effect::Closed`], at the deadline in any case.
     Close {
         /// When it ends in any case.
         deadline: Now,
@@ -108,66 +107,6 @@ pub enum Output {
         /// Topics of the target whose names are not known.
         ids: BTreeSet<Uuid>,
     },
-    /// These are owned from now on: [`Output::Start`] says where each starts, and a callback follows at once. Nothing of them
-    /// is handed out before both.
-    Gained {
-        /// The partitions.
-        partitions: BTreeSet<TopicPartition>,
-    },
-    /// Where gained partitions start.
-    Start {
-        /// With what is committed; `None`: nothing, so the policy decides, or the smallest offset if `is_new`.
-        partitions: Vec<(TopicPartition, Committed, bool)>,
-    },
-    /// The committed offset of a partition cannot be had; tell the user and leave the partition where it is.
-    StartFailed {
-        /// The partition.
-        partition: TopicPartition,
-        /// Why.
-        code: ErrorCode,
-    },
-    /// Hand nothing of these out any more. As soon as the user has finished what was handed out of them, bring what is to be
-    /// committed as [`Input::Settled`].
-    Settle {
-        /// For the answer.
-        ticket: Ticket,
-        /// The partitions.
-        partitions: BTreeSet<TopicPartition>,
-    },
-    /// Bring what the user has finished and is not committed yet as [`Input::Settled`], at once.
-    Snapshot {
-        /// For the answer.
-        ticket: Ticket,
-        /// Of which partitions.
-        scope: Scope,
-    },
-    /// Run the user's callback in the user's thread, in the order of these outputs, and say so with [`Input::CalledBack`].
-    Callback {
-        /// For the answer.
-        ticket: Ticket,
-        /// Which.
-        kind: CallbackKind,
-        /// The partitions: those that change, not all (seed S042).
-        partitions: BTreeSet<TopicPartition>,
-    },
-    /// These are not owned any more: drop what was fetched of them. What the user still holds of them is never committed.
-    Dropped {
-        /// The partitions.
-        partitions: BTreeSet<TopicPartition>,
-    },
-    /// The answer to [`Input::Commit`]; also for commits of the machine's own, whose ticket is `None`.
-    Committed {
-        /// The commit's ticket.
-        ticket: Option<Ticket>,
-        /// What became of each partition, with what was committed.
-        outcomes: BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>,
-    },
-    /// Until when records may be handed out; `None` where nothing is leased. Held against the clock whenever records are
-    /// handed out, not only when this comes.
-    Lease {
-        /// Until when.
-        until: Option<Now>,
-    },
     /// An error for the user: on every call if it is fatal, else once.
     Raise {
         /// The error.
@@ -191,8 +130,14 @@ pub enum Output {
     /// For the log, metrics and hooks. `Joined` and `Synced` name the epoch as generation; `Synced` says that a target is
     /// reached. `StateChanged` is never among them.
     Event(GroupEvent),
-    /// [`Input::Close`] is done.
-    Closed,
+    /// What is the same under either protocol.
+    Effect(Effect),
+}
+
+impl From<Effect> for Output {
+    fn from(effect: Effect) -> Self {
+        Self::Effect(effect)
+    }
 }
 
 /// How the membership is.

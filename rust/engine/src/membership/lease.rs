@@ -1,9 +1,9 @@
 //! The lease: how long what is owned is owned for certain (contract 7).
 
-use super::Output;
 use super::member::Member;
 use super::timers::Timer;
 use crate::Now;
+use crate::either::Effect;
 use crate::group::GroupEvent;
 
 impl Member {
@@ -40,7 +40,7 @@ impl Member {
             return;
         }
         self.lease = until;
-        self.push(Output::Lease { until });
+        self.push(Effect::Lease { until });
         self.timers.put(Timer::Lease, until.filter(|&until| until > now));
         if self.lease_expired && until.is_none_or(|until| until > now) {
             self.lease_expired = false;

@@ -6,9 +6,9 @@ use monedula_protocol::error_code::ErrorCode;
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, Output, Reaction};
+use super::{Answer, Call, Reaction};
 use crate::Now;
-use crate::either::CallId;
+use crate::either::{CallId, Effect};
 
 impl Member {
     /// Looks up what is committed of partitions that were gained.
@@ -50,7 +50,7 @@ impl Member {
                 Reaction::Tell => {
                     for partition in asked {
                         self.starting.remove(&partition);
-                        self.push(Output::StartFailed { partition, code });
+                        self.push(Effect::StartFailed { partition, code });
                     }
                 }
                 reacted => self.lookup_refused((code, reacted), call, now),
@@ -73,14 +73,14 @@ impl Member {
                 Err(code) => match reaction(Kind::Offsets.api(), code) {
                     Reaction::Tell | Reaction::Fail => {
                         self.starting.remove(&partition);
-                        self.push(Output::StartFailed { partition, code });
+                        self.push(Effect::StartFailed { partition, code });
                     }
                     reacted => again = Some((code, reacted)),
                 },
             }
         }
         if !starts.is_empty() {
-            self.push(Output::Start { partitions: starts });
+            self.push(Effect::Start { partitions: starts });
         }
         match again {
             Some(refused) => self.lookup_refused(refused, call, now),

@@ -15,7 +15,7 @@ use super::{
     Answer, Call, Input, MembershipConfig, MembershipError, Output, Partitions, Reaction, State, Status, Subscription,
 };
 use crate::backoff::Jitter;
-use crate::either::{CallError, CallId, CallbackKind, Commits, Target, Ticket};
+use crate::either::{CallError, CallId, CallbackKind, Commits, Effect, Target, Ticket};
 use crate::group::{GroupError, GroupEvent};
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -59,7 +59,7 @@ impl Kind {
 /// How the membership is to end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exit {
-    /// For good: [`Output::Closed`] follows.
+    /// For good: [`Effect::Closed`] follows.
     pub(super) close: bool,
     /// Whether the group is told, if the member is not static.
     pub(super) leave: bool,
@@ -290,7 +290,7 @@ impl Member {
         self.advance_leave(now);
         self.keep_poll_timer();
         if std::mem::take(&mut self.closed) {
-            self.push(Output::Closed);
+            self.push(Effect::Closed);
         }
     }
 
@@ -388,7 +388,7 @@ impl Member {
 
     pub(super) fn call_back(&mut self, kind: CallbackKind, partitions: BTreeSet<TopicPartition>) -> Ticket {
         let ticket = self.new_id();
-        self.push(Output::Callback { ticket, kind, partitions });
+        self.push(Effect::Callback { ticket, kind, partitions });
         ticket
     }
 
@@ -397,8 +397,8 @@ impl Member {
         self.next_id
     }
 
-    pub(super) fn push(&mut self, output: Output) {
-        self.outputs.push_back(output);
+    pub(super) fn push(&mut self, output: impl Into<Output>) {
+        self.outputs.push_back(output.into());
     }
 
     pub(super) fn event(&mut self, event: GroupEvent) {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use monedula_protocol::types::Uuid;
 
 use super::member::Member;
-use super::{Output, Partitions, State};
-use crate::either::CallbackKind;
+use super::{Partitions, State};
+use crate::either::{CallbackKind, Effect};
 use crate::group::GroupEvent;
 use crate::{Now, TopicPartition};
 
@@ -64,7 +64,7 @@ impl Member {
         self.let_go(&lost);
         let reason = "the topic was deleted and made anew";
         self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
-        self.push(Output::Dropped { partitions: lost.clone() });
+        self.push(Effect::Dropped { partitions: lost.clone() });
         self.call_back(CallbackKind::Lost, lost);
     }
 
@@ -95,7 +95,7 @@ impl Member {
         self.moved.0 += partitions.len();
         self.owned.extend(gained);
         self.starting.extend(partitions.iter().cloned());
-        self.push(Output::Gained { partitions: partitions.clone() });
+        self.push(Effect::Gained { partitions: partitions.clone() });
         self.assigning = Some(self.call_back(CallbackKind::Assigned, partitions));
     }
 

@@ -2,3 +2,4 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub(crate) mod design;
+pub(crate) mod driver;

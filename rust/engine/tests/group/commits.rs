@@ -2,9 +2,8 @@ use monedula_engine::assign::Protocol;
 use monedula_engine::group::{Answer, CommitError, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{
-    BACKOFF, HEARTBEAT, SESSION, TICKET, World, commit_codes, config, failed, identity, ms, offsets, pending, secs, t,
-};
+use crate::pending::{TICKET, failed, pending};
+use crate::world::{BACKOFF, HEARTBEAT, SESSION, World, commit_codes, config, identity, ms, offsets, secs, t};
 
 fn manual(protocol: Protocol, partitions: &[i32]) -> World {
     let mut setup = config(protocol);

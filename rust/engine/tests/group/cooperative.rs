@@ -4,9 +4,8 @@ use monedula_engine::assign::Protocol;
 use monedula_engine::group::{Answer, GroupEvent, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{
-    BACKOFF, HEARTBEAT, Named, Owed, World, commit_codes, config, ms, offsets, pending, secs, subscription, t,
-};
+use crate::pending::pending;
+use crate::world::{BACKOFF, HEARTBEAT, Named, Owed, World, commit_codes, config, ms, offsets, secs, subscription, t};
 
 // seed: S033
 #[test]
@@ -153,7 +152,7 @@ fn a_lost_join_puts_what_is_owned_in_doubt_until_the_next_assignment() {
 #[test]
 fn a_join_that_was_refused_leaves_nothing_in_doubt() {
     let (mut world, id, _) = pending("JoinGroup");
-    world.answer(id, crate::world::failed("JoinGroup", ErrorCode::NotCoordinator));
+    world.answer(id, crate::pending::failed("JoinGroup", ErrorCode::NotCoordinator));
     assert!(world.lease.is_some_and(|until| until > world.now));
 }
 

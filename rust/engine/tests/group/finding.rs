@@ -2,9 +2,8 @@ use monedula_engine::assign::Protocol;
 use monedula_engine::group::{Answer, State, Target};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{
-    APIS, BACKOFF, HEARTBEAT, SESSION, World, again, config, coordinator, failed, ms, pending, secs, synced,
-};
+use crate::pending::{APIS, again, failed, pending};
+use crate::world::{BACKOFF, HEARTBEAT, SESSION, World, config, coordinator, ms, secs, synced};
 
 // seed: S001
 // seed: S002

@@ -2,7 +2,8 @@ use monedula_engine::assign::Protocol;
 use monedula_engine::group::{Answer, GroupEvent, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{BACKOFF, HEARTBEAT, MAX_POLL, SESSION, World, config, identity, ms, offsets, pending, secs, t};
+use crate::pending::pending;
+use crate::world::{BACKOFF, HEARTBEAT, MAX_POLL, SESSION, World, config, identity, ms, offsets, secs, t};
 
 // seed: S138
 #[test]
@@ -75,7 +76,7 @@ fn a_coordinator_that_loads_is_waited_for_without_a_join() {
     for (api, again) in [("Heartbeat", "Heartbeat"), ("OffsetCommit", "OffsetCommit"), ("OffsetFetch", "OffsetFetch")] {
         let (mut world, mut id, _) = pending(api);
         for _ in 0..4 {
-            world.answer(id, crate::world::failed(api, ErrorCode::CoordinatorLoadInProgress));
+            world.answer(id, crate::pending::failed(api, ErrorCode::CoordinatorLoadInProgress));
             world.no_call();
             world.pass(BACKOFF);
             id = world.call_past_heartbeats(again).0;
@@ -85,7 +86,7 @@ fn a_coordinator_that_loads_is_waited_for_without_a_join() {
         assert_eq!((world.state(), world.owned()), (State::Stable, vec![0, 1]), "{api}");
     }
     let (mut world, id, _) = pending("JoinGroup");
-    world.answer(id, crate::world::failed("JoinGroup", ErrorCode::CoordinatorLoadInProgress));
+    world.answer(id, crate::pending::failed("JoinGroup", ErrorCode::CoordinatorLoadInProgress));
     world.no_call();
     world.pass(BACKOFF);
     world.call("JoinGroup");

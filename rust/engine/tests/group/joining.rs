@@ -4,8 +4,9 @@ use monedula_engine::assign::{AssignError, Protocol};
 use monedula_engine::group::{Answer, Call, GroupError, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
+use crate::pending::pending;
 use crate::world::{
-    BACKOFF, HEARTBEAT, Named, SESSION, World, assignment, config, identity, join_error, ms, offsets, pending, secs,
+    BACKOFF, HEARTBEAT, Named, SESSION, World, assignment, config, identity, join_error, ms, offsets, secs,
     subscription, sync_error, synced, t,
 };
 

@@ -4,7 +4,8 @@ use monedula_engine::assign::Protocol;
 use monedula_engine::group::{Answer, GroupEvent, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{HEARTBEAT, SESSION, World, config, ms, pending, secs};
+use crate::pending::pending;
+use crate::world::{HEARTBEAT, SESSION, World, config, ms, secs};
 
 #[test]
 fn the_lease_counts_from_the_sending_of_what_was_acknowledged() {

@@ -2,10 +2,8 @@ use monedula_engine::assign::Protocol;
 use monedula_engine::group::{Answer, Call, CallError, CommitError, GroupError, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{
-    APIS, BACKOFF, HEARTBEAT, MAX_POLL, Owed, SESSION, World, config, coordinator, failed, identity, offsets, pending,
-    secs,
-};
+use crate::pending::{APIS, failed, pending};
+use crate::world::{BACKOFF, HEARTBEAT, MAX_POLL, Owed, SESSION, World, config, coordinator, identity, offsets, secs};
 
 #[test]
 fn closing_commits_calls_back_and_leaves() {

@@ -2,7 +2,8 @@ use monedula_engine::assign::Protocol;
 use monedula_engine::group::{Answer, Call, Committed};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{BACKOFF, World, at, config, failed, identity, ms, pending, secs, t};
+use crate::pending::{failed, pending};
+use crate::world::{BACKOFF, World, at, config, identity, ms, secs, t};
 
 fn found(partitions: &[(i32, Result<Committed, ErrorCode>)]) -> Answer {
     let offsets = partitions.iter().map(|(partition, found)| (t(*partition), found.clone())).collect();

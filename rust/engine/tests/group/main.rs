@@ -13,6 +13,7 @@ mod lease;
 mod leaving;
 mod ledger;
 mod lookups;
+mod pending;
 mod reactions;
 mod revoking;
 mod states;

@@ -3,7 +3,8 @@
 use monedula_engine::group::{CommitError, REACTIONS, Reaction, State, reaction};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{APIS, BACKOFF, TICKET, again, failed, identity, pending};
+use crate::pending::{APIS, TICKET, again, failed, pending};
+use crate::world::{BACKOFF, identity};
 
 /// Every code that Kafka has, and some that it has not.
 fn codes() -> impl Iterator<Item = ErrorCode> {

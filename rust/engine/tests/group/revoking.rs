@@ -233,7 +233,7 @@ fn a_subscription_or_an_unsubscription_in_the_middle_of_giving_up_is_minded_afte
     let (id, _) = world.call("OffsetCommit");
     world.close();
     world.no_call();
-    world.answer(id, crate::world::failed("OffsetCommit", ErrorCode::CoordinatorLoadInProgress));
+    world.answer(id, crate::pending::failed("OffsetCommit", ErrorCode::CoordinatorLoadInProgress));
     world.pass(BACKOFF);
     assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 30)]));
     let (id, _) = world.call("LeaveGroup");

@@ -4,7 +4,8 @@ use monedula_engine::assign::Protocol;
 use monedula_engine::group::{Answer, Call, GroupConfig, GroupError, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{HEARTBEAT, MAX_POLL, World, commit_codes, config, failed, offsets, secs};
+use crate::pending::failed;
+use crate::world::{HEARTBEAT, MAX_POLL, World, commit_codes, config, offsets, secs};
 
 fn fixed() -> GroupConfig {
     GroupConfig { instance_id: Some("i".into()), ..config(Protocol::Cooperative) }

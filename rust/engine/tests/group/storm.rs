@@ -9,8 +9,9 @@ use monedula_engine::backoff::Jitter;
 use monedula_engine::group::{Answer, Call, CallError, CallId, GroupEvent, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
+use crate::pending::failed;
 use crate::world::{
-    DEFERS, Named, World, commit_codes, config, coordinator, failed, join_error, ms, offsets, secs, sync_error, synced,
+    DEFERS, Named, World, commit_codes, config, coordinator, join_error, ms, offsets, secs, sync_error, synced,
 };
 
 const SEEDS: u64 = 1500;

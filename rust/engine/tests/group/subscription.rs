@@ -2,7 +2,8 @@ use monedula_engine::assign::Protocol;
 use monedula_engine::group::{Answer, Call, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{World, config, pending, secs, subscription, t};
+use crate::pending::pending;
+use crate::world::{World, config, secs, subscription, t};
 
 /// A leader of generation 1 that subscribes to `t` with these partitions.
 fn leader(partitions: usize) -> World {

@@ -1,6 +1,7 @@
 //! One member in a world whose coordinator says what the test tells it to, and whose time moves when told.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,46 +9,18 @@ use monedula_engine::assign::{
     AssignError, Assignment, Assignor, MemberAssignment, Protocol, Subscription, Topics, assignment_bytes,
     read_subscription,
 };
-use monedula_engine::backoff::Backoff;
 use monedula_engine::group::{
-    Answer, Call, CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, GroupConfig, GroupError,
-    GroupEvent, Input, Member, Output, Scope, State, Target, Ticket,
+    Answer, Call, CallError, CallId, GroupConfig, GroupError, GroupEvent, Input, Member, Output, State, Target, Ticket,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 
-pub(crate) const SESSION: Duration = Duration::from_secs(45);
+pub(crate) use crate::common::driver::{
+    AUTO_COMMIT, BACKOFF, MAX_POLL, Offsets, Owed, SESSION, at, ms, offsets, secs, t,
+};
+use crate::common::driver::{Driver, WAKES_PER_INSTANT, backoff};
+
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(3);
-pub(crate) const MAX_POLL: Duration = Duration::from_secs(300);
-pub(crate) const AUTO_COMMIT: Duration = Duration::from_secs(5);
-/// More than any backoff with its jitter.
-pub(crate) const BACKOFF: Duration = Duration::from_millis(1300);
-/// Wakes that one instant may take before it counts as spinning.
-const WAKES_PER_INSTANT: u32 = 12;
-
-pub(crate) type Offsets = BTreeMap<TopicPartition, CommitOffset>;
-type Outcomes = BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>;
-
-pub(crate) fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
-
-pub(crate) fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
-}
-
-/// A partition of topic `t`.
-pub(crate) fn t(partition: i32) -> TopicPartition {
-    TopicPartition::new("t", partition)
-}
-
-pub(crate) fn at(offset: i64) -> CommitOffset {
-    CommitOffset { offset, leader_epoch: 3, metadata: String::new() }
-}
-
-pub(crate) fn offsets(of: &[(i32, i64)]) -> Offsets {
-    of.iter().map(|&(partition, offset)| (t(partition), at(offset))).collect()
-}
 
 /// The name of an assignor that leaves things for later.
 pub(crate) const DEFERS: &str = "defers";
@@ -84,37 +57,20 @@ pub(crate) fn config(protocol: Protocol) -> GroupConfig {
         heartbeat_interval: HEARTBEAT,
         max_poll_interval: MAX_POLL,
         auto_commit_interval: Some(AUTO_COMMIT),
-        backoff: Backoff { initial: ms(100), max: ms(1000), factor: 2 },
+        backoff: backoff(),
     }
-}
-
-/// What the driver was asked for and has not answered: the user is busy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Owed {
-    Settle(Ticket, BTreeSet<TopicPartition>),
-    Callback(Ticket, CallbackKind),
 }
 
 pub(crate) struct World {
     pub member: Member,
+    driver: Driver,
     pub now: Now,
     assignor: String,
     /// Sent and not looked at by the test yet.
     calls: VecDeque<(CallId, Target, Call)>,
-    /// What came out since the test looked last, in a few words each.
-    trace: Vec<String>,
-    pub events: Vec<GroupEvent>,
     pub raised: Vec<(GroupError, bool)>,
-    pub committed: Vec<(Option<Ticket>, Outcomes)>,
-    pub starts: Vec<(TopicPartition, Committed, bool)>,
-    pub lease: Option<Now>,
-    /// What the user finished and was not brought to be committed.
-    pub finished: Offsets,
     /// The user is in a call that waits.
     pub polling: bool,
-    /// The user is busy with a batch: what waits for him waits.
-    pub busy: bool,
-    pub owed: VecDeque<Owed>,
     /// Heartbeats are answered at once.
     pub beating: bool,
     pub beats: Vec<Now>,
@@ -124,8 +80,21 @@ pub(crate) struct World {
     todo: VecDeque<Input>,
     /// Calls that have no outcome yet.
     open: BTreeSet<CallId>,
-    /// Closing ended with the input at hand: nothing may follow.
-    closed: bool,
+}
+
+/// What the driver knows is asked of the world.
+impl Deref for World {
+    type Target = Driver;
+
+    fn deref(&self) -> &Driver {
+        &self.driver
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Driver {
+        &mut self.driver
+    }
 }
 
 impl World {
@@ -137,25 +106,17 @@ impl World {
         Self {
             assignor: config.assignors[0].name().to_owned(),
             member: Member::new(config, seed),
+            driver: Driver::default(),
             now: secs(1000),
             calls: VecDeque::new(),
-            trace: Vec::new(),
-            events: Vec::new(),
             raised: Vec::new(),
-            committed: Vec::new(),
-            starts: Vec::new(),
-            lease: None,
-            finished: Offsets::new(),
             polling: true,
-            busy: false,
-            owed: VecDeque::new(),
             beating: false,
             beats: Vec::new(),
             assigning: None,
             told: Vec::new(),
             todo: VecDeque::new(),
             open: BTreeSet::new(),
-            closed: false,
         }
     }
 
@@ -187,6 +148,10 @@ impl World {
 
     pub(crate) fn put(&mut self, input: Input) {
         self.todo.push_back(input);
+        self.work_off();
+    }
+
+    fn work_off(&mut self) {
         while let Some(input) = self.todo.pop_front() {
             self.closed = false;
             if let Input::Answer { id, .. } = &input {
@@ -204,7 +169,14 @@ impl World {
     fn drain(&mut self) {
         while let Some(output) = self.member.poll() {
             self.take(output);
+            self.collect();
         }
+    }
+
+    /// What the user did goes to the member.
+    fn collect(&mut self) {
+        let paid = self.take_paid();
+        self.todo.extend(paid.into_iter().map(Input::from));
     }
 
     fn take(&mut self, output: Output) {
@@ -215,7 +187,7 @@ impl World {
                 self.todo.push_back(Input::Answer { id, outcome: Ok(Answer::Heartbeat { code: ErrorCode::None }) });
             }
             Output::Call { id, target, call } => {
-                self.note(call.api().to_owned());
+                self.note(call.api());
                 self.open.insert(id);
                 self.calls.push_back((id, target, call));
             }
@@ -224,41 +196,12 @@ impl World {
                 self.assigning = Some(ticket);
                 self.told = members;
             }
-            Output::Gained { partitions } => self.note_partitions("gained", &partitions),
-            Output::Start { partitions } => {
-                self.note_partitions("start", &partitions.iter().map(|(partition, ..)| partition.clone()).collect());
-                self.starts.extend(partitions);
+            Output::Effect(effect) => {
+                let owned = self.member.status().owned;
+                self.driver.carry_out(effect, &owned);
             }
-            Output::StartFailed { partition, code } => self.note(format!("start of {partition} failed: {code}")),
-            Output::Settle { ticket, partitions } => {
-                self.note_partitions("settle", &partitions);
-                self.owe(Owed::Settle(ticket, partitions));
-            }
-            Output::Snapshot { ticket, scope } => {
-                assert_eq!(scope, Scope::All);
-                let offsets = std::mem::take(&mut self.finished);
-                self.todo.push_back(Input::Settled { ticket, offsets });
-            }
-            Output::Callback { ticket, kind, partitions } => {
-                self.note_partitions(&format!("{kind:?}"), &partitions);
-                self.owe(Owed::Callback(ticket, kind));
-            }
-            Output::Dropped { partitions } => {
-                self.finished.retain(|partition, _| !partitions.contains(partition));
-                self.note_partitions("dropped", &partitions);
-            }
-            Output::Committed { ticket, outcomes } => {
-                for (partition, (offset, outcome)) in &outcomes {
-                    // What the ledger does of `not_committed`.
-                    if outcome.is_err() && ticket.is_none() && self.member.status().owned.contains(partition) {
-                        self.finished.entry(partition.clone()).or_insert_with(|| offset.clone());
-                    }
-                }
-                self.committed.push((ticket, outcomes));
-            }
-            Output::Lease { until } => self.lease = until,
             Output::Raise { error, fatal } => {
-                self.note(if fatal { "fatal".into() } else { "raise".into() });
+                self.note(if fatal { "fatal" } else { "raise" });
                 self.raised.push((error, fatal));
             }
             Output::Event(event) => {
@@ -267,53 +210,16 @@ impl World {
                 }
                 self.events.push(event);
             }
-            Output::RefreshMetadata => self.note("refresh".into()),
-            Output::Closed => {
-                self.note("closed".into());
-                self.closed = true;
-            }
-        }
-    }
-
-    fn note(&mut self, what: String) {
-        self.trace.push(what);
-    }
-
-    fn note_partitions(&mut self, what: &str, partitions: &BTreeSet<TopicPartition>) {
-        let names: Vec<String> = partitions.iter().map(ToString::to_string).collect();
-        self.note(format!("{what} {}", names.join(" ")));
-    }
-
-    fn owe(&mut self, owed: Owed) {
-        self.owed.push_back(owed);
-        if !self.busy {
-            self.pay();
+            Output::RefreshMetadata => self.note("refresh"),
         }
     }
 
     /// The user comes into the next call: what waits for him is done, in order.
     pub(crate) fn user_returns(&mut self) {
         self.busy = false;
-        self.pay();
+        self.pay_all();
+        self.collect();
         self.put(Input::Tick);
-    }
-
-    fn pay(&mut self) {
-        while let Some(owed) = self.owed.pop_front() {
-            let input = match owed {
-                Owed::Settle(ticket, partitions) => {
-                    let offsets = self.finished.extract_if(.., |partition, _| partitions.contains(partition)).collect();
-                    Input::Settled { ticket, offsets }
-                }
-                Owed::Callback(ticket, _) => Input::CalledBack { ticket },
-            };
-            self.todo.push_back(input);
-        }
-    }
-
-    /// What came out since the last look; heartbeats that were answered at once are left out.
-    pub(crate) fn trace(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.trace)
     }
 
     /// Lets time pass, waking the member when it wants to be woken; it must not want that without end.
@@ -338,8 +244,9 @@ impl World {
     /// Takes the next call, which has to be one of `api`.
     #[track_caller]
     pub(crate) fn call(&mut self, api: &str) -> (CallId, Call) {
-        let (id, target, call) =
-            self.calls.pop_front().unwrap_or_else(|| panic!("no {api} in {:?}: {:?}", self.state(), self.trace));
+        let Some((id, target, call)) = self.calls.pop_front() else {
+            panic!("no {api} in {:?}: {:?}", self.state(), self.trace())
+        };
         assert_eq!(call.api(), api);
         if let Target::Coordinator { node_id } = target {
             assert_ne!(call.api(), "FindCoordinator");
@@ -465,20 +372,33 @@ impl World {
         self.put(Input::Close { deadline, leave: true });
     }
 
-    /// What became of the user's commit.
-    pub(crate) fn outcome(&self, ticket: Ticket) -> Option<&Outcomes> {
-        let mut of = self.committed.iter().filter(|(known, _)| *known == Some(ticket));
-        let first = of.next();
-        assert_eq!(of.next(), None, "commit {ticket} was answered twice");
-        first.map(|(_, outcomes)| outcomes)
+    /// Nothing but one call of this API waits.
+    #[track_caller]
+    pub(crate) fn no_call_but(&self, api: &str) {
+        assert_eq!(self.apis(), [api]);
     }
 
-    /// The one error of a commit of one partition.
+    /// As [`Self::call`]; heartbeats before it are nobody's business.
     #[track_caller]
-    pub(crate) fn commit_error(&self, ticket: Ticket) -> CommitError {
-        let outcomes = self.outcome(ticket).unwrap_or_else(|| panic!("commit {ticket} is not answered"));
-        let error = outcomes.values().find_map(|(_, outcome)| outcome.as_ref().err());
-        error.cloned().unwrap_or_else(|| panic!("commit {ticket} went well"))
+    pub(crate) fn call_past_heartbeats(&mut self, api: &str) -> (CallId, Call) {
+        while api != "Heartbeat" && self.apis().first() == Some(&"Heartbeat") {
+            self.calls.pop_front();
+        }
+        self.call(api)
+    }
+
+    /// Every connection is lost: no call that is under way gets an answer.
+    pub(crate) fn lose_all(&mut self) {
+        self.calls.clear();
+        for id in std::mem::take(&mut self.open) {
+            self.lose(id);
+        }
+    }
+
+    /// The user wants a rebalance now.
+    pub(crate) fn rejoin(&mut self) {
+        let at = self.now;
+        self.put(Input::Rejoin { at, reason: "the user wants it".into() });
     }
 }
 
@@ -536,96 +456,5 @@ pub(crate) fn identity(call: &Call) -> (&str, i32) {
         | Call::Heartbeat { member_id, generation, .. }
         | Call::Commit { member_id, generation, .. } => (member_id, *generation),
         Call::FindCoordinator { .. } | Call::FetchOffsets { .. } => ("", -1),
-    }
-}
-
-/// Every API of a member.
-pub(crate) const APIS: [&str; 7] =
-    ["FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch"];
-
-/// The ticket of the user's commit in [`pending`].
-pub(crate) const TICKET: Ticket = 77;
-
-/// A cooperative member with a call of this API under way. It owns t-0 and t-1, but for the first calls of all.
-pub(crate) fn pending(api: &str) -> (World, CallId, Call) {
-    let mut config = config(Protocol::Cooperative);
-    config.auto_commit_interval = None;
-    let mut world = match api {
-        "FindCoordinator" => {
-            let mut world = World::new(config);
-            world.subscribe(&["t"]);
-            world
-        }
-        "OffsetFetch" => {
-            let mut world = World::subscribed(config);
-            world.rebalance(1, &[0, 1]);
-            world
-        }
-        _ => World::stable(config, &[0, 1]),
-    };
-    match api {
-        "JoinGroup" => world.beat(ErrorCode::RebalanceInProgress),
-        "SyncGroup" => {
-            world.beat(ErrorCode::RebalanceInProgress);
-            let (id, _) = world.call("JoinGroup");
-            world.join(id, 2);
-        }
-        "Heartbeat" => world.pass(HEARTBEAT),
-        "LeaveGroup" => world.put(Input::Unsubscribe),
-        "OffsetCommit" => world.commit(TICKET, offsets(&[(0, 20)])),
-        _ => {}
-    }
-    let (id, call) = world.call(api);
-    world.no_call();
-    world.trace();
-    (world, id, call)
-}
-
-/// An answer of this API with an error.
-pub(crate) fn failed(api: &str, code: ErrorCode) -> Answer {
-    match api {
-        "FindCoordinator" => coordinator(code, -1),
-        "JoinGroup" => join_error(code, "given"),
-        "SyncGroup" => sync_error(code),
-        "Heartbeat" => Answer::Heartbeat { code },
-        "LeaveGroup" => Answer::Leave { code },
-        "OffsetCommit" => commit_codes(&offsets(&[(0, 20)]), code),
-        _ => Answer::FetchOffsets { code, offsets: BTreeMap::new() },
-    }
-}
-
-/// What is sent again after such a call came to nothing: an assignment is had by a new join only.
-pub(crate) fn again(api: &str) -> &str {
-    if api == "SyncGroup" { "JoinGroup" } else { api }
-}
-
-impl World {
-    /// Nothing but one call of this API waits.
-    #[track_caller]
-    pub(crate) fn no_call_but(&self, api: &str) {
-        assert_eq!(self.apis(), [api]);
-    }
-
-    /// As [`Self::call`]; heartbeats before it are nobody's business.
-    #[track_caller]
-    pub(crate) fn call_past_heartbeats(&mut self, api: &str) -> (CallId, Call) {
-        while api != "Heartbeat" && self.apis().first() == Some(&"Heartbeat") {
-            self.calls.pop_front();
-        }
-        self.call(api)
-    }
-
-    /// Every connection is lost: no call that is under way gets an answer.
-    pub(crate) fn lose_all(&mut self) {
-        self.calls.clear();
-        for id in std::mem::take(&mut self.open) {
-            self.lose(id);
-        }
-    }
-
-    /// The user wants a rebalance now.
-    pub(crate) fn rejoin(&mut self) {
-        let at = self.now;
-        self.put(Input::Rejoin { at, reason: "the user wants it".into() });
     }
 }

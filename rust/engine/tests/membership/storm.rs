@@ -239,7 +239,7 @@ fn the_seed_decides() {
     for seed in 0..20 {
         let (first, second) = (Storm::new(seed).run(), Storm::new(seed).run());
         assert_eq!(first.log, second.log);
-        assert_eq!((first.world.events, first.world.steps), (second.world.events, second.world.steps));
+        assert_eq!((&first.world.events, &first.world.steps), (&second.world.events, &second.world.steps));
     }
     // And only the seed: another waits otherwise.
     let wakes = |seed| {

@@ -1,51 +1,30 @@
 //! One member in a world whose coordinator says what the test tells it to, and whose time moves when told.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use monedula_engine::backoff::Backoff;
-use monedula_engine::group::{
-    CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, GroupEvent, Scope, Target, Ticket,
-};
+use monedula_engine::Now;
+use monedula_engine::group::{CallError, CallId, GroupEvent, Target, Ticket};
 use monedula_engine::membership::{
     Answer, Call, HeartbeatCall, Input, Member, MembershipConfig, MembershipError, Output, Partitions, State,
     Subscription, TopicInfo,
 };
-use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-pub(crate) const SESSION: Duration = Duration::from_secs(45);
+pub(crate) use crate::common::driver::{
+    AUTO_COMMIT, BACKOFF, MAX_POLL, Offsets, Owed, SESSION, at, ms, offsets, secs, t,
+};
+use crate::common::driver::{Driver, WAKES_PER_INSTANT, backoff};
+
 /// What the coordinator of these tests wants; not the default.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(3);
-pub(crate) const MAX_POLL: Duration = Duration::from_secs(300);
-pub(crate) const AUTO_COMMIT: Duration = Duration::from_secs(5);
-/// More than any backoff with its jitter.
-pub(crate) const BACKOFF: Duration = Duration::from_millis(1300);
 pub(crate) const MEMBER: &str = "Bb6rqoyHQ1mzDXWcLb1Yxg";
-/// Wakes that one instant may take before it counts as spinning.
-const WAKES_PER_INSTANT: u32 = 12;
-
-pub(crate) type Offsets = BTreeMap<TopicPartition, CommitOffset>;
-type Outcomes = BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>;
-
-pub(crate) fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
-
-pub(crate) fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
-}
-
 /// The id of a topic: `t` has 1, `u` has 2, and `x` one that no metadata knows.
 pub(crate) fn id(topic: &str) -> Uuid {
     Uuid([topic.as_bytes()[0]; 16])
-}
-
-/// A partition of topic `t`.
-pub(crate) fn t(partition: i32) -> TopicPartition {
-    TopicPartition::new("t", partition)
 }
 
 /// Partitions of `t`, as the protocol names them.
@@ -55,14 +34,6 @@ pub(crate) fn ids(partitions: &[i32]) -> Partitions {
 
 pub(crate) fn of(topic: &str, partitions: &[i32]) -> Partitions {
     partitions.iter().map(|&partition| (id(topic), partition)).collect()
-}
-
-pub(crate) fn at(offset: i64) -> CommitOffset {
-    CommitOffset { offset, leader_epoch: 3, metadata: String::new() }
-}
-
-pub(crate) fn offsets(of: &[(i32, i64)]) -> Offsets {
-    of.iter().map(|&(partition, offset)| (t(partition), at(offset))).collect()
 }
 
 pub(crate) fn names(topics: &[&str]) -> BTreeSet<Arc<str>> {
@@ -79,7 +50,7 @@ pub(crate) fn config() -> MembershipConfig {
         session_timeout: SESSION,
         max_poll_interval: MAX_POLL,
         auto_commit_interval: Some(AUTO_COMMIT),
-        backoff: Backoff { initial: ms(100), max: ms(1000), factor: 2 },
+        backoff: backoff(),
     }
 }
 
@@ -93,33 +64,16 @@ pub(crate) fn by_hand() -> MembershipConfig {
     MembershipConfig { auto_commit_interval: None, ..config() }
 }
 
-/// What the driver was asked for and has not answered: the user is busy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Owed {
-    Settle(Ticket, BTreeSet<TopicPartition>),
-    Callback(Ticket, CallbackKind),
-}
-
 pub(crate) struct World {
     pub member: Member,
+    driver: Driver,
     pub now: Now,
     /// Sent and not looked at by the test yet.
     calls: VecDeque<(CallId, Target, Call)>,
-    /// What came out since the test looked last, in a few words each.
-    trace: Vec<String>,
-    pub events: Vec<GroupEvent>,
     pub steps: Vec<(State, State)>,
     pub raised: Vec<(MembershipError, bool)>,
-    pub committed: Vec<(Option<Ticket>, Outcomes)>,
-    pub starts: Vec<(TopicPartition, Committed, bool)>,
-    pub lease: Option<Now>,
-    /// What the user finished and was not brought to be committed.
-    pub finished: Offsets,
     /// The user is in a call that waits.
     pub polling: bool,
-    /// The user is busy with a batch: what waits for him waits.
-    pub busy: bool,
-    pub owed: VecDeque<Owed>,
     /// Heartbeats are answered at once, with the epoch that they carry.
     pub beating: bool,
     pub beats: Vec<Now>,
@@ -129,8 +83,21 @@ pub(crate) struct World {
     todo: VecDeque<Input>,
     /// Calls that have no outcome yet.
     open: BTreeSet<CallId>,
-    /// Closing ended with the input at hand: nothing may follow.
-    closed: bool,
+}
+
+/// What the driver knows is asked of the world.
+impl Deref for World {
+    type Target = Driver;
+
+    fn deref(&self) -> &Driver {
+        &self.driver
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Driver {
+        &mut self.driver
+    }
 }
 
 impl World {
@@ -141,26 +108,18 @@ impl World {
     pub(crate) fn seeded(config: MembershipConfig, seed: u64) -> Self {
         Self {
             member: Member::new(config, MEMBER.into(), seed),
+            driver: Driver::default(),
             now: secs(1000),
             calls: VecDeque::new(),
-            trace: Vec::new(),
-            events: Vec::new(),
             steps: Vec::new(),
             raised: Vec::new(),
-            committed: Vec::new(),
-            starts: Vec::new(),
-            lease: None,
-            finished: Offsets::new(),
             polling: true,
-            busy: false,
-            owed: VecDeque::new(),
             beating: false,
             beats: Vec::new(),
             metadata: [("t".into(), TopicInfo { id: id("t"), partitions: 4 })].into(),
             resolving: Vec::new(),
             todo: VecDeque::new(),
             open: BTreeSet::new(),
-            closed: false,
         }
     }
 
@@ -205,6 +164,10 @@ impl World {
 
     pub(crate) fn put(&mut self, input: Input) {
         self.todo.push_back(input);
+        self.work_off();
+    }
+
+    fn work_off(&mut self) {
         while let Some(input) = self.todo.pop_front() {
             self.closed = false;
             if let Input::Answer { id, .. } = &input {
@@ -222,7 +185,14 @@ impl World {
     fn drain(&mut self) {
         while let Some(output) = self.member.poll() {
             self.take(output);
+            self.collect();
         }
+    }
+
+    /// What the user did goes to the member.
+    fn collect(&mut self) {
+        let paid = self.take_paid();
+        self.todo.extend(paid.into_iter().map(Input::from));
     }
 
     fn take(&mut self, output: Output) {
@@ -233,7 +203,7 @@ impl World {
                 self.todo.push_back(Input::Answer { id, outcome: Ok(beat(call.epoch, None)) });
             }
             Output::Call { id, target, call } => {
-                self.note(call.api().to_owned());
+                self.note(call.api());
                 self.open.insert(id);
                 self.calls.push_back((id, target, call));
             }
@@ -241,36 +211,15 @@ impl World {
                 self.note(format!("resolve {}", ids.len()));
                 self.resolving.push(ids);
             }
-            Output::Gained { partitions } => self.note_partitions("gained", &partitions),
-            Output::Start { partitions } => {
-                self.note_partitions("start", &partitions.iter().map(|(partition, ..)| partition.clone()).collect());
-                self.starts.extend(partitions);
+            Output::Effect(effect) => {
+                let owned = self.member.status().owned;
+                self.driver.carry_out(effect, &owned);
             }
-            Output::StartFailed { partition, code } => self.note(format!("start of {partition} failed: {code}")),
-            Output::Settle { ticket, partitions } => {
-                self.note_partitions("settle", &partitions);
-                self.owe(Owed::Settle(ticket, partitions));
-            }
-            Output::Snapshot { ticket, scope } => {
-                assert_eq!(scope, Scope::All);
-                let offsets = std::mem::take(&mut self.finished);
-                self.todo.push_back(Input::Settled { ticket, offsets });
-            }
-            Output::Callback { ticket, kind, partitions } => {
-                self.note_partitions(&format!("{kind:?}"), &partitions);
-                self.owe(Owed::Callback(ticket, kind));
-            }
-            Output::Dropped { partitions } => {
-                self.finished.retain(|partition, _| !partitions.contains(partition));
-                self.note_partitions("dropped", &partitions);
-            }
-            Output::Committed { ticket, outcomes } => self.take_outcomes(ticket, outcomes),
-            Output::Lease { until } => self.lease = until,
             Output::Raise { error, fatal } => {
-                self.note(if fatal { "fatal".into() } else { "raise".into() });
+                self.note(if fatal { "fatal" } else { "raise" });
                 self.raised.push((error, fatal));
             }
-            Output::FallBack { .. } => self.note("fall back".into()),
+            Output::FallBack { .. } => self.note("fall back"),
             Output::StateChanged { from, to } => {
                 assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
                 self.steps.push((from, to));
@@ -279,74 +228,22 @@ impl World {
                 assert!(!matches!(event, GroupEvent::StateChanged { .. }), "of the classic machine");
                 self.events.push(event);
             }
-            Output::Closed => {
-                self.note("closed".into());
-                self.closed = true;
-            }
-        }
-    }
-
-    fn take_outcomes(&mut self, ticket: Option<Ticket>, outcomes: Outcomes) {
-        for (partition, (offset, outcome)) in &outcomes {
-            // What the ledger does of `not_committed`.
-            if outcome.is_err() && ticket.is_none() && self.member.status().owned.contains(partition) {
-                self.finished.entry(partition.clone()).or_insert_with(|| offset.clone());
-            }
-        }
-        self.committed.push((ticket, outcomes));
-    }
-
-    fn note(&mut self, what: String) {
-        self.trace.push(what);
-    }
-
-    fn note_partitions(&mut self, what: &str, partitions: &BTreeSet<TopicPartition>) {
-        let names: Vec<String> = partitions.iter().map(ToString::to_string).collect();
-        self.note(format!("{what} {}", names.join(" ")));
-    }
-
-    fn owe(&mut self, owed: Owed) {
-        self.owed.push_back(owed);
-        if !self.busy {
-            self.pay();
         }
     }
 
     /// The user comes into the next call: what waits for him is done, in order.
     pub(crate) fn user_returns(&mut self) {
         self.busy = false;
-        self.pay();
+        self.pay_all();
+        self.collect();
         self.put(Input::Tick);
     }
 
     /// The user does the next thing that waits for him, and is busy again.
     pub(crate) fn pay_one(&mut self) {
-        if let Some(owed) = self.owed.pop_front() {
-            let input = self.paid(owed);
-            self.put(input);
-        }
-    }
-
-    fn pay(&mut self) {
-        while let Some(owed) = self.owed.pop_front() {
-            let input = self.paid(owed);
-            self.todo.push_back(input);
-        }
-    }
-
-    fn paid(&mut self, owed: Owed) -> Input {
-        match owed {
-            Owed::Settle(ticket, partitions) => {
-                let offsets = self.finished.extract_if(.., |partition, _| partitions.contains(partition)).collect();
-                Input::Settled { ticket, offsets }
-            }
-            Owed::Callback(ticket, _) => Input::CalledBack { ticket },
-        }
-    }
-
-    /// What came out since the last look; heartbeats that were answered at once are left out.
-    pub(crate) fn trace(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.trace)
+        self.driver.pay_one();
+        self.collect();
+        self.work_off();
     }
 
     /// Lets time pass, waking the member when it wants to be woken; it must not want that without end.
@@ -380,7 +277,7 @@ impl World {
     pub(crate) fn call_to(&mut self, api: &str) -> (CallId, Target, Call) {
         let at = self.calls.iter().position(|(_, _, call)| call.api() == api);
         let Some(found) = at.and_then(|at| self.calls.remove(at)) else {
-            panic!("no {api} in {:?}: {:?}", self.state(), self.trace)
+            panic!("no {api} in {:?}: {:?}", self.state(), self.trace())
         };
         assert_eq!(matches!(found.1, Target::Any { .. }), api == "FindCoordinator");
         found
@@ -530,22 +427,6 @@ impl World {
     pub(crate) fn close(&mut self) {
         let deadline = self.now + secs(30);
         self.put(Input::Close { deadline, leave: true });
-    }
-
-    /// What became of the user's commit.
-    pub(crate) fn outcome(&self, ticket: Ticket) -> Option<&Outcomes> {
-        let mut of = self.committed.iter().filter(|(known, _)| *known == Some(ticket));
-        let first = of.next();
-        assert_eq!(of.next(), None, "commit {ticket} was answered twice");
-        first.map(|(_, outcomes)| outcomes)
-    }
-
-    /// The one error of a commit of one partition.
-    #[track_caller]
-    pub(crate) fn commit_error(&self, ticket: Ticket) -> CommitError {
-        let outcomes = self.outcome(ticket).unwrap_or_else(|| panic!("commit {ticket} is not answered"));
-        let error = outcomes.values().find_map(|(_, outcome)| outcome.as_ref().err());
-        error.cloned().unwrap_or_else(|| panic!("commit {ticket} went well"))
     }
 }
 

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::group::{
-    CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, Output as Said, Scope, Ticket,
-};
+use monedula_engine::group::{CallbackKind, CommitError, CommitOffset, Effect, GroupError, GroupEvent, Scope, Ticket};
 use monedula_engine::ledger::Place;
 use monedula_engine::membership::MembershipError;
 
@@ -69,25 +67,26 @@ impl World {
                 self.checks.state(pid, from, to);
             }
             Output::FallBack { reason } => self.checks.fail(Rule::Fatal, format!("p{pid} falls back: {reason}")),
-            Output::Common(said) => self.said(pid, said),
+            Output::Assign { ticket, assignor, members } => self.begin_assign(pid, ticket, assignor, members),
+            Output::RefreshMetadata => self.refresh(pid, false),
+            Output::Event(event) => self.event(pid, &event),
+            Output::Effect(effect) => self.effect(pid, effect),
         }
     }
 
-    fn said(&mut self, pid: Pid, said: Said) {
-        match said {
-            Said::Call { .. } | Said::Raise { .. } => {}
-            Said::Assign { ticket, assignor, members } => self.begin_assign(pid, ticket, assignor, members),
-            Said::Gained { partitions } => self.gained(pid, &partitions),
-            Said::Start { partitions } => {
+    fn effect(&mut self, pid: Pid, effect: Effect) {
+        match effect {
+            Effect::Gained { partitions } => self.gained(pid, &partitions),
+            Effect::Start { partitions } => {
                 for (partition, committed, is_new) in partitions {
                     self.start_at(pid, partition, committed.map(|at| at.offset), is_new);
                 }
             }
-            Said::StartFailed { partition, code } => {
+            Effect::StartFailed { partition, code } => {
                 self.checks.fail(Rule::Fatal, format!("p{pid}: the start of {partition} failed: {code:?}"));
             }
-            Said::Settle { ticket, partitions } => self.settle(pid, ticket, partitions),
-            Said::Snapshot { ticket, scope } => {
+            Effect::Settle { ticket, partitions } => self.settle(pid, ticket, partitions),
+            Effect::Snapshot { ticket, scope } => {
                 let Some(process) = self.processes.get_mut(&pid) else { return };
                 let offsets = match scope {
                     Scope::All => process.ledger.snapshot(None),
@@ -95,10 +94,10 @@ impl World {
                 };
                 process.inbox.push_back(Input::Settled { ticket, offsets });
             }
-            Said::Callback { ticket, kind, partitions } => self.callback(pid, ticket, kind, partitions),
-            Said::Dropped { partitions } => self.dropped(pid, &partitions),
-            Said::Committed { ticket, outcomes } => self.committed(pid, ticket, &outcomes),
-            Said::Lease { until } => {
+            Effect::Callback { ticket, kind, partitions } => self.callback(pid, ticket, kind, partitions),
+            Effect::Dropped { partitions } => self.dropped(pid, &partitions),
+            Effect::Committed { ticket, outcomes } => self.committed(pid, ticket, &outcomes),
+            Effect::Lease { until } => {
                 let until = self.bug.map_or(until, |bug| bug.lease(until));
                 say!(self, "p{pid} lease until {until:?}");
                 self.checks.lease(pid, until);
@@ -106,9 +105,7 @@ impl World {
                     process.lease = until;
                 }
             }
-            Said::RefreshMetadata => self.refresh(pid, false),
-            Said::Event(event) => self.event(pid, &event),
-            Said::Closed => self.closed(pid),
+            Effect::Closed => self.closed(pid),
         }
     }
 

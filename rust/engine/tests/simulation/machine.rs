@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use monedula_engine::group::{self as classic, CallError, CallId, CommitOffset, GroupEvent, Target, Ticket};
+use monedula_engine::group::{self as classic, CallError, CallId, CommitOffset, Effect, GroupEvent, Target, Ticket};
 use monedula_engine::membership::{self as consumer, MembershipError, Subscription, TopicInfo};
 use monedula_engine::{Now, TopicPartition};
 
@@ -141,8 +141,15 @@ pub(crate) enum Output {
     FallBack {
         reason: String,
     },
-    /// The rest, which is the same for both.
-    Common(classic::Output),
+    Assign {
+        ticket: Ticket,
+        assignor: String,
+        members: Vec<(String, Option<String>, Vec<u8>)>,
+    },
+    RefreshMetadata,
+    Event(GroupEvent),
+    /// What is the same for both.
+    Effect(Effect),
 }
 
 impl Machine {
@@ -231,37 +238,31 @@ fn consumer_input(input: Input) -> consumer::Input {
 }
 
 fn classic_output(output: classic::Output) -> Output {
+    use classic::Output as From;
     match output {
-        classic::Output::Call { id, target, call } => Output::Call { id, target, call: Call::Classic(call) },
-        classic::Output::Raise { error, fatal } => Output::Raise { error: error.into(), fatal },
-        classic::Output::Event(GroupEvent::StateChanged { from, to }) => {
+        From::Call { id, target, call } => Output::Call { id, target, call: Call::Classic(call) },
+        From::Raise { error, fatal } => Output::Raise { error: error.into(), fatal },
+        From::Event(GroupEvent::StateChanged { from, to }) => {
             Output::StateChanged { from: State::Classic(from), to: State::Classic(to) }
         }
-        other => Output::Common(other),
+        From::Event(event) => Output::Event(event),
+        From::Assign { ticket, assignor, members } => Output::Assign { ticket, assignor, members },
+        From::RefreshMetadata => Output::RefreshMetadata,
+        From::Effect(effect) => Output::Effect(effect),
     }
 }
 
 fn consumer_output(output: consumer::Output) -> Output {
-    use classic::Output as To;
     use consumer::Output as From;
-    Output::Common(match output {
-        From::Call { id, target, call } => return Output::Call { id, target, call: Call::Consumer(call) },
-        From::Raise { error, fatal } => return Output::Raise { error, fatal },
+    match output {
+        From::Call { id, target, call } => Output::Call { id, target, call: Call::Consumer(call) },
+        From::Raise { error, fatal } => Output::Raise { error, fatal },
         From::StateChanged { from, to } => {
-            return Output::StateChanged { from: State::Consumer(from), to: State::Consumer(to) };
+            Output::StateChanged { from: State::Consumer(from), to: State::Consumer(to) }
         }
-        From::FallBack { reason } => return Output::FallBack { reason },
-        From::Resolve { .. } => To::RefreshMetadata,
-        From::Gained { partitions } => To::Gained { partitions },
-        From::Start { partitions } => To::Start { partitions },
-        From::StartFailed { partition, code } => To::StartFailed { partition, code },
-        From::Settle { ticket, partitions } => To::Settle { ticket, partitions },
-        From::Snapshot { ticket, scope } => To::Snapshot { ticket, scope },
-        From::Callback { ticket, kind, partitions } => To::Callback { ticket, kind, partitions },
-        From::Dropped { partitions } => To::Dropped { partitions },
-        From::Committed { ticket, outcomes } => To::Committed { ticket, outcomes },
-        From::Lease { until } => To::Lease { until },
-        From::Event(event) => To::Event(event),
-        From::Closed => To::Closed,
-    })
+        From::FallBack { reason } => Output::FallBack { reason },
+        From::Resolve { .. } => Output::RefreshMetadata,
+        From::Event(event) => Output::Event(event),
+        From::Effect(effect) => Output::Effect(effect),
+    }
 }

@@ -1,0 +1,205 @@
+//! What the worlds of members under either protocol have in common: their settings' figures, offsets, and the driver's and the
+//! user's side of what a member wants done.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use monedula_engine::backoff::Backoff;
+use monedula_engine::group::{
+    self, CallbackKind, CommitError, CommitOffset, Committed, Effect, GroupEvent, Scope, Ticket,
+};
+use monedula_engine::{Now, TopicPartition, membership};
+
+pub(crate) const SESSION: Duration = Duration::from_secs(45);
+pub(crate) const MAX_POLL: Duration = Duration::from_secs(300);
+pub(crate) const AUTO_COMMIT: Duration = Duration::from_secs(5);
+/// More than any backoff with its jitter.
+pub(crate) const BACKOFF: Duration = Duration::from_millis(1300);
+/// Wakes that one instant may take before it counts as spinning.
+pub(crate) const WAKES_PER_INSTANT: u32 = 12;
+
+pub(crate) type Offsets = BTreeMap<TopicPartition, CommitOffset>;
+type Outcomes = BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>;
+
+pub(crate) fn backoff() -> Backoff {
+    Backoff { initial: ms(100), max: ms(1000), factor: 2 }
+}
+
+pub(crate) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub(crate) fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// A partition of topic `t`.
+pub(crate) fn t(partition: i32) -> TopicPartition {
+    TopicPartition::new("t", partition)
+}
+
+pub(crate) fn at(offset: i64) -> CommitOffset {
+    CommitOffset { offset, leader_epoch: 3, metadata: String::new() }
+}
+
+pub(crate) fn offsets(of: &[(i32, i64)]) -> Offsets {
+    of.iter().map(|&(partition, offset)| (t(partition), at(offset))).collect()
+}
+
+/// What the driver was asked for and has not answered: the user is busy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Owed {
+    Settle(Ticket, BTreeSet<TopicPartition>),
+    Callback(Ticket, CallbackKind),
+}
+
+/// What the member gets for it.
+pub(crate) enum Paid {
+    Settled(Ticket, Offsets),
+    CalledBack(Ticket),
+}
+
+impl From<Paid> for group::Input {
+    fn from(paid: Paid) -> Self {
+        match paid {
+            Paid::Settled(ticket, offsets) => Self::Settled { ticket, offsets },
+            Paid::CalledBack(ticket) => Self::CalledBack { ticket },
+        }
+    }
+}
+
+impl From<Paid> for membership::Input {
+    fn from(paid: Paid) -> Self {
+        match paid {
+            Paid::Settled(ticket, offsets) => Self::Settled { ticket, offsets },
+            Paid::CalledBack(ticket) => Self::CalledBack { ticket },
+        }
+    }
+}
+
+/// The driver of a member, and its user.
+#[derive(Default)]
+pub(crate) struct Driver {
+    /// What came out since the test looked last, in a few words each.
+    trace: Vec<String>,
+    pub events: Vec<GroupEvent>,
+    pub committed: Vec<(Option<Ticket>, Outcomes)>,
+    pub starts: Vec<(TopicPartition, Committed, bool)>,
+    pub lease: Option<Now>,
+    /// What the user finished and was not brought to be committed.
+    pub finished: Offsets,
+    /// The user is busy with a batch: what waits for him waits.
+    pub busy: bool,
+    pub owed: VecDeque<Owed>,
+    /// To be brought to the member.
+    paid: VecDeque<Paid>,
+    /// Closing is done: nothing may follow.
+    pub closed: bool,
+}
+
+impl Driver {
+    /// Does what the member wants, which owns these.
+    pub(crate) fn carry_out(&mut self, effect: Effect, owned: &BTreeSet<TopicPartition>) {
+        match effect {
+            Effect::Gained { partitions } => self.note_partitions("gained", &partitions),
+            Effect::Start { partitions } => {
+                self.note_partitions("start", &partitions.iter().map(|(partition, ..)| partition.clone()).collect());
+                self.starts.extend(partitions);
+            }
+            Effect::StartFailed { partition, code } => self.note(format!("start of {partition} failed: {code}")),
+            Effect::Settle { ticket, partitions } => {
+                self.note_partitions("settle", &partitions);
+                self.owe(Owed::Settle(ticket, partitions));
+            }
+            Effect::Snapshot { ticket, scope } => {
+                assert_eq!(scope, Scope::All);
+                let offsets = std::mem::take(&mut self.finished);
+                self.paid.push_back(Paid::Settled(ticket, offsets));
+            }
+            Effect::Callback { ticket, kind, partitions } => {
+                self.note_partitions(&format!("{kind:?}"), &partitions);
+                self.owe(Owed::Callback(ticket, kind));
+            }
+            Effect::Dropped { partitions } => {
+                self.finished.retain(|partition, _| !partitions.contains(partition));
+                self.note_partitions("dropped", &partitions);
+            }
+            Effect::Committed { ticket, outcomes } => {
+                for (partition, (offset, outcome)) in &outcomes {
+                    // What the ledger does of `not_committed`.
+                    if outcome.is_err() && ticket.is_none() && owned.contains(partition) {
+                        self.finished.entry(partition.clone()).or_insert_with(|| offset.clone());
+                    }
+                }
+                self.committed.push((ticket, outcomes));
+            }
+            Effect::Lease { until } => self.lease = until,
+            Effect::Closed => {
+                self.note("closed");
+                self.closed = true;
+            }
+        }
+    }
+
+    pub(crate) fn note(&mut self, what: impl Into<String>) {
+        self.trace.push(what.into());
+    }
+
+    fn note_partitions(&mut self, what: &str, partitions: &BTreeSet<TopicPartition>) {
+        let names: Vec<String> = partitions.iter().map(ToString::to_string).collect();
+        self.note(format!("{what} {}", names.join(" ")));
+    }
+
+    /// What came out since the last look; heartbeats that were answered at once are left out.
+    pub(crate) fn trace(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.trace)
+    }
+
+    fn owe(&mut self, owed: Owed) {
+        self.owed.push_back(owed);
+        if !self.busy {
+            self.pay_all();
+        }
+    }
+
+    /// The user does all that waits for him, in order.
+    pub(crate) fn pay_all(&mut self) {
+        while !self.owed.is_empty() {
+            self.pay_one();
+        }
+    }
+
+    /// The user does the next thing that waits for him.
+    pub(crate) fn pay_one(&mut self) {
+        let paid = match self.owed.pop_front() {
+            Some(Owed::Settle(ticket, partitions)) => {
+                let offsets = self.finished.extract_if(.., |partition, _| partitions.contains(partition)).collect();
+                Paid::Settled(ticket, offsets)
+            }
+            Some(Owed::Callback(ticket, _)) => Paid::CalledBack(ticket),
+            None => return,
+        };
+        self.paid.push_back(paid);
+    }
+
+    /// What is to be brought to the member.
+    pub(crate) fn take_paid(&mut self) -> VecDeque<Paid> {
+        std::mem::take(&mut self.paid)
+    }
+
+    /// What became of the user's commit.
+    pub(crate) fn outcome(&self, ticket: Ticket) -> Option<&Outcomes> {
+        let mut of = self.committed.iter().filter(|(known, _)| *known == Some(ticket));
+        let first = of.next();
+        assert_eq!(of.next(), None, "commit {ticket} was answered twice");
+        first.map(|(_, outcomes)| outcomes)
+    }
+
+    /// The one error of a commit of one partition.
+    #[track_caller]
+    pub(crate) fn commit_error(&self, ticket: Ticket) -> CommitError {
+        let outcomes = self.outcome(ticket).unwrap_or_else(|| panic!("commit {ticket} is not answered"));
+        let error = outcomes.values().find_map(|(_, outcome)| outcome.as_ref().err());
+        error.cloned().unwrap_or_else(|| panic!("commit {ticket} went well"))
+    }
+}
