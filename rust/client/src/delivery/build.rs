@@ -127,11 +127,11 @@ impl Delivery {
             return None;
         }
         let rows = columns.record_batch.num_rows();
-        if state.gates.ledger.is_none() {
+        if state.account.ledger.is_none() {
             return (rows > 0).then(|| HandedBatch { columns, id: 0, places: Vec::new() });
         }
         let places: Vec<_> = walks.into_iter().map(|walk| (walk.partition, walk.span, walk.next)).collect();
-        let id = state.gates.hand_out(holder, rows, &places);
+        let id = state.account.hand_out(holder, rows, &places);
         (rows > 0).then_some(HandedBatch { columns, id, places })
     }
 

@@ -1,4 +1,4 @@
-//! What a consumer group adds to the delivery: gates before partitions, the lease, the ledger, and callbacks to be run.
+//! What a consumer group adds to the delivery: gates before partitions, the lease, and callbacks to be run.
 //!
 //! A gained partition is handed out from the moment that both its start is known and its callback has ended; one that is to be
 //! given up is handed out no more. Past the lease nothing is. All of it is decided here, under the locks that batches are built
@@ -11,15 +11,15 @@ use std::time::Instant;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
-use monedula_engine::group::{CallbackKind, CommitError, CommitOffset, Committed};
-use monedula_engine::ledger::{BatchId, Holder, Ledger, Place};
+use monedula_engine::group::{CallbackKind, CommitOffset, Committed};
+use monedula_engine::ledger::{Holder, Place};
 
+use super::account::Account;
 use super::lane::Lane;
-use super::rows::RowsTaken;
 use super::{Delivery, State};
 use crate::driver::Command;
 use crate::error::ClientError;
-use crate::group::{CommitOutcome, Leaving, PendingCallback};
+use crate::group::{Leaving, PendingCallback};
 
 /// Until when records may be handed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,8 +55,6 @@ struct Settle {
 /// What is kept of a group; without one, nothing of it.
 #[derive(Default)]
 pub(super) struct Gates {
-    /// Kept where there is a `group.id`.
-    pub(super) ledger: Option<Ledger>,
     pub(super) lease: Lease,
     settles: Vec<Settle>,
     callbacks: VecDeque<PendingCallback>,
@@ -72,21 +70,8 @@ pub(super) struct Gates {
     pub(super) fatal: Option<ClientError>,
     /// The group is being left: nothing more is handed out, and nothing waited for.
     leaving: bool,
-    last_batch: BatchId,
-    /// Batches whose rows are handed out one by one.
-    pub(super) rows: BTreeMap<BatchId, RowsTaken>,
-    /// Rows in the hands of each holder, and rows finished since the last automatic commit; counted where one depends on it.
-    commit_after: Option<u64>,
-    held_rows: BTreeMap<Holder, u64>,
-    finished_rows: u64,
     /// Calls of the user's that finished something and whose commit the group's task has not heard of yet.
     commit_calls: usize,
-    /// Brought to be committed and not known to be, and the last that is known to be, since the partition was gained or sought.
-    brought: BTreeMap<TopicPartition, CommitOffset>,
-    confirmed: BTreeMap<TopicPartition, CommitOffset>,
-    /// Partitions that were given up or lost while records of them were in the user's hands, or finished and not committed: what
-    /// a transaction has of these, another member will bring as well.
-    given_up: BTreeSet<TopicPartition>,
 }
 
 /// A commit of the user's on its way to the group's task.
@@ -121,115 +106,17 @@ impl Gates {
         self.running.clone()
     }
 
-    /// What was finished of batches whose rows are handed out one by one. `all`: the row in the user's hands too.
-    fn sync_rows(&mut self, only: Option<Holder>, all: bool) {
-        let Some(ledger) = &mut self.ledger else { return };
-        let mut used_up = Vec::new();
-        for (id, rows) in self.rows.iter().filter(|(_, rows)| only.is_none_or(|holder| rows.holder == holder)) {
-            match rows.is_used_up() {
-                true => used_up.push(*id),
-                false => rows.finish(*id, ledger, all),
-            }
-        }
-        for id in used_up {
-            self.rows.remove(&id);
-            ledger.finish(id);
-        }
-    }
-
-    /// `holder` asks for more: it has finished what it holds.
-    fn finish_held(&mut self, holder: Holder) {
-        self.sync_rows(Some(holder), true);
-        if let Some(ledger) = &mut self.ledger {
-            ledger.finish_held(holder);
-        }
-        self.finished_rows += self.held_rows.remove(&holder).unwrap_or_default();
-    }
-
-    fn is_settled(&self, settle: &Settle) -> bool {
-        let quiet = self.ledger.as_ref().is_none_or(|ledger| ledger.is_quiet(&settle.partitions));
+    fn is_settled(&self, settle: &Settle, account: &Account) -> bool {
+        let quiet = account.ledger.as_ref().is_none_or(|ledger| ledger.is_quiet(&settle.partitions));
         // What a call finishes is to be committed by it: given up before, another would read it again.
         self.commit_calls == 0 && (self.leaving || (quiet && !settle.wait_for_user))
     }
 
-    fn snapshot(&mut self, only: Option<&BTreeSet<TopicPartition>>) -> BTreeMap<TopicPartition, CommitOffset> {
-        self.sync_rows(None, false);
-        let Some(ledger) = &mut self.ledger else { return BTreeMap::new() };
-        let offsets = ledger.snapshot(only);
-        self.brought.extend(offsets.iter().map(|(partition, at)| (partition.clone(), at.clone())));
-        self.finished_rows = 0;
-        offsets
-    }
-
-    pub(super) fn released(&mut self, partition: &TopicPartition) {
-        if let Some(ledger) = &mut self.ledger {
-            if ledger.is_ahead(partition) {
-                self.given_up.insert(partition.clone());
-            }
-            ledger.release(partition);
-        }
-        self.forget_commits(partition);
-    }
-
-    /// The partition is read as `span` from now on, from `at` if that is known.
-    pub(super) fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<Place>) {
-        if let Some(ledger) = &mut self.ledger {
-            ledger.restart(partition, span, at);
-        }
-        self.forget_commits(partition);
-    }
-
-    /// What was committed so far says nothing of what may be committed next.
-    fn forget_commits(&mut self, partition: &TopicPartition) {
-        self.brought.remove(partition);
-        self.confirmed.remove(partition);
-    }
-
-    /// What committing a batch that ends at `next` means for a partition. `Ok`: nothing has to be sent.
-    fn frontier(&mut self, partition: &TopicPartition, next: Place) -> Option<Result<CommitOffset, CommitOffset>> {
-        let ledger = self.ledger.as_mut()?;
-        let finished = ledger.finished(partition)?;
-        // Whoever read on in another thread did not mean the user's work on those batches to be done (contract 1).
-        let at = if finished.offset <= next.offset { finished } else { next };
-        let reaches = |committed: &&CommitOffset| committed.offset >= at.offset;
-        // Never below what an earlier commit said; one that is under way is brought again, to be waited for.
-        if let Some(brought) = self.brought.get(partition).filter(reaches) {
-            return Some(Err(brought.clone()));
-        }
-        if let Some(confirmed) = self.confirmed.get(partition).filter(reaches) {
-            return Some(Ok(confirmed.clone()));
-        }
-        if at == finished {
-            ledger.snapshot(Some(&BTreeSet::from([partition.clone()])));
-        }
-        let at = offset_at(at);
-        self.brought.insert(partition.clone(), at.clone());
-        Some(Err(at))
-    }
-
-    /// Notes a batch of `rows` rows, and names it.
-    pub(super) fn hand_out(&mut self, holder: Holder, rows: usize, places: &[(TopicPartition, u64, Place)]) -> BatchId {
-        let Some(ledger) = &mut self.ledger else { return 0 };
-        self.last_batch += 1;
-        ledger.hand_out(self.last_batch, holder, places);
-        if rows == 0 {
-            // Only markers and aborted records: there is nothing that the user could finish.
-            ledger.finish(self.last_batch);
-        } else if self.commit_after.is_some() {
-            *self.held_rows.entry(holder).or_default() += rows as u64;
-        }
-        self.last_batch
-    }
-
-    fn wants_task(&self) -> bool {
+    fn wants_task(&self, account: &Account) -> bool {
         self.stale
-            || self.settles.iter().any(|settle| self.is_settled(settle))
-            || self.commit_after.is_some_and(|after| self.finished_rows >= after)
+            || self.settles.iter().any(|settle| self.is_settled(settle, account))
+            || account.has_finished_enough()
     }
-}
-
-fn offset_at(at: Place) -> CommitOffset {
-    CommitOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: String::new() }
 }
 
 /// Counts a call that waits; its end counts as a poll.
@@ -244,21 +131,13 @@ impl Drop for Waiting<'_> {
 }
 
 impl Delivery {
-    /// Keeps account of what is handed out and finished from now on; `commit_after`: the task is to be told when so many rows
-    /// are finished.
-    pub(crate) fn keep_ledger(&self, commit_after: Option<u64>) {
-        let mut state = self.state();
-        state.gates.ledger = Some(Ledger::default());
-        state.gates.commit_after = commit_after;
-    }
-
     /// A user's thread comes into a call: what it holds is finished, and it is there to run callbacks.
     pub(crate) fn enter(&self, holder: Holder) {
         let mut state = self.state();
-        if state.gates.ledger.is_none() {
+        if state.account.ledger.is_none() {
             return;
         }
-        state.gates.finish_held(holder);
+        state.account.finish_held(holder);
         state.gates.polled = Some(Instant::now());
         for settle in &mut state.gates.settles {
             settle.wait_for_user = false;
@@ -284,8 +163,8 @@ impl Delivery {
         Waiting(self)
     }
 
-    fn tell_task(&self, state: MutexGuard<'_, State>) {
-        let wanted = state.gates.wants_task();
+    pub(super) fn tell_task(&self, state: MutexGuard<'_, State>) {
+        let wanted = state.gates.wants_task(&state.account);
         drop(state);
         if wanted {
             self.group_wanted.notify_one();
@@ -326,7 +205,7 @@ impl Delivery {
             let mut lane = Lane::new(span, None);
             (lane.started, lane.announced) = (false, false);
             state.lanes.insert(partition.clone(), lane);
-            state.gates.restart(partition, span, None);
+            state.account.restart(partition, span, None);
         }
     }
 
@@ -341,7 +220,7 @@ impl Delivery {
                 Some(at) => {
                     lane.target = Some(at.offset);
                     let place = Place { offset: at.offset, leader_epoch: at.leader_epoch };
-                    if let Some(ledger) = &mut state.gates.ledger {
+                    if let Some(ledger) = &mut state.account.ledger {
                         ledger.start(&partition, span, place, true);
                     }
                     Start::Offset(at.offset, at.leader_epoch)
@@ -384,12 +263,13 @@ impl Delivery {
     /// Takes the tickets whose partitions are settled, with what is to be committed.
     pub(crate) fn settled(&self) -> Vec<(u64, BTreeMap<TopicPartition, CommitOffset>)> {
         let mut state = self.state();
-        let gates = &mut state.gates;
-        gates.sync_rows(None, false);
+        let State { gates, account, .. } = &mut *state;
+        account.sync_rows(None, false);
         let settles = std::mem::take(&mut gates.settles);
-        let (settled, open): (Vec<_>, Vec<_>) = settles.into_iter().partition(|settle| gates.is_settled(settle));
+        let (settled, open): (Vec<_>, Vec<_>) =
+            settles.into_iter().partition(|settle| gates.is_settled(settle, account));
         gates.settles = open;
-        settled.into_iter().map(|settle| (settle.ticket, gates.snapshot(Some(&settle.partitions)))).collect()
+        settled.into_iter().map(|settle| (settle.ticket, account.snapshot(Some(&settle.partitions)))).collect()
     }
 
     /// Partitions that wait to be given up until the user has finished what it holds.
@@ -480,11 +360,6 @@ impl Delivery {
         self.arrived.notify_all();
     }
 
-    /// What is finished and was not brought to be committed yet.
-    pub(crate) fn snapshot(&self, only: Option<&BTreeSet<TopicPartition>>) -> BTreeMap<TopicPartition, CommitOffset> {
-        self.state().gates.snapshot(only)
-    }
-
     /// Records that are there to be handed out, as their batches claim.
     pub(crate) fn queued_records(&self) -> u64 {
         self.state().queued_records
@@ -507,111 +382,5 @@ impl Delivery {
             }
             state = self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-    }
-
-    /// Whether an automatic commit is due by the number of rows.
-    pub(crate) fn has_finished_enough(&self) -> bool {
-        let gates = &self.state().gates;
-        gates.commit_after.is_some_and(|after| gates.finished_rows >= after)
-    }
-
-    /// A commit of these came to an end.
-    pub(crate) fn committed<'c>(
-        &self,
-        outcomes: impl IntoIterator<Item = (&'c TopicPartition, &'c CommitOffset, bool)>,
-    ) {
-        let gates = &mut self.state().gates;
-        for (partition, at, done) in outcomes {
-            if gates.brought.get(partition) != Some(at) {
-                continue;
-            }
-            gates.brought.remove(partition);
-            match &mut gates.ledger {
-                Some(ledger) if done => {
-                    ledger.committed(partition, Place { offset: at.offset, leader_epoch: at.leader_epoch });
-                    gates.confirmed.insert(partition.clone(), at.clone());
-                }
-                _ if done => _ = gates.confirmed.insert(partition.clone(), at.clone()),
-                Some(ledger) => ledger.not_committed(partition, at.offset),
-                None => {}
-            }
-        }
-    }
-
-    /// What `holder` holds is finished; all that is finished and not known to be committed.
-    pub(crate) fn finish_all(&self, holder: Holder) -> BTreeMap<TopicPartition, CommitOffset> {
-        let mut state = self.state();
-        state.gates.finish_held(holder);
-        let mut offsets = state.gates.brought.clone();
-        offsets.extend(state.gates.snapshot(None));
-        self.tell_task(state);
-        offsets
-    }
-
-    /// A batch is finished: what is to be sent for it, and what is known without.
-    pub(crate) fn finish(
-        &self,
-        id: BatchId,
-        places: &[(TopicPartition, u64, Place)],
-    ) -> (BTreeMap<TopicPartition, CommitOffset>, CommitOutcome) {
-        let mut state = self.state();
-        let State { gates, lanes, .. } = &mut *state;
-        gates.rows.remove(&id);
-        if let Some(ledger) = &mut gates.ledger {
-            ledger.finish(id);
-        }
-        let (mut send, mut known) = (BTreeMap::new(), CommitOutcome::new());
-        for (partition, span, next) in places {
-            match lanes.get(partition) {
-                Some(lane) if *span >= lane.since => match gates.frontier(partition, *next) {
-                    Some(Err(at)) => _ = send.insert(partition.clone(), at),
-                    Some(Ok(at)) => _ = known.insert(partition.clone(), (at, Ok(()))),
-                    None => {}
-                },
-                // The user went elsewhere since: what it read before counts for nothing (seed S083).
-                Some(lane) if *span >= lane.gained => {}
-                _ => _ = known.insert(partition.clone(), (offset_at(*next), Err(CommitError::NotOwned))),
-            }
-        }
-        self.tell_task(state);
-        (send, known)
-    }
-
-    /// The user commits offsets of its own choice.
-    pub(crate) fn chosen<'p>(&self, partitions: impl IntoIterator<Item = &'p TopicPartition>) {
-        let gates = &mut self.state().gates;
-        for partition in partitions {
-            if let Some(ledger) = &mut gates.ledger {
-                ledger.chosen(partition);
-            }
-            gates.forget_commits(partition);
-        }
-    }
-
-    /// Takes the partitions that were given up with records of them not committed.
-    pub(crate) fn take_given_up(&self) -> BTreeSet<TopicPartition> {
-        std::mem::take(&mut self.state().gates.given_up)
-    }
-
-    /// Whether the partition is read.
-    pub(crate) fn owns(&self, partition: &TopicPartition) -> bool {
-        self.state().lanes.contains_key(partition)
-    }
-
-    /// A transaction with these offsets was committed.
-    pub(crate) fn transaction_committed(&self, offsets: &BTreeMap<TopicPartition, CommitOffset>) {
-        let mut state = self.state();
-        if let Some(ledger) = &mut state.gates.ledger {
-            for (partition, at) in offsets {
-                ledger.committed(partition, Place { offset: at.offset, leader_epoch: at.leader_epoch });
-            }
-        }
-        drop(state);
-        self.committed(offsets.iter().map(|(partition, at)| (partition, at, true)));
-    }
-
-    /// Where to begin again, of partitions of which records were handed out that are not committed.
-    pub(crate) fn bases(&self) -> Vec<(TopicPartition, Option<Place>)> {
-        self.state().gates.ledger.as_ref().map(Ledger::bases).unwrap_or_default()
     }
 }

@@ -4,6 +4,7 @@
 //! holds rows of a partition that was sought or given up before it was returned. `state` is held for moments only. Order:
 //! `turn` before `state`.
 
+mod account;
 mod build;
 mod gates;
 mod lane;
@@ -22,6 +23,7 @@ use monedula_protocol::compression::Compression;
 use monedula_protocol::records::Batches;
 use tokio::sync::{Notify, mpsc};
 
+use self::account::Account;
 use self::gates::Gates;
 pub(crate) use self::gates::{CommitCall, Lease};
 use self::lane::{Data, Lane, Piece};
@@ -98,6 +100,7 @@ struct State {
     closed: bool,
     next_span: u64,
     gates: Gates,
+    account: Account,
 }
 
 /// What building a batch needs, once for all batches.
@@ -139,7 +142,7 @@ impl Delivery {
         state.remove(partition);
         let span = state.new_span();
         state.lanes.insert(partition.clone(), Lane::new(span, end));
-        state.gates.restart(partition, span, None);
+        state.account.restart(partition, span, None);
         span
     }
 
@@ -167,7 +170,7 @@ impl Delivery {
         let lane = state.lanes.get_mut(partition)?;
         lane.restart(span);
         lane.since = span;
-        state.gates.restart(partition, span, None);
+        state.account.restart(partition, span, None);
         Some(span)
     }
 
@@ -175,10 +178,10 @@ impl Delivery {
     pub(crate) fn aim(&self, partition: &TopicPartition, span: u64, start: Start) {
         let Start::Offset(offset, leader_epoch) = start else { return };
         let mut state = self.state();
-        let State { lanes, gates, .. } = &mut *state;
+        let State { lanes, account, .. } = &mut *state;
         let Some(lane) = lanes.get_mut(partition).filter(|lane| lane.span == span) else { return };
         lane.target = Some(offset);
-        gates.restart(partition, span, Some(Place { offset, leader_epoch }));
+        account.restart(partition, span, Some(Place { offset, leader_epoch }));
     }
 
     /// Goes on elsewhere in `partition`; what was fetched of it is dropped. `None` if it is not assigned.
@@ -241,7 +244,7 @@ impl Delivery {
         let Some(lane) = state.current(partition, span) else { return };
         if lane.position.is_none() {
             lane.walk_from(partition, offset, &self.options);
-            if let Some(ledger) = &mut state.gates.ledger {
+            if let Some(ledger) = &mut state.account.ledger {
                 ledger.start(partition, span, Place { offset, leader_epoch: -1 }, false);
             }
         } else {
@@ -430,7 +433,7 @@ impl State {
     fn remove(&mut self, partition: &TopicPartition) -> bool {
         self.forget_queued(partition);
         self.ready.retain(|ready| ready != partition);
-        self.gates.released(partition);
+        self.account.released(partition);
         self.lanes.remove(partition).is_some()
     }
 

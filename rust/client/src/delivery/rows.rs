@@ -44,10 +44,10 @@ impl Delivery {
     /// The batch's rows are handed out one by one; whoever does counts them in what is returned.
     pub(crate) fn by_rows(&self, id: BatchId, holder: Holder, batch: &ColumnBatch) -> Arc<AtomicUsize> {
         let taken = Arc::new(AtomicUsize::new(0));
-        let gates = &mut self.state().gates;
-        if let Some(ledger) = &mut gates.ledger {
+        let account = &mut self.state().account;
+        if let Some(ledger) = &mut account.ledger {
             ledger.pass_on(id, ROW_BY_ROW);
-            gates.rows.insert(id, RowsTaken { holder, taken: taken.clone(), batch: batch.clone() });
+            account.rows.insert(id, RowsTaken { holder, taken: taken.clone(), batch: batch.clone() });
         }
         taken
     }
@@ -74,10 +74,10 @@ impl Delivery {
     ) {
         let _turn = self.turn();
         let mut state = self.state();
-        let State { gates, .. } = &mut *state;
-        if let Some(ledger) = &mut gates.ledger {
+        let State { account, .. } = &mut *state;
+        if let Some(ledger) = &mut account.ledger {
             // The rows before the last one taken are finished, whatever becomes of that one.
-            if let Some(rows) = gates.rows.remove(&id) {
+            if let Some(rows) = account.rows.remove(&id) {
                 rows.finish(id, ledger, false);
             }
             ledger.pass_on(id, holder);
@@ -101,11 +101,11 @@ impl Delivery {
             }
             state.forget_queued(&partition);
             let span = state.new_span();
-            let State { lanes, gates, .. } = &mut *state;
+            let State { lanes, account, .. } = &mut *state;
             let Some(lane) = lanes.get_mut(&partition) else { continue };
             lane.restart(span);
             lane.target = Some(offset);
-            if let Some(ledger) = &mut gates.ledger {
+            if let Some(ledger) = &mut account.ledger {
                 ledger.give_back(id, &partition, span, Place { offset, leader_epoch });
             }
             self.command(Command::Seek { partition, span, start: Start::Offset(offset, leader_epoch) });

@@ -1,0 +1,261 @@
+//! Account of a group's member: what the user was handed, what of it is finished, and what of that is committed.
+//!
+//! The ledger says what may be committed. It stands under the lock of the delivery: what is handed out and what is finished change
+//! in one step with the lanes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use monedula_engine::TopicPartition;
+use monedula_engine::group::{CommitError, CommitOffset};
+use monedula_engine::ledger::{BatchId, Holder, Ledger, Place};
+
+use super::rows::RowsTaken;
+use super::{Delivery, State};
+use crate::group::CommitOutcome;
+
+/// What is kept of a group; without one, nothing of it.
+#[derive(Default)]
+pub(super) struct Account {
+    /// Kept where there is a `group.id`.
+    pub(super) ledger: Option<Ledger>,
+    last_batch: BatchId,
+    /// Batches whose rows are handed out one by one.
+    pub(super) rows: BTreeMap<BatchId, RowsTaken>,
+    /// Rows in the hands of each holder, and rows finished since the last automatic commit; counted where one depends on it.
+    commit_after: Option<u64>,
+    held_rows: BTreeMap<Holder, u64>,
+    finished_rows: u64,
+    /// Brought to be committed and not known to be, and the last that is known to be, since the partition was gained or sought.
+    brought: BTreeMap<TopicPartition, CommitOffset>,
+    confirmed: BTreeMap<TopicPartition, CommitOffset>,
+    /// Partitions that were given up or lost while records of them were in the user's hands, or finished and not committed: what
+    /// a transaction has of these, another member will bring as well.
+    given_up: BTreeSet<TopicPartition>,
+}
+
+impl Account {
+    /// What was finished of batches whose rows are handed out one by one. `all`: the row in the user's hands too.
+    pub(super) fn sync_rows(&mut self, only: Option<Holder>, all: bool) {
+        let Some(ledger) = &mut self.ledger else { return };
+        let mut used_up = Vec::new();
+        for (id, rows) in self.rows.iter().filter(|(_, rows)| only.is_none_or(|holder| rows.holder == holder)) {
+            match rows.is_used_up() {
+                true => used_up.push(*id),
+                false => rows.finish(*id, ledger, all),
+            }
+        }
+        for id in used_up {
+            self.rows.remove(&id);
+            ledger.finish(id);
+        }
+    }
+
+    /// `holder` asks for more: it has finished what it holds.
+    pub(super) fn finish_held(&mut self, holder: Holder) {
+        self.sync_rows(Some(holder), true);
+        if let Some(ledger) = &mut self.ledger {
+            ledger.finish_held(holder);
+        }
+        self.finished_rows += self.held_rows.remove(&holder).unwrap_or_default();
+    }
+
+    pub(super) fn snapshot(
+        &mut self,
+        only: Option<&BTreeSet<TopicPartition>>,
+    ) -> BTreeMap<TopicPartition, CommitOffset> {
+        self.sync_rows(None, false);
+        let Some(ledger) = &mut self.ledger else { return BTreeMap::new() };
+        let offsets = ledger.snapshot(only);
+        self.brought.extend(offsets.iter().map(|(partition, at)| (partition.clone(), at.clone())));
+        self.finished_rows = 0;
+        offsets
+    }
+
+    pub(super) fn released(&mut self, partition: &TopicPartition) {
+        if let Some(ledger) = &mut self.ledger {
+            if ledger.is_ahead(partition) {
+                self.given_up.insert(partition.clone());
+            }
+            ledger.release(partition);
+        }
+        self.forget_commits(partition);
+    }
+
+    /// The partition is read as `span` from now on, from `at` if that is known.
+    pub(super) fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<Place>) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.restart(partition, span, at);
+        }
+        self.forget_commits(partition);
+    }
+
+    /// What was committed so far says nothing of what may be committed next.
+    fn forget_commits(&mut self, partition: &TopicPartition) {
+        self.brought.remove(partition);
+        self.confirmed.remove(partition);
+    }
+
+    /// What committing a batch that ends at `next` means for a partition. `Ok`: nothing has to be sent.
+    fn frontier(&mut self, partition: &TopicPartition, next: Place) -> Option<Result<CommitOffset, CommitOffset>> {
+        let ledger = self.ledger.as_mut()?;
+        let finished = ledger.finished(partition)?;
+        // Whoever read on in another thread did not mean the user's work on those batches to be done (contract 1).
+        let at = if finished.offset <= next.offset { finished } else { next };
+        let reaches = |committed: &&CommitOffset| committed.offset >= at.offset;
+        // Never below what an earlier commit said; one that is under way is brought again, to be waited for.
+        if let Some(brought) = self.brought.get(partition).filter(reaches) {
+            return Some(Err(brought.clone()));
+        }
+        if let Some(confirmed) = self.confirmed.get(partition).filter(reaches) {
+            return Some(Ok(confirmed.clone()));
+        }
+        if at == finished {
+            ledger.snapshot(Some(&BTreeSet::from([partition.clone()])));
+        }
+        let at = offset_at(at);
+        self.brought.insert(partition.clone(), at.clone());
+        Some(Err(at))
+    }
+
+    /// Notes a batch of `rows` rows, and names it.
+    pub(super) fn hand_out(&mut self, holder: Holder, rows: usize, places: &[(TopicPartition, u64, Place)]) -> BatchId {
+        let Some(ledger) = &mut self.ledger else { return 0 };
+        self.last_batch += 1;
+        ledger.hand_out(self.last_batch, holder, places);
+        if rows == 0 {
+            // Only markers and aborted records: there is nothing that the user could finish.
+            ledger.finish(self.last_batch);
+        } else if self.commit_after.is_some() {
+            *self.held_rows.entry(holder).or_default() += rows as u64;
+        }
+        self.last_batch
+    }
+
+    pub(super) fn has_finished_enough(&self) -> bool {
+        self.commit_after.is_some_and(|after| self.finished_rows >= after)
+    }
+}
+
+fn offset_at(at: Place) -> CommitOffset {
+    CommitOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: String::new() }
+}
+
+impl Delivery {
+    /// Keeps account of what is handed out and finished from now on; `commit_after`: the task is to be told when so many rows
+    /// are finished.
+    pub(crate) fn keep_ledger(&self, commit_after: Option<u64>) {
+        let mut state = self.state();
+        state.account.ledger = Some(Ledger::default());
+        state.account.commit_after = commit_after;
+    }
+
+    /// What is finished and was not brought to be committed yet.
+    pub(crate) fn snapshot(&self, only: Option<&BTreeSet<TopicPartition>>) -> BTreeMap<TopicPartition, CommitOffset> {
+        self.state().account.snapshot(only)
+    }
+
+    /// Whether an automatic commit is due by the number of rows.
+    pub(crate) fn has_finished_enough(&self) -> bool {
+        self.state().account.has_finished_enough()
+    }
+
+    /// A commit of these came to an end.
+    pub(crate) fn committed<'c>(
+        &self,
+        outcomes: impl IntoIterator<Item = (&'c TopicPartition, &'c CommitOffset, bool)>,
+    ) {
+        let account = &mut self.state().account;
+        for (partition, at, done) in outcomes {
+            if account.brought.get(partition) != Some(at) {
+                continue;
+            }
+            account.brought.remove(partition);
+            match &mut account.ledger {
+                Some(ledger) if done => {
+                    ledger.committed(partition, Place { offset: at.offset, leader_epoch: at.leader_epoch });
+                    account.confirmed.insert(partition.clone(), at.clone());
+                }
+                _ if done => _ = account.confirmed.insert(partition.clone(), at.clone()),
+                Some(ledger) => ledger.not_committed(partition, at.offset),
+                None => {}
+            }
+        }
+    }
+
+    /// What `holder` holds is finished; all that is finished and not known to be committed.
+    pub(crate) fn finish_all(&self, holder: Holder) -> BTreeMap<TopicPartition, CommitOffset> {
+        let mut state = self.state();
+        state.account.finish_held(holder);
+        let mut offsets = state.account.brought.clone();
+        offsets.extend(state.account.snapshot(None));
+        self.tell_task(state);
+        offsets
+    }
+
+    /// A batch is finished: what is to be sent for it, and what is known without.
+    pub(crate) fn finish(
+        &self,
+        id: BatchId,
+        places: &[(TopicPartition, u64, Place)],
+    ) -> (BTreeMap<TopicPartition, CommitOffset>, CommitOutcome) {
+        let mut state = self.state();
+        let State { account, lanes, .. } = &mut *state;
+        account.rows.remove(&id);
+        if let Some(ledger) = &mut account.ledger {
+            ledger.finish(id);
+        }
+        let (mut send, mut known) = (BTreeMap::new(), CommitOutcome::new());
+        for (partition, span, next) in places {
+            match lanes.get(partition) {
+                Some(lane) if *span >= lane.since => match account.frontier(partition, *next) {
+                    Some(Err(at)) => _ = send.insert(partition.clone(), at),
+                    Some(Ok(at)) => _ = known.insert(partition.clone(), (at, Ok(()))),
+                    None => {}
+                },
+                // The user went elsewhere since: what it read before counts for nothing (seed S083).
+                Some(lane) if *span >= lane.gained => {}
+                _ => _ = known.insert(partition.clone(), (offset_at(*next), Err(CommitError::NotOwned))),
+            }
+        }
+        self.tell_task(state);
+        (send, known)
+    }
+
+    /// The user commits offsets of its own choice.
+    pub(crate) fn chosen<'p>(&self, partitions: impl IntoIterator<Item = &'p TopicPartition>) {
+        let account = &mut self.state().account;
+        for partition in partitions {
+            if let Some(ledger) = &mut account.ledger {
+                ledger.chosen(partition);
+            }
+            account.forget_commits(partition);
+        }
+    }
+
+    /// Takes the partitions that were given up with records of them not committed.
+    pub(crate) fn take_given_up(&self) -> BTreeSet<TopicPartition> {
+        std::mem::take(&mut self.state().account.given_up)
+    }
+
+    /// Whether the partition is read.
+    pub(crate) fn owns(&self, partition: &TopicPartition) -> bool {
+        self.state().lanes.contains_key(partition)
+    }
+
+    /// A transaction with these offsets was committed.
+    pub(crate) fn transaction_committed(&self, offsets: &BTreeMap<TopicPartition, CommitOffset>) {
+        let mut state = self.state();
+        if let Some(ledger) = &mut state.account.ledger {
+            for (partition, at) in offsets {
+                ledger.committed(partition, Place { offset: at.offset, leader_epoch: at.leader_epoch });
+            }
+        }
+        drop(state);
+        self.committed(offsets.iter().map(|(partition, at)| (partition, at, true)));
+    }
+
+    /// Where to begin again, of partitions of which records were handed out that are not committed.
+    pub(crate) fn bases(&self) -> Vec<(TopicPartition, Option<Place>)> {
+        self.state().account.ledger.as_ref().map(Ledger::bases).unwrap_or_default()
+    }
+}
