@@ -19,6 +19,7 @@ mod lookups;
 mod member;
 mod reactions;
 mod state;
+mod syncing;
 mod timers;
 pub(crate) mod wire;
 
