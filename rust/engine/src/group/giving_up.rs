@@ -178,10 +178,9 @@ impl Member {
 
     /// What was begun is begun anew for more partitions, unless it is past the user's part: a commit that is under way is not
     /// taken back, nor what the user was told.
-    pub(super) fn stop_giving_up(&mut self) -> BTreeMap<TopicPartition, CommitOffset> {
-        match self.giving_up.take_if(|it| it.step == Step::Settling) {
-            Some(giving_up) => giving_up.brought,
-            None => BTreeMap::new(),
+    pub(super) fn stop_giving_up(&mut self) {
+        if let Some(giving_up) = self.giving_up.take_if(|it| it.step == Step::Settling) {
+            self.return_offsets(giving_up.brought);
         }
     }
 }

@@ -23,6 +23,23 @@ fn closing_commits_calls_back_and_leaves() {
     }
 }
 
+#[test]
+fn what_was_brought_for_one_way_out_goes_with_the_next() {
+    let mut world = World::stable(config(Protocol::Cooperative), &[0, 1]);
+    world.busy = true;
+    world.finished = offsets(&[(0, 30)]);
+    world.put(Input::Unsubscribe);
+    world.close();
+    // The first way out is over: what comes for it is for the second, and that is over as well when it is closed once more.
+    world.pay_one();
+    world.close();
+    world.user_returns();
+    assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 30)]));
+    let (id, _) = world.call("LeaveGroup");
+    world.answer(id, Answer::Leave { code: ErrorCode::None });
+    assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
+}
+
 // 17. close_sends_leave_retrying_not_coordinator; lost-response UNKNOWN_MEMBER = success
 #[test]
 fn close_sends_leave_retrying_not_coordinator() {

@@ -222,6 +222,13 @@ impl World {
         self.put(Input::Tick);
     }
 
+    /// The user does the next thing that waits for him, and is busy again.
+    pub(crate) fn pay_one(&mut self) {
+        self.driver.pay_one();
+        self.collect();
+        self.work_off();
+    }
+
     /// Lets time pass, waking the member when it wants to be woken; it must not want that without end.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
