@@ -3,6 +3,7 @@
 mod deferred;
 mod golden;
 mod group;
+mod leading;
 mod properties;
 mod protocol;
 mod rounds;

@@ -107,8 +107,11 @@ fn a_leader_is_not_led_astray_by_what_a_member_says() {
         let mut members = vec![member("a", &["t"]), member("b", &["t"])];
         members[0].owned = vec![TopicPartition::new("t", 2)];
         members[0].user_data = user_data;
+        // One that was there before: a new one would be given what is kept back.
+        members[1].owned = vec![TopicPartition::new("t", 1)];
         let assignment = assign("deferred", &topics(&[("t", 5)]), &members);
         let given = Schedule::read(assignment["a"].user_data.as_deref().unwrap()).unwrap();
+        assert!(!given.losses.is_empty(), "{given:?}");
         assert!(given.losses.iter().all(|loss| loss.remaining <= ms(300_000)), "{given:?}");
         assert!(assignment["a"].partitions.contains(&TopicPartition::new("t", 2)) || !given.moving.is_empty());
     }
