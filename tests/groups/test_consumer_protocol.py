@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,8 +28,9 @@ def older_broker() -> Iterator[Broker]:
 @pytest.mark.seed("S147")
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 def test_the_coordinator_assigns_by_the_strategy_that_is_named(
-    ground: Ground, member: MemberFactory, assignor: str
+    ground: Ground, member: MemberFactory, caplog: pytest.LogCaptureFixture, assignor: str
 ) -> None:
+    caplog.set_level(logging.INFO, "monedula")
     topics, group = [ground.topic(3) for _ in range(2)], ground.name("group")
     members = [member(group, topics, **CONSUMER, group_remote_assignor=assignor) for _ in range(2)]
     everything = {monedula.TopicPartition(topic, index) for topic in topics for index in range(3)}
@@ -45,6 +47,11 @@ def test_the_coordinator_assigns_by_the_strategy_that_is_named(
             parts = [{at.partition for at in each.assignment() if at.topic == topic} for each in members]
             assert sorted(parts, key=len) == [{2}, {0, 1}]
     assert {each.health()["group"]["assignor"] for each in members} == {assignor}
+    joined = [record.getMessage() for record in caplog.records if " joined " in record.getMessage()]
+    assert len(joined) == 2
+    for told in joined:
+        # Nobody leads.
+        assert re.fullmatch(rf".*: joined in epoch \d+, {assignor}, in \d+ ms", told), told
 
 
 def test_an_assignor_that_the_broker_lacks_is_an_error_on_every_call(ground: Ground, member: MemberFactory) -> None:

@@ -275,8 +275,8 @@ fn ago(at: Option<Now>, now: Now) -> Option<Duration> {
     at.map(|at| now.saturating_sub(at))
 }
 
-/// An event for the log.
-pub(super) fn sentence(event: &MemberEvent) -> (Level, String) {
+/// An event for the log, of a member under KIP-848 or under the classic protocol.
+pub(super) fn sentence(event: &MemberEvent, is_consumer: bool) -> (Level, String) {
     match event {
         MemberEvent::StateChanged { from, to } => (Level::Debug, format!("{} -> {}", from.name(), to.name())),
         MemberEvent::FellBack { reason } => (
@@ -285,11 +285,11 @@ pub(super) fn sentence(event: &MemberEvent) -> (Level, String) {
                 "group.protocol=auto: the broker does not offer the protocol of KIP-848 ({reason}); the classic one is in force"
             ),
         ),
-        MemberEvent::Group(event) => of_group(event),
+        MemberEvent::Group(event) => of_group(event, is_consumer),
     }
 }
 
-fn of_group(event: &GroupEvent) -> (Level, String) {
+fn of_group(event: &GroupEvent, is_consumer: bool) -> (Level, String) {
     let ms = Duration::as_millis;
     match event {
         GroupEvent::StateChanged { from, to } => (Level::Debug, format!("{} -> {}", from.name(), to.name())),
@@ -298,21 +298,20 @@ fn of_group(event: &GroupEvent) -> (Level, String) {
             (Level::Info, format!("the coordinator is to be found anew: {reason}"))
         }
         GroupEvent::RebalanceStarted { reason } => (Level::Info, format!("a rebalance begins: {reason}")),
-        // Under KIP-848 nobody leads, and the assignor is the coordinator's.
-        GroupEvent::Joined { generation, protocol, took, .. } if protocol.is_empty() => {
-            (Level::Info, format!("joined in epoch {generation}, in {} ms", ms(took)))
+        // Under KIP-848 nobody leads, and the assignor is the coordinator's, or the one that it was asked for.
+        GroupEvent::Joined { generation, protocol, took, .. } if is_consumer => {
+            let assignor = if protocol.is_empty() { String::new() } else { format!(", {protocol}") };
+            (Level::Info, format!("joined in epoch {generation}{assignor}, in {} ms", ms(took)))
         }
         GroupEvent::Joined { generation, leader, protocol, took } => {
             let role = if *leader { "leader" } else { "follower" };
             (Level::Info, format!("joined generation {generation} as {role}, {protocol}, in {} ms", ms(took)))
         }
         GroupEvent::Synced { generation, rebalance, owned, gained, revoked, .. } => {
-            let took = ms(rebalance);
+            let (what, took) = (if is_consumer { "epoch" } else { "generation" }, ms(rebalance));
             (
                 Level::Info,
-                format!(
-                    "generation {generation}: {owned} partitions, {gained} gained, {revoked} to give up, in {took} ms"
-                ),
+                format!("{what} {generation}: {owned} partitions, {gained} gained, {revoked} to give up, in {took} ms"),
             )
         }
         GroupEvent::Heartbeat { took } => (Level::Trace, format!("heartbeat acknowledged in {} ms", ms(took))),

@@ -432,7 +432,7 @@ impl Task {
 
     fn happened(&mut self, event: MemberEvent) {
         let group = || self.parts.config.group_id.as_deref().unwrap_or_default();
-        let (level, text) = super::status::sentence(&event);
+        let (level, text) = super::status::sentence(&event, matches!(self.state, State::Consumer(_)));
         self.parts.log.record(level, "groups", || format!("group {}: {text}", group()));
         match &event {
             MemberEvent::StateChanged { to, .. } => {
