@@ -1,6 +1,5 @@
 """What `group.protocol=consumer` (KIP-848) and `auto` have that the classic protocol has not."""
 
-import contextlib
 import logging
 import re
 from collections.abc import Iterator
@@ -280,14 +279,7 @@ def test_a_topic_that_is_made_anew_is_read_from_its_beginning(ground: Ground, me
     assert take(consumer, 2) == [1, 2]
     with monedula.Admin({"bootstrap.servers": ground.bootstrap}) as admin:
         admin.delete_topics([topic])
-
-    def is_gone() -> bool:
-        # It is told to the user as well, where metadata knows before the coordinator has taken it away.
-        with contextlib.suppress(monedula.UnknownTopicError):
-            consumer.poll(timeout=0.05)
-        return not consumer.assignment()
-
-    until(is_gone)
+    until(lambda: not consumer.assignment(), consumer)
     ground.topic(1, topic)
     ground.append(topic, [3, 4])
     assert take(consumer, 2) == [3, 4]

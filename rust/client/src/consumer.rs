@@ -220,7 +220,7 @@ impl Consumer {
         if told.is_none() {
             self.metadata.want();
         }
-        self.send(Command::Assign { partitions })
+        self.send(Command::Assign { partitions, is_owned: false })
     }
 
     /// Replaces the assignment by all partitions of these topics, present and future. Future ones start at their

@@ -231,7 +231,7 @@ impl Delivery {
             assigned.push((partition, span, start, None));
         }
         let started: Vec<TopicPartition> = assigned.iter().map(|(partition, ..)| partition.clone()).collect();
-        self.command(Command::Assign { partitions: assigned });
+        self.command(Command::Assign { partitions: assigned, is_owned: true });
         for partition in &started {
             self.change(&mut state, partition, |lane| lane.started = true);
         }

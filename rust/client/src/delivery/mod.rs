@@ -195,7 +195,7 @@ impl Delivery {
             return Some(());
         }
         // A group's partition whose committed offset is not known yet: it will not be asked for any more.
-        self.command(Command::Assign { partitions: vec![(partition.clone(), span, start, None)] });
+        self.command(Command::Assign { partitions: vec![(partition.clone(), span, start, None)], is_owned: true });
         self.change(&mut state, partition, |_| ());
         Some(())
     }

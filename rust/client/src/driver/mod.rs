@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Assign {
         /// With the span, where to start, and the exclusive end of a bounded read.
         partitions: Vec<(TopicPartition, u64, Start, Option<i64>)>,
+        /// By a group, which takes them away once their topic is gone.
+        is_owned: bool,
     },
     /// All partitions of a topic, those added later too.
     AssignTopic {
@@ -180,7 +182,7 @@ impl Running {
     fn command(&mut self, command: Command) {
         let now = self.now();
         match command {
-            Command::Assign { partitions } => {
+            Command::Assign { partitions, is_owned } => {
                 // What the assignment was told of the cluster came before the command, and must not be asked for again.
                 if self.adopt(&self.driver.metadata.cluster()) {
                     self.grow();
@@ -189,6 +191,9 @@ impl Running {
                     self.machine.assign(partition.clone(), span, start, &self.cluster, now);
                     if let Some(end) = end {
                         self.machine.bound(&partition, end, now);
+                    }
+                    if is_owned {
+                        self.machine.wait_for_topic(&partition);
                     }
                 }
             }

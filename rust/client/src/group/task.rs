@@ -23,6 +23,7 @@ use crate::delivery::Lease;
 use crate::error::ClientError;
 use crate::log::Level;
 use crate::metadata::View;
+use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 
 /// What comes back from the task's own tasks.
 pub(super) enum Event {
@@ -295,9 +296,12 @@ impl Task {
     fn tell_missing(&mut self, view: &View) {
         for topic in &self.subscribed {
             let Some(known) = view.cluster.topics.get(topic) else { continue };
-            if !known.partitions.is_empty() {
+            // One that was there is not gone because a single broker does not know it.
+            let is_gone = known.partitions.is_empty() || known.unknown_answers >= UNKNOWN_TOPIC_ANSWERS;
+            if known.error == ErrorCode::None && !known.partitions.is_empty() {
                 self.missing.remove(topic);
-            } else if known.error == ErrorCode::UnknownTopicOrPartition && self.missing.insert(topic.clone()) {
+            } else if known.error == ErrorCode::UnknownTopicOrPartition && is_gone && self.missing.insert(topic.clone())
+            {
                 self.parts.log.record(Level::Warning, "groups", || {
                     let after_ms = self.parts.config.metadata_max_age.as_millis();
                     format!(

@@ -20,3 +20,4 @@ mod rebalances;
 mod rows;
 mod speed;
 mod support;
+mod topics;

@@ -41,14 +41,19 @@ impl World {
 
     /// With a session timeout for members under KIP-848, which the broker decides.
     pub(crate) fn with_session(protocol: &str, topics: &[&str], nodes: u16, session_ms: u32) -> Self {
-        let settings = [
-            ("group.min.session.timeout.ms", 10),
-            ("group.consumer.min.heartbeat.interval.ms", 10),
-            ("group.consumer.heartbeat.interval.ms", 50),
-            ("group.consumer.min.session.timeout.ms", 60),
-            ("group.consumer.session.timeout.ms", session_ms),
+        Self::with_settings(protocol, topics, nodes, &[("group.consumer.session.timeout.ms", &session_ms.to_string())])
+    }
+
+    /// With settings of the broker beside the usual ones.
+    pub(crate) fn with_settings(protocol: &str, topics: &[&str], nodes: u16, settings: &[(&str, &str)]) -> Self {
+        let usual = [
+            ("group.min.session.timeout.ms", "10"),
+            ("group.consumer.min.heartbeat.interval.ms", "10"),
+            ("group.consumer.heartbeat.interval.ms", "50"),
+            ("group.consumer.min.session.timeout.ms", "60"),
         ];
-        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_string())).into();
+        let settings = usual.iter().chain(settings);
+        let settings = settings.map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let topics = topics.iter().map(ToString::to_string).collect();
         let options = Options { nodes, topics, settings, ..Options::default() };
         let broker = Broker::start(options.settings().expect("settings"), options.clock()).expect("starts");
@@ -74,6 +79,12 @@ impl World {
     pub(crate) fn fault(&self, apis: &[&str], what: Effect, count: Option<u64>) -> FaultHandle<'_> {
         let when = Selector { apis: apis.iter().map(ToString::to_string).collect(), ..Selector::default() };
         self.broker.fault(Fault { when, what, count, ..Fault::default() }).expect("a fault")
+    }
+
+    /// Counts the requests of an API at a node.
+    pub(crate) fn observe_at(&self, node: i32, api: &str) -> FaultHandle<'_> {
+        let when = Selector { apis: vec![api.to_owned()], nodes: vec![node], ..Selector::default() };
+        self.broker.fault(Fault { when, what: Effect::Observe, ..Fault::default() }).expect("a fault")
     }
 
     /// A fault of every request of these APIs by one client.

@@ -129,6 +129,11 @@ impl Commits {
         self.queue.front_mut().filter(|commit| commit.sent == Some(id))
     }
 
+    /// How often the one at hand was sent, if it is the machine's own.
+    pub(crate) fn own_attempts(&self) -> Option<u32> {
+        self.queue.front().filter(|commit| commit.whose.is_own()).map(|commit| commit.attempts)
+    }
+
     /// What the answer says of each partition. `verdict` is the error with which a refused one ends, `None` for one that stays
     /// open; the errors of these come back.
     pub(crate) fn take_codes(

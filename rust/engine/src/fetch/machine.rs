@@ -192,6 +192,7 @@ impl FetchMachine {
             end: None,
             unknown_before: 0,
             served: 0,
+            waits_for_topic: false,
         };
         self.slots.insert(id, slot);
         self.by_partition.insert(partition, id);
@@ -212,6 +213,14 @@ impl FetchMachine {
         self.by_id.remove(&(slot.topic_id, partition.partition));
         if self.nodes.values().any(|node| node.session.asked(id).is_some()) {
             self.retired.insert(id, slot.partition);
+        }
+    }
+
+    /// Has `partition` wait for its topic where that is missing, as members of groups do: the next rebalance takes it away,
+    /// unless the topic is back.
+    pub fn wait_for_topic(&mut self, partition: &TopicPartition) {
+        if let Some(slot) = self.by_partition.get(partition).and_then(|id| self.slots.get_mut(id)) {
+            slot.waits_for_topic = true;
         }
     }
 

@@ -70,7 +70,7 @@ impl FetchMachine {
     fn missing(&mut self, id: SlotId, fresh: bool) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         slot.missing_answers += u32::from(fresh);
-        if slot.missing_answers >= self.config.unknown_topic_answers {
+        if slot.missing_answers >= self.config.unknown_topic_answers && !slot.waits_for_topic {
             let partition = slot.partition.clone();
             return self.stop(id, Fault::UnknownTopicOrPartition { partition, what: "partition" });
         }
@@ -107,6 +107,7 @@ impl FetchMachine {
         let unknown = topic.unknown_answers.checked_sub(slot.unknown_before).unwrap_or(topic.unknown_answers);
         match topic.error {
             ErrorCode::TopicAuthorizationFailed => Some(Fault::TopicDenied { partition }),
+            ErrorCode::UnknownTopicOrPartition if slot.waits_for_topic => None,
             ErrorCode::UnknownTopicOrPartition => (unknown >= self.config.unknown_topic_answers)
                 .then_some(Fault::UnknownTopicOrPartition { partition, what: "topic" }),
             code => (!code.is_retriable()).then_some(Fault::Refused { partition, code }),

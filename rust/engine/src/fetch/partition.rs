@@ -91,6 +91,8 @@ pub(super) struct Slot {
     pub(super) unknown_before: u32,
     /// The answer that last brought records.
     pub(super) served: u64,
+    /// Whoever assigned it takes it away once it is gone: until then, that it is missing is no error.
+    pub(super) waits_for_topic: bool,
 }
 
 impl Slot {

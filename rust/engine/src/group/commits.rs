@@ -9,6 +9,9 @@ use super::{Answer, Call, CallId, CommitError, GroupEvent, Reaction, Scope, Stat
 use crate::Now;
 use crate::either::{Effect, Offsets, Whose};
 
+/// After how many attempts the machine's own commits take a topic for deleted: waiting for it would hold up its revocation.
+const UNKNOWN_TOPIC_ATTEMPTS: u32 = 5;
+
 impl Member {
     /// The user wants offsets committed.
     pub(super) fn commit(&mut self, ticket: Ticket, offsets: Offsets, deadline: Now, now: Now) {
@@ -73,8 +76,10 @@ impl Member {
         for &code in codes.values() {
             self.coordinator_answered(code);
         }
+        let waited = self.commits.own_attempts().is_some_and(|attempts| attempts >= UNKNOWN_TOPIC_ATTEMPTS);
         let verdict = |code| match reaction(Kind::Commit.api(), code) {
             Reaction::Tell => Some(CommitError::Refused { code }),
+            _ if waited && code == ErrorCode::UnknownTopicOrPartition => Some(CommitError::Refused { code }),
             _ => None,
         };
         let Some(open) = self.commits.take_codes(id, &codes, verdict) else { return };

@@ -33,6 +33,21 @@ fn delivery_stops_then_the_user_finishes_then_it_is_committed_then_told_then_joi
     assert_eq!(world.committed.last().map(|(_, outcomes)| outcomes.len()), Some(2));
 }
 
+#[test]
+fn a_deleted_topic_does_not_hold_up_a_revocation() {
+    let mut world = World::stable(config(Protocol::Eager), &[0]);
+    world.finished = offsets(&[(0, 15)]);
+    noticed(&mut world);
+    world.beating = true;
+    for _ in 1..5 {
+        world.commit_answered(ErrorCode::UnknownTopicOrPartition);
+        world.pass(BACKOFF);
+    }
+    world.trace();
+    world.commit_answered(ErrorCode::UnknownTopicOrPartition);
+    assert_eq!(world.trace(), ["Revoked t-0", "dropped t-0", "JoinGroup"]);
+}
+
 // seed: S014
 #[test]
 fn without_auto_commit_the_callback_is_where_the_user_commits() {

@@ -28,6 +28,23 @@ fn a_deleted_topic_is_a_fault_once_several_answers_in_a_row_say_so() {
     assert_eq!(stopped(&mut world), vec![unknown_topic()]);
 }
 
+// A member's group takes the partition away at its next rebalance, and nobody has to hear of it.
+#[test]
+fn a_member_waits_for_a_deleted_topic_and_for_a_partition_that_is_missing() {
+    let mut world = World::reading(&[1]);
+    world.machine.wait_for_topic(&p(0));
+    for _ in 0..UNKNOWN_ANSWERS * 2 {
+        world.metadata_of(ErrorCode::UnknownTopicOrPartition, &[]);
+    }
+    for _ in 0..UNKNOWN_ANSWERS * 2 {
+        world.metadata(&[]);
+    }
+    assert_eq!(stopped(&mut world), vec![]);
+    // It was only unknown to the broker that was asked.
+    world.metadata(&[(1, 0)]);
+    assert_eq!(asked(&world.fetch(1), 0), Some(0));
+}
+
 #[test]
 fn an_unknown_topic_id_backs_off_and_asks_for_metadata() {
     let mut world = World::reading(&[1]);

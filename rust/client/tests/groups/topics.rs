@@ -1,0 +1,56 @@
+//! Topics that come and go under a subscription, and where a member says that it is.
+
+use std::collections::BTreeMap;
+
+use monedula_broker::NodeId;
+use monedula_broker::control::Command;
+use serde_json::json;
+
+use crate::support::{GROUP, World, until};
+
+crate::under_both_protocols!(
+    a_topic_that_is_deleted_is_given_up_without_an_error_and_read_again_once_it_is_back,
+    the_rack_is_told_to_whom_records_are_fetched_from,
+);
+
+fn create(world: &World, topic: &str) {
+    let (topic, config) = (topic.to_owned(), BTreeMap::new());
+    world.control(Command::CreateTopic { topic, partitions: Some(1), replicas: None, config });
+}
+
+fn a_topic_that_is_deleted_is_given_up_without_an_error_and_read_again_once_it_is_back(protocol: &str) {
+    let world = World::under(protocol, &["orders:1"], 1);
+    world.append("orders", 0, 5);
+    let mut user = world.consumer(&[("metadata.max.age.ms", "50")]);
+    user.subscribe(&["orders"]);
+    user.poll_until("all is read", |user| user.rows() == 5);
+    world.control(Command::DeleteTopic { topic: "orders".into() });
+    // Each poll would panic with an error.
+    user.poll_until("it is given up", |user| user.owned().is_empty());
+    create(&world, "orders");
+    world.append("orders", 0, 3);
+    user.poll_until("the new one is read from its beginning", |user| user.rows() == 8);
+    assert_eq!(user.read[&0], [0, 1, 2, 3, 4, 0, 1, 2]);
+}
+
+fn the_rack_is_told_to_whom_records_are_fetched_from(protocol: &str) {
+    let selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
+    let settings = [("replica.selector.class", selector), ("default.replication.factor", "3")];
+    let world = World::with_settings(protocol, &["orders:1"], 3, &settings);
+    for node in [1, 2, 3] {
+        world.control(Command::SetRack { node: NodeId(node), rack: Some(format!("r{node}")) });
+    }
+    world.control(Command::MoveLeader { topic: "orders".into(), partition: 0, node: NodeId(1) });
+    let mut user = world.consumer(&[("client.rack", "r3")]);
+    user.subscribe(&["orders"]);
+    user.poll_until("it is owned", |user| user.owned().len() == 1);
+    if protocol == "consumer" {
+        let member = &world.control(Command::Group { group: GROUP.into() })["members"][0];
+        assert_eq!(member["rack"], json!("r3"));
+    }
+    let near = world.observe_at(3, "Fetch");
+    until("the replica in the same rack is read", || {
+        world.append("orders", 0, 1);
+        user.poll().expect("a poll") && near.hits().unwrap() > 0
+    });
+}
