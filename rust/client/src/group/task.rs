@@ -31,6 +31,11 @@ pub(super) enum Event {
     Answered(Input),
     /// Topics that were asked for by their ids.
     Named(Result<Box<Cluster>, ClientError>),
+    /// All topics there are, for a pattern that the broker is to match.
+    Listed {
+        pattern: String,
+        cluster: Result<Box<Cluster>, ClientError>,
+    },
     Assigned {
         ticket: Ticket,
         outcome: Result<Box<Led>, AssignError>,
@@ -158,6 +163,7 @@ impl Task {
         match event {
             Event::Answered(input) => self.handle(input),
             Event::Named(cluster) => self.named(cluster),
+            Event::Listed { pattern, cluster } => self.listed(pattern, cluster),
             Event::Assigned { ticket, outcome } => {
                 let outcome = outcome.map(|led| {
                     self.lead(led.topics);
@@ -208,8 +214,7 @@ impl Task {
                 let error = super::subscription::pattern_for_nobody(pattern);
                 return self.parts.delivery.raise(error, true);
             }
-            let what = membership::Subscription::Regex(pattern.clone());
-            self.handle(Input::Consumer(membership::Input::Subscribe(what)));
+            self.give_pattern(pattern.clone());
         }
         let view = self.parts.metadata.view();
         self.view(&view);

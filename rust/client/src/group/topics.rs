@@ -4,16 +4,54 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use monedula_engine::cluster::Cluster;
+use monedula_engine::fetch::ResetPolicy;
 use monedula_engine::membership::{self, TopicInfo};
 use monedula_protocol::types::Uuid;
 
 use super::machine::Input;
+use super::subscription::Subscription;
 use super::task::{Event, Task};
 use crate::error::ClientError;
 use crate::log::Level;
 use crate::metadata::View;
 
 impl Task {
+    /// Gives the coordinator a pattern to match. Where it matters which topics come later, those that there are are listed first:
+    /// what is assigned does not tell.
+    pub(super) fn give_pattern(&mut self, pattern: String) {
+        if self.parts.config.reset == ResetPolicy::Earliest {
+            return self.subscribe_to_pattern(pattern);
+        }
+        let (metadata, events) = (self.parts.metadata.clone(), self.events.clone());
+        let timeout = self.parts.config.default_api_timeout;
+        tokio::spawn(async move {
+            let cluster = metadata.describe(None, timeout).await.map(Box::new);
+            // The task may be gone; then nobody wants to know.
+            let _ = events.send(Event::Listed { pattern, cluster });
+        });
+    }
+
+    pub(super) fn listed(&mut self, pattern: String, cluster: Result<Box<Cluster>, ClientError>) {
+        if !matches!(&self.subscription, Some(Subscription::ServerPattern(given)) if *given == pattern) {
+            return;
+        }
+        match cluster {
+            Ok(cluster) => {
+                let sizes = cluster.topics.iter().map(|(name, topic)| (name.clone(), topic.partitions.len()));
+                self.handle(Input::Consumer(membership::Input::Listed { counts: sizes.collect() }));
+            }
+            Err(error) => self.parts.log.record(Level::Warning, "groups", || {
+                format!("topics that come under the pattern {pattern:?} start where auto.offset.reset says: {error}")
+            }),
+        }
+        self.subscribe_to_pattern(pattern);
+    }
+
+    fn subscribe_to_pattern(&mut self, pattern: String) {
+        let what = membership::Subscription::Regex(pattern);
+        self.handle(Input::Consumer(membership::Input::Subscribe(what)));
+    }
+
     /// Asks what the topics with these ids are called, unless that is being asked already: the machine asks again.
     pub(super) fn resolve(&mut self, ids: BTreeSet<Uuid>) {
         // Topics that are subscribed to by name are known with their ids by the next view.

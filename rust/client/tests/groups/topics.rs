@@ -1,12 +1,13 @@
 //! Topics that come and go under a subscription, and where a member says that it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_broker::NodeId;
 use monedula_broker::control::Command;
+use monedula_client::group::{Listens, Subscribed};
 use serde_json::json;
 
-use crate::support::{GROUP, World, until};
+use crate::support::{GROUP, User, World, until};
 
 crate::under_both_protocols!(
     a_topic_that_is_deleted_is_given_up_without_an_error_and_read_again_once_it_is_back,
@@ -16,6 +17,10 @@ crate::under_both_protocols!(
 fn create(world: &World, topic: &str) {
     let (topic, config) = (topic.to_owned(), BTreeMap::new());
     world.control(Command::CreateTopic { topic, partitions: Some(1), replicas: None, config });
+}
+
+fn topics(user: &User) -> BTreeSet<String> {
+    user.consumer.assignment().iter().map(|partition| partition.topic.to_string()).collect()
 }
 
 fn a_topic_that_is_deleted_is_given_up_without_an_error_and_read_again_once_it_is_back(protocol: &str) {
@@ -31,6 +36,26 @@ fn a_topic_that_is_deleted_is_given_up_without_an_error_and_read_again_once_it_i
     world.append("orders", 0, 3);
     user.poll_until("the new one is read from its beginning", |user| user.rows() == 8);
     assert_eq!(user.read[&0], [0, 1, 2, 3, 4, 0, 1, 2]);
+}
+
+// A policy that would skip it: only what was there before is its business.
+#[test]
+fn a_topic_that_comes_under_a_pattern_of_the_brokers_is_read_from_its_first_record() {
+    let world = World::under("consumer", &["orders-eu:1", "invoices:1"], 1);
+    world.append("orders-eu", 0, 5);
+    let mut user = world.consumer(&[("auto.offset.reset", "latest")]);
+    let what = Subscribed::ServerPattern("orders-.*".into());
+    user.consumer.subscribe(what, Listens::default()).expect("subscribes");
+    user.poll_until("what is there is owned", |user| topics(user) == ["orders-eu".into()].into());
+    user.poll_until("and is at its end", |user| {
+        user.consumer.status(&crate::support::partition("orders-eu", 0)).is_ok_and(|status| status.position == Some(5))
+    });
+    create(&world, "orders-us");
+    world.append("orders-us", 0, 7);
+    create(&world, "invoices-us");
+    user.poll_until("the new one is read", |user| user.rows() == 7);
+    assert_eq!(user.read[&0], (0..7).collect::<Vec<_>>());
+    assert_eq!(topics(&user), ["orders-eu".into(), "orders-us".into()].into());
 }
 
 fn the_rack_is_told_to_whom_records_are_fetched_from(protocol: &str) {

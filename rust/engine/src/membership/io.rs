@@ -38,6 +38,12 @@ pub enum Input {
     Tick,
     /// What the user subscribes to; again after a change, also of what a pattern matches.
     Subscribe(Subscription),
+    /// Before a subscription by a pattern of the coordinator's: what topics there are. Without it nobody here knows which of those
+    /// that it matches were there before.
+    Listed {
+        /// How many partitions each topic has.
+        counts: BTreeMap<Arc<str>, usize>,
+    },
     /// Metadata of the topics subscribed to and of those that [`Output::Resolve`] asked for. Those that do not exist are left
     /// out; the input waits until that is known of each.
     Topics {

@@ -17,6 +17,7 @@ impl Member {
         self.exit = Some(Exit { close, ..exit });
         self.subscription = None;
         self.first_counts.clear();
+        self.listed = None;
         let deadline = self.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
         self.timers.set(Timer::Close, deadline);
         // What is given up grows to all that is owned, unless the user has done his part of it already.

@@ -91,6 +91,8 @@ pub struct Member {
     pub(super) resolve_attempts: u32,
     /// How many partitions each topic had when it was first seen.
     pub(super) first_counts: BTreeMap<Arc<str>, usize>,
+    /// How many each topic of the cluster had when the coordinator was given a pattern.
+    pub(super) listed: Option<BTreeMap<Arc<str>, usize>>,
 
     pub(super) owned: BTreeMap<TopicPartition, Uuid>,
     /// What the coordinator said last that the member is to own.
@@ -176,6 +178,7 @@ impl Member {
             ids: BTreeMap::new(),
             resolve_attempts: 0,
             first_counts: BTreeMap::new(),
+            listed: None,
             owned: BTreeMap::new(),
             target: None,
             working_on: None,
@@ -229,6 +232,7 @@ impl Member {
         match input {
             Input::Tick | Input::Polled { .. } => {}
             Input::Subscribe(subscription) => self.subscribe(subscription),
+            Input::Listed { counts } => self.listed = Some(counts),
             Input::Topics { topics } => self.learn_topics(topics),
             Input::Answer { id, outcome } => self.answered(id, outcome, now),
             Input::Settled { ticket, offsets } => self.settled(ticket, offsets, now),

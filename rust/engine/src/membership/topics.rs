@@ -41,10 +41,11 @@ impl Member {
                     self.first_counts.entry(name.clone()).or_insert(count);
                 }
             }
-            // Nobody here knows what the pattern matched before: partitions that are added later are new.
+            // What was not there when the pattern was given is new. Where that is not known, only partitions that are added later.
             Some(Subscription::Regex(_)) => {
                 for (name, info) in &topics {
-                    self.first_counts.entry(name.clone()).or_insert(info.partitions);
+                    let there = self.listed.as_ref().map(|listed| listed.get(name).copied().unwrap_or(0));
+                    self.first_counts.entry(name.clone()).or_insert(there.unwrap_or(info.partitions));
                 }
             }
             None => {}

@@ -1,7 +1,7 @@
 //! Committed offsets are looked up with the member's epoch (KIP-848), and the policy decides only where there is none.
 
 use monedula_engine::group::Committed;
-use monedula_engine::membership::{Answer, Call};
+use monedula_engine::membership::{Answer, Call, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, MEMBER, World, at, config, ids, of, t};
@@ -99,6 +99,26 @@ fn a_topic_that_a_pattern_matches_later_is_new_and_one_that_was_there_is_not() {
     let offsets = [(t(0), Ok(None)), (u.clone(), Ok(None))].into();
     world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets });
     assert_eq!(world.starts, [(t(0), None, false), (u, None, true)]);
+}
+
+// seed: S084
+#[test]
+fn under_a_pattern_of_the_brokers_what_was_not_there_before_is_new_if_that_is_known() {
+    for listed in [true, false] {
+        let mut world = World::new(config());
+        if listed {
+            world.put(Input::Listed { counts: [("t".into(), 4)].into() });
+        }
+        world.subscribe_regex(".*");
+        world.topic("u", 2);
+        world.find(1);
+        world.assigned(1, &ids(&[0]).union(&of("u", &[1])).copied().collect());
+        let (id, _) = world.call("OffsetFetch");
+        let u = monedula_engine::TopicPartition::new("u", 1);
+        let offsets = [(t(0), Ok(None)), (u.clone(), Ok(None))].into();
+        world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets });
+        assert_eq!(world.starts, [(t(0), None, false), (u, None, listed)]);
+    }
 }
 
 #[test]
