@@ -1,4 +1,4 @@
-"""Java's consumer as a member of a group: `VerifiableConsumer`, whose events are told as ours."""
+"""Java's consumer as a member of a group: `VerifiableConsumer`, told of as ours; groups of several clients."""
 
 import os
 import signal
@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.groups.behaviour.group import WAIT_SECONDS, Member
+from tests.groups.behaviour.group import WAIT_SECONDS, Group, Member
 from tests.groups.behaviour.history import Event, crc
+from tests.groups.behaviour.scene import Scene
 from tests.interop import java
 from tests.interop.process import Driver
 
@@ -116,3 +117,37 @@ class JavaMember(Member):
             case "shutdown_complete":
                 return [{"t": at + MILLISECOND, "event": "closed"}]
         return []
+
+
+class Mixed:
+    """Starts members of each client in one group; without strategies under the consumer protocol."""
+
+    def __init__(self, play: Scene, strategies: str, directory: Path) -> None:
+        self.play = play
+        self.strategies = strategies
+        self._directory = directory
+
+    @property
+    def group(self) -> Group:
+        return self.play.group
+
+    def start(self, client: str, name: str, strategies: str | None = None) -> Member:
+        wanted = self.strategies if strategies is None else strategies
+        if client == "java":
+            timing: dict[str, int] = {}
+            if wanted:
+                timing = {"session.timeout.ms": round(self.group.session_seconds * 1000), "heartbeat.interval.ms": 500}
+            where = (self.play.stage.bootstrap, self.group.group, self.play.topic)
+            return self.group.add(JavaMember(name, *where, wanted, self._directory, timing))
+        kind = "monedula" if client == "ours" else "confluent"
+        return self.group.join(name, client=kind, settings={"partition.assignment.strategy": wanted} if wanted else {})
+
+    def join(self, client: str, name: str, strategies: str | None = None) -> Member:
+        member = self.start(client, name, strategies)
+        self.settle()
+        return member
+
+    def settle(self) -> None:
+        """Wait until each partition has one owner, and each member its share, and records flow."""
+        self.play.shared()
+        self.play.flows(records=3)

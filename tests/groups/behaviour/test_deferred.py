@@ -1,13 +1,15 @@
 """Groups that leave things for later: lost members that are waited for, partitions that move one by one."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from tests.groups.behaviour.conftest import SceneFactory
 from tests.groups.behaviour.group import Member
 from tests.groups.behaviour.history import of_kind
-from tests.groups.behaviour.scene import Scene
+from tests.groups.behaviour.peers import Mixed
+from tests.groups.behaviour.scene import Scene, joins, last, rebalances
 from tests.groups.behaviour.stage import Stage
 from tests.interop.process import eventually
 
@@ -22,6 +24,27 @@ pytestmark = pytest.mark.only("classic")
 def stay_as_they_are(members: Iterable[Member], marks: dict[str, int]) -> bool:
     """Whether none of them was told to give up or gained anything since."""
     return not any(list(of_kind(each.events[marks[each.name] :], "assigned", "revoked", "lost")) for each in members)
+
+
+def moves(member: Member, mark: int = 0) -> dict[str, int]:
+    """How many partitions it was told of since, by what it was told."""
+    counts: dict[str, int] = {}
+    for event in of_kind(member.events[mark:], "assigned", "revoked", "lost"):
+        counts[event["event"]] = counts.get(event["event"], 0) + len(event["partitions"])
+    return counts
+
+
+def is_told(member: Member, generations: int) -> bool:
+    """Whether it has the assignment of a rebalance after so many."""
+    return rebalances(member) > generations and last(member.events, "state")["after"] == "Stable"
+
+
+def leader(play: Scene) -> str:
+    """Who led the last generation."""
+    newest = {member: last(member.events, "generation") for member in play.group.alive}
+    generation = max(event["generation"] for event in newest.values())
+    leads = [member for member, event in newest.items() if event["leader"] and event["generation"] == generation]
+    return str(leads[0].options["settings"]["client.id"])
 
 
 def assignor(play: Scene, name: str) -> object:
@@ -62,12 +85,65 @@ def test_what_nobody_comes_back_for_is_given_away_after_the_wait(scene: SceneFac
 
 
 @pytest.mark.timeout(240)
-def test_beside_another_client_the_common_assignor_is_chosen(scene: SceneFactory) -> None:
+def test_a_leader_that_dies_in_the_middle_of_a_wait_is_waited_for_too(stage: Stage, scene: SceneFactory) -> None:
+    play = scene("a", "b", "c", partitions=9, session_seconds=stage.short_session, settings=LONG)
+    first = leader(play)
+    other, stays = (name for name in "abc" if name != first)
+    had = {name: play[name].owned for name in "abc"}
+    marks = {stays: len(play[stays].events)}
+    before = joins(play.group)
+    play[other].leave()
+    eventually("both to know", lambda: all(is_told(play[name], before[name]) for name in (first, stays)))
+    before = joins(play.group)
+    play[first].kill()
+    eventually("another to lead", lambda: is_told(play[stays], before[stays]))
+    assert leader(play) == stays
+    play.flows({index for _, index in had[stays]})
+    assert play.group.owners().keys() == had[stays], "what both had is nobody's"
+    # The new leader knows who was lost first: that is what the first to come gets, and no more.
+    for name, owned in ((other, 6), (first, 9)):
+        play.group.join(name)
+        eventually("its part", lambda name=name: play[name].owned == had[name])
+        assert len(play.group.owners()) == owned
+    assert stay_as_they_are([play[stays]], marks), "nothing else moves"
+    play.flows()
+    play.end()
+
+
+@pytest.mark.timeout(240)
+def test_one_more_member_gets_its_share_at_once_and_only_that_moves(scene: SceneFactory) -> None:
+    play = scene("a", "b", "c", partitions=12, settings=LONG)
+    had = {name: play[name].owned for name in "abc"}
+    marks = {name: len(play[name].events) for name in "abc"}
+    play.join("d")
+    told = {name: moves(play[name], marks[name]) for name in "abc"}
+    assert told == {name: {"revoked": 1} for name in "abc"}
+    assert all(play[name].owned < had[name] for name in "abc")
+    assert moves(play["d"]) == {"assigned": 3}
+    assert play.end().repeated == 0
+
+
+@pytest.mark.timeout(240)
+def test_with_fewer_members_each_partition_of_those_that_went_moves_once(scene: SceneFactory) -> None:
+    play = scene("a", "b", "c", "d", partitions=12, settings=SHORT)
+    had = {name: play[name].owned for name in "ab"}
+    marks = {name: len(play[name].events) for name in "ab"}
+    for name in "cd":
+        play[name].leave()
+    play.flows({index for name in "ab" for _, index in had[name]})
+    play.shared()
+    assert {name: moves(play[name], marks[name]) for name in "ab"} == {name: {"assigned": 3} for name in "ab"}
+    assert all(play[name].owned > had[name] for name in "ab")
+    assert play.end().repeated == 0
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("client", ["librdkafka", pytest.param("java", marks=pytest.mark.slow)])
+def test_beside_another_client_the_common_assignor_is_chosen(scene: SceneFactory, tmp_path: Path, client: str) -> None:
     play = scene(partitions=8)
     play.join("a", "b", settings=SHORT)
     eventually("ours alone to defer", lambda: assignor(play, "b") == "deferred")
-    play.group.join("other", client="confluent", settings={"partition.assignment.strategy": "cooperative-sticky"})
-    play.shared()
+    Mixed(play, "cooperative-sticky", tmp_path).join(client, "other")
     assert {assignor(play, name) for name in "ab"} == {"cooperative-sticky"}
     play.flows()
     next(member for member in play.group.alive if member.name == "other").leave()

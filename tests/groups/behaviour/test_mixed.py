@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.groups.behaviour.conftest import SceneFactory
-from tests.groups.behaviour.group import Group, Member
 from tests.groups.behaviour.history import of_kind
-from tests.groups.behaviour.peers import JavaMember
+from tests.groups.behaviour.peers import Mixed
 from tests.groups.behaviour.scene import Scene
 from tests.interop.process import eventually
 
@@ -19,40 +18,6 @@ CASES = [
     for case in product(CLIENTS, ("range", "roundrobin", "cooperative-sticky"))
 ]
 """Who leads, by what: all of them by `make behaviour`, some each time."""
-
-
-class Mixed:
-    """Starts members of each client in one group; without strategies under the consumer protocol."""
-
-    def __init__(self, play: Scene, strategies: str, directory: Path) -> None:
-        self.play = play
-        self.strategies = strategies
-        self._directory = directory
-
-    @property
-    def group(self) -> Group:
-        return self.play.group
-
-    def start(self, client: str, name: str, strategies: str | None = None) -> Member:
-        wanted = self.strategies if strategies is None else strategies
-        if client == "java":
-            timing: dict[str, int] = {}
-            if wanted:
-                timing = {"session.timeout.ms": round(self.group.session_seconds * 1000), "heartbeat.interval.ms": 500}
-            where = (self.play.stage.bootstrap, self.group.group, self.play.topic)
-            return self.group.add(JavaMember(name, *where, wanted, self._directory, timing))
-        kind = "monedula" if client == "ours" else "confluent"
-        return self.group.join(name, client=kind, settings={"partition.assignment.strategy": wanted} if wanted else {})
-
-    def join(self, client: str, name: str, strategies: str | None = None) -> Member:
-        member = self.start(client, name, strategies)
-        self.settle()
-        return member
-
-    def settle(self) -> None:
-        """Wait until each partition has one owner, and each member its share, and records flow."""
-        self.play.shared()
-        self.play.flows(records=3)
 
 
 def judged(play: Scene) -> None:
