@@ -1,5 +1,6 @@
 """Groups that leave things for later: lost members that are waited for, partitions that move one by one."""
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -128,10 +129,13 @@ def test_with_fewer_members_each_partition_of_those_that_went_moves_once(scene: 
     play = scene("a", "b", "c", "d", partitions=12, settings=SHORT)
     had = {name: play[name].owned for name in "ab"}
     marks = {name: len(play[name].events) for name in "ab"}
+    begun = time.monotonic_ns()
     for name in "cd":
         play[name].leave()
     play.flows({index for name in "ab" for _, index in had[name]})
     play.shared()
+    gained = [event["t"] for name in "ab" for event in of_kind(play[name].events[marks[name] :], "assigned")]
+    assert min(gained) - begun >= 2e9, "not before the deadline"
     assert {name: moves(play[name], marks[name]) for name in "ab"} == {name: {"assigned": 3} for name in "ab"}
     assert all(play[name].owned > had[name] for name in "ab")
     assert play.end().repeated == 0
