@@ -53,6 +53,7 @@ IN_WORDS = "messages for people are in our words; that there is one, and its cod
 STUMBLES = "Kafka fails with an exception that it did not expect, and says so; ours says what is wrong with the batch"
 AT_ONCE = "a topic that Metadata creates is there at once; Kafka tells of it when it is asked again"
 SEGMENTS = "segments are small by default, because they are in memory and retention drops whole ones"
+VOLUME = "what is left on the volume is not looked for, and told as unknown"
 FEATURES = "what is not played has no feature either"
 # APIs that Kafka lists and the embedded broker does not play, by their keys, and why.
 NOT_PLAYED = {
@@ -79,6 +80,10 @@ ALLOWED: tuple[Allowed, ...] = (
     ),
     Allowed(
         "DescribeConfigs-of_a_topic-*", "DescribeConfigs", "*[segment.bytes].synonyms[*].value", SEGMENTS, "synonyms"
+    ),
+    *(
+        Allowed("DescribeLogDirs-*", "DescribeLogDirs", f"results[*].{field}", VOLUME, ours=-1)
+        for field in ("totalBytes", "usableBytes")
     ),
     Allowed("Metadata-creates_topics-*", "Metadata", "topics[*].errorCode", AT_ONCE, "creates", 3, 0),
     Allowed("Metadata-creates_topics-*", "Metadata", "topics[*].partitions[0]", AT_ONCE, "creates", MISSING),
