@@ -107,7 +107,12 @@ fn fetch(
                 let partitions = topic.partition_indexes.iter().map(|&partition| {
                     match core.faults.partition_error(call, &name, partition) {
                         Some(error) => PartitionOffset::none(partition, error),
-                        None => one(core.groups.slot(index, group.group_id), require_stable, &name, partition),
+                        None => one(
+                            core.groups.slot(index, group.group_id),
+                            require_stable,
+                            (&name, topic.topic_id),
+                            partition,
+                        ),
                     }
                 });
                 let partitions = partitions.collect();
@@ -128,13 +133,15 @@ fn name_of(core: &Core, version: i16, topic: &OffsetFetchRequestTopics<'_>) -> O
     if version >= TOPIC_IDS_FROM { core.topics.name_of(topic.topic_id) } else { Some(topic.name.into()) }
 }
 
-fn one(slot: Option<&Slot>, require_stable: bool, topic: &str, partition: i32) -> PartitionOffset {
+/// What is committed of a partition. `topic_id`: zeros where the topic was asked for by its name.
+fn one(slot: Option<&Slot>, require_stable: bool, (topic, topic_id): (&str, Uuid), partition: i32) -> PartitionOffset {
     let Some(slot) = slot else { return PartitionOffset::none(partition, ErrorCode::None) };
     // What an open transaction may change yet is not told to who asks for what will stay (KIP-447).
     if require_stable && slot.offsets.is_pending(topic, partition) {
         return PartitionOffset::none(partition, ErrorCode::UnstableOffsetCommit);
     }
-    let Some(committed) = slot.offsets.get(topic, partition) else {
+    let Some(committed) = slot.offsets.get(topic, partition).filter(|committed| !committed.is_of_another(topic_id))
+    else {
         return PartitionOffset::none(partition, ErrorCode::None);
     };
     PartitionOffset {
@@ -150,7 +157,10 @@ fn all(core: &Core, version: i16, require_stable: bool, slot: &Slot) -> Vec<Topi
     let topic = |(name, partitions): (&Arc<str>, &std::collections::BTreeMap<i32, _>)| {
         let id = core.topics.get(name).map(|topic| topic.id);
         let id = if version >= TOPIC_IDS_FROM { id? } else { id.unwrap_or_default() };
-        let partitions = partitions.keys().map(|&partition| one(Some(slot), require_stable, name, partition)).collect();
+        let partitions = partitions
+            .keys()
+            .map(|&partition| one(Some(slot), require_stable, (name, Uuid::default()), partition))
+            .collect();
         Some(TopicOffsets { name: Arc::clone(name), id, partitions })
     };
     slot.offsets.all().filter_map(topic).collect()

@@ -109,6 +109,7 @@ impl Core {
             return ErrorCode::OffsetMetadataTooLarge;
         }
         let committed = Committed {
+            topic_id: self.topics.get(offset.topic).map(|topic| topic.id).unwrap_or_default(),
             offset: offset.offset,
             leader_epoch: offset.leader_epoch,
             metadata: offset.metadata.unwrap_or_default().into(),

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use monedula_protocol::types::Uuid;
+
 use super::Effects;
 use super::records::{self, OffsetKey};
 
@@ -21,6 +23,8 @@ pub(crate) struct Offsets {
 /// An offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Committed {
+    /// Of which topic of that name; zeros where the record was written without it.
+    pub(crate) topic_id: Uuid,
     pub(crate) offset: i64,
     pub(crate) leader_epoch: i32,
     pub(crate) metadata: Box<str>,
@@ -29,6 +33,14 @@ pub(crate) struct Committed {
     pub(crate) expires_at_ms: Option<i64>,
     /// Which of two commits came later: a transaction that ends late must not undo a commit made after its own.
     pub(crate) order: u64,
+}
+
+impl Committed {
+    /// Whether it is of another topic that had the name before: its offsets say nothing of this one's records (KAFKA-19246).
+    /// Where either is zeros, nobody can tell.
+    pub(crate) fn is_of_another(&self, topic_id: Uuid) -> bool {
+        !topic_id.is_zero() && !self.topic_id.is_zero() && topic_id != self.topic_id
+    }
 }
 
 impl Offsets {

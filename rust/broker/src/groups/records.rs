@@ -70,8 +70,8 @@ fn offset_value(committed: &Committed) -> Result<Bytes, WireError> {
         metadata: &committed.metadata,
         commit_timestamp: committed.committed_at_ms,
         expire_timestamp: committed.expires_at_ms.unwrap_or(-1),
+        topic_id: committed.topic_id,
         unknown_tagged_fields,
-        ..Default::default()
     };
     encode_value(&value, version)
 }
@@ -114,6 +114,7 @@ pub(super) fn read_offset(value: &[u8]) -> Result<Committed, WireError> {
     let tagged = value.unknown_tagged_fields.iter().find(|(tag, _)| *tag == ORDER_TAG);
     let order = tagged.and_then(|(_, bytes)| (*bytes).try_into().ok()).map_or(0, u64::from_be_bytes);
     Ok(Committed {
+        topic_id: value.topic_id,
         offset: value.offset,
         leader_epoch: value.leader_epoch,
         metadata: value.metadata.into(),

@@ -10,6 +10,7 @@ use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequest
 use crate::client::{Client, GROUP, create, describe, member, settle};
 use crate::support::{Pending, World};
 
+const UNKNOWN_SERVER_ERROR: i16 = -1;
 const UNKNOWN_MEMBER_ID: i16 = 25;
 const INCONSISTENT_GROUP_PROTOCOL: i16 = 23;
 const REBALANCE_IN_PROGRESS: i16 = 27;
@@ -51,26 +52,37 @@ struct Classic {
     id: String,
     generation: i32,
     owned: Vec<i32>,
+    assignors: &'static [&'static str],
 }
 
 impl Classic {
     fn new() -> Self {
-        Self { id: String::new(), generation: -1, owned: Vec::new() }
+        Self::offering(&["range"])
+    }
+
+    fn offering(assignors: &'static [&'static str]) -> Self {
+        Self { id: String::new(), generation: -1, owned: Vec::new(), assignors }
     }
 
     fn send_join(&self, world: &mut World) -> Pending<JoinGroupRequest<'static>> {
         let metadata: &'static [u8] = subscription(&self.owned).leak();
+        let protocol = |&name: &&'static str| JoinGroupRequestProtocol { name, metadata, ..Default::default() };
         let request = JoinGroupRequest {
             group_id: GROUP,
             session_timeout_ms: 10_000,
             rebalance_timeout_ms: 60_000,
             member_id: Box::leak(self.id.clone().into_boxed_str()),
             protocol_type: "consumer",
-            protocols: vec![JoinGroupRequestProtocol { name: "range", metadata, ..Default::default() }],
+            protocols: self.assignors.iter().map(protocol).collect(),
             ..Default::default()
         };
         let connection = world.connect(1);
         world.send_on(connection, &request, 9)
+    }
+
+    fn ask_for_id(&mut self, world: &mut World) {
+        let pending = self.send_join(world);
+        self.id = world.take(&pending).unwrap().member_id.to_owned();
     }
 
     fn join(&mut self, world: &mut World) -> JoinGroupResponse<'static> {
@@ -262,4 +274,31 @@ fn an_empty_group_changes_its_kind_either_way() {
     world.call(1, &LeaveGroupRequest { group_id: GROUP, members: vec![leaver], ..Default::default() }, 5);
     new.join(&mut world);
     assert_eq!((kind(&mut world).0, new.owned.len()), ("consumer", 2));
+}
+
+// As in Kafka 4.3, whose coordinator looks for a protocol that is not there.
+#[test]
+fn a_group_is_not_upgraded_before_its_members_have_agreed_on_a_protocol() {
+    let mut world = World::with(1, &[("group.initial.rebalance.delay.ms", "3000")]);
+    create(&mut world, "orders", 2);
+    let mut new = Client::new("new", &["orders"]);
+    // The first generation gathers still.
+    let mut one = Classic::offering(&["roundrobin", "range"]);
+    one.ask_for_id(&mut world);
+    let first = one.send_join(&mut world);
+    let answer = new.ask(&mut world, &new.full());
+    assert_eq!((answer.error_code, answer.error_message), (UNKNOWN_SERVER_ERROR, None));
+    world.advance(3000);
+    let joined = world.take(&first).unwrap();
+    assert_eq!((joined.error_code, joined.protocol_name), (0, Some("roundrobin")));
+    // Nor while somebody joins who does not know what the others agreed on.
+    let mut two = Classic::new();
+    two.ask_for_id(&mut world);
+    let second = two.send_join(&mut world);
+    assert_eq!(new.ask(&mut world, &new.full()).error_code, UNKNOWN_SERVER_ERROR);
+    let again = one.send_join(&mut world);
+    let joined = [again, second].map(|join| world.take(&join).unwrap().protocol_name);
+    assert_eq!(joined, [Some("range"); 2]);
+    new.join(&mut world);
+    assert_eq!(kind(&mut world).0, "consumer");
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use monedula_broker::settings::Settings;
 use monedula_protocol::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
@@ -47,10 +48,19 @@ fn commit(world: &mut World, client: &Client, topic_id: Uuid, partition: i32, ep
 
 /// What is committed of one partition, by the name of its topic.
 fn committed(world: &mut World, topic: &str, partition: i32) -> i64 {
-    let topic = OffsetFetchRequestTopics { name: topic, partition_indexes: vec![partition], ..Default::default() };
+    committed_of(world, OffsetFetchRequestTopics { name: topic, ..Default::default() }, partition, 9)
+}
+
+/// The same by the topic's id.
+fn committed_by_id(world: &mut World, topic_id: Uuid, partition: i32) -> i64 {
+    committed_of(world, OffsetFetchRequestTopics { topic_id, ..Default::default() }, partition, 10)
+}
+
+fn committed_of(world: &mut World, topic: OffsetFetchRequestTopics<'_>, partition: i32, version: i16) -> i64 {
+    let topic = OffsetFetchRequestTopics { partition_indexes: vec![partition], ..topic };
     let group = OffsetFetchRequestGroup { group_id: GROUP, topics: Some(vec![topic]), ..Default::default() };
     let request = OffsetFetchRequest { groups: vec![group], ..Default::default() };
-    world.call(1, &request, 9).groups[0].topics[0].partitions[0].committed_offset
+    world.call(1, &request, version).groups[0].topics[0].partitions[0].committed_offset
 }
 
 // A member that had given back what one target wanted was moved to that target's epoch, though a newer one wanted more of it: what it
@@ -164,4 +174,31 @@ fn franz_go_1426_a_topic_made_anew_has_no_offsets() {
     // The member is told that what it has is another topic.
     settle(&mut world, &mut [&mut one]);
     assert_eq!(one.owned, Owned::from([(new, 0)]));
+}
+
+// A coordinator that was loading while a topic was deleted and made anew has the offsets of the old one still, under the same name.
+#[test]
+fn kafka_19246_offsets_of_a_topic_of_the_same_name_are_not_given_out_by_id() {
+    let mut settings = Settings { nodes: 2, coordinator_load_ms: 500, ..Settings::default() };
+    settings.kafka.set("offsets.topic.num.partitions", "1").unwrap();
+    let mut world = World::new(settings);
+    let old = create(&mut world, "orders", 1);
+    let mut alone = Client::new("", &[]);
+    alone.epoch = -1;
+    // The first commit has the coordinator begin, wherever it is; then it comes to the node that is asked.
+    commit(&mut world, &alone, old, 0, -1);
+    world.control(json!({"command": "move_coordinator", "group": GROUP, "node": 1}));
+    world.advance(500);
+    assert_eq!(commit(&mut world, &alone, old, 0, -1), 0);
+    assert_eq!((committed_by_id(&mut world, old, 0), committed(&mut world, "orders", 0)), (7, 7));
+    for node in [2, 1] {
+        world.control(json!({"command": "move_coordinator", "group": GROUP, "node": node}));
+    }
+    world.control(json!({"command": "delete_topic", "topic": "orders"}));
+    let new = create(&mut world, "orders", 1);
+    world.advance(500);
+    assert_eq!(committed_by_id(&mut world, new, 0), -1);
+    assert_eq!(committed(&mut world, "orders", 0), 7, "by its name nobody can tell");
+    assert_eq!(commit(&mut world, &alone, new, 0, -1), 0);
+    assert_eq!(committed_by_id(&mut world, new, 0), 7);
 }

@@ -15,7 +15,7 @@ impl ConsumerGroup {
     /// The consumer group that a classic one becomes, with its records.
     ///
     /// # Errors
-    /// GROUP_ID_NOT_FOUND with what stands in the way.
+    /// GROUP_ID_NOT_FOUND with what stands in the way; UNKNOWN_SERVER_ERROR while the members have no protocol in common yet.
     pub(crate) fn from_classic(
         context: &Context<'_>,
         id: &Arc<str>,
@@ -36,7 +36,15 @@ impl ConsumerGroup {
             return Err(refused("the group size exceeds the consumer group maximum size"));
         }
         let (generation, mut group) = (classic.generation_id(), Self::new(Arc::clone(id)));
-        let protocol = classic.protocol_name().map(|name| &**name).unwrap_or_default();
+        // Kafka's coordinator takes it for granted that there is one: before the first generation, and while who joined since does
+        // not know the one of the last generation, it fails without a word.
+        let known = |protocol: &&Arc<str>| {
+            classic.members().all(|(_, member)| member.protocols.iter().any(|own| own.name == **protocol))
+        };
+        let Some(protocol) = classic.protocol_name().filter(known) else {
+            log::error!("classic group {id} cannot be upgraded before its members have agreed on a protocol");
+            return Err(Refusal::new(ErrorCode::UnknownServerError, String::new()));
+        };
         let mut members = Vec::new();
         for (member_id, member) in classic.members() {
             members.push(upgraded(context, generation, member_id, member, protocol).map_err(|why| refused(&why))?);
