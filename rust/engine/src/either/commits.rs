@@ -91,6 +91,11 @@ impl Commits {
         self.queue.len()
     }
 
+    /// Whether one is sent and not answered, even if nobody waits for it any more.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
     pub(crate) fn push(&mut self, whose: Whose, offsets: Offsets, deadline: Now, now: Now) {
         self.queue.push_back(Commit {
             whose,

@@ -50,7 +50,7 @@ impl Member {
     pub(super) fn advance_heartbeat(&mut self, now: Now) {
         let may = self.state == State::Joining || self.in_group();
         let held = self.heartbeat.is_some() || self.coordinator.is_none() || self.timers.waits(Timer::Backoff, now);
-        if !may || held {
+        if !may || held || self.would_overtake_a_commit() {
             return;
         }
         if self.leave_first {
@@ -61,6 +61,12 @@ impl Member {
         if self.has_something_to_say() || !self.timers.waits(Timer::Heartbeat, now) {
             self.send_heartbeat(now);
         }
+    }
+
+    /// A static member that joins again may come back in the epoch that it had. A commit of before goes over another connection: it
+    /// must not arrive afterwards, when it looks as good as those of now.
+    fn would_overtake_a_commit(&self) -> bool {
+        self.state == State::Joining && self.config.instance_id.is_some() && self.commits.is_under_way()
     }
 
     /// Whether the next heartbeat does not wait for its interval. While the member prepares to leave, its subscription is gone

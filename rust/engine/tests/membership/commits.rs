@@ -107,6 +107,29 @@ fn commits_never_reorder_and_the_next_waits_for_the_answer_to_one_that_timed_out
     assert!(world.outcome(2).is_some_and(|outcomes| outcomes[&t(0)].1.is_ok()));
 }
 
+// Found by the simulation: the commit arrived after the member had come back in the same epoch, and undid what it committed since.
+#[test]
+fn a_static_member_joins_again_only_after_the_answer_to_a_commit_of_before() {
+    for lost in [false, true] {
+        let mut world = World::stable(fixed(), &[0]);
+        world.commit(1, offsets(&[(0, 15)]));
+        let (commit, _) = world.call("OffsetCommit");
+        let (heartbeat, _) = world.next_heartbeat();
+        world.refuse(heartbeat, ErrorCode::GroupIdNotFound);
+        assert_eq!(world.commit_error(1), CommitError::MemberGone { code: ErrorCode::GroupIdNotFound });
+        world.pass(secs(5));
+        assert_eq!((world.state(), world.apis()), (State::Joining, vec![]));
+        match lost {
+            true => world.lose(commit),
+            false => world.answer(commit, commit_codes(&offsets(&[(0, 15)]), ErrorCode::None)),
+        }
+        if lost {
+            world.find(1);
+        }
+        assert_eq!(world.heartbeat().1.epoch, 0);
+    }
+}
+
 #[test]
 fn what_is_not_owned_is_refused_without_a_request() {
     let mut world = World::stable(by_hand(), &[0]);
