@@ -114,19 +114,22 @@ impl Member {
         self.timers.set(Timer::Session, confirmed + self.config.session_timeout);
     }
 
+    /// Until when the coordinator cannot have thrown this member out.
+    pub(super) fn proven_until(&self) -> Now {
+        let Some(confirmed) = self.confirmed else { return Now::ZERO };
+        // A rebalance may have begun right after, of which this member has not heard: it ends after the rebalance timeout.
+        let silent = confirmed + self.config.session_timeout.min(self.config.max_poll_interval);
+        let end = self.rejoin_by.map_or(silent, |rejoin_by| rejoin_by.min(silent));
+        end.saturating_sub(self.config.lease_margin())
+    }
+
     /// Says until when records may be handed out, where that changed.
     pub(super) fn advance_lease(&mut self, now: Now) {
-        let until = match self.confirmed {
-            _ if self.owned.is_empty() => None,
+        let until = match (self.owned.is_empty(), self.in_doubt) {
+            (true, _) => None,
             // The next generation may take this member's claims for old: until it is there, nothing is handed out.
-            _ if self.in_doubt => Some(Now::ZERO),
-            Some(confirmed) => {
-                // A rebalance may have begun right after, of which this member has not heard: it ends after the rebalance timeout.
-                let silent = confirmed + self.config.session_timeout.min(self.config.max_poll_interval);
-                let end = self.rejoin_by.map_or(silent, |rejoin_by| rejoin_by.min(silent));
-                Some(end.saturating_sub(self.config.lease_margin()))
-            }
-            None => Some(Now::ZERO),
+            (false, true) => Some(Now::ZERO),
+            (false, false) => Some(self.proven_until()),
         };
         if until == self.lease {
             return;

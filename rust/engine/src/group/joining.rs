@@ -152,7 +152,7 @@ impl Member {
                 if !ours || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) || generation < 0 {
                     return self.fail(self.error_of(Kind::Join.api(), ErrorCode::InconsistentGroupProtocol), now);
                 }
-                self.lose_if_missed(generation, &leader);
+                self.lose_if_missed(generation, &leader, now);
                 self.leader = leader == member_id;
                 (self.generation, self.member_id, self.assignor) = (generation, member_id, Some(protocol.clone()));
                 self.enter_generation(call, protocol, now);
@@ -173,12 +173,17 @@ impl Member {
 
     /// A static member is not dropped when it misses a rebalance, so nobody tells it: but the leader of the generation that it
     /// missed may have given its partitions to others.
-    fn lose_if_missed(&mut self, generation: i32, leader: &str) {
+    fn lose_if_missed(&mut self, generation: i32, leader: &str, now: Now) {
         // Where the coordinator assigns, because others of the group are members under KIP-848, nobody leads: generations are
         // this member's epochs, which skip numbers, and nothing is given to others before this member gave it back.
         let missed = !leader.is_empty() && generation > self.generation + 1;
         if self.generation >= 0 && missed && !self.in_doubt {
             self.lose(None, "the group had a generation without this member");
+        }
+        // Nor does JoinGroup prove there that the member was in the group till now: who was thrown out is let in again under its
+        // old id, as a new member, and what it had is others'.
+        if self.generation >= 0 && leader.is_empty() && now >= self.proven_until() {
+            self.lose(None, "its session may have ended before it joined again");
         }
     }
 

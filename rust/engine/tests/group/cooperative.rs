@@ -5,7 +5,9 @@ use monedula_engine::group::{Answer, GroupEvent, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;
-use crate::world::{BACKOFF, HEARTBEAT, Named, Owed, World, commit_codes, config, ms, offsets, secs, subscription, t};
+use crate::world::{
+    BACKOFF, HEARTBEAT, Named, Owed, SESSION, World, commit_codes, config, ms, offsets, secs, subscription, t,
+};
 
 // seed: S033
 #[test]
@@ -276,5 +278,20 @@ fn epochs_that_skip_numbers_lose_nothing_where_the_coordinator_assigns() {
         let (id, _) = world.call("JoinGroup");
         world.answer(id, world.joined(7, leader, Vec::new()));
         assert_eq!(world.trace().iter().any(|line| line.starts_with("Lost")), loses, "{leader:?}");
+    }
+}
+
+// Found by the simulation: a process that was stopped for longer than its session kept what others had by then.
+#[test]
+fn who_may_have_been_thrown_out_keeps_nothing_where_the_coordinator_assigns() {
+    // A leader's group knows the id of a member that is thrown out no more, and says so.
+    for (leader, loses) in [("", true), ("other", false)] {
+        let mut world = World::stable(config(Protocol::Cooperative), &[0, 1]);
+        world.beat(ErrorCode::RebalanceInProgress);
+        let (id, _) = world.call("JoinGroup");
+        world.sleep(SESSION);
+        world.answer(id, world.joined(2, leader, Vec::new()));
+        assert_eq!(world.trace().contains(&"Lost t-0 t-1".to_owned()), loses, "{leader:?}");
+        assert_eq!(world.owned().is_empty(), loses, "{leader:?}");
     }
 }
