@@ -112,9 +112,13 @@ impl World {
         let Some(connection) = self.network.links.get_mut(&link) else { return };
         let (Some(broker), Some(request)) = (connection.broker, connection.arrived.front()) else { return };
         let frame = request.frame.clone();
+        let joins = request.call.heartbeat().is_some_and(|call| call.epoch == 0);
         connection.busy = true;
         if !connection.client_open {
             self.checks.met.met(Situation::LateRequest);
+        }
+        if joins && self.plan.mixes_protocols() {
+            self.note_accounts();
         }
         measured(&mut self.coordinator_busy, || self.core.request(ms, broker, &frame));
     }

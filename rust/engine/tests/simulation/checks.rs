@@ -114,6 +114,8 @@ struct Owned {
     settling: bool,
     /// Its topic is no more; another may have the name.
     gone: bool,
+    /// The coordinator upgraded the group without knowing that the member has it; see [`Checks::upgraded`].
+    unaccounted: bool,
     /// The next offset to hand out, once something was, or a seek said so.
     next: Option<i64>,
 }
@@ -315,6 +317,23 @@ impl Checks {
         self.views.values_mut().filter(classic).for_each(|view| view.blind = true);
     }
 
+    /// Kafka's coordinator takes what it assigned last to each classic member for what that owns when it makes a consumer group of
+    /// them, and gives the rest away at once. That forgets what a member still gives up by its last assignment, and all that
+    /// members have once a rebalance was broken off before its assignments were there: those of before are thrown away then.
+    pub(crate) fn upgraded(&mut self, pid: Pid, account: &BTreeSet<TopicPartition>) {
+        let Some(view) = self.views.get_mut(&pid) else { return };
+        for (partition, owned) in view.owned.iter_mut().filter(|(partition, _)| !account.contains(partition)) {
+            owned.unaccounted = true;
+            // Its member commits of it still, in an epoch that is good.
+            self.excused.insert(partition.clone());
+        }
+    }
+
+    /// A classic member keeps all that it has by its new assignment: the coordinator knows of it.
+    pub(crate) fn accounted(&mut self, pid: Pid) {
+        self.view(pid).owned.values_mut().for_each(|owned| owned.unaccounted = false);
+    }
+
     /// A heartbeat was answered blindly.
     pub(crate) fn blind(&mut self, pid: Pid) {
         if let Some(view) = self.views.get_mut(&pid) {
@@ -339,7 +358,7 @@ impl Checks {
                 **other != pid
                     // A classic member may hold what another gains in a generation that it has not heard of.
                     && (view.generation == generation || !classic && matches!(view.state, Some(State::Consumer(_))))
-                    && view.owned.get(partition).is_some_and(|owned| !owned.gone)
+                    && view.owned.get(partition).is_some_and(|owned| !owned.gone && !owned.unaccounted)
             });
             if let Some((other, view)) = others
                 .clone()
@@ -475,7 +494,7 @@ impl Checks {
             let text = format!("p{pid}: {partition} from {from}, {owned:?}");
             return self.fail(Rule::OwnedDelivery, text);
         }
-        let (next, starts) = (owned.next.replace(to), owned.starts);
+        let (next, starts, unaccounted) = (owned.next.replace(to), owned.starts, owned.unaccounted);
         if view.state.is_some_and(State::is_rebalancing) {
             self.met.met(Situation::FlowedDuringRebalance);
         }
@@ -487,13 +506,13 @@ impl Checks {
             None => self.first(pid, partition, from, starts),
         }
         let fenced = |of: &Pid, view: &View| self.is_fenced(*of, view);
-        if fenced(&pid, &self.views[&pid]) || self.views[&pid].blind {
+        if fenced(&pid, &self.views[&pid]) || self.views[&pid].blind || unaccounted {
             return;
         }
         let others = self.views.iter().filter(|(other, view)| **other != pid && !fenced(other, view) && !view.blind);
         let overlap = others
             .filter(|(_, view)| {
-                view.owned.get(partition).is_some_and(|owned| !owned.gone)
+                view.owned.get(partition).is_some_and(|owned| !owned.gone && !owned.unaccounted)
                     && view.lease.is_some_and(|until| now < until)
             })
             .map(|(other, view)| format!("p{pid} hands out {partition}; p{other} owns it until {:?}", view.lease))

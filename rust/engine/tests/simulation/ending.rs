@@ -58,6 +58,11 @@ impl World {
             Some(_) if self.now > self.nudge_at => {
                 // A static leader that came back does not know what was kept back, or added, before: the next rebalance mends it.
                 self.nudge_at = self.give_up_at;
+                // Nor does Kafka's coordinator give out what nobody had when it made a consumer group of a classic one for a static
+                // member that took the place of another: only what changes the group brings a new target.
+                if self.checks.oracle.upgraded_as_it_was {
+                    (0..self.plan.topics.len()).for_each(|index| self.grow(index));
+                }
                 for pid in self.processes.keys().copied().collect::<Vec<_>>() {
                     self.nudge(pid);
                 }

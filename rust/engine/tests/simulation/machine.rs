@@ -78,6 +78,7 @@ impl State {
 #[derive(Clone, Debug)]
 pub(crate) struct Status {
     pub(crate) state: State,
+    pub(crate) member_id: String,
     /// The generation, or the epoch; -1 outside of the group.
     pub(crate) generation: i32,
     pub(crate) owned: BTreeSet<TopicPartition>,
@@ -184,12 +185,13 @@ impl Machine {
     pub(crate) fn status(&self) -> Status {
         match self {
             Self::Classic(member) => {
-                let classic::Status { state, generation, owned, .. } = member.status();
-                Status { state: State::Classic(state), generation, owned }
+                let classic::Status { state, member_id, generation, owned, .. } = member.status();
+                Status { state: State::Classic(state), member_id, generation, owned }
             }
             Self::Consumer(member) => {
-                let consumer::Status { state, epoch, owned, .. } = member.status();
-                Status { state: State::Consumer(state), generation: if epoch > 0 { epoch } else { -1 }, owned }
+                let consumer::Status { state, member_id, epoch, owned, .. } = member.status();
+                let generation = if epoch > 0 { epoch } else { -1 };
+                Status { state: State::Consumer(state), member_id, generation, owned }
             }
         }
     }

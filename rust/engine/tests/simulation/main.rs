@@ -41,7 +41,7 @@ use world::World;
 const SEEDS: u64 = 500;
 
 /// Failures that are shown.
-const SHOWN: usize = 10;
+const SHOWN: usize = 50;
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))

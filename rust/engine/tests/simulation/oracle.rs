@@ -30,9 +30,36 @@ pub(crate) struct Oracle {
     assignment_epoch: i64,
     /// The kind that the group was when it was last looked at.
     kind: Option<String>,
+    /// What each classic member had by the coordinator's account before a heartbeat that joins.
+    accounts: Option<BTreeMap<String, BTreeSet<TopicPartition>>>,
+    /// The group was upgraded by who took a classic member's place, so that nothing was assigned anew.
+    pub(crate) upgraded_as_it_was: bool,
 }
 
 impl World {
+    /// A heartbeat that joins may upgrade the group: what its members have by the coordinator's account is what it starts with.
+    pub(crate) fn note_accounts(&mut self) {
+        let describe = Command::Group { group: GROUP.into() };
+        let group = self.core.control(self.ms(), describe).ok().filter(|group| group["type"] == "classic");
+        self.checks.oracle.accounts = group.map(|group| {
+            let members = group["members"].as_array().into_iter().flatten();
+            members
+                .map(|member| (member["member_id"].as_str().unwrap_or_default().to_owned(), assigned(member)))
+                .collect()
+        });
+    }
+
+    fn judge_upgrade(&mut self) {
+        let Some(accounts) = self.checks.oracle.accounts.take() else { return };
+        if self.checks.oracle.kind.as_deref() != Some("consumer") {
+            return;
+        }
+        for (pid, process) in &self.processes {
+            let account = accounts.get(&process.member.status().member_id);
+            account.into_iter().for_each(|account| self.checks.upgraded(*pid, account));
+        }
+    }
+
     /// Looks at the group where an answer may have changed it.
     pub(crate) fn judge_group(&mut self, call: &Call, answer: &Answer) {
         let (Some(heartbeat), Answer::Consumer(consumer::Answer::Heartbeat { code, epoch, assignment, .. })) =
@@ -45,11 +72,15 @@ impl World {
             return;
         };
         if *code != ErrorCode::None {
+            self.checks.oracle.accounts = None;
             return;
         }
         // Before: a group that is another now has other epochs.
         if assignment.is_some() || heartbeat.epoch < 0 {
             self.look_at_group();
+        }
+        if heartbeat.epoch == 0 {
+            self.judge_upgrade();
         }
         self.checks.heartbeat(heartbeat, *epoch, assignment.as_ref());
     }
@@ -143,6 +174,10 @@ impl Checks {
         if kind != "consumer" {
             return;
         }
+        if self.oracle.accounts.is_some() {
+            let mut epochs = group["members"].as_array().into_iter().flatten().map(|member| &member["member_epoch"]);
+            self.oracle.upgraded_as_it_was |= epochs.all(|epoch| *epoch == group["group_epoch"]);
+        }
         let number = |of: &Value, what: &str| of[what].as_i64().unwrap_or_default();
         let (epoch, assignment_epoch) = (number(group, "group_epoch"), number(group, "assignment_epoch"));
         let (known, known_assignment) = (self.oracle.group_epoch, self.oracle.assignment_epoch);
@@ -179,4 +214,14 @@ impl Checks {
             }
         }
     }
+}
+
+/// What a member has by the account of the coordinator.
+fn assigned(member: &Value) -> BTreeSet<TopicPartition> {
+    let topics = member["assignment"].as_object().into_iter().flatten();
+    let of_topic = |(topic, partitions): (&String, &Value)| -> Vec<TopicPartition> {
+        let partitions = partitions.as_array().into_iter().flatten().filter_map(Value::as_i64);
+        partitions.map(|partition| TopicPartition::new(topic.as_str(), partition as i32)).collect()
+    };
+    topics.flat_map(of_topic).collect()
 }

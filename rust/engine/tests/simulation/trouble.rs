@@ -135,7 +135,7 @@ impl World {
         }
     }
 
-    fn grow(&mut self, index: usize) {
+    pub(crate) fn grow(&mut self, index: usize) {
         let topic = self.plan.topics[index].0.clone();
         let Some(TopicInfo { id, partitions: count }) = self.topics.get(&topic).copied() else { return };
         let more = (count + self.chance.between(1, 3)).min(PARTITIONS);
