@@ -91,14 +91,15 @@ impl Broker {
         }
     }
 
-    /// Asks on a connection of its own and takes the answer that comes at once. What others wait for is put into `others`.
+    /// Asks on a connection of its own and takes the answer, without its length, that comes at once. What others wait for is put
+    /// into `others`.
     fn ask<'q, R: Request<'q>>(
         &mut self,
         now: Now,
         request: &R,
         version: i16,
         others: &mut Vec<(ConnectionId, Action)>,
-    ) -> R::Response<'static> {
+    ) -> Vec<u8> {
         let connection = self.connect(now, self.alive[0]);
         let frame = Bytes::from(encode_request(request, version, 1, Some("sim")).unwrap()).slice(4..);
         self.core.request(wall_ms(now), connection, &frame);
@@ -109,16 +110,16 @@ impl Broker {
                 action => others.push((reply.connection, action)),
             }
         }
-        let answer: &'static [u8] = Box::leak(answer.expect("it answers at once").into_boxed_slice());
         self.core.disconnected(wall_ms(now), connection);
-        decode_response::<R>(&answer[4..], version).unwrap()
+        answer.expect("it answers at once").split_off(4)
     }
 
     /// What metadata says now.
     pub(crate) fn metadata(&mut self, now: Now, cluster: &mut Cluster, others: &mut Vec<(ConnectionId, Action)>) {
         let topics = Some(vec![MetadataRequestTopic { name: Some(TOPIC), ..Default::default() }]);
         let request = MetadataRequest { topics, ..Default::default() };
-        cluster.update(&self.ask(now, &request, METADATA, others));
+        let answer = self.ask(now, &request, METADATA, others);
+        cluster.update(&decode_response::<MetadataRequest<'_>>(&answer, METADATA).unwrap());
     }
 
     /// What the group has of the first partition. An error while a transaction is open that would change it.
@@ -134,6 +135,7 @@ impl Broker {
         let groups = vec![OffsetFetchRequestGroup { group_id: GROUP, topics, ..Default::default() }];
         let request = OffsetFetchRequest { groups, require_stable: true, ..Default::default() };
         let answer = self.ask(now, &request, OFFSET_FETCH, &mut Vec::new());
+        let answer = decode_response::<OffsetFetchRequest<'_>>(&answer, OFFSET_FETCH).unwrap();
         let at = &answer.groups[0].topics[0].partitions[0];
         assert_eq!(answer.groups[0].error_code, 0);
         ErrorCode::check(at.error_code)?;
@@ -149,6 +151,7 @@ impl Broker {
         let request =
             FetchRequest { min_bytes: 1, max_bytes: i32::MAX, isolation_level: 1, topics, ..Default::default() };
         let answer = self.ask(now, &request, FETCH, &mut Vec::new());
+        let answer = decode_response::<FetchRequest<'_>>(&answer, FETCH).unwrap();
         let mut found = Vec::new();
         let data = &answer.responses[0].partitions[0];
         assert_eq!(data.error_code, 0);
