@@ -219,6 +219,14 @@ async fn run(
         error = watch => error,
         () = shared.closing.notified() => shared.disconnected("the client closed the connection"),
     };
+    if matches!(error, RequestError::TimedOut { .. }) {
+        // The system would send on, for minutes, what did not get through: a commit that is repeated on another connection
+        // would come again after later ones, and take the group back. Reset, it is thrown away.
+        if let Err(error) = write.as_ref().set_zero_linger() {
+            limits.log.record(Level::Debug, "connection", || format!("{}: not to be reset: {error}", shared.broker));
+        }
+        write.forget();
+    }
     shared.close(&error);
 }
 
