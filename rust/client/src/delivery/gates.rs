@@ -299,6 +299,22 @@ impl Delivery {
         self.arrived.notify_all();
     }
 
+    /// These are lost: a callback that was to tell of their revocation, and has not begun, tells of their loss. If nobody
+    /// `listens` to that there is none, and their tickets come back.
+    pub(crate) fn lost(&self, partitions: &BTreeSet<TopicPartition>, listens: bool) -> Vec<u64> {
+        let mut state = self.state();
+        let is_late = |callback: &PendingCallback| {
+            callback.kind == CallbackKind::Revoked && callback.partitions.iter().all(|one| partitions.contains(one))
+        };
+        let waiting = std::mem::take(&mut state.gates.callbacks);
+        let (late, mut others): (VecDeque<_>, VecDeque<_>) = waiting.into_iter().partition(is_late);
+        let lost = late.into_iter().map(|callback| PendingCallback { kind: CallbackKind::Lost, ..callback });
+        let (told, untold): (Vec<_>, Vec<_>) = lost.partition(|_| listens);
+        others.extend(told);
+        state.gates.callbacks = others;
+        untold.into_iter().map(|callback| callback.ticket).collect()
+    }
+
     /// The next callback to be run, if none is running.
     pub(crate) fn next_callback(&self) -> Option<PendingCallback> {
         self.state().gates.next_callback()

@@ -457,6 +457,10 @@ impl Task {
                 self.tell_interval();
             }
             MemberEvent::Group(GroupEvent::Retried { api, .. }) => self.parts.metrics.retriable_error(api),
+            MemberEvent::Group(GroupEvent::Lost { partitions, .. }) => {
+                let untold = self.parts.delivery.lost(partitions, self.listens.lost);
+                self.inputs.extend(untold.into_iter().map(|ticket| Input::CalledBack { ticket }));
+            }
             MemberEvent::Group(GroupEvent::LeaseExpired) => {
                 let stalled = self.parts.delivery.queued_records();
                 self.shared.figures().counted.records_stalled += stalled;

@@ -25,6 +25,7 @@ crate::under_both_protocols!(
     many_finished_records_are_committed_before_their_time,
     a_partition_moves_only_when_the_last_thread_has_finished_its_batch_of_it,
     a_batch_committed_while_its_partition_is_asked_for_is_committed_before_it_goes,
+    what_was_to_be_revoked_is_lost_if_the_member_is_thrown_out_before_the_user_is_told,
 );
 
 fn poll_both(first: &mut User, second: &mut User, what: &str, mut is_so: impl FnMut(&mut User, &mut User) -> bool) {
@@ -366,4 +367,30 @@ fn a_batch_committed_while_its_partition_is_asked_for_is_committed_before_it_goe
             assert_eq!(outcome[partition].1, Ok(()), "round {round}: {partition}");
         }
     }
+}
+
+fn what_was_to_be_revoked_is_lost_if_the_member_is_thrown_out_before_the_user_is_told(protocol: &str) {
+    let world = World::under(protocol, &["orders:2"], 1);
+    let mut first = world.consumer(&[("client.id", "first"), ("enable.auto.commit", "false")]);
+    first.subscribe(&["orders"]);
+    first.poll_until("all is owned", |user| user.called.len() == 1);
+    let second = world.consumer(&[]);
+    second.subscribe(&["orders"]);
+    until("one is asked for", || first.consumer.rebalance_wanted().len() == 1);
+    // The user comes into a call that runs no callbacks, such as one that commits.
+    first.consumer.enter(HOLDER);
+    until("its callback waits", || first.consumer.rebalance_wanted().is_empty());
+    assert_eq!(first.owned().len(), 2, "it is the member's until the user was told");
+    let thrown_out = world.fault_of(
+        "first",
+        &[world.heartbeat()],
+        Effect::Error { error: "UNKNOWN_MEMBER_ID".into(), whole: false },
+    );
+    until("the member is thrown out", || first.owned().is_empty());
+    thrown_out.remove().unwrap();
+    first.poll_until("it is told of both", |user| user.called.len() == 3);
+    let told: Vec<CallbackKind> = first.called.iter().map(|(kind, _)| *kind).collect();
+    assert!(!told.contains(&CallbackKind::Revoked), "{told:?}");
+    let lost = first.called.iter().filter(|(kind, _)| *kind == CallbackKind::Lost);
+    assert_eq!(lost.flat_map(|(_, partitions)| partitions).copied().collect::<BTreeSet<_>>(), [0, 1].into());
 }
