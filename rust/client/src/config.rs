@@ -8,7 +8,7 @@ use std::time::Duration;
 use monedula_engine::assign::{Assignor, Pace, builtin, eager_beside_deferring};
 use monedula_engine::backoff::Backoff;
 use monedula_engine::fetch::ResetPolicy;
-use monedula_engine::group::{GroupConfig, TimingProblem};
+use monedula_engine::group::{GroupConfig, QUICK_HEARTBEATS, TimingProblem};
 use monedula_engine::membership::MembershipConfig;
 
 use crate::config_keys::Role;
@@ -243,6 +243,7 @@ impl ClientConfig {
             assignor: self.remote_assignor.clone(),
             falls_back: self.group_protocol == GroupProtocol::Auto,
             session_timeout: self.session_timeout,
+            quick_heartbeats: QUICK_HEARTBEATS,
             max_poll_interval: self.max_poll_interval,
             auto_commit_interval: self.auto_commit_interval,
             backoff: self.retry_backoff,
@@ -258,6 +259,7 @@ impl ClientConfig {
             assignors,
             session_timeout: self.session_timeout,
             heartbeat_interval: self.heartbeat_interval,
+            quick_heartbeats: QUICK_HEARTBEATS,
             max_poll_interval: self.max_poll_interval,
             auto_commit_interval: self.auto_commit_interval,
             backoff: self.retry_backoff,

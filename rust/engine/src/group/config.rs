@@ -6,6 +6,11 @@ use std::time::Duration;
 use crate::assign::{Assignor, Protocol};
 use crate::backoff::Backoff;
 
+/// How many heartbeats members send in one interval for a while after a change: for one interval after a rebalance or a new
+/// target, for two after a join under KIP-848. Others hear of the next change four times sooner: the second round of a cooperative rebalance, partitions that
+/// others give back under KIP-848. A group in which nothing changes costs no more.
+pub const QUICK_HEARTBEATS: u32 = 4;
+
 /// Settings of a member.
 #[derive(Clone)]
 pub struct GroupConfig {
@@ -21,6 +26,9 @@ pub struct GroupConfig {
     pub session_timeout: Duration,
     /// `heartbeat.interval.ms`.
     pub heartbeat_interval: Duration,
+    /// How many heartbeats go in one interval for a while after a change of what is shared out
+    /// ([`QUICK_HEARTBEATS`](crate::group::QUICK_HEARTBEATS)); 1 for as many as always.
+    pub quick_heartbeats: u32,
     /// `max.poll.interval.ms`; the rebalance timeout too.
     pub max_poll_interval: Duration,
     /// `auto.commit.interval.ms`; `None` where `enable.auto.commit` is false.

@@ -32,7 +32,7 @@ impl Member {
             generation: self.generation,
         };
         self.heartbeat = self.send(Kind::Heartbeat, call, now);
-        self.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
+        self.timers.set(Timer::Heartbeat, now + self.cadence.pause(self.config.heartbeat_interval, now));
     }
 
     /// Whether half of the lease is over, and something is leased.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::assign::{LastAssignment, Protocol};
 use crate::backoff::Jitter;
-use crate::either::{Commits, Effect};
+use crate::either::{Cadence, Commits, Effect};
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -119,6 +119,7 @@ pub struct Member {
 
     pub(super) heartbeat: Option<CallId>,
     pub(super) heartbeat_attempts: u32,
+    pub(super) cadence: Cadence,
     /// When the last request was sent whose answer proved that the member is in the group.
     pub(super) confirmed: Option<Now>,
     /// From when on the coordinator may have dropped the member for not having joined or synced in a rebalance, though it sends
@@ -151,6 +152,7 @@ pub struct Member {
 impl Member {
     /// A member that subscribes to nothing yet; `seed` decides its jitter.
     pub fn new(config: GroupConfig, seed: u64) -> Self {
+        let cadence = Cadence::new(config.quick_heartbeats);
         Self {
             protocol: config.protocol(),
             config,
@@ -190,6 +192,7 @@ impl Member {
             giving_up: None,
             heartbeat: None,
             heartbeat_attempts: 0,
+            cadence,
             confirmed: None,
             rejoin_by: None,
             outdated: false,

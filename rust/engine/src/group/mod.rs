@@ -24,7 +24,7 @@ mod timers;
 pub(crate) mod wire;
 
 pub use calls::{Answer, Call};
-pub use config::{GroupConfig, TimingProblem};
+pub use config::{GroupConfig, QUICK_HEARTBEATS, TimingProblem};
 pub use error::GroupError;
 pub use io::{Assignments, GroupEvent, Input, Output, Status};
 pub use member::Member;

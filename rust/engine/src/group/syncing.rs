@@ -189,7 +189,9 @@ impl Member {
         }
         // A join that was held for long proves little, and nothing of what is gained is handed out before a heartbeat does.
         let proved = self.confirmed.is_some_and(|confirmed| now < confirmed + self.config.heartbeat_interval);
-        let wait = if proved { self.config.heartbeat_interval } else { Duration::ZERO };
+        let interval = self.config.heartbeat_interval;
+        self.cadence.quicken(interval, now);
+        let wait = if proved { self.cadence.pause(interval, now) } else { Duration::ZERO };
         self.timers.set(Timer::Heartbeat, now + wait);
         if let Some(interval) = self.config.auto_commit_interval
             && self.timers.at(Timer::AutoCommit).is_none()

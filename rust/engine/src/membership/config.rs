@@ -23,6 +23,9 @@ pub struct MembershipConfig {
     /// `session.timeout.ms`. The broker's own (`group.consumer.session.timeout.ms`) is not on the wire, and the lease needs it:
     /// it must not be longer here than there.
     pub session_timeout: Duration,
+    /// How many heartbeats go in one interval for a while after a change of what is shared out
+    /// ([`QUICK_HEARTBEATS`](crate::group::QUICK_HEARTBEATS)); 1 for as many as always.
+    pub quick_heartbeats: u32,
     /// `max.poll.interval.ms`; the rebalance timeout too.
     pub max_poll_interval: Duration,
     /// `auto.commit.interval.ms`; `None` where `enable.auto.commit` is false.

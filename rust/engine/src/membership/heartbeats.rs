@@ -91,7 +91,7 @@ impl Member {
         self.told = Told(Some(Subscribed::of(self.subscription.as_ref())));
         self.regex_told |= call.regex.as_ref().is_some_and(|regex| !regex.is_empty());
         self.heartbeat = self.send(Kind::Heartbeat, Call::Heartbeat(call), clean, now);
-        self.timers.set(Timer::Heartbeat, now + self.interval);
+        self.timers.set(Timer::Heartbeat, now + self.cadence.pause(self.interval, now));
         if self.state == State::Acknowledging {
             self.acknowledgement_sent(now);
         }
@@ -185,6 +185,7 @@ impl Member {
         if self.state != State::PrepareLeaving {
             self.take_assignment(assignment, confirmed_before, now);
         }
+        self.timers.set(Timer::Heartbeat, call.sent + self.cadence.pause(self.interval, now));
     }
 
     fn take_answer(&mut self, epoch: i32, interval: Duration, call: InFlight, now: Now) {
@@ -194,12 +195,13 @@ impl Member {
         // Of a broker that says none, the last one counts: heartbeats must not follow each other at once.
         if !interval.is_zero() {
             self.interval = interval;
-            self.timers.set(Timer::Heartbeat, call.sent + interval);
         }
         match self.state == State::Joining {
             true => {
                 let (protocol, took) = (self.config.assignor.clone().unwrap_or_default(), now - call.sent);
                 self.event(GroupEvent::Joined { generation: epoch, leader: false, protocol, took });
+                // Others hear of this member within one interval, and it hears of what they gave back within another.
+                self.cadence.quicken(self.interval * 2, now);
                 if let Some(interval) = self.config.auto_commit_interval {
                     self.timers.set(Timer::AutoCommit, now + interval);
                 }
@@ -220,6 +222,7 @@ impl Member {
         match assignment {
             Some(assignment) if self.target.as_ref() != Some(&assignment) => {
                 self.target = Some(assignment);
+                self.cadence.quicken(self.interval, now);
                 self.watch_revocation(confirmed_before);
                 if matches!(self.state, State::Joining | State::Stable) {
                     self.set_state(State::Reconciling);

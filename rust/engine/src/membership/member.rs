@@ -15,7 +15,7 @@ use super::{
     Answer, Call, Input, MembershipConfig, MembershipError, Output, Partitions, Reaction, State, Status, Subscription,
 };
 use crate::backoff::Jitter;
-use crate::either::{CallError, CallId, CallbackKind, Commits, Effect, Target, Ticket};
+use crate::either::{Cadence, CallError, CallId, CallbackKind, Commits, Effect, Target, Ticket};
 use crate::group::{GroupError, GroupEvent};
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -112,6 +112,7 @@ pub struct Member {
 
     pub(super) heartbeat: Option<CallId>,
     pub(super) heartbeat_attempts: u32,
+    pub(super) cadence: Cadence,
     /// What the coordinator wants.
     pub(super) interval: Duration,
     pub(super) told: Told,
@@ -160,6 +161,7 @@ pub struct Member {
 impl Member {
     /// A member that subscribes to nothing yet. Its id comes from [`super::member_id`]; `seed` decides its jitter.
     pub fn new(config: MembershipConfig, member_id: String, seed: u64) -> Self {
+        let cadence = Cadence::new(config.quick_heartbeats);
         Self {
             config,
             state: State::Unsubscribed,
@@ -190,6 +192,7 @@ impl Member {
             moved: (0, 0),
             heartbeat: None,
             heartbeat_attempts: 0,
+            cadence,
             interval: MembershipConfig::FIRST_HEARTBEAT_INTERVAL,
             told: Told::default(),
             regex_told: false,

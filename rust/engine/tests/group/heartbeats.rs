@@ -32,6 +32,25 @@ fn heartbeats_leave_every_interval_while_in_the_group_and_never_before_or_after(
     assert_eq!(world.beats, expected, "left");
 }
 
+#[test]
+fn for_an_interval_after_a_rebalance_heartbeats_go_four_times_as_often() {
+    let mut setup = config(Protocol::Cooperative);
+    setup.quick_heartbeats = 4;
+    let mut world = World::stable(setup, &[0]);
+    for _ in 0..2 {
+        world.beating = true;
+        world.beats.clear();
+        let since = world.now;
+        world.pass(HEARTBEAT * 4);
+        world.beating = false;
+        let quick = (1..=4).map(|n| since + HEARTBEAT / 4 * n);
+        let expected: Vec<_> = quick.chain([2, 3, 4].map(|n| since + HEARTBEAT * n)).collect();
+        assert_eq!(world.beats, expected);
+        world.beat(ErrorCode::RebalanceInProgress);
+        world.rebalance(2, &[0]);
+    }
+}
+
 // seed: S058
 #[test]
 fn a_rebalance_is_noticed_within_one_heartbeat_interval() {

@@ -55,6 +55,7 @@ pub(crate) fn config(protocol: Protocol) -> GroupConfig {
         assignors: vec![Arc::new(Named(name, protocol))],
         session_timeout: SESSION,
         heartbeat_interval: HEARTBEAT,
+        quick_heartbeats: 1,
         max_poll_interval: MAX_POLL,
         auto_commit_interval: Some(AUTO_COMMIT),
         backoff: backoff(),

@@ -1,5 +1,6 @@
 //! What is in a heartbeat, and when it goes.
 
+use monedula_engine::Now;
 use monedula_engine::membership::{MembershipConfig, State};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -35,6 +36,33 @@ fn what_has_not_changed_is_not_said_again() {
         assert_eq!((call.topics, call.regex, call.owned), (None, None, None));
         world.ok(id, 1, None);
     }
+}
+
+// Others hear of what this member gave back, and it hears of what they did, without a whole interval for each.
+#[test]
+fn for_two_intervals_after_a_join_and_one_after_a_new_target_heartbeats_go_four_times_as_often() {
+    let quick = |from: Now, intervals: u32| {
+        let often = (1..=intervals * 4).map(move |n| from + INTERVAL / 4 * n);
+        often.chain((intervals + 1..=4).map(move |n| from + INTERVAL * n)).collect::<Vec<_>>()
+    };
+    let mut world = World::subscribed(MembershipConfig { quick_heartbeats: 4, ..config() });
+    let joined = world.now;
+    let (id, _) = world.heartbeat();
+    world.ok(id, 1, None);
+    world.beating = true;
+    world.pass(INTERVAL * 4);
+    assert_eq!(world.beats, quick(joined, 2), "joined, with nothing to own yet");
+
+    world.beating = false;
+    world.target(2, &ids(&[0]));
+    let (id, call) = world.heartbeat();
+    assert_eq!(call.owned, Some(ids(&[0])), "acknowledged at once");
+    let told = world.now;
+    world.ok(id, 2, None);
+    world.look_up(10);
+    (world.beating, world.beats) = (true, Vec::new());
+    world.pass(INTERVAL * 4);
+    assert_eq!(world.beats, quick(told, 1));
 }
 
 #[test]

@@ -48,6 +48,7 @@ pub(crate) fn config() -> MembershipConfig {
         assignor: None,
         falls_back: false,
         session_timeout: SESSION,
+        quick_heartbeats: 1,
         max_poll_interval: MAX_POLL,
         auto_commit_interval: Some(AUTO_COMMIT),
         backoff: backoff(),

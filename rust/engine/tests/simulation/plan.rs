@@ -7,7 +7,7 @@ use std::time::Duration;
 use monedula_engine::Now;
 use monedula_engine::assign::{Pace, builtin_with};
 use monedula_engine::backoff::Backoff;
-use monedula_engine::group::GroupConfig;
+use monedula_engine::group::{GroupConfig, QUICK_HEARTBEATS};
 use monedula_engine::membership::MembershipConfig;
 
 use crate::chance::Chance;
@@ -292,6 +292,7 @@ impl Plan {
             falls_back: false,
             session_timeout,
             max_poll_interval,
+            quick_heartbeats: QUICK_HEARTBEATS,
             auto_commit_interval: self.auto_commit,
             backoff: BACKOFF,
         }
@@ -307,6 +308,7 @@ impl Plan {
             assignors: slot.assignors.iter().map(|name| builtin_with(name, self.pace).unwrap()).collect(),
             session_timeout: self.session,
             heartbeat_interval: self.heartbeat,
+            quick_heartbeats: QUICK_HEARTBEATS,
             max_poll_interval: self.max_poll,
             auto_commit_interval: self.auto_commit,
             backoff: BACKOFF,
