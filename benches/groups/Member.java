@@ -22,6 +22,8 @@ public final class Member {
         String bytes = "org.apache.kafka.common.serialization.ByteArrayDeserializer";
         settings.put("key.deserializer", bytes);
         settings.put("value.deserializer", bytes);
+        System.out.println("{\"at\": " + System.nanoTime() + ", \"what\": \"ready\"}");
+        System.in.read();
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings)) {
             // The end of standard input is the order to close.
             Thread closer = new Thread(() -> {
@@ -60,6 +62,7 @@ public final class Member {
         } catch (WakeupException closed) {
             // the order to close
         }
+        System.out.println("{\"at\": " + System.nanoTime() + ", \"what\": \"closed\"}");
     }
 
     private static void say(String what, Collection<TopicPartition> partitions) {

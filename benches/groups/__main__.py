@@ -7,6 +7,7 @@ for those that moved, and the stopped partition-seconds: the sum of all times wi
 
 import argparse
 import json
+import random
 import statistics
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from tests.kafka import KafkaCluster
 ROOT = Path(__file__).resolve().parents[2]
 TOPIC = "steady"
 STOPPED_MS = 500.0
-"""Records of a partition come every 35 ms or so: what takes longer is a stop. The steady phase has hardly any."""
+"""Records of a partition come every 100 ms: what takes much longer is a stop. The steady phase has hardly any."""
 PHASES = ("steady", "scale up", "scale down", "rolling bounce")
 ENDS = ("kill", "close")
 
@@ -36,8 +37,9 @@ def main() -> int:
     parser.add_argument("--arms", default=",".join(ARMS), help="client/policy, in a row (default: %(default)s)")
     parser.add_argument("--members", type=int, default=5)
     parser.add_argument("--partitions", type=int, default=50)
-    parser.add_argument("--rate", type=int, default=1500, help="records/s in all (default %(default)s)")
+    parser.add_argument("--rate", type=int, default=500, help="records/s in all (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each phase's quiet part (default %(default)s)")
+    parser.add_argument("--restart-seconds", type=float, default=0.0, help="from a bounced member's end to its return")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--phases", default=",".join((*PHASES, *ENDS)))
     parser.add_argument("--save", type=Path, help="where the last round's rolling bounces are kept, for the picture")
@@ -52,7 +54,7 @@ def main() -> int:
                 # Each round starts with another, so that none always runs after the same neighbour.
                 order = list(found)[number % len(found) :] + list(found)[: number % len(found)]
                 for name in order:
-                    measured = Measured(ARMS[name], kafka.bootstrap, f"{name.replace('/', '-')}-{number}", options)
+                    measured = Measured(ARMS[name], kafka.bootstrap, number, options)
                     measured.run()
                     found[name].append(measured)
                     print(f"round {number + 1} {name}: {measured.phases}", file=sys.stderr)
@@ -84,14 +86,15 @@ class Measured:
         strip: the rolling bounce, for the picture.
     """
 
-    def __init__(self, arm: Arm, bootstrap: str, group_id: str, options: argparse.Namespace) -> None:
+    def __init__(self, arm: Arm, bootstrap: str, number: int, options: argparse.Namespace) -> None:
         self.phases: dict[str, dict[str, float]] = {}
         self.strip: dict[str, Any] = {}
         self._arm = arm
         self._options = options
+        self._number = number
         settings = {
             "bootstrap.servers": bootstrap,
-            "group.id": group_id,
+            "group.id": f"{arm.client}-{arm.policy}-{number}",
             "auto.offset.reset": "latest",
             "fetch.min.bytes": "1",
             **arm.settings,
@@ -151,10 +154,17 @@ class Measured:
 
     def _bounce(self) -> None:
         group, closed, disturbed = self._group, [], 0
+        # Heartbeats follow the last rebalance: bounced at once, each client would be met at a moment of its own.
+        pauses = random.Random(self._number)
         for member in list(group.members):
+            time.sleep(pauses.uniform(1, 3) * HEARTBEAT_MS / 1e3)
+            successor = group.prepare()
             closed.append(group.close(member))
             survivors = members.Survivors(group.members)
-            group.start()
+            if not member.closed.wait(members.DEADLINE_SECONDS):
+                raise SystemExit(f"{self._arm.name}: a member did not close")
+            time.sleep(self._options.restart_seconds)
+            group.join(successor)
             group.settle("rolling bounce")
             disturbed += survivors.disturbed()
         self.phases["rolling bounce"] = {"disturbed": float(disturbed)}

@@ -21,7 +21,7 @@ def main() -> None:
     bootstrap, topic, partitions, rate = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     over = threading.Event()
     threading.Thread(target=events.at_end_of_input, args=(over.set,), daemon=True).start()
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "acks": "1"})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "acks": "1"})
     started, sent = time.monotonic(), 0
     while not over.is_set():
         due = int((time.monotonic() - started) * rate)

@@ -14,11 +14,12 @@ def main() -> None:
     """Read until standard input ends, then close."""
     topic, settings = events.arguments(sys.argv[1:])
     over = threading.Event()
-    threading.Thread(target=events.at_end_of_input, args=(over.set,), daemon=True).start()
 
     def saying(what: str) -> Any:
         return lambda _, partitions: events.changed(what, [partition.partition for partition in partitions])
 
+    events.wait_for_go()
+    threading.Thread(target=events.at_end_of_input, args=(over.set,), daemon=True).start()
     consumer = Consumer(settings)
     consumer.subscribe([topic], on_assign=saying("assigned"), on_revoke=saying("revoked"), on_lost=saying("lost"))
     while not over.is_set():
@@ -29,6 +30,7 @@ def main() -> None:
         messages = [first, *consumer.consume(1000, 0)]
         events.records(Counter(message.partition() or 0 for message in messages if not message.error()))
     consumer.close()
+    events.closed()
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import monedula
 import pyarrow
-import pyarrow.compute
 
 from benches.groups import events
 
@@ -19,14 +19,16 @@ def main() -> None:
     def saying(what: str) -> Callable[[set[monedula.TopicPartition]], None]:
         return lambda partitions: events.changed(what, [partition.partition for partition in partitions])
 
+    events.wait_for_go()
     with monedula.Consumer(settings, columns=["partition", "value"]) as consumer:
         consumer.subscribe(
             [topic], on_assigned=saying("assigned"), on_revoked=saying("revoked"), on_lost=saying("lost")
         )
         threading.Thread(target=events.at_end_of_input, args=(consumer.wakeup,), daemon=True).start()
         for batch in consumer.batches(max_wait=0.0):
-            counts: Any = pyarrow.compute.value_counts(pyarrow.record_batch(batch).column("partition"))
-            events.records({row["values"]: row["counts"] for row in counts.to_pylist()})
+            partitions: Any = pyarrow.record_batch(batch).column("partition").to_pylist()
+            events.records(Counter(partitions))
+    events.closed()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.interop import java
 
@@ -42,6 +42,8 @@ class Member:
     Attributes:
         number: its name; every start has a new one.
         process: it.
+        ready: it waits for the word to join.
+        closed: its `close()` has returned, or its process has ended.
         owned: partitions, by what it said.
         assigned: all that it was ever told to own.
         deliveries: what it got, oldest first.
@@ -49,6 +51,8 @@ class Member:
 
     number: int
     process: subprocess.Popen[bytes]
+    ready: threading.Event = field(default_factory=threading.Event)
+    closed: threading.Event = field(default_factory=threading.Event)
     owned: set[int] = field(default_factory=set)
     assigned: list[int] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
@@ -59,7 +63,11 @@ class Member:
             raise RuntimeError("a member without standard output")
         for line in self.process.stdout:
             event: dict[str, Any] = json.loads(line)
-            if event["what"] == "records":
+            if event["what"] == "ready":
+                self.ready.set()
+            elif event["what"] == "closed":
+                self.closed.set()
+            elif event["what"] == "records":
                 at = event["at"]
                 self.deliveries += [
                     Delivery(at, int(partition), self.number, count) for partition, count in event["counts"].items()
@@ -70,6 +78,7 @@ class Member:
             else:
                 self.owned -= set(event["partitions"])
         self.owned.clear()
+        self.closed.set()
 
 
 class Group:
@@ -80,28 +89,41 @@ class Group:
         self.partitions = partitions
         self.members: list[Member] = []
         self.gone: list[Member] = []
+        self._waiting: list[Member] = []
         self._command = _command(client, topic, settings)
         self._started = 0
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
 
     def start(self) -> Member:
-        """One member more."""
+        """One member more, which joins at once."""
+        return self.join(self.prepare())
+
+    def prepare(self) -> Member:
+        """A process that has imported what it needs, and has not joined yet."""
         process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, cwd=HERE.parents[1]
         )
         member = Member(self._started, process)
         self._started += 1
-        self.members.append(member)
+        self._waiting.append(member)
         threading.Thread(target=member.listen, daemon=True).start()
+        if not member.ready.wait(DEADLINE_SECONDS):
+            raise SystemExit(f"{self.client}: a member did not start\n{self._said()}")
+        return member
+
+    def join(self, member: Member) -> Member:
+        """Let it join."""
+        self._waiting.remove(member)
+        self.members.append(member)
+        _input(member).write(b"\n")
+        _input(member).flush()
         return member
 
     def close(self, member: Member) -> int:
         """Have it close in order. Returns when it was told to, ns."""
-        if member.process.stdin is None:
-            raise RuntimeError("a member without standard input")
         self._remove(member)
         at = time.monotonic_ns()
-        member.process.stdin.close()
+        _input(member).close()
         return at
 
     def kill(self, member: Member) -> int:
@@ -120,9 +142,8 @@ class Group:
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not self._is_even():
             if time.monotonic() > deadline or any(member.process.poll() is not None for member in self.members):
-                self._errors.seek(0)
                 shares = {member.number: sorted(member.owned) for member in self.members}
-                raise SystemExit(f"{self.client}: {what}: not even: {shares}\n{self._errors.read()[-3000:].decode()}")
+                raise SystemExit(f"{self.client}: {what}: not even: {shares}\n{self._said()}")
             time.sleep(POLL_SECONDS)
 
     def owners(self) -> dict[int, int]:
@@ -136,6 +157,8 @@ class Group:
 
     def end(self) -> None:
         """Close everyone, and kill who does not."""
+        for member in list(self._waiting):
+            self.join(member)
         for member in list(self.members):
             self.close(member)
         for member in self.gone:
@@ -145,6 +168,10 @@ class Group:
                 member.process.kill()
                 member.process.wait()
         self._errors.close()
+
+    def _said(self) -> str:
+        self._errors.seek(0)
+        return self._errors.read()[-3000:].decode()
 
     def _remove(self, member: Member) -> None:
         self.members.remove(member)
@@ -211,6 +238,12 @@ class Survivors:
         for member, owned, told in self._before:
             partitions |= (set(member.assigned[told:]) - owned) | (owned - member.owned)
         return len(partitions)
+
+
+def _input(member: Member) -> IO[bytes]:
+    if member.process.stdin is None:
+        raise RuntimeError("a member without standard input")
+    return member.process.stdin
 
 
 def _command(client: str, topic: str, settings: Mapping[str, str]) -> list[str]:
