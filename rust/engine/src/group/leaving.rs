@@ -102,6 +102,20 @@ impl Member {
         }
     }
 
+    /// What waited at the coordinator when the member began to leave counts for nothing any more, but for that it is out of the
+    /// group, or another has its static id: then what it still gives up is others'.
+    pub(super) fn refused_while_leaving(&mut self, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+        let Ok(Answer::Join { code, .. } | Answer::Sync { code, .. }) = outcome else { return };
+        if !self.in_group() || call.generation != self.generation {
+            return;
+        }
+        match code {
+            ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, call.kind.api(), true),
+            ErrorCode::FencedInstanceId => self.fail(self.error_of(call.kind.api(), code), now),
+            _ => {}
+        }
+    }
+
     fn leave_again(&mut self, now: Now) {
         let delay = self.config.backoff.delay(self.join_attempts, &mut self.jitter);
         self.join_attempts = self.join_attempts.saturating_add(1);

@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{Answer, Call, CallError, CommitError, GroupError, Input, State};
+use monedula_engine::group::{Answer, Call, CallError, CommitError, GroupConfig, GroupError, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{APIS, failed, pending};
@@ -193,6 +193,33 @@ fn a_heartbeat_of_before_that_is_answered_while_leaving_does_no_harm() {
         assert_eq!(world.trace().last().map(String::as_str), Some("closed"), "{code}");
         assert_eq!(world.raised, [], "{code}");
     }
+}
+
+#[test]
+fn a_member_that_leaves_gives_up_at_once_what_is_another_members_by_the_answer_to_a_join() {
+    for api in ["JoinGroup", "SyncGroup"] {
+        let (mut world, id, _) = pending(api);
+        world.busy = true;
+        world.close();
+        assert_eq!(world.trace(), ["settle t-0 t-1"], "{api}");
+        world.answer(id, failed(api, ErrorCode::UnknownMemberId));
+        assert_eq!(world.trace(), ["dropped t-0 t-1", "Lost t-0 t-1", "closed"], "{api}");
+    }
+    // Another process has its static id.
+    let mut world = World::stable(GroupConfig { instance_id: Some("i".into()), ..config(Protocol::Cooperative) }, &[0]);
+    world.beat(ErrorCode::RebalanceInProgress);
+    let (id, _) = world.call("JoinGroup");
+    world.busy = true;
+    world.close();
+    world.trace();
+    world.answer(id, failed("JoinGroup", ErrorCode::FencedInstanceId));
+    assert_eq!(world.trace(), ["dropped t-0", "Lost t-0", "fatal", "closed"]);
+    // What else it may say is about a generation that the member is not in any more.
+    let (mut world, id, _) = pending("SyncGroup");
+    world.busy = true;
+    world.close();
+    world.answer(id, failed("SyncGroup", ErrorCode::RebalanceInProgress));
+    assert_eq!(world.owned(), [0, 1]);
 }
 
 #[test]
