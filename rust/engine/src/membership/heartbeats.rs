@@ -215,7 +215,7 @@ impl Member {
         if call.clean {
             self.revoke_by = None;
         }
-        self.confirm(call.sent);
+        self.confirm(call.sent, now);
     }
 
     fn take_assignment(&mut self, assignment: Option<Partitions>, confirmed_before: Now, now: Now) {

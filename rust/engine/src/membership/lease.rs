@@ -7,11 +7,13 @@ use crate::either::Effect;
 use crate::group::GroupEvent;
 
 impl Member {
-    /// An answer proves that the member was in the group when the coordinator took the request, so not before `sent`.
-    pub(super) fn confirm(&mut self, sent: Now) {
+    /// An answer proves that the member was in the group when the coordinator took the request, so not before `sent`. Late as
+    /// it may be, the coordinator is there.
+    pub(super) fn confirm(&mut self, sent: Now, now: Now) {
         let confirmed = self.confirmed.map_or(sent, |known| known.max(sent));
         self.confirmed = Some(confirmed);
-        self.timers.set(Timer::Session, confirmed + self.config.session_timeout);
+        let since = if now < confirmed + self.config.session_timeout { confirmed } else { now };
+        self.timers.set(Timer::Session, since + self.config.session_timeout);
     }
 
     /// A target takes partitions away: whoever has not given them back at the end of the rebalance timeout is thrown out, and
@@ -24,13 +26,24 @@ impl Member {
         }
     }
 
+    /// Until when a member that was in the group at `confirmed` is not thrown out for its silence. A target may have taken partitions
+    /// away right after, of which it has not heard.
+    fn silent_until(&self, confirmed: Now) -> Now {
+        confirmed + self.config.session_timeout.min(self.config.max_poll_interval)
+    }
+
+    /// Whether the last good answer still says that the member is in the group.
+    pub(super) fn is_proven(&self, now: Now) -> bool {
+        let until = self.confirmed.map(|confirmed| self.silent_until(confirmed));
+        until.is_some_and(|until| now < until.saturating_sub(self.config.lease_margin()))
+    }
+
     /// Says until when records may be handed out, where that changed.
     pub(super) fn advance_lease(&mut self, now: Now) {
         let until = match self.confirmed {
             _ if self.owned.is_empty() => None,
             Some(confirmed) => {
-                // A target may have taken partitions away right after, of which this member has not heard.
-                let silent = confirmed + self.config.session_timeout.min(self.config.max_poll_interval);
+                let silent = self.silent_until(confirmed);
                 let end = self.revoke_by.map_or(silent, |revoke_by| revoke_by.min(silent));
                 Some(end.saturating_sub(self.config.lease_margin()))
             }

@@ -25,11 +25,12 @@ impl Member {
         let gains = self.gains_now();
         if gains.is_empty() {
             self.reached(now);
-        } else if !self.claims {
+        } else if !self.claims && self.is_proven(now) {
             self.gain(gains);
         }
         // Else a heartbeat is under way that says that they are not owned: who gained them now would still have them when a newer
-        // target, which that heartbeat acknowledges unseen, gives them to another.
+        // target, which that heartbeat acknowledges unseen, gives them to another. Or the process stood still, and the target is
+        // older than the session: it waits for the next heartbeat's answer, which is sent at once.
     }
 
     /// Begins with what has to go, if there is anything to do at all: it is not, where only names are missing.

@@ -106,3 +106,26 @@ fn what_is_kept_is_leased_no_longer_than_the_time_to_give_back_the_rest() {
     assert!(world.lease > until, "{:?}", world.lease);
     assert_eq!(world.owned(), [1]);
 }
+
+#[test]
+fn a_process_that_stood_still_asks_again_before_it_gains_what_others_may_have_by_then() {
+    let mut world = World::subscribed(by_hand());
+    let (join, _) = world.heartbeat();
+    world.sleep(SESSION);
+    world.ok(join, 1, Some(&ids(&[0])));
+    assert_eq!(world.owned(), [] as [i32; 0], "it may have been thrown out since");
+    // At once: nothing is to be read before.
+    let (id, call) = world.heartbeat();
+    assert_eq!((call.epoch, call.owned), (1, None));
+    world.ok(id, 1, None);
+    assert_eq!(world.owned(), [0]);
+    assert!(world.trace().contains(&"Assigned t-0".to_owned()));
+
+    let mut world = World::subscribed(by_hand());
+    let (join, _) = world.heartbeat();
+    world.sleep(SESSION);
+    world.ok(join, 1, Some(&ids(&[0])));
+    world.refuse_next(ErrorCode::UnknownMemberId);
+    assert!(!world.trace().iter().any(|line| line.starts_with("Assigned") || line.starts_with("Lost")));
+    assert_eq!(world.heartbeat().1.epoch, 0);
+}
