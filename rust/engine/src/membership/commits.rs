@@ -71,11 +71,15 @@ impl Member {
         for &code in codes.values() {
             self.coordinator_answered(code);
         }
-        let mut gone = false;
+        let (mut gone, mut fenced) = (false, None);
         let verdict = |code| match reaction(Kind::Commit.api(), code) {
             Reaction::Tell => Some(CommitError::Refused { code }),
             Reaction::Gone => {
                 gone = true;
+                Some(CommitError::MemberGone { code })
+            }
+            Reaction::Fail => {
+                fenced = Some(code);
                 Some(CommitError::MemberGone { code })
             }
             _ => None,
@@ -89,6 +93,11 @@ impl Member {
             self.timers.bring_forward(Timer::Heartbeat, now);
         }
         self.end_commits(now);
+        // Another has the static id. A heartbeat may not say so: whoever took it with the classic protocol made a classic group of
+        // this, which does not know the member. It would join again, and the two would take the id from each other without end.
+        if let Some(code) = fenced.filter(|_| call.epoch == self.epoch && self.in_group()) {
+            self.fail(self.group_error(Kind::Commit.api(), code), now);
+        }
     }
 
     fn commit_refused(&mut self, id: CallId, (code, reacted): (ErrorCode, Reaction), call: InFlight, now: Now) {

@@ -94,7 +94,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::TopicAuthorizationFailed, R::Tell),
             (E::GroupAuthorizationFailed, R::Tell),
             (E::GroupIdNotFound, R::Gone),
-            (E::FencedInstanceId, R::Gone),
+            (E::FencedInstanceId, R::Fail),
             (E::UnknownTopicId, R::Tell),
             (E::FencedMemberEpoch, R::AfterHeartbeat),
             (E::StaleMemberEpoch, R::AfterHeartbeat),

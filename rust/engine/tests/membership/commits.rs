@@ -1,7 +1,7 @@
 //! Commits carry the member's epoch; no error of theirs makes a member join again.
 
-use monedula_engine::group::CommitError;
-use monedula_engine::membership::{Call, Input, State};
+use monedula_engine::group::{CommitError, GroupError};
+use monedula_engine::membership::{Call, Input, MembershipConfig, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{
@@ -65,7 +65,7 @@ fn an_epoch_that_came_while_the_commit_was_under_way_is_used_at_once() {
 
 #[test]
 fn a_commit_of_a_member_that_is_gone_fails_and_only_a_heartbeat_says_what_that_means() {
-    for code in [ErrorCode::UnknownMemberId, ErrorCode::GroupIdNotFound, ErrorCode::FencedInstanceId] {
+    for code in [ErrorCode::UnknownMemberId, ErrorCode::GroupIdNotFound] {
         let mut world = World::stable(by_hand(), &[0]);
         world.commit(1, offsets(&[(0, 15)]));
         world.commit_answered(code);
@@ -179,4 +179,17 @@ fn a_deleted_topic_does_not_hold_up_a_revocation() {
     world.commit_answered(ErrorCode::UnknownTopicOrPartition);
     assert_eq!(world.heartbeat().1.owned, Some(ids(&[])));
     world.pass(INTERVAL);
+}
+
+#[test]
+fn a_commit_hears_that_another_took_the_static_id() {
+    let mut world = World::stable(MembershipConfig { auto_commit_interval: None, ..fixed() }, &[0]);
+    world.commit(1, offsets(&[(0, 15)]));
+    world.commit_answered(ErrorCode::FencedInstanceId);
+    assert_eq!(world.commit_error(1), CommitError::MemberGone { code: ErrorCode::FencedInstanceId });
+    let fenced = GroupError::FencedInstance { group: "g".into(), instance: "i".into() };
+    assert_eq!(world.raised, [(fenced.into(), true)]);
+    assert_eq!((world.state(), world.owned()), (State::Fatal, vec![]));
+    world.pass(secs(600));
+    world.no_call();
 }

@@ -107,11 +107,11 @@ fn kafka_16460_delivery_stops_before_the_last_commit_is_put_together() {
     assert_eq!(world.owned(), [1]);
 }
 
-// A commit that failed forced a rejoin, which failed the next commit, and so on.
+// A commit that failed forced a rejoin, which failed the next commit, and so on. That another has the static id ends the membership.
 #[test]
 fn franz_go_1340_a_commit_that_fails_never_makes_the_member_join_again() {
     let codes = (-1..=150).filter(|code| *code != 0).map(ErrorCode::from_code);
-    for code in codes {
+    for code in codes.filter(|code| *code != ErrorCode::FencedInstanceId) {
         let mut world = World::stable(by_hand(), &[0]);
         world.commit(1, offsets(&[(0, 15)]));
         world.commit_answered(code);
