@@ -61,7 +61,7 @@ impl Member {
         self.coordinator = None;
         // Its answer may never come, and the new coordinator has to be told everything.
         if self.heartbeat.is_some() {
-            self.forget_heartbeat();
+            self.forget_heartbeat(now);
         }
         self.event(GroupEvent::CoordinatorLost { reason: reason.into() });
         // Nothing was heard of it since it was found: who named it may not know better yet, so it is another's turn, and not

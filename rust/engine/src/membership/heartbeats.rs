@@ -82,7 +82,7 @@ impl Member {
     }
 
     fn send_heartbeat(&mut self, now: Now) {
-        let call = self.heartbeat_call();
+        let call = self.heartbeat_call(now);
         let clean = match (&call.owned, &self.target) {
             (Some(owned), Some(target)) => owned.is_subset(target),
             _ => false,
@@ -99,9 +99,9 @@ impl Member {
 
     /// Everything at a join and where it is not certain what arrived, else what changed. What is owned is said in an
     /// acknowledgement too, even if it is what was said before: that it is `None` never acknowledges anything.
-    fn heartbeat_call(&self) -> HeartbeatCall {
+    fn heartbeat_call(&self, now: Now) -> HeartbeatCall {
         let leaving = self.state == State::PrepareLeaving;
-        let told = self.told.0.as_ref();
+        let told = self.told.0.as_ref().filter(|_| self.late_until.is_none_or(|until| now >= until));
         let is_full = told.is_none() && !leaving;
         let is = Subscribed::of(self.subscription.as_ref());
         let regex = match (is.regex, told) {
@@ -147,9 +147,12 @@ impl Member {
         self.owned.iter().map(|(partition, &id)| (id, partition.partition)).collect()
     }
 
-    /// Whatever the heartbeat in flight says, it is not waited for, and what it said may not have arrived.
-    pub(super) fn forget_heartbeat(&mut self) {
-        self.heartbeat = None;
+    /// Whatever the heartbeat in flight says, it is not waited for, and what it said may not have arrived. Or it arrives later than
+    /// the next: a new assignment is in its answer then, which nobody hears, and is repeated only to who says everything.
+    pub(super) fn forget_heartbeat(&mut self, now: Now) {
+        if self.heartbeat.take().is_some() {
+            self.late_until = Some(now + self.config.session_timeout * 2);
+        }
         self.told = Told::default();
         self.in_doubt |= self.epoch == JOIN;
     }
@@ -238,7 +241,7 @@ impl Member {
 
     /// It did not arrive, or its answer did not: the next says everything.
     fn heartbeat_lost(&mut self, now: Now) {
-        self.forget_heartbeat();
+        self.forget_heartbeat(now);
         self.heartbeat_again(now);
     }
 

@@ -116,6 +116,8 @@ pub struct Member {
     /// What the coordinator wants.
     pub(super) interval: Duration,
     pub(super) told: Told,
+    /// Until when a heartbeat that had no answer may still arrive.
+    pub(super) late_until: Option<Now>,
     /// Whether a pattern was ever sent: the coordinator keeps it until it is taken back.
     pub(super) regex_told: bool,
     /// A heartbeat said what is owned, and its answer is not there yet.
@@ -195,6 +197,7 @@ impl Member {
             cadence,
             interval: MembershipConfig::FIRST_HEARTBEAT_INTERVAL,
             told: Told::default(),
+            late_until: None,
             regex_told: false,
             claims: false,
             raised: None,

@@ -4,7 +4,9 @@ use monedula_engine::Now;
 use monedula_engine::membership::{MembershipConfig, State};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{BACKOFF, INTERVAL, MAX_POLL, MEMBER, World, config, fixed, id, ids, is_full, ms, names, of};
+use crate::world::{
+    BACKOFF, INTERVAL, MAX_POLL, MEMBER, SESSION, World, config, fixed, id, ids, is_full, ms, names, of,
+};
 
 #[test]
 fn a_join_says_everything_and_owns_nothing() {
@@ -106,7 +108,25 @@ fn after_any_heartbeat_that_failed_everything_is_said_again() {
         world.ok(id, 1, Some(&ids(&[0, 1])));
         world.no_call();
         let (_, call) = world.next_heartbeat();
-        assert!(!is_full(&call), "{code:?}: once");
+        assert_eq!(is_full(&call), code.is_none(), "{code:?}: once, if it was answered");
+    }
+}
+
+// Brokers repeat an assignment to nobody who does not say everything.
+#[test]
+fn as_long_as_a_heartbeat_may_still_arrive_whose_answer_nobody_hears_everything_is_said() {
+    let mut world = World::stable(config(), &[0]);
+    let (id, _) = world.next_heartbeat();
+    world.lose(id);
+    world.find(1);
+    world.pass(BACKOFF);
+    let until = world.now + SESSION * 2;
+    let (id, _) = world.heartbeat();
+    world.ok(id, 1, None);
+    for _ in 0..SESSION.as_secs() {
+        let (id, call) = world.next_heartbeat();
+        world.ok(id, 1, None);
+        assert_eq!(is_full(&call), world.now < until, "{:?}", until.saturating_sub(world.now));
     }
 }
 
