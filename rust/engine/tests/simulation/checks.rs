@@ -219,11 +219,9 @@ impl Checks {
         }
     }
 
-    /// What is owned of a topic that is no more, and was gained late.
-    pub(crate) fn gone(&mut self, pid: Pid, partition: &TopicPartition) {
-        if let Some(owned) = self.view(pid).owned.get_mut(partition) {
-            owned.gone = true;
-        }
+    /// Whether it is owned of a topic that is no more.
+    pub(crate) fn is_gone(&self, pid: Pid, partition: &TopicPartition) -> bool {
+        self.views.get(&pid).and_then(|view| view.owned.get(partition)).is_some_and(|owned| owned.gone)
     }
 
     /// Whether the coordinator ever took this offset.
@@ -350,30 +348,30 @@ impl Checks {
         }
     }
 
-    pub(crate) fn gained(&mut self, pid: Pid, partitions: &BTreeSet<TopicPartition>) {
+    /// `gone`: of a topic that is no more, so that whoever has the name now has another.
+    pub(crate) fn gained(&mut self, pid: Pid, partition: &TopicPartition, gone: bool) {
         let generation = self.view(pid).generation;
-        for partition in partitions {
-            let classic = matches!(self.view(pid).state, Some(State::Classic(_)));
-            let others = self.views.iter().filter(|(other, view)| {
-                **other != pid
-                    // A classic member may hold what another gains in a generation that it has not heard of.
-                    && (view.generation == generation || !classic && matches!(view.state, Some(State::Consumer(_))))
-                    && view.owned.get(partition).is_some_and(|owned| !owned.gone && !owned.unaccounted)
-            });
-            if let Some((other, view)) = others
-                .clone()
-                .find(|(other, view)| !view.is_lost(self.now) && !view.blind && !self.is_fenced(**other, view))
-            {
-                let both = (view.instance_id.clone(), self.views[&pid].instance_id.clone());
-                if both.0.is_none() || both.0 != both.1 {
-                    let rule = if classic { Rule::OneOwner } else { Rule::NoDoubleClientAssignment };
-                    let text = format!("{partition} in {generation}: p{pid}, and p{other} still");
-                    return self.fail(rule, text);
-                }
+        let classic = matches!(self.view(pid).state, Some(State::Classic(_)));
+        let others = self.views.iter().filter(|(other, view)| {
+            **other != pid
+                && !gone
+                // A classic member may hold what another gains in a generation that it has not heard of.
+                && (view.generation == generation || !classic && matches!(view.state, Some(State::Consumer(_))))
+                && view.owned.get(partition).is_some_and(|owned| !owned.gone && !owned.unaccounted)
+        });
+        if let Some((other, view)) = others
+            .clone()
+            .find(|(other, view)| !view.is_lost(self.now) && !view.blind && !self.is_fenced(**other, view))
+        {
+            let both = (view.instance_id.clone(), self.views[&pid].instance_id.clone());
+            if both.0.is_none() || both.0 != both.1 {
+                let rule = if classic { Rule::OneOwner } else { Rule::NoDoubleClientAssignment };
+                let text = format!("{partition} in {generation}: p{pid}, and p{other} still");
+                return self.fail(rule, text);
             }
-            if self.view(pid).owned.insert(partition.clone(), Owned::default()).is_some() {
-                self.fail(Rule::Callbacks, format!("p{pid}: {partition} is gained, but was owned already"));
-            }
+        }
+        if self.view(pid).owned.insert(partition.clone(), Owned { gone, ..Owned::default() }).is_some() {
+            self.fail(Rule::Callbacks, format!("p{pid}: {partition} is gained, but was owned already"));
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use monedula_engine::TopicPartition;
 use monedula_engine::group::{CallbackKind, CommitError, CommitOffset, Effect, GroupError, GroupEvent, Scope, Ticket};
 use monedula_engine::ledger::Place;
-use monedula_engine::membership::MembershipError;
+use monedula_engine::membership::{MembershipError, TopicInfo};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::checks::{Pid, Rule};
@@ -114,19 +114,20 @@ impl World {
 
     fn gained(&mut self, pid: Pid, partitions: &BTreeSet<TopicPartition>) {
         say!(self, "p{pid} gains {}", names(partitions));
-        self.checks.gained(pid, partitions);
         let Some(process) = self.processes.get_mut(&pid) else { return };
-        for partition in partitions {
+        // Under the classic protocol topics go by their names.
+        let known = if process.member.protocol() == Protocol::Classic { &self.topics } else { &process.known };
+        let id_of = |known: &BTreeMap<_, TopicInfo>, partition: &TopicPartition| {
+            known.get(&partition.topic).map(|info| info.id)
+        };
+        let known: BTreeMap<_, _> = partitions.iter().map(|partition| (partition, id_of(known, partition))).collect();
+        for (partition, topic_id) in known {
+            let is_gone = id_of(&self.topics, partition) != topic_id;
+            self.checks.gained(pid, partition, is_gone);
             let span = process.new_span();
             process.ledger.restart(partition, span, None);
-            // Under the classic protocol topics go by their names.
-            let known = if process.member.protocol() == Protocol::Classic { &self.topics } else { &process.known };
-            let topic_id = known.get(&partition.topic).map(|info| info.id);
             let lane = Lane { span, topic_id, awaits: None, open: false, position: None, settling: false };
             process.lanes.insert(partition.clone(), lane);
-            if self.topics.get(&partition.topic).map(|info| info.id) != topic_id {
-                self.checks.gone(pid, partition);
-            }
         }
     }
 
@@ -224,6 +225,8 @@ impl World {
             let done = self.checks.was_committed(partition, finished) || process.commits.values().any(asked);
             // Where nothing was handed out, that nothing is committed costs nothing.
             let begun = self.checks.starts(pid, partition) != Some(finished);
+            // Nothing can be committed of a topic that is no more: that it was tried is told with the rest of its commit.
+            let begun = begun && !self.checks.is_gone(pid, partition);
             if begun && !done && !process.failed.contains(&(partition.clone(), finished)) {
                 let text = format!("p{pid}: {partition} is finished up to {finished}, and no commit was tried");
                 return self.checks.fail(Rule::RevokedInOrder, text);

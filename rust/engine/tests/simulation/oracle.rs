@@ -73,6 +73,10 @@ impl World {
         };
         if *code != ErrorCode::None {
             self.checks.oracle.accounts = None;
+            // The group may have become a classic one since the last look, and be replaced by a new one before the next.
+            if *code == ErrorCode::GroupIdNotFound {
+                self.look_at_group();
+            }
             return;
         }
         // Before: a group that is another now has other epochs.
