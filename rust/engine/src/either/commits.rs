@@ -84,6 +84,8 @@ impl Ended {
 pub(crate) struct Commits {
     queue: VecDeque<Commit>,
     under_way: Option<CallId>,
+    /// What that carries, even if nobody waits for it any more.
+    carried: BTreeSet<TopicPartition>,
 }
 
 impl Commits {
@@ -118,6 +120,7 @@ impl Commits {
     pub(crate) fn sent(&mut self, id: Option<CallId>) {
         self.under_way = id;
         if let Some(commit) = self.queue.front_mut() {
+            self.carried = commit.open.keys().cloned().collect();
             commit.attempts = commit.attempts.saturating_add(1);
             commit.sent = id;
         }
@@ -204,6 +207,11 @@ impl Commits {
 
     pub(crate) fn touch(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
         self.queue.iter().any(|commit| commit.touches(partitions))
+    }
+
+    /// Whether one of these may be committed yet by a call that has no outcome, though what it carried timed out.
+    pub(crate) fn carry(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
+        self.is_under_way() && !self.carried.is_disjoint(partitions)
     }
 
     pub(crate) fn has_auto(&self) -> bool {

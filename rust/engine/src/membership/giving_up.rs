@@ -115,10 +115,11 @@ impl Member {
     }
 
     /// What the user wanted committed, in the callback too, is complete before the partitions are anybody else's: the commit
-    /// goes over another connection than the heartbeat, which might overtake it (seed S150).
+    /// goes over another connection than the heartbeat, which might overtake it (seed S150). So is what timed out and is still on
+    /// its way: its epoch may be as good when it arrives, and what the next owner committed by then would go back.
     pub(super) fn advance_giving_up(&mut self) {
         let Some(giving_up) = self.giving_up.as_ref().filter(|it| it.step == Step::Draining) else { return };
-        if !self.commits.touch(&giving_up.partitions) {
+        if !self.commits.touch(&giving_up.partitions) && !self.commits.carry(&giving_up.partitions) {
             self.given_up();
         }
     }

@@ -193,3 +193,25 @@ fn a_commit_hears_that_another_took_the_static_id() {
     world.pass(secs(600));
     world.no_call();
 }
+
+// It carries the epoch, which is still good: what the next owner committed meanwhile would go back.
+#[test]
+fn a_commit_that_timed_out_is_no_more_on_its_way_when_its_partition_is_given_back() {
+    for answered in [true, false] {
+        let mut world = World::stable(by_hand(), &[0, 1]);
+        let deadline = world.now + secs(1);
+        world.put(Input::Commit { ticket: 1, offsets: offsets(&[(0, 15)]), deadline });
+        let (commit, _) = world.call("OffsetCommit");
+        world.target(2, &ids(&[1]));
+        world.beating = true;
+        world.pass(secs(2));
+        assert!(matches!(world.commit_error(1), CommitError::TimedOut { .. }));
+        assert_eq!(world.owned(), [0, 1], "another would read from before it, and commit");
+        match answered {
+            true => world.answer(commit, commit_codes(&offsets(&[(0, 15)]), ErrorCode::None)),
+            // Nor is it waited for till the member is thrown out.
+            false => world.pass(by_hand().revocation_commit_timeout()),
+        }
+        assert_eq!(world.owned(), [1]);
+    }
+}
