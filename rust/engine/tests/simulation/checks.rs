@@ -130,7 +130,8 @@ pub(crate) struct Checks {
     accepted: BTreeSet<(TopicPartition, i64)>,
     /// What a late request committed, or a seek: going back is no fault of anyone's.
     excused: BTreeSet<TopicPartition>,
-    /// What a late request committed last: Kafka has nothing that tells it from a new one of the same generation.
+    /// What a late request committed last, or a member whose partition an upgrade gave to another: Kafka has nothing that tells it
+    /// from a new one of the same generation.
     overwritten: BTreeSet<TopicPartition>,
     pub(crate) oracle: Oracle,
     /// The last process that joined under each static id. One before it is fenced, and Kafka's protocol lets it hear so only by its
@@ -185,12 +186,16 @@ impl Checks {
 
     // ----- The coordinator's side -----------------------------------------------------------------------------------------
 
-    /// The coordinator answered `call`. `late`: its sender has given it up.
-    pub(crate) fn served(&mut self, call: &Call, answer: &Answer, late: bool) {
+    /// The coordinator answered `call` of a process. `late`: its sender has given it up.
+    pub(crate) fn served(&mut self, pid: Pid, call: &Call, answer: &Answer, late: bool) {
         if let (Some((_, offsets)), Some(codes)) = (call.commit(), answer.commit_codes()) {
             for (partition, at) in offsets {
                 match codes.get(partition) {
-                    Some(ErrorCode::None) => self.commit_accepted(partition, at.offset, late),
+                    Some(ErrorCode::None) => {
+                        let owned = self.views.get(&pid).and_then(|view| view.owned.get(partition));
+                        let unaccounted = owned.is_some_and(|owned| owned.unaccounted);
+                        self.commit_accepted(partition, at.offset, late || unaccounted);
+                    }
                     Some(ErrorCode::IllegalGeneration | ErrorCode::UnknownMemberId) => {
                         self.met.met(Situation::FencedCommit)
                     }
