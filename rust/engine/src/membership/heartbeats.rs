@@ -20,6 +20,8 @@ const JOIN: i32 = 0;
 const LEAVE: i32 = -1;
 /// The epoch with which a static member leaves for a while.
 const LEAVE_STATIC: i32 = -2;
+/// How often a join is worth another attempt that the coordinator failed at without a word: half a minute of them.
+const FAILED_JOINS: u32 = 30;
 
 /// What the coordinator was told of the subscription and not told anything else since; `None` where it has to be told: at a
 /// join, and whenever it is not certain what arrived.
@@ -284,6 +286,11 @@ impl Member {
             _ if code == ErrorCode::UnreleasedInstanceId && joining && self.doubts_its_place() => {
                 self.retried(Kind::Heartbeat.api(), code);
                 self.leave_first = true;
+                self.heartbeat_again(now);
+            }
+            // As Kafka's does while a classic group that it is to upgrade has no generation: at the start of a rolling upgrade.
+            _ if code == ErrorCode::UnknownServerError && joining && self.heartbeat_attempts < FAILED_JOINS => {
+                self.retried(Kind::Heartbeat.api(), code);
                 self.heartbeat_again(now);
             }
             _ => self.fail(self.heartbeat_error(code, message), now),

@@ -4,7 +4,7 @@ use monedula_engine::group::{CallbackKind, CommitError, GroupError};
 use monedula_engine::membership::{Input, MembershipConfig, MembershipError, State};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{BACKOFF, MEMBER, Owed, World, by_hand, config, fixed, ids, is_full, offsets};
+use crate::world::{BACKOFF, MEMBER, Owed, World, by_hand, config, fixed, ids, is_full, offsets, secs};
 
 const FENCING: [ErrorCode; 2] = [ErrorCode::FencedMemberEpoch, ErrorCode::UnknownMemberId];
 
@@ -91,6 +91,32 @@ fn fenced_right_after_each_join_it_does_not_storm_the_coordinator() {
         world.pass(crate::world::ms(50));
     }
     assert!((3..25).contains(&joins), "{joins}");
+}
+
+// Kafka 4.3's coordinator fails without a word while the classic group that it is to upgrade has no generation yet. In a rolling
+// upgrade that is over soon; a member that is in the group already is not refused for that.
+#[test]
+fn a_join_that_the_coordinator_failed_at_is_tried_again_and_not_for_ever() {
+    let mut world = World::subscribed(config());
+    for _ in 0..5 {
+        let (id, call) = world.heartbeat();
+        assert!(call.epoch == 0 && is_full(&call));
+        world.refuse(id, ErrorCode::UnknownServerError);
+        world.no_call();
+        world.pass(secs(2));
+    }
+    world.assigned(1, &ids(&[0]));
+    assert_eq!((world.state(), &world.raised[..]), (State::Stable, &[][..]));
+
+    let mut world = World::subscribed(config());
+    let since = world.now;
+    while world.state() == State::Joining {
+        let (id, _) = world.heartbeat();
+        world.refuse(id, ErrorCode::UnknownServerError);
+        world.pass(secs(2));
+        assert!(world.now < since + secs(100));
+    }
+    assert!(matches!(world.raised[..], [(_, true)]), "{:?}", world.raised);
 }
 
 #[test]

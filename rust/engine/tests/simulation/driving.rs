@@ -315,10 +315,9 @@ impl World {
         match error {
             MembershipError::Group(GroupError::MaxPollExceeded { .. }) => self.checks.met.met(Situation::PollExpired),
             MembershipError::Group(GroupError::FencedInstance { .. }) => self.checks.met.met(Situation::Fenced),
-            // Kafka's coordinator cannot take over a classic group whose members have not agreed on a protocol yet.
-            MembershipError::Heartbeat { code: ErrorCode::UnknownServerError, .. } if self.plan.mixes_protocols() => {
-                self.checks.met.met(Situation::UpgradeRefused);
-            }
+            // Kafka's coordinator cannot take over a classic group whose members have not agreed on a protocol yet; after half a
+            // minute of attempts it is an error.
+            MembershipError::Heartbeat { code: ErrorCode::UnknownServerError, .. } if self.plan.mixes_protocols() => {}
             // Its place is another's, who runs, or did: it is free at the end of that one's session.
             MembershipError::UnreleasedInstance { .. } => self.checks.met.met(Situation::Unreleased),
             // What a coordinator reads back from the log after a failover is each member's metadata for the chosen assignor only:
@@ -361,6 +360,9 @@ impl World {
             GroupEvent::LeaseExpired => {
                 say!(self, "p{pid} the lease is over");
                 self.checks.met.met(Situation::LeaseExpired);
+            }
+            GroupEvent::Retried { reason, .. } if reason == ErrorCode::UnknownServerError.name() => {
+                self.checks.met.met(Situation::UpgradeRefused);
             }
             GroupEvent::LeaseRenewed => self.checks.met.met(Situation::LeaseRenewed),
             GroupEvent::Lost { partitions, reason } => say!(self, "p{pid} loses {}: {reason}", names(partitions)),
