@@ -58,9 +58,9 @@ def main() -> int:
                     measured.run()
                     found[name].append(measured)
                     print(f"round {number + 1} {name}: {measured.phases}", file=sys.stderr)
+                if options.save is not None:
+                    options.save.write_text(json.dumps([rounds[-1].strip for rounds in found.values()]))
     _print(found, options)
-    if options.save is not None:
-        options.save.write_text(json.dumps([rounds[-1].strip for rounds in found.values()]))
     return 0
 
 
@@ -194,7 +194,8 @@ class Measured:
 def _print(found: dict[str, list[Measured]], options: argparse.Namespace) -> None:
     print(
         f"\n{options.members} members, {options.partitions} partitions, {options.rate:,} records/s, three nodes, "
-        f"session {SESSION_MS} ms, heartbeat {HEARTBEAT_MS} ms, deferred waits {DELAY_MS}; median of {options.rounds}"
+        f"session {SESSION_MS} ms, heartbeat {HEARTBEAT_MS} ms, deferred waits {DELAY_MS} ms, bounced members back in "
+        f"{options.restart_seconds:g} s; median of {options.rounds}"
     )
     print("\n| | client/policy | longest gap, stayed, ms | moved, ms | moved | stopped, p.-s | spread | disturbed |")
     print("|---|---|---:|---:|---:|---:|---:|---:|")
