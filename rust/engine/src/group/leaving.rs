@@ -143,7 +143,8 @@ impl Member {
         self.giving_up = None;
         self.close_commits(now);
         self.leaving = None;
-        if self.generation >= 0 || !self.member_id.is_empty() {
+        // A heartbeat may hear of the leaving before LeaveGroup's answer comes: the id is gone then.
+        if self.generation >= 0 || !self.member_id.is_empty() || self.state == State::Leaving {
             self.event(GroupEvent::Left { reason: how.into() });
         }
         self.forget_member();

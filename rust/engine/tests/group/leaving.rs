@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{Answer, Call, CallError, CommitError, GroupConfig, GroupError, Input, State};
+use monedula_engine::group::{Answer, Call, CallError, CommitError, GroupConfig, GroupError, GroupEvent, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{APIS, failed, pending};
@@ -21,6 +21,19 @@ fn closing_commits_calls_back_and_leaves() {
         world.no_call();
         assert_eq!(world.member.wake_at(), None);
     }
+}
+
+#[test]
+fn that_it_left_is_told_even_if_a_heartbeat_hears_of_it_first() {
+    let mut world = World::stable(config(Protocol::Cooperative), &[0]);
+    world.pass(HEARTBEAT);
+    let (heartbeat, _) = world.call("Heartbeat");
+    world.close();
+    let (leave, _) = world.call("LeaveGroup");
+    world.answer(heartbeat, Answer::Heartbeat { code: ErrorCode::UnknownMemberId });
+    world.answer(leave, Answer::Leave { code: ErrorCode::None });
+    assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
+    assert!(world.events.iter().any(|event| matches!(event, GroupEvent::Left { .. })), "{:?}", world.events);
 }
 
 #[test]
