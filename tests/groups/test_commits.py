@@ -115,10 +115,13 @@ def test_what_a_commit_callback_raises_comes_out_of_the_poll(ground: Ground, mem
     def fail(done: monedula.CommitFuture) -> None:
         raise KeyError(sum(done.result().values()))
 
-    # Of a commit that is answered already, out of `add_done_callback` itself.
-    with pytest.raises(KeyError, match="3"):
+    def commit_and_poll() -> None:
+        # Of a commit that is answered already, it comes out of `add_done_callback` itself.
         consumer.commit_async({(topic, 0): 3}).add_done_callback(fail)
         until(lambda: False, consumer)
+
+    with pytest.raises(KeyError, match="3"):
+        commit_and_poll()
     consumer.poll(timeout=0)
 
 
