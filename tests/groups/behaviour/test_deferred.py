@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -101,10 +102,14 @@ def test_a_leader_that_dies_in_the_middle_of_a_wait_is_waited_for_too(stage: Sta
     assert leader(play) == stays
     play.flows({index for _, index in had[stays]})
     assert play.group.owners().keys() == had[stays], "what both had is nobody's"
+
+    def has_its_part(name: str) -> bool:
+        return play[name].owned == had[name]
+
     # The new leader knows who was lost first: that is what the first to come gets, and no more.
     for name, owned in ((other, 6), (first, 9)):
         play.group.join(name)
-        eventually("its part", lambda name=name: play[name].owned == had[name])
+        eventually("its part", partial(has_its_part, name))
         assert len(play.group.owners()) == owned
     assert stay_as_they_are([play[stays]], marks), "nothing else moves"
     play.flows()

@@ -34,7 +34,7 @@ fn no_heartbeat_goes_before_the_user_knows() {
     world.busy = true;
     world.refuse_next(ErrorCode::FencedMemberEpoch);
     assert_eq!(world.state(), State::Fenced);
-    world.pass(crate::world::secs(60));
+    world.pass(secs(60));
     world.no_call();
     world.user_returns();
     assert_eq!(world.state(), State::Joining);
@@ -78,7 +78,7 @@ fn fenced_right_after_each_join_it_does_not_storm_the_coordinator() {
     let mut world = World::stable(by_hand(), &[]);
     world.refuse_next(ErrorCode::FencedMemberEpoch);
     let mut joins = 0;
-    let end = world.now + crate::world::secs(10);
+    let end = world.now + secs(10);
     while world.now < end {
         while joins < 25 && world.apis().first() == Some(&"ConsumerGroupHeartbeat") {
             let (id, call) = world.heartbeat();
@@ -139,7 +139,7 @@ fn what_no_repetition_mends_is_raised_and_ends_it() {
         assert_eq!(world.trace(), ["ConsumerGroupHeartbeat", "dropped t-0", "Lost t-0", "fatal"], "{code}");
         assert!(matches!(world.raised[..], [(_, true)]));
         assert_eq!(world.member.status().fatal, Some(world.raised[0].0.clone()));
-        world.pass(crate::world::secs(600));
+        world.pass(secs(600));
         world.no_call();
         world.subscribe(&["t"]);
         world.no_call();
@@ -237,7 +237,7 @@ fn who_does_not_poll_leaves_and_joins_again_with_the_next_poll() {
     assert_eq!((call.epoch, call.owned, world.state()), (-1, None, State::Leaving));
     world.ok(id, -1, None);
     assert_eq!(world.state(), State::Stale);
-    world.pass(crate::world::secs(600));
+    world.pass(secs(600));
     world.no_call();
     world.polling = true;
     world.put(Input::Tick);
