@@ -58,7 +58,11 @@ impl Commit {
     }
 
     fn time_out(&mut self) {
-        self.end(&CommitError::TimedOut { last: self.last.clone() });
+        let last = match self.sent {
+            Some(_) => "it has no answer yet".into(),
+            None => self.last.clone(),
+        };
+        self.end(&CommitError::TimedOut { last });
     }
 }
 

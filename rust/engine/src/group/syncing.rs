@@ -188,8 +188,8 @@ impl Member {
             false => self.rejoin_by = None,
         }
         // A join that was held for long proves little, and nothing of what is gained is handed out before a heartbeat does.
-        let proved = self.confirmed.is_some_and(|confirmed| now < confirmed + self.config.heartbeat_interval);
         let interval = self.config.heartbeat_interval;
+        let proved = self.confirmed.is_some_and(|confirmed| now < confirmed + interval);
         self.cadence.quicken(interval, now);
         let wait = if proved { self.cadence.pause(interval, now) } else { Duration::ZERO };
         self.timers.set(Timer::Heartbeat, now + wait);

@@ -198,6 +198,17 @@ fn every_commit_ends_at_its_deadline_and_says_what_it_waited_for() {
     assert!(matches!(world.commit_error(2), CommitError::TimedOut { .. }));
 }
 
+#[test]
+fn a_commit_that_is_under_way_at_its_deadline_does_not_say_that_none_was_made() {
+    let mut world = manual(Protocol::Cooperative, &[0]);
+    let deadline = world.now + secs(1);
+    world.put(Input::Commit { ticket: 1, offsets: offsets(&[(0, 10)]), deadline });
+    world.call("OffsetCommit");
+    world.pass(secs(1));
+    let CommitError::TimedOut { last } = world.commit_error(1) else { panic!() };
+    assert!(last.contains("no answer"), "{last}");
+}
+
 // contract 7
 #[test]
 fn nothing_is_committed_past_the_lease_until_a_heartbeat_succeeds() {
