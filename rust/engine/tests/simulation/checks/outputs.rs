@@ -1,0 +1,183 @@
+//! What a member's machine puts out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use monedula_engine::group::{self as classic, CallbackKind, CommitError, CommitOffset};
+use monedula_engine::membership as consumer;
+use monedula_engine::{Now, TopicPartition};
+
+use super::{Checks, Owned, Pid, Rule, View};
+use crate::machine::State;
+use crate::sometimes::Situation;
+
+impl Checks {
+    pub(crate) fn started(&mut self, pid: Pid, state: State, instance_id: Option<String>, session: Duration) {
+        let view = View { state: Some(state), instance_id, session, generation: -1, ..View::default() };
+        self.views.insert(pid, view);
+    }
+
+    pub(crate) fn died(&mut self, pid: Pid) {
+        self.views.remove(&pid);
+    }
+
+    pub(crate) fn state(&mut self, pid: Pid, from: State, to: State) {
+        let known = self.view(pid).state.replace(to);
+        if matches!(to, State::Consumer(consumer::State::Stable | consumer::State::Fenced)) {
+            self.view(pid).blind = false;
+        }
+        if known != Some(from) || !from.may_become(to) {
+            self.fail(Rule::Transition, format!("p{pid}: from {from:?} (known as {known:?}) to {to:?}"));
+        }
+        let (gives_up, joins) = (classic::State::Revoking, classic::State::PreparingRebalance);
+        if (from, to) == (State::Classic(gives_up), State::Classic(joins)) {
+            self.met.met(Situation::JoinedWhileGivingUp);
+        }
+    }
+
+    pub(crate) fn joined(&mut self, pid: Pid, generation: i32) {
+        (self.view(pid).generation, self.view(pid).blind) = (generation, false);
+    }
+
+    /// The epoch that a member of the consumer protocol is in.
+    pub(crate) fn epoch(&mut self, pid: Pid, epoch: i32) {
+        if let Some(view) = self.views.get_mut(&pid) {
+            view.generation = epoch;
+        }
+    }
+
+    /// An answer proves that the member was in the group when it sent the request.
+    pub(crate) fn proved(&mut self, pid: Pid, sent: Now) {
+        let view = self.view(pid);
+        view.proof = view.proof.max(Some(sent));
+    }
+
+    pub(crate) fn lease(&mut self, pid: Pid, until: Option<Now>) {
+        let view = self.view(pid);
+        view.lease = until;
+        let most = view.proof.map(|proof| proof + view.session);
+        if until > most.max(Some(Now::ZERO)) {
+            self.fail(Rule::LeaseTooLong, format!("p{pid}: until {until:?}, but the session may end at {most:?}"));
+        }
+    }
+
+    /// `gone`: of a topic that is no more, so that whoever has the name now has another.
+    pub(crate) fn gained(&mut self, pid: Pid, partition: &TopicPartition, gone: bool) {
+        let generation = self.view(pid).generation;
+        let classic = matches!(self.view(pid).state, Some(State::Classic(_)));
+        let others = self.views.iter().filter(|(other, view)| {
+            **other != pid
+                && !gone
+                // A classic member may hold what another gains in a generation that it has not heard of.
+                && (view.generation == generation || !classic && matches!(view.state, Some(State::Consumer(_))))
+                && view.owned.get(partition).is_some_and(|owned| !owned.gone && !owned.unaccounted)
+        });
+        if let Some((other, view)) = others
+            .clone()
+            .find(|(other, view)| !view.is_lost(self.now) && !view.blind && !self.is_fenced(**other, view))
+        {
+            let both = (view.instance_id.clone(), self.views[&pid].instance_id.clone());
+            if both.0.is_none() || both.0 != both.1 {
+                let rule = if classic { Rule::OneOwner } else { Rule::NoDoubleClientAssignment };
+                let text = format!("{partition} in {generation}: p{pid}, and p{other} still");
+                return self.fail(rule, text);
+            }
+        }
+        if self.view(pid).owned.insert(partition.clone(), Owned { gone, ..Owned::default() }).is_some() {
+            self.fail(Rule::Callbacks, format!("p{pid}: {partition} is gained, but was owned already"));
+        }
+    }
+
+    /// Where a partition starts; `policy` where nothing is committed.
+    pub(crate) fn start(&mut self, pid: Pid, partition: &TopicPartition, offset: i64) {
+        if let Some(owned) = self.view(pid).owned.get_mut(partition) {
+            owned.starts = Some(offset);
+        }
+    }
+
+    pub(crate) fn settle(&mut self, pid: Pid, partitions: &BTreeSet<TopicPartition>) {
+        for partition in partitions {
+            match self.view(pid).owned.get_mut(partition) {
+                Some(owned) => owned.settling = true,
+                None => self.fail(Rule::Callbacks, format!("p{pid}: {partition} settles, but is not owned")),
+            }
+        }
+    }
+
+    pub(crate) fn dropped(&mut self, pid: Pid, partitions: &BTreeSet<TopicPartition>) {
+        for partition in partitions {
+            if self.view(pid).owned.remove(partition).is_none() {
+                self.fail(Rule::Callbacks, format!("p{pid}: {partition} is dropped, but is not owned"));
+            }
+        }
+    }
+
+    pub(crate) fn callback(&mut self, pid: Pid, kind: CallbackKind, partitions: &BTreeSet<TopicPartition>) {
+        for partition in partitions {
+            let told = &mut self.view(pid).told;
+            let fits = match kind {
+                CallbackKind::Assigned => told.insert(partition.clone()),
+                CallbackKind::Revoked | CallbackKind::Lost => told.remove(partition),
+            };
+            if !fits {
+                self.fail(
+                    Rule::Callbacks,
+                    format!("p{pid}: {kind:?} of {partition} does not fit what was told before"),
+                );
+            }
+        }
+        if partitions.is_empty() {
+            self.fail(Rule::Callbacks, format!("p{pid}: {kind:?} of nothing"));
+        }
+    }
+
+    pub(crate) fn announced(&mut self, pid: Pid, partitions: &BTreeSet<TopicPartition>) {
+        for partition in partitions {
+            if let Some(owned) = self.view(pid).owned.get_mut(partition) {
+                owned.announced = true;
+            }
+        }
+    }
+
+    /// A commit goes out.
+    pub(crate) fn commits(&mut self, pid: Pid, generation: i32, offsets: &BTreeMap<TopicPartition, CommitOffset>) {
+        let now = self.now;
+        let view = self.view(pid);
+        view.committing += 1;
+        let stranger = offsets.keys().find(|partition| !view.owned.contains_key(*partition));
+        let late = view.lease.is_some_and(|until| now >= until);
+        let (known, several) = (view.generation, view.committing > 1);
+        if let Some(stranger) = stranger {
+            self.fail(Rule::CommitByOwner, format!("p{pid} commits {stranger}, which it does not own"));
+        } else if known != generation {
+            let text = format!("p{pid} commits in generation {generation}, but it is in {known}");
+            self.fail(Rule::CommitByOwner, text);
+        } else if late {
+            self.fail(Rule::CommitByOwner, format!("p{pid} commits past its lease"));
+        } else if several {
+            self.fail(Rule::CommitByOwner, format!("p{pid} commits while another commit is under way"));
+        }
+    }
+
+    pub(crate) fn commit_over(&mut self, pid: Pid) {
+        self.view(pid).committing -= 1;
+    }
+
+    /// What became of a commit, as it is told.
+    pub(crate) fn told(
+        &mut self,
+        pid: Pid,
+        outcomes: &BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>,
+    ) {
+        for (partition, (at, outcome)) in outcomes {
+            match outcome {
+                Ok(()) if !self.accepted.contains(&(partition.clone(), at.offset)) => {
+                    let text = format!("p{pid}: {partition} at {} is told as committed, and is not", at.offset);
+                    self.fail(Rule::ToldCommitted, text);
+                }
+                Err(CommitError::NotOwned) => self.met.met(Situation::CommitRefusedLocally),
+                _ => {}
+            }
+        }
+    }
+}
