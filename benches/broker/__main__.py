@@ -7,7 +7,6 @@ was refused, or the records that came back are not as many as were written.
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -17,8 +16,8 @@ from pathlib import Path
 
 from benches import table
 from benches.broker import members, servers
+from tests import programs
 
-ROOT = Path(__file__).resolve().parents[2]
 TOPIC = "events"
 PARTITIONS = 4
 Start = Callable[[], AbstractContextManager[servers.Server]]
@@ -34,17 +33,14 @@ def main() -> int:
         "--members", type=int, default=5000, help="idle members, each in a group of its own (default %(default)s)"
     )
     options = parser.parse_args()
-    binary = servers.program()
-    for example in ("push", "drain"):
-        command = ["cargo", "build", "--release", "--locked", "--package", "monedula-client", "--example", example]
-        subprocess.run(command, cwd=ROOT, check=True)
+    binary, push, drain = programs.build("monedula-broker", "examples/push", "examples/drain")
     print(", ".join(f"{key} {value}" for key, value in table.machine().items()))
     _start_up(binary, options.rounds)
     starts: dict[str, Start] = {
         "embedded": lambda: servers.embedded(binary),
         "kafka": lambda: servers.kafka(quick=False),
     }
-    _throughput(starts, options.codecs.split(","), options.records, options.rounds)
+    _throughput(starts, push, drain, options.codecs.split(","), options.records, options.rounds)
     _memory(starts, options.members)
     return 0
 
@@ -63,7 +59,9 @@ def _start_up(binary: Path, rounds: int) -> None:
         print(f"| {name} | {statistics.median(values) * 1000:,.1f} ms | {ratio:,.0f} |")
 
 
-def _throughput(starts: dict[str, Start], codecs: list[str], records: int, rounds: int) -> None:
+def _throughput(
+    starts: dict[str, Start], push: Path, drain: Path, codecs: list[str], records: int, rounds: int
+) -> None:
     rates: dict[tuple[str, str, str], list[float]] = {}
     for number in range(rounds):
         # Each round starts with the other, so that neither always runs after the same neighbour.
@@ -72,8 +70,10 @@ def _throughput(starts: dict[str, Start], codecs: list[str], records: int, round
                 for codec in codecs:
                     topic = f"{TOPIC}-{codec}"
                     subprocess.run([sys.executable, "-c", _CREATE, server.address, topic, str(PARTITIONS)], check=True)
-                    for what in ("produce", "fetch"):
-                        rate = _run(what, server.address, topic, records, codec)
+                    work = [server.address, topic, str(records)]
+                    commands: dict[str, list[Path | str]] = {"produce": [push, *work, codec], "fetch": [drain, *work]}
+                    for what, command in commands.items():
+                        rate = _run(f"{what} of {topic}", command, records)
                         rates.setdefault((what, codec, name), []).append(rate)
                         print(f"round {number + 1} {what} {codec} {name}: {rate:,.0f}/s", file=sys.stderr)
     print(f"\n{records:,} records, {PARTITIONS} partitions, one connection; median of {rounds}")
@@ -113,15 +113,10 @@ consumer.close()
 """
 
 
-def _run(what: str, address: str, topic: str, records: int, codec: str) -> float:
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples"
-    command = {
-        "produce": [str(target / "push"), address, topic, str(records), codec],
-        "fetch": [str(target / "drain"), address, topic, str(records)],
-    }[what]
+def _run(what: str, command: list[Path | str], records: int) -> float:
     result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=600).stdout)
     if result["records"] < records:
-        raise SystemExit(f"{what} of {topic}: {result['records']:,} records in place of {records:,}")
+        raise SystemExit(f"{what}: {result['records']:,} records in place of {records:,}")
     return float(result["records"] / result["seconds"])
 
 

@@ -1,6 +1,5 @@
 """The two servers, each in processes of its own: what is started, and when it answers."""
 
-import os
 import re
 import socket
 import subprocess
@@ -13,7 +12,6 @@ from pathlib import Path
 
 from tests.kafka import KafkaCluster, wire
 
-ROOT = Path(__file__).resolve().parents[2]
 POLL_SECONDS = 0.001
 READY_SECONDS = 60.0
 
@@ -31,13 +29,6 @@ class Server:
     address: str
     pid: int
     ready_seconds: float
-
-
-def program() -> Path:
-    """The broker as a program, built if need be."""
-    command = ["cargo", "build", "--release", "--locked", "--package", "monedula-broker", "--bin", "monedula-broker"]
-    subprocess.run(command, cwd=ROOT, check=True)
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "monedula-broker"
 
 
 @contextmanager

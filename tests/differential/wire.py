@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import shutil
 import subprocess
 import threading
@@ -12,9 +11,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests import programs
+
 ANSWER_SECONDS = 30.0
-BUILD_SECONDS = 1800
 
 
 class WireUnavailable(Exception):
@@ -30,15 +29,13 @@ class Closed(Exception):
 
 
 def build() -> Path:
-    """Build the program as `make test` builds it with the other test programs, and say where it is."""
+    """Build the program, and say where it is."""
     if shutil.which("cargo") is None:
         raise WireUnavailable("no cargo in PATH")
-    command = ["cargo", "build", "--release", "--locked", "--package", "monedula-broker", "--example", "wire"]
-    environment = {**os.environ, "CARGO_PROFILE_RELEASE_LTO": "off"}
-    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=BUILD_SECONDS)
-    if built.returncode != 0:
-        raise WireError(f"{' '.join(command)} failed:\n{built.stderr[-4000:]}")
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "wire"
+    try:
+        return programs.build("examples/wire", lto=False)[0]
+    except programs.BuildError as error:
+        raise WireError(str(error)) from None
 
 
 class Wire:
