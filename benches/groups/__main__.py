@@ -195,7 +195,7 @@ def _print(found: dict[str, list[Measured]], options: argparse.Namespace) -> Non
     print(
         f"\n{options.members} members, {options.partitions} partitions, {options.rate:,} records/s, three nodes, "
         f"session {SESSION_MS} ms, heartbeat {HEARTBEAT_MS} ms, deferred waits {DELAY_MS} ms, bounced members back in "
-        f"{options.restart_seconds:g} s; median of {options.rounds}"
+        f"{options.restart_seconds:g} s; {options.rounds} rounds: median, mean of stopped, sum of disturbed"
     )
     print("\n| | client/policy | longest gap, stayed, ms | moved, ms | moved | stopped, p.-s | spread | disturbed |")
     print("|---|---|---:|---:|---:|---:|---:|---:|")
@@ -205,15 +205,19 @@ def _print(found: dict[str, list[Measured]], options: argparse.Namespace) -> Non
 
     for phase in (name for name in PHASES if name in options.phases):
         for name, rounds in found.items():
-            longest = [median(rounds, phase, key) for key in ("stayed", "moved", "moves", "stopped")]
+            longest = [median(rounds, phase, key) for key in ("stayed", "moved", "moves")]
             stopped = [each.phases[phase]["stopped"] for each in rounds]
-            disturbed = f"{median(rounds, phase, 'disturbed'):,.0f}" if phase == "rolling bounce" else ""
+            disturbed = ""
+            if phase == "rolling bounce":
+                disturbed = f"{sum(each.phases[phase]['disturbed'] for each in rounds):,.0f}"
             print(
-                f"| {phase} | {name} | {longest[0]:,.0f} | {longest[1]:,.0f} | {longest[2]:,.0f} | {longest[3]:,.1f} "
-                f"| {min(stopped):,.1f}-{max(stopped):,.1f} | {disturbed} |"
+                f"| {phase} | {name} | {longest[0]:,.0f} | {longest[1]:,.0f} | {longest[2]:,.0f} "
+                f"| {statistics.mean(stopped):,.1f} | {min(stopped):,.1f}-{max(stopped):,.1f} | {disturbed} |"
             )
-    print("\n| first record elsewhere, ms | client/policy | median | spread |\n|---|---|---:|---:|")
-    for phase in (name for name in ENDS if name in options.phases):
+    ends = [name for name in ENDS if name in options.phases]
+    if ends:
+        print("\n| first record elsewhere, ms | client/policy | median | spread |\n|---|---|---:|---:|")
+    for phase in ends:
         for name, rounds in found.items():
             values = [each.phases[phase]["first record elsewhere"] for each in rounds]
             print(f"| {phase} | {name} | {statistics.median(values):,.0f} | {min(values):,.0f}-{max(values):,.0f} |")
