@@ -57,7 +57,8 @@ impl GroupConfig {
     /// How long giving up partitions may wait for the commit that goes before: a coordinator that cannot commit must not keep
     /// the member from joining until it is thrown out.
     pub fn revocation_commit_timeout(&self) -> Duration {
-        (self.max_poll_interval / 2).min(Duration::from_secs(30))
+        // There are two such waits, before `on_revoked` and after it: a third is left.
+        (self.max_poll_interval / 3).min(Duration::from_secs(30))
     }
 
     /// Timing that cannot work, or hardly (seed S107).

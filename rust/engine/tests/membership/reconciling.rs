@@ -204,6 +204,20 @@ fn a_coordinator_that_does_not_commit_holds_the_acknowledgement_for_a_bounded_ti
 }
 
 #[test]
+fn both_waits_for_commits_are_over_before_the_coordinator_throws_the_member_out() {
+    let mut setup = config();
+    setup.max_poll_interval = secs(12);
+    let mut world = World::stable(setup, &[0]);
+    world.finished = offsets(&[(0, 15)]);
+    world.target(2, &ids(&[]));
+    world.call("OffsetCommit");
+    world.trace();
+    world.beating = true;
+    world.pass(secs(9));
+    assert_eq!(world.trace(), ["Revoked t-0", "dropped t-0"], "with time to spare for the acknowledgement");
+}
+
+#[test]
 fn a_commit_of_the_user_that_comes_to_nothing_does_not_hold_it_for_ever() {
     let mut world = World::stable(by_hand(), &[0]);
     let deadline = world.now + secs(3600);
