@@ -16,6 +16,10 @@ use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with
 use crate::either::Effect;
 use crate::{Now, TopicPartition};
 
+/// One rebalance seldom comes alone: the second round of a cooperative one, the next process of a rolling restart, the process
+/// that comes back. Each member hears of the next by its heartbeat, and the slowest holds up all others' JoinGroup.
+const NEXT_STEP_WITHIN: Duration = Duration::from_secs(60);
+
 impl Member {
     /// The leader has it computed first.
     pub(super) fn ask_for_assignment(&mut self, skip_assignment: bool, members: Subscriptions, now: Now) {
@@ -114,6 +118,9 @@ impl Member {
         };
         self.coordinator_answered(code);
         if code == ErrorCode::None {
+            if self.is_outlived(&call, now) {
+                return self.join_again("the answer to SyncGroup came later than the session may have ended", now);
+            }
             let other = protocol.is_some() && protocol != self.assignor;
             if other || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) {
                 return self.fail(self.error_of(Kind::Sync.api(), ErrorCode::InconsistentGroupProtocol), now);
@@ -156,6 +163,13 @@ impl Member {
         }
     }
 
+    /// Whether the coordinator may have thrown the member out, and given its partitions to others, while the assignment was under
+    /// way: then it speaks of a generation that is over.
+    fn is_outlived(&self, sync: &InFlight, now: Now) -> bool {
+        let since_sent = (sync.sent + self.config.session_timeout).saturating_sub(self.config.lease_margin());
+        now >= self.proven_until() && now >= since_sent
+    }
+
     /// The rebalance is over: what is gained starts, what is missing is given up.
     fn assigned(&mut self, all: BTreeSet<TopicPartition>, user_data: Option<Vec<u8>>, sync: InFlight, now: Now) {
         let deferral = self.chosen().map(|assignor| assignor.deferral(user_data.as_deref())).unwrap_or_default();
@@ -190,7 +204,7 @@ impl Member {
         // A join that was held for long proves little, and nothing of what is gained is handed out before a heartbeat does.
         let interval = self.config.heartbeat_interval;
         let proved = self.confirmed.is_some_and(|confirmed| now < confirmed + interval);
-        self.cadence.quicken(interval, now);
+        self.cadence.quicken(NEXT_STEP_WITHIN, now);
         let wait = if proved { self.cadence.pause(interval, now) } else { Duration::ZERO };
         self.timers.set(Timer::Heartbeat, now + wait);
         if let Some(interval) = self.config.auto_commit_interval

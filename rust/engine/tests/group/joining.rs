@@ -36,6 +36,37 @@ fn the_first_join_has_no_id_and_the_one_given_is_kept_until_it_is_unknown() {
 }
 
 #[test]
+fn an_assignment_that_comes_later_than_the_session_ends_is_asked_for_anew() {
+    let mut world = World::subscribed(config(Protocol::Cooperative));
+    let (id, _) = world.call("JoinGroup");
+    world.join(id, 1);
+    let (id, _) = world.call("SyncGroup");
+    // The process was stopped: the member was thrown out, and others read what it was given.
+    world.sleep(SESSION);
+    world.trace();
+    world.answer(id, synced(&[0]));
+    assert_eq!(world.owned(), [0; 0]);
+    assert!(!world.trace().iter().any(|it| it.starts_with("Assigned")), "nothing to be told of");
+    world.pass(BACKOFF);
+    let (id, _) = world.call_past_heartbeats("JoinGroup");
+    world.answer(id, join_error(ErrorCode::UnknownMemberId, ""));
+    assert!(!world.trace().iter().any(|it| it.contains("t-0")), "neither assigned nor lost");
+}
+
+#[test]
+fn an_assignment_that_the_leader_took_long_for_is_taken() {
+    let mut world = World::subscribed(config(Protocol::Cooperative));
+    let (id, _) = world.call("JoinGroup");
+    world.join(id, 1);
+    let (id, _) = world.call("SyncGroup");
+    world.beating = true;
+    world.pass(SESSION * 3);
+    world.beating = false;
+    world.answer(id, synced(&[0]));
+    assert_eq!(world.owned(), [0]);
+}
+
+#[test]
 fn a_coordinator_that_hands_out_one_id_after_the_other_is_not_asked_without_end() {
     let mut world = World::subscribed(config(Protocol::Cooperative));
     for attempt in 0..5 {
