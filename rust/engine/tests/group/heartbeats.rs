@@ -33,18 +33,20 @@ fn heartbeats_leave_every_interval_while_in_the_group_and_never_before_or_after(
 }
 
 #[test]
-fn for_an_interval_after_a_rebalance_heartbeats_go_four_times_as_often() {
+fn for_a_minute_after_a_rebalance_heartbeats_go_four_times_as_often() {
     let mut setup = config(Protocol::Cooperative);
     setup.quick_heartbeats = 4;
+    let quick_ones = secs(60).div_duration_f64(HEARTBEAT / 4) as u32;
     let mut world = World::stable(setup, &[0]);
     for _ in 0..2 {
         world.beating = true;
         world.beats.clear();
         let since = world.now;
-        world.pass(HEARTBEAT * 4);
+        let quick = HEARTBEAT / 4 * quick_ones;
+        world.pass(quick + HEARTBEAT * 3);
         world.beating = false;
-        let quick = (1..=4).map(|n| since + HEARTBEAT / 4 * n);
-        let expected: Vec<_> = quick.chain([2, 3, 4].map(|n| since + HEARTBEAT * n)).collect();
+        let expected = (1..=quick_ones).map(|n| since + HEARTBEAT / 4 * n);
+        let expected: Vec<_> = expected.chain([1, 2, 3].map(|n| since + quick + HEARTBEAT * n)).collect();
         assert_eq!(world.beats, expected);
         world.beat(ErrorCode::RebalanceInProgress);
         world.rebalance(2, &[0]);
