@@ -1,4 +1,4 @@
-"""REBALANCING.md: the settings that it names are settings, what it links to is there."""
+"""REBALANCING.md: the settings that it names are settings, what it links to is there, its figures are the bench's."""
 
 import re
 from pathlib import Path
@@ -8,6 +8,7 @@ import monedula
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "REBALANCING.md").read_text()
+BENCH = (ROOT / "benches/groups/README.md").read_text()
 
 
 def test_what_it_says_to_set_can_be_set() -> None:
@@ -26,3 +27,32 @@ def test_what_it_says_to_set_can_be_set() -> None:
 def test_what_it_links_to_is_there() -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)", GUIDE):
         assert (ROOT / target).exists(), target
+
+
+def test_its_figures_are_those_of_the_bench() -> None:
+    _, at_once, slow = BENCH.split("### All restarted, ")
+    compared = 0
+    for policy, *cells in table(GUIDE, "stopped partition-seconds"):
+        for client, stopped in zip(("monedula", "confluent", "java"), cells, strict=True):
+            if stopped:
+                assert measured(at_once, client, policy)["stopped, p.-s"] == stopped
+                compared += 1
+    for policy, stopped, gap, disturbed in table(GUIDE, "back after five seconds"):
+        found = measured(slow, "monedula", policy)
+        assert (found["stopped, p.-s"], found["moved, ms"], found["disturbed"]) == (stopped, gap, disturbed)
+        compared += 1
+    assert compared == 14
+
+
+def table(text: str, first: str) -> list[list[str]]:
+    """The rows of the table whose heading begins so."""
+    lines = text[text.index(f"| {first} |") :].split("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def measured(section: str, client: str, policy: str) -> dict[str, str]:
+    """What the bench printed of a rolling bounce."""
+    arm = f"{client}/{'consumer' if policy == 'KIP-848' else policy.strip('`')}"
+    heading = [cell.strip() for cell in section[section.index("| | client/policy") :].splitlines()[0].split("|")[1:-1]]
+    (row,) = (cells for cells in table(section, "| client/policy") if cells[:2] == ["rolling bounce", arm])
+    return dict(zip(heading, row, strict=True))
