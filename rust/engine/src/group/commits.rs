@@ -91,7 +91,7 @@ impl Member {
 
     fn commit_refused(&mut self, id: CallId, (code, reacted): (ErrorCode, Reaction), call: InFlight, now: Now) {
         let current = call.generation == self.generation;
-        let settled = matches!(self.state, State::Stable | State::Revoking);
+        let settled = matches!(self.state, State::Stable | State::Revoking) && !self.join_goes_on();
         match reacted {
             Reaction::Rejoin => {
                 if current && self.state == State::Stable {

@@ -64,8 +64,9 @@ impl Member {
             }
         };
         self.coordinator_answered(code);
-        let joining =
-            self.state == State::PreparingRebalance || self.in_doubt && self.state != State::CompletingRebalance;
+        let joining = self.state == State::PreparingRebalance
+            || self.exit.is_some() && self.join.is_some()
+            || self.in_doubt && self.state != State::CompletingRebalance;
         if code == ErrorCode::None {
             self.heartbeat_attempts = 0;
             self.event(GroupEvent::Heartbeat { took: now - call.sent });

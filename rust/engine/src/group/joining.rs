@@ -173,7 +173,7 @@ impl Member {
 
     /// A static member is not dropped when it misses a rebalance, so nobody tells it: but the leader of the generation that it
     /// missed may have given its partitions to others.
-    fn lose_if_missed(&mut self, generation: i32, leader: &str, now: Now) {
+    pub(super) fn lose_if_missed(&mut self, generation: i32, leader: &str, now: Now) {
         // Where the coordinator assigns, because others of the group are members under KIP-848, nobody leads: generations are
         // this member's epochs, which skip numbers, and nothing is given to others before this member gave it back.
         let missed = !leader.is_empty() && generation > self.generation + 1;
@@ -275,10 +275,18 @@ impl Member {
         self.in_doubt = self.in_doubt || (self.generation >= 0 && !self.owned.is_empty());
     }
 
+    /// Whether a rebalance is under way in which this member takes part.
+    pub(super) fn join_goes_on(&self) -> bool {
+        self.join.is_some() || self.sync.is_some() || self.assigning.is_some()
+    }
+
     /// The coordinator is gone while a join or sync waits at it.
     pub(super) fn abandon_join(&mut self) {
-        let waiting = self.join.is_some() || self.sync.is_some() || self.assigning.is_some();
-        if !waiting {
+        if !self.join_goes_on() {
+            return;
+        }
+        if self.exit.is_some() {
+            (self.join, self.sync, self.assigning) = (None, None, None);
             return;
         }
         if self.join.is_some() {

@@ -30,12 +30,12 @@ impl Member {
         if self.giving_up.is_some() || self.state == State::Leaving {
             return;
         }
-        (self.join, self.sync, self.assigning) = (None, None, None);
         if !self.owned.is_empty() {
             let all = self.owned.clone();
             self.give_up(all, Then::Leave);
             return;
         }
+        (self.join, self.sync, self.assigning) = (None, None, None);
         if self.generation < 0 && self.member_id.is_empty() || !exit.leave || self.config.instance_id.is_some() {
             return self.end_exit("closed without a word to the group", now);
         }
@@ -102,13 +102,51 @@ impl Member {
         }
     }
 
-    /// What waited at the coordinator when the member began to leave counts for nothing any more, but for that it is out of the
-    /// group, or another has its static id: then what it still gives up is others'.
-    pub(super) fn refused_while_leaving(&mut self, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        let Ok(Answer::Join { code, .. } | Answer::Sync { code, .. }) = outcome else { return };
+    /// What waited at the coordinator when the member began to leave.
+    pub(super) fn answered_while_leaving(
+        &mut self,
+        id: CallId,
+        call: InFlight,
+        answer: Result<Answer, String>,
+        now: Now,
+    ) {
+        let waited = self.join == Some(id) || self.sync == Some(id);
+        self.join.take_if(|join| *join == id);
+        self.sync.take_if(|sync| *sync == id);
+        let Ok(answer) = answer else { return };
         if !self.in_group() || call.generation != self.generation {
             return;
         }
+        match answer {
+            answer @ Answer::Join { code: ErrorCode::None, .. } if waited => {
+                self.joined_while_leaving(call, answer, now)
+            }
+            Answer::Sync { code: ErrorCode::None, .. } => self.rejoin_by = None,
+            Answer::Join { code, .. } | Answer::Sync { code, .. } => self.refused_while_leaving(code, &call, now),
+            _ => {}
+        }
+    }
+
+    /// Commits of the generation before are refused from here on, and those of this one until all have their assignments. So the
+    /// member goes on for as long as it gives up what it had: what the user finished is committed then, and not read again.
+    fn joined_while_leaving(&mut self, call: InFlight, answer: Answer, now: Now) {
+        let Answer::Join { generation, leader, protocol, skip_assignment, members, .. } = answer else { return };
+        let ours = self.config.assignors.iter().any(|assignor| protocol.as_deref() == Some(assignor.name()));
+        self.lose_if_missed(generation, &leader, now);
+        if !ours || self.giving_up.is_none() {
+            return;
+        }
+        self.leader = leader == self.member_id;
+        (self.generation, self.assignor) = (generation, protocol);
+        self.confirm(call.sent);
+        self.rejoin_by = Some(call.sent + self.config.max_poll_interval);
+        let (protocol, took) = (self.assignor.clone().unwrap_or_default(), now - call.sent);
+        self.event(GroupEvent::Joined { generation, leader: self.leader, protocol, took });
+        self.ask_for_assignment(skip_assignment, members, now);
+    }
+
+    /// It is out of the group, or another has its static id: then what it still gives up is others'.
+    fn refused_while_leaving(&mut self, code: ErrorCode, call: &InFlight, now: Now) {
         match code {
             ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, call.kind.api(), true),
             ErrorCode::FencedInstanceId => self.fail(self.error_of(call.kind.api(), code), now),

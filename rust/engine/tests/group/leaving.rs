@@ -1,9 +1,14 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{Answer, Call, CallError, CommitError, GroupConfig, GroupError, GroupEvent, Input, State};
+use monedula_engine::group::{
+    Answer, Call, CallError, CallId, CommitError, GroupConfig, GroupError, GroupEvent, Input, State,
+};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{APIS, failed, pending};
-use crate::world::{BACKOFF, HEARTBEAT, MAX_POLL, Owed, SESSION, World, config, coordinator, identity, offsets, secs};
+use crate::world::{
+    BACKOFF, HEARTBEAT, MAX_POLL, Owed, SESSION, World, commit_codes, config, coordinator, identity, offsets, secs,
+    synced,
+};
 
 #[test]
 fn closing_commits_calls_back_and_leaves() {
@@ -233,6 +238,88 @@ fn a_member_that_leaves_gives_up_at_once_what_is_another_members_by_the_answer_t
     world.close();
     world.answer(id, failed("SyncGroup", ErrorCode::RebalanceInProgress));
     assert_eq!(world.owned(), [0, 1]);
+}
+
+/// In generation 1, and the JoinGroup for the next is under way.
+fn joining(partitions: &[i32]) -> (World, CallId) {
+    let mut world = World::subscribed(config(Protocol::Cooperative));
+    world.rebalance(1, partitions);
+    if !partitions.is_empty() {
+        world.look_up(10);
+    }
+    world.beat(ErrorCode::RebalanceInProgress);
+    let (join, _) = world.call("JoinGroup");
+    world.trace();
+    (world, join)
+}
+
+/// A commit goes out in this generation, and is answered.
+#[track_caller]
+fn commits(world: &mut World, generation: i32, code: ErrorCode) {
+    let (id, call) = world.call_past_heartbeats("OffsetCommit");
+    assert_eq!(identity(&call), ("m", generation));
+    world.answer(id, commit_codes(&offsets(&[(0, 30)]), code));
+}
+
+#[test]
+fn what_was_finished_is_committed_though_the_group_moves_on_while_the_member_leaves() {
+    // Whether the coordinator hears the old generation first, or the member of the new one.
+    for refused_first in [true, false] {
+        let (mut world, join) = joining(&[0, 1]);
+        world.finished = offsets(&[(0, 30)]);
+        world.close();
+        if refused_first {
+            commits(&mut world, 1, ErrorCode::IllegalGeneration);
+            world.join(join, 2);
+        } else {
+            world.join(join, 2);
+            commits(&mut world, 1, ErrorCode::IllegalGeneration);
+        }
+        let (sync, call) = world.call_past_heartbeats("SyncGroup");
+        assert_eq!(identity(&call), ("m", 2));
+        world.pass(BACKOFF);
+        commits(&mut world, 2, ErrorCode::RebalanceInProgress);
+        world.answer(sync, synced(&[0, 1]));
+        world.pass(BACKOFF * 2);
+        commits(&mut world, 2, ErrorCode::None);
+        assert!(!world.events.iter().any(|event| matches!(event, GroupEvent::Lost { .. })), "{:?}", world.events);
+        let (leave, _) = world.call_past_heartbeats("LeaveGroup");
+        world.answer(leave, Answer::Leave { code: ErrorCode::None });
+        let trace = world.trace();
+        assert!(trace.contains(&"Revoked t-0 t-1".to_owned()), "{trace:?}");
+        assert_eq!(trace.last().map(String::as_str), Some("closed"));
+    }
+}
+
+#[test]
+fn a_leader_that_leaves_assigns_while_it_has_something_to_commit() {
+    let (mut world, join) = joining(&[0]);
+    world.busy = true;
+    world.finished = offsets(&[(0, 30)]);
+    world.close();
+    let answer = world.joined(2, "m", vec![("m".into(), None, vec![1]), ("n".into(), None, vec![2])]);
+    world.answer(join, answer);
+    let ticket = world.assigning.take().expect("nobody else does");
+    let assignments = vec![("n".to_owned(), vec![7])];
+    world.put(Input::Assigned { ticket, outcome: Ok((assignments.clone(), [].into())) });
+    let (_, call) = world.call("SyncGroup");
+    let Call::Sync { assignments: sent, .. } = call else { panic!("{call:?}") };
+    assert_eq!(sent, assignments);
+    // Nothing is waited for that does not concern what it gives up.
+    world.user_returns();
+    commits(&mut world, 2, ErrorCode::None);
+    world.call_past_heartbeats("LeaveGroup");
+}
+
+#[test]
+fn who_leaves_without_anything_to_give_up_does_not_wait_for_the_rebalance() {
+    let (mut world, join) = joining(&[]);
+    world.close();
+    let (leave, _) = world.call("LeaveGroup");
+    world.join(join, 2);
+    world.no_call();
+    world.answer(leave, Answer::Leave { code: ErrorCode::None });
+    assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
 }
 
 #[test]
