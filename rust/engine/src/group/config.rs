@@ -57,7 +57,8 @@ impl GroupConfig {
     /// How long giving up partitions may wait for the commit that goes before: a coordinator that cannot commit must not keep
     /// the member from joining until it is thrown out.
     pub fn revocation_commit_timeout(&self) -> Duration {
-        // There are two such waits, before `on_revoked` and after it: a third is left.
+        // There are two such waits, before `on_revoked` and after it: a third is left to join in. What arrives after that is of an
+        // old generation, and refused.
         (self.max_poll_interval / 3).min(Duration::from_secs(30))
     }
 

@@ -47,8 +47,9 @@ impl MembershipConfig {
     /// How long giving up partitions may wait for the commit that goes before: a coordinator that cannot commit must not keep
     /// the member from acknowledging until it is thrown out.
     pub fn revocation_commit_timeout(&self) -> Duration {
-        // There are two such waits, before `on_revoked` and after it: a third is left.
-        (self.max_poll_interval / 3).min(Duration::from_secs(30))
+        // There are two such waits, before `on_revoked` and after it. Together they last as long as the coordinator waits for the
+        // acknowledgement: a commit that arrives after one that came before its time would put back what the next owner committed.
+        (self.max_poll_interval / 2).min(Duration::from_secs(30))
     }
 }
 

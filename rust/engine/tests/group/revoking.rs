@@ -112,6 +112,22 @@ fn a_coordinator_that_does_not_commit_holds_the_join_for_a_bounded_time() {
     assert!(matches!(&world.committed[..], [(None, outcomes)] if outcomes[&t(0)].1.is_err()));
 }
 
+#[test]
+fn the_waits_for_commits_leave_time_to_join_in() {
+    let mut setup = config(Protocol::Eager);
+    setup.max_poll_interval = secs(12);
+    let mut world = World::stable(setup, &[0]);
+    world.finished = offsets(&[(0, 15)]);
+    noticed(&mut world);
+    world.call("OffsetCommit");
+    world.beating = true;
+    // The user's own is waited for after the machine's.
+    let deadline = world.now + secs(3600);
+    world.put(Input::Commit { ticket: 1, offsets: offsets(&[(0, 15)]), deadline });
+    world.pass(secs(8));
+    assert_eq!(world.trace(), ["Revoked t-0", "dropped t-0", "JoinGroup"]);
+}
+
 // contract 2: lost is another path.
 #[test]
 fn what_is_lost_is_dropped_and_never_committed() {
