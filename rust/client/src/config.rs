@@ -96,9 +96,7 @@ impl ClientConfig {
         let mut config = Self::of(&values)?;
         config.check()?;
         config.warn();
-        if config.group_protocol == GroupProtocol::Consumer {
-            config.warn_of_classic(&values);
-        }
+        config.warn_of_other_protocol(&values);
         Ok(config)
     }
 
@@ -215,12 +213,15 @@ impl ClientConfig {
         }
     }
 
-    /// Settings that mean nothing where the coordinator assigns: taken, as people share settings, and named.
-    fn warn_of_classic(&mut self, values: &Values) {
-        for (key, instead) in CLASSIC_ONLY {
-            if values.is_given(key) {
-                self.warnings.push(format!("{key} means nothing under group.protocol=consumer: {instead}"));
-            }
+    /// Settings that mean nothing under the group's protocol: taken, as people share settings, and named.
+    fn warn_of_other_protocol(&mut self, values: &Values) {
+        let (protocol, settings) = match self.group_protocol {
+            GroupProtocol::Consumer => ("consumer", &CLASSIC_ONLY[..]),
+            GroupProtocol::Classic => ("classic", &CONSUMER_ONLY[..]),
+            GroupProtocol::Auto => return,
+        };
+        for (key, instead) in settings.iter().filter(|(key, _)| values.is_given(key)) {
+            self.warnings.push(format!("{key} means nothing under group.protocol={protocol}: {instead}"));
         }
     }
 
@@ -275,6 +276,12 @@ const CLASSIC_ONLY: [(&str, &str); 2] = [
     ("partition.assignment.strategy", "the broker assigns; group.remote.assignor names one of its assignors"),
     ("heartbeat.interval.ms", "the broker says how often (group.consumer.heartbeat.interval.ms)"),
 ];
+
+/// Settings of KIP-848 only, likewise.
+const CONSUMER_ONLY: [(&str, &str); 1] = [(
+    "group.remote.assignor",
+    "a member assigns, by partition.assignment.strategy; set group.protocol=consumer to have a broker do it",
+)];
 
 /// All cores but the reader's.
 fn spare_cores() -> usize {
@@ -354,6 +361,21 @@ mod tests {
     fn parse(given: &[(&str, &str)]) -> Result<ClientConfig, ConfigError> {
         let servers = ("bootstrap.servers", "localhost:9092");
         ClientConfig::parse(std::iter::once(servers).chain(given.iter().copied()))
+    }
+
+    #[test]
+    fn what_means_nothing_under_the_protocol_of_the_group_is_warned_of() {
+        let assignors = [("partition.assignment.strategy", "range"), ("group.remote.assignor", "uniform")];
+        for (protocol, warned) in [
+            ("classic", "group.remote.assignor means nothing"),
+            ("consumer", "partition.assignment.strategy means nothing"),
+        ] {
+            let given = [("group.id", "etl"), ("group.protocol", protocol), assignors[0], assignors[1]];
+            let warnings = parse(&given).expect("they are taken").warnings;
+            assert!(matches!(&warnings[..], [one] if one.starts_with(warned)), "{warnings:?}");
+        }
+        let given = [("group.id", "etl"), ("group.protocol", "auto"), assignors[0], assignors[1]];
+        assert_eq!(parse(&given).expect("either may come").warnings, [""; 0]);
     }
 
     fn message(given: &[(&str, &str)]) -> String {
