@@ -103,13 +103,7 @@ impl Member {
     }
 
     /// What waited at the coordinator when the member began to leave.
-    pub(super) fn answered_while_leaving(
-        &mut self,
-        id: CallId,
-        call: InFlight,
-        answer: Result<Answer, String>,
-        now: Now,
-    ) {
+    pub(super) fn answered_on_exit(&mut self, id: CallId, call: InFlight, answer: Result<Answer, String>, now: Now) {
         let waited = self.join == Some(id) || self.sync == Some(id);
         self.join.take_if(|join| *join == id);
         self.sync.take_if(|sync| *sync == id);

@@ -327,9 +327,7 @@ impl Member {
         };
         match (call.kind, outcome) {
             (Kind::Find, outcome) => self.found(id, outcome, now),
-            (Kind::Join | Kind::Sync, outcome) if self.exit.is_some() => {
-                self.answered_while_leaving(id, call, outcome, now)
-            }
+            (Kind::Join | Kind::Sync, outcome) if self.exit.is_some() => self.answered_on_exit(id, call, outcome, now),
             (Kind::Join, outcome) => self.joined(id, call, outcome, now),
             (Kind::Sync, outcome) => self.synced(id, call, outcome, now),
             (Kind::Heartbeat, outcome) => self.heartbeat_answered(id, call, outcome, now),
