@@ -6,7 +6,9 @@ use std::ops::RangeInclusive;
 use crate::error::WireError;
 use crate::messages::add_offsets_to_txn::AddOffsetsToTxnRequest;
 use crate::messages::add_partitions_to_txn::AddPartitionsToTxnRequest;
+use crate::messages::alter_configs::AlterConfigsRequest;
 use crate::messages::alter_partition_reassignments::AlterPartitionReassignmentsRequest;
+use crate::messages::alter_replica_log_dirs::AlterReplicaLogDirsRequest;
 use crate::messages::api_versions::ApiVersionsRequest;
 use crate::messages::consumer_group_describe::ConsumerGroupDescribeRequest;
 use crate::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
@@ -20,6 +22,7 @@ use crate::messages::describe_configs::DescribeConfigsRequest;
 use crate::messages::describe_groups::DescribeGroupsRequest;
 use crate::messages::describe_log_dirs::DescribeLogDirsRequest;
 use crate::messages::describe_producers::DescribeProducersRequest;
+use crate::messages::describe_quorum::DescribeQuorumRequest;
 use crate::messages::describe_topic_partitions::DescribeTopicPartitionsRequest;
 use crate::messages::describe_transactions::DescribeTransactionsRequest;
 use crate::messages::elect_leaders::ElectLeadersRequest;
@@ -31,6 +34,7 @@ use crate::messages::incremental_alter_configs::IncrementalAlterConfigsRequest;
 use crate::messages::init_producer_id::InitProducerIdRequest;
 use crate::messages::join_group::JoinGroupRequest;
 use crate::messages::leave_group::LeaveGroupRequest;
+use crate::messages::list_config_resources::ListConfigResourcesRequest;
 use crate::messages::list_groups::ListGroupsRequest;
 use crate::messages::list_offsets::ListOffsetsRequest;
 use crate::messages::list_partition_reassignments::ListPartitionReassignmentsRequest;
@@ -43,6 +47,7 @@ use crate::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest;
 use crate::messages::produce::ProduceRequest;
 use crate::messages::sync_group::SyncGroupRequest;
 use crate::messages::txn_offset_commit::TxnOffsetCommitRequest;
+use crate::messages::update_features::UpdateFeaturesRequest;
 use crate::wire::{Reader, Writer};
 
 /// A message: the body of a request or response, or a header.
@@ -169,6 +174,10 @@ api_keys! {
     TxnOffsetCommit = 28, TxnOffsetCommitRequest;
     /// Tells settings of topics, brokers and groups.
     DescribeConfigs = 32, DescribeConfigsRequest;
+    /// Replaces all settings of topics and brokers.
+    AlterConfigs = 33, AlterConfigsRequest;
+    /// Moves replicas between the directories of a broker (KIP-113).
+    AlterReplicaLogDirs = 34, AlterReplicaLogDirsRequest;
     /// Tells what a broker has on its disks (KIP-113).
     DescribeLogDirs = 35, DescribeLogDirsRequest;
     /// Adds partitions to topics.
@@ -185,6 +194,10 @@ api_keys! {
     ListPartitionReassignments = 46, ListPartitionReassignmentsRequest;
     /// Deletes a group's offsets of single partitions (KIP-496).
     OffsetDelete = 47, OffsetDeleteRequest;
+    /// Describes the controllers' quorum (KIP-595).
+    DescribeQuorum = 55, DescribeQuorumRequest;
+    /// Changes the levels of features (KIP-584).
+    UpdateFeatures = 57, UpdateFeaturesRequest;
     /// Describes the cluster's nodes (KIP-700).
     DescribeCluster = 60, DescribeClusterRequest;
     /// Tells what partitions know of producers (KIP-664).
@@ -197,6 +210,8 @@ api_keys! {
     ConsumerGroupHeartbeat = 68, ConsumerGroupHeartbeatRequest;
     /// Describes groups of the new protocol (KIP-848).
     ConsumerGroupDescribe = 69, ConsumerGroupDescribeRequest;
+    /// Lists what has configs (KIP-1142).
+    ListConfigResources = 74, ListConfigResourcesRequest;
     /// Describes topics, a page at a time (KIP-966).
     DescribeTopicPartitions = 75, DescribeTopicPartitionsRequest;
 }

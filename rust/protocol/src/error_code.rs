@@ -1,6 +1,15 @@
 //! The error codes that brokers answer with.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+/// The name of a code that is none of ours. Each is made once: there are no more than 65536.
+fn unknown_name(code: i16) -> &'static str {
+    static NAMES: Mutex<BTreeMap<i16, &'static str>> = Mutex::new(BTreeMap::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    names.entry(code).or_insert_with(|| Box::leak(format!("UNKNOWN_CODE_{code}").into_boxed_str()))
+}
 
 macro_rules! error_codes {
     ($($code:literal $variant:ident $name:ident $kind:ident $message:literal;)*) => {
@@ -30,11 +39,12 @@ macro_rules! error_codes {
                 }
             }
 
-            /// Kafka's name of it, such as `UNKNOWN_TOPIC_OR_PARTITION`.
+            /// Kafka's name of it, such as `UNKNOWN_TOPIC_OR_PARTITION`; `UNKNOWN_CODE_` and its number where this crate does
+            /// not know it.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => stringify!($name),)*
-                    Self::Unknown(_) => "UNKNOWN",
+                    Self::Unknown(code) => unknown_name(code),
                 }
             }
 
@@ -195,6 +205,9 @@ error_codes! {
     131 StreamsInvalidTopologyEpoch STREAMS_INVALID_TOPOLOGY_EPOCH fatal "the epoch of the topology is invalid";
     132 StreamsTopologyFenced STREAMS_TOPOLOGY_FENCED fatal "the epoch of the topology is old";
     133 ShareSessionLimitReached SHARE_SESSION_LIMIT_REACHED retriable "the broker has no room for another share session";
+    134 GroupDeletionFailed GROUP_DELETION_FAILED fatal "the group cannot be deleted";
+    135 StreamsTopologyDescriptionUpdateFailed STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED fatal "the description of the topology cannot be stored";
+    136 ControllerIdNotRegistered CONTROLLER_ID_NOT_REGISTERED fatal "no controller of this id is registered";
 }
 
 impl ErrorCode {
@@ -230,7 +243,8 @@ mod tests {
     fn an_unknown_code_is_named_and_not_retried() {
         let error = ErrorCode::from_code(9999);
         assert_eq!(error, ErrorCode::Unknown(9999));
-        assert_eq!(error.to_string(), "UNKNOWN (9999): an error that this client does not know");
+        assert_eq!(error.to_string(), "UNKNOWN_CODE_9999 (9999): an error that this client does not know");
         assert!(!error.is_retriable());
+        assert_eq!((error.name(), ErrorCode::from_code(-2).name()), ("UNKNOWN_CODE_9999", "UNKNOWN_CODE_-2"));
     }
 }

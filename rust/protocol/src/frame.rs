@@ -100,6 +100,56 @@ pub fn encode_response<'q, 'r, R: Request<'q>>(
     encode_frame(&header, header_version, response, version)
 }
 
+/// For how long the broker wants no more requests of this connection, by an answer that comes without its length. `None`
+/// where the version leaves the waiting to the broker (before KIP-219), and for the answers to Produce and ApiVersions,
+/// which have the figure behind all else.
+pub fn throttle_time_ms(api: ApiKey, version: i16, frame: &[u8]) -> Option<i32> {
+    use ApiKey as Key;
+    let first_version = match api {
+        Key::Fetch => 8,
+        Key::Metadata => 6,
+        Key::OffsetCommit | Key::OffsetFetch => 4,
+        Key::ListOffsets | Key::JoinGroup | Key::CreateTopics => 3,
+        Key::FindCoordinator
+        | Key::Heartbeat
+        | Key::LeaveGroup
+        | Key::SyncGroup
+        | Key::DescribeGroups
+        | Key::ListGroups
+        | Key::DeleteTopics
+        | Key::DescribeConfigs
+        | Key::OffsetForLeaderEpoch => 2,
+        Key::AddOffsetsToTxn
+        | Key::AddPartitionsToTxn
+        | Key::CreatePartitions
+        | Key::DeleteGroups
+        | Key::DeleteRecords
+        | Key::DescribeLogDirs
+        | Key::EndTxn
+        | Key::InitProducerId
+        | Key::TxnOffsetCommit => 1,
+        Key::AlterPartitionReassignments
+        | Key::ConsumerGroupDescribe
+        | Key::ConsumerGroupHeartbeat
+        | Key::DescribeCluster
+        | Key::DescribeProducers
+        | Key::DescribeTopicPartitions
+        | Key::DescribeTransactions
+        | Key::ElectLeaders
+        | Key::IncrementalAlterConfigs
+        | Key::ListPartitionReassignments
+        | Key::ListTransactions
+        | Key::OffsetDelete => 0,
+        // The answers to Produce and ApiVersions have it behind all else.
+        _ => return None,
+    };
+    let header = if response_header_version(api, version, api.flexible_from()) > 0 { 5 } else { 4 };
+    // Behind the error in this one; the first field of every other.
+    let at = if api == Key::OffsetDelete { header + 2 } else { header };
+    let bytes = frame.get(at..at + 4).filter(|_| version >= first_version)?;
+    bytes.try_into().ok().map(i32::from_be_bytes)
+}
+
 fn encode_frame<'h, 'b>(
     header: &impl Message<'h>,
     header_version: i16,
@@ -142,7 +192,9 @@ fn response_header_version(key: ApiKey, version: i16, flexible_from: i16) -> i16
 mod tests {
     use super::*;
     use crate::messages::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
-    use crate::messages::metadata::MetadataRequest;
+    use crate::messages::metadata::{MetadataRequest, MetadataResponse};
+    use crate::messages::offset_delete::{OffsetDeleteRequest, OffsetDeleteResponse};
+    use crate::messages::produce::{ProduceRequest, ProduceResponse};
 
     fn body(frame: &[u8]) -> &[u8] {
         let (prefix, body) = frame.split_first_chunk().unwrap();
@@ -188,6 +240,25 @@ mod tests {
     }
 
     #[test]
+    fn the_throttle_time_is_read_where_it_stands() {
+        fn told<'q, R: Request<'q>>(version: i16, response: &R::Response<'_>) -> Option<i32> {
+            let frame = encode_response::<R>(response, version, 8).unwrap();
+            throttle_time_ms(R::API_KEY, version, body(&frame))
+        }
+        let metadata = MetadataResponse { throttle_time_ms: 250, ..Default::default() };
+        for version in MetadataRequest::VERSIONS {
+            // Before version 6 the broker waits itself (KIP-219).
+            let expected = (version >= 6).then_some(250);
+            assert_eq!(told::<MetadataRequest<'_>>(version, &metadata), expected, "{version}");
+        }
+        let deleted = OffsetDeleteResponse { error_code: 3, throttle_time_ms: 250, ..Default::default() };
+        assert_eq!(told::<OffsetDeleteRequest<'_>>(0, &deleted), Some(250));
+        let produced = ProduceResponse { throttle_time_ms: 250, ..Default::default() };
+        assert_eq!(told::<ProduceRequest<'_>>(9, &produced), None);
+        assert_eq!(throttle_time_ms(ApiKey::Fetch, 12, &[0; 8]), None, "cut off");
+    }
+
+    #[test]
     fn bytes_behind_a_response_are_refused() {
         let response = ApiVersionsResponse::default();
         let mut frame = encode_response::<ApiVersionsRequest<'_>>(&response, 0, 8).unwrap();
@@ -204,7 +275,7 @@ mod tests {
         assert_eq!((header.request_api_version, header.correlation_id), (99, 5));
         assert_eq!((header.client_id, reader.remaining()), (None, 3));
         let error = decode_request_body::<ApiVersionsRequest<'_>>(reader, 99).unwrap_err();
-        assert_eq!(error.to_string(), "ApiVersionsRequest version 99 is not spoken here, only 0 to 4");
+        assert_eq!(error.to_string(), "ApiVersionsRequest version 99 is not spoken here, only 0 to 5");
     }
 
     #[test]

@@ -10,13 +10,14 @@ use monedula_protocol::api::{ApiKey, Message, supported};
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::{
-    add_offsets_to_txn, add_partitions_to_txn, alter_partition_reassignments, api_versions, consumer_group_describe,
-    consumer_group_heartbeat, create_partitions, create_topics, delete_groups, delete_records, delete_topics,
-    describe_cluster, describe_configs, describe_groups, describe_log_dirs, describe_producers,
-    describe_topic_partitions, describe_transactions, elect_leaders, end_txn, fetch, find_coordinator, header,
-    heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group, list_groups, list_offsets,
-    list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete, offset_fetch,
-    offset_for_leader_epoch, produce, sync_group, txn_offset_commit,
+    add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_partition_reassignments, alter_replica_log_dirs,
+    api_versions, consumer_group_describe, consumer_group_heartbeat, create_partitions, create_topics, delete_groups,
+    delete_records, delete_topics, describe_cluster, describe_configs, describe_groups, describe_log_dirs,
+    describe_producers, describe_quorum, describe_topic_partitions, describe_transactions, elect_leaders, end_txn,
+    fetch, find_coordinator, header, heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group,
+    list_config_resources, list_groups, list_offsets, list_partition_reassignments, list_transactions, metadata,
+    offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce, sync_group, txn_offset_commit,
+    update_features,
 };
 use monedula_protocol::wire::json::Json;
 use monedula_protocol::wire::{Reader, Writer};

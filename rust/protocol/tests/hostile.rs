@@ -20,13 +20,14 @@ use monedula_protocol::api::Message;
 use monedula_protocol::error::WireError;
 use monedula_protocol::frame::{correlation_id, decode_request_header, decode_response};
 use monedula_protocol::messages::{
-    add_offsets_to_txn, add_partitions_to_txn, alter_partition_reassignments, api_versions, consumer_group_describe,
-    consumer_group_heartbeat, create_partitions, create_topics, delete_groups, delete_records, delete_topics,
-    describe_cluster, describe_configs, describe_groups, describe_log_dirs, describe_producers,
-    describe_topic_partitions, describe_transactions, elect_leaders, end_txn, fetch, find_coordinator, header,
-    heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group, list_groups, list_offsets,
-    list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete, offset_fetch,
-    offset_for_leader_epoch, produce, sync_group, txn_offset_commit,
+    add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_partition_reassignments, alter_replica_log_dirs,
+    api_versions, consumer_group_describe, consumer_group_heartbeat, create_partitions, create_topics, delete_groups,
+    delete_records, delete_topics, describe_cluster, describe_configs, describe_groups, describe_log_dirs,
+    describe_producers, describe_quorum, describe_topic_partitions, describe_transactions, elect_leaders, end_txn,
+    fetch, find_coordinator, header, heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group,
+    list_config_resources, list_groups, list_offsets, list_partition_reassignments, list_transactions, metadata,
+    offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce, sync_group, txn_offset_commit,
+    update_features,
 };
 use monedula_protocol::wire::{Reader, Writer};
 use support::GoldenCase;
@@ -52,15 +53,18 @@ static ALLOCATOR: Counting = Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
+        // SAFETY: the caller's promise, handed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise, handed on.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         count(new_size);
+        // SAFETY: the caller's promise, handed on.
         unsafe { System.realloc(pointer, layout, new_size) }
     }
 }

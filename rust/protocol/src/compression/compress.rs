@@ -35,6 +35,11 @@ impl Compressor {
             let reason = format!("level {level} is outside {} to {}", level_range.start(), level_range.end());
             return Err(CompressionError::Encode { codec, reason });
         }
+        // All that any codec writes, its own bound included: beyond the reserve a vector that cannot grow aborts the process.
+        let most_bytes = input.len() + input.len() / 6 + (4 << 10);
+        if output.try_reserve(most_bytes).is_err() {
+            return Err(CompressionError::Encode { codec, reason: format!("no memory for {most_bytes} bytes") });
+        }
         match codec {
             Compression::None => output.extend_from_slice(input),
             Compression::Gzip => gzip::compress(input, level.unwrap_or(6) as u32, output)?,

@@ -4,6 +4,9 @@ use super::{Compression, CompressionError, gzip, lz4, snappy, zstd};
 /// thousandfold without being an attack.
 const RATIO_FLOOR_BYTES: usize = 8 << 20;
 
+/// Output buffers grow to their double up to here, and more slowly beyond.
+const DOUBLED_BELOW_BYTES: usize = 16 << 20;
+
 /// How much output compressed bytes may become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -75,8 +78,10 @@ impl<O: OutputBuffer + ?Sized> Sink<'_, O> {
         let needed = position + wanted.min(self.cap - self.written);
         let extent = self.output.bytes_mut().len();
         if extent < needed {
-            // Doubling keeps the copies of a buffer that grows by blocks linear.
-            self.output.grow(needed.max(extent.saturating_mul(2).min(end)));
+            // Growing by a part of what there is keeps the copies of a buffer that grows by blocks linear. Beyond some size a
+            // small part: what is not needed of it is memory nevertheless.
+            let step = if extent < DOUBLED_BELOW_BYTES { extent } else { extent / 4 };
+            self.output.grow(needed.max(extent.saturating_add(step).min(end)));
         }
         let bytes = self.output.bytes_mut();
         let end = end.min(bytes.len());

@@ -1,7 +1,8 @@
-//! ApiVersions, API key 18, versions 0-4.
+//! ApiVersions, API key 18, versions 0-5.
 //!
 //! 1 adds the throttle time. 3 is flexible, and adds the client's software to the request and features
-//! to the response. 4 lets a feature's lowest version be 0.
+//! to the response. 4 lets a feature's lowest version be 0. 5 tells which cluster and node the client takes the broker for,
+//! which answers REBOOTSTRAP_REQUIRED if it is another (KIP-1242).
 //!
 //! A broker that does not know the version answers in version 0 with UNSUPPORTED_VERSION and its own
 //! versions (KIP-511); the response's header is always version 0.
@@ -9,7 +10,7 @@
 use crate::wire::api;
 
 api! {
-    ApiVersions, versions 0..=4, flexible 3..;
+    ApiVersions, versions 0..=5, flexible 3..;
 
     /// Asks which versions the broker speaks.
     request ApiVersionsRequest<'a> {
@@ -17,6 +18,10 @@ api! {
         client_software_name: &'a str, 3.., ignorable;
         /// The client's version, of the same characters.
         client_software_version: &'a str, 3.., ignorable;
+        /// The cluster that the client means; with a node, or neither.
+        cluster_id: Option<&'a str> = None, 5.., nullable 5.., ignorable;
+        /// The node that the client means, or -1.
+        node_id: i32 = -1, 5.., ignorable;
     }
 
     /// What the broker speaks.

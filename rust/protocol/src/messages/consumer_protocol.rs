@@ -68,6 +68,10 @@ message! {
     moving: Vec<TopicPartition<'a>>, 0..;
     /// Partitions without an owner, since their owner may come back.
     losses: Vec<Loss<'a>>, 0..;
+    /// Members that came while nobody was waited for: each makes up for one that is lost.
+    newcomers: Vec<Newcomers<'a>>, 0..;
+    /// Who the members were, as far as that is told: their static ids, or the ids of their membership.
+    names: Vec<&'a str>, 0..;
 }
 
 message! {
@@ -78,6 +82,8 @@ message! {
     generation: i32 = -1, 0..;
     /// What it was told with that: [`ScheduleUserData`] with its version, as of now.
     schedule: Option<&'a [u8]> = None, 0.., nullable 0..;
+    /// Whether its user wants a rebalance now, whatever is waited for.
+    ends_waits: bool, 0..;
 }
 
 structure! {
@@ -99,6 +105,18 @@ structure! {
         members: i32, 0..;
         /// What they had.
         partitions: Vec<TopicPartition<'a>>, 0..;
+        /// Who they are, as far as that is known.
+        names: Vec<&'a str>, 0..;
+    }
+}
+
+structure! {
+    /// Members that came in one rebalance while nobody was waited for.
+    Newcomers<'a> {
+        /// For how long a loss is not waited for, in milliseconds.
+        remaining_ms: i32, 0..;
+        /// How many of them make up for nobody yet.
+        members: i32, 0..;
     }
 }
 

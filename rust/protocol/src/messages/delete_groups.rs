@@ -1,11 +1,11 @@
-//! DeleteGroups, API key 42, versions 0-2 (KIP-229).
+//! DeleteGroups, API key 42, versions 0-3 (KIP-229).
 //!
-//! From 1 on, a broker answers before it throttles (KIP-219). 2 is flexible.
+//! From 1 on, a broker answers before it throttles (KIP-219). 2 is flexible. 3 adds the error message.
 
 use crate::wire::api;
 
 api! {
-    DeleteGroups, versions 0..=2, flexible 2..;
+    DeleteGroups, versions 0..=3, flexible 2..;
 
     /// Deletes groups without members, and their offsets.
     request DeleteGroupsRequest<'a> {
@@ -27,5 +27,7 @@ api! {
         group_id: &'a str, 0..;
         /// The error, or 0: NON_EMPTY_GROUP where it has members.
         error_code: i16, 0..;
+        /// What the broker says of it, if anything.
+        error_message: Option<&'a str> = None, 3.., nullable 3.., ignorable;
     }
 }

@@ -1,13 +1,15 @@
-//! TxnOffsetCommit, API key 28, versions 0-5 (KIP-98).
+//! TxnOffsetCommit, API key 28, versions 0-6 (KIP-98).
 //!
 //! From 1 on, a broker answers before it throttles (KIP-219). 2 adds leader epochs (KIP-320), 3 the member, so that the
 //! group can refuse one that it has lost (KIP-447). 3 is flexible. 4 may answer TRANSACTION_ABORTABLE, 5 adds the group's
-//! offsets to the transaction by itself (KIP-890).
+//! offsets to the transaction by itself (KIP-890). 6 replaces topic names by ids, and answers GROUP_ID_NOT_FOUND,
+//! STALE_MEMBER_EPOCH and UNKNOWN_TOPIC_ID (KIP-1319).
 
+use crate::types::Uuid;
 use crate::wire::api;
 
 api! {
-    TxnOffsetCommit, versions 0..=5, flexible 3..;
+    TxnOffsetCommit, versions 0..=6, flexible 3..;
 
     /// Stores where a group has read to, once the transaction is committed.
     request TxnOffsetCommitRequest<'a> {
@@ -20,7 +22,7 @@ api! {
         /// The epoch of the producer id.
         producer_epoch: i16, 0..;
         /// The generation or member epoch; -1 for whoever is no member.
-        generation_id: i32 = -1, 3..;
+        generation_id_or_member_epoch: i32 = -1, 3..;
         /// The member; empty for whoever is none.
         member_id: &'a str, 3..;
         /// The static member, if it is one.
@@ -39,8 +41,10 @@ api! {
 
     /// A topic's offsets.
     struct TxnOffsetCommitRequestTopic<'a> {
-        /// Its name.
-        name: &'a str, 0..;
+        /// Its name, up to version 5.
+        name: &'a str, 0..=5, ignorable;
+        /// Its id, from version 6.
+        topic_id: Uuid, 6.., ignorable;
         /// Its partitions.
         partitions: Vec<TxnOffsetCommitRequestPartition<'a>>, 0..;
     }
@@ -59,8 +63,10 @@ api! {
 
     /// A topic's outcome.
     struct TxnOffsetCommitResponseTopic<'a> {
-        /// Its name.
-        name: &'a str, 0..;
+        /// Its name, up to version 5.
+        name: &'a str, 0..=5, ignorable;
+        /// Its id, from version 6.
+        topic_id: Uuid, 6.., ignorable;
         /// Its partitions.
         partitions: Vec<TxnOffsetCommitResponsePartition<'a>>, 0..;
     }

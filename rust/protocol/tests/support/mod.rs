@@ -52,8 +52,8 @@ macro_rules! for_each_message {
         $each! {
             request_header: header::RequestHeader, 1..=2, 2;
             response_header: header::ResponseHeader, 0..=1, 1;
-            api_versions_request: api_versions::ApiVersionsRequest, 0..=4, 3;
-            api_versions_response: api_versions::ApiVersionsResponse, 0..=4, 3;
+            api_versions_request: api_versions::ApiVersionsRequest, 0..=5, 3;
+            api_versions_response: api_versions::ApiVersionsResponse, 0..=5, 3;
             fetch_request: fetch::FetchRequest, 4..=18, 12;
             fetch_response: fetch::FetchResponse, 4..=18, 12;
             list_offsets_request: list_offsets::ListOffsetsRequest, 1..=11, 6;
@@ -82,8 +82,8 @@ macro_rules! for_each_message {
             describe_groups_response: describe_groups::DescribeGroupsResponse, 0..=6, 5;
             list_groups_request: list_groups::ListGroupsRequest, 0..=5, 3;
             list_groups_response: list_groups::ListGroupsResponse, 0..=5, 3;
-            delete_groups_request: delete_groups::DeleteGroupsRequest, 0..=2, 2;
-            delete_groups_response: delete_groups::DeleteGroupsResponse, 0..=2, 2;
+            delete_groups_request: delete_groups::DeleteGroupsRequest, 0..=3, 2;
+            delete_groups_response: delete_groups::DeleteGroupsResponse, 0..=3, 2;
             offset_delete_request: offset_delete::OffsetDeleteRequest, 0..=0, i16::MAX;
             offset_delete_response: offset_delete::OffsetDeleteResponse, 0..=0, i16::MAX;
             consumer_group_heartbeat_request: consumer_group_heartbeat::ConsumerGroupHeartbeatRequest, 0..=1, 0;
@@ -96,8 +96,8 @@ macro_rules! for_each_message {
             add_offsets_to_txn_response: add_offsets_to_txn::AddOffsetsToTxnResponse, 0..=4, 3;
             end_txn_request: end_txn::EndTxnRequest, 0..=5, 3;
             end_txn_response: end_txn::EndTxnResponse, 0..=5, 3;
-            txn_offset_commit_request: txn_offset_commit::TxnOffsetCommitRequest, 0..=5, 3;
-            txn_offset_commit_response: txn_offset_commit::TxnOffsetCommitResponse, 0..=5, 3;
+            txn_offset_commit_request: txn_offset_commit::TxnOffsetCommitRequest, 0..=6, 3;
+            txn_offset_commit_response: txn_offset_commit::TxnOffsetCommitResponse, 0..=6, 3;
             create_topics_request: create_topics::CreateTopicsRequest, 2..=7, 5;
             create_topics_response: create_topics::CreateTopicsResponse, 2..=7, 5;
             delete_topics_request: delete_topics::DeleteTopicsRequest, 1..=6, 4;
@@ -120,6 +120,16 @@ macro_rules! for_each_message {
             elect_leaders_response: elect_leaders::ElectLeadersResponse, 0..=2, 2;
             incremental_alter_configs_request: incremental_alter_configs::IncrementalAlterConfigsRequest, 0..=1, 1;
             incremental_alter_configs_response: incremental_alter_configs::IncrementalAlterConfigsResponse, 0..=1, 1;
+            alter_configs_request: alter_configs::AlterConfigsRequest, 0..=2, 2;
+            alter_configs_response: alter_configs::AlterConfigsResponse, 0..=2, 2;
+            alter_replica_log_dirs_request: alter_replica_log_dirs::AlterReplicaLogDirsRequest, 1..=2, 2;
+            alter_replica_log_dirs_response: alter_replica_log_dirs::AlterReplicaLogDirsResponse, 1..=2, 2;
+            describe_quorum_request: describe_quorum::DescribeQuorumRequest, 0..=2, 0;
+            describe_quorum_response: describe_quorum::DescribeQuorumResponse, 0..=2, 0;
+            update_features_request: update_features::UpdateFeaturesRequest, 0..=2, 0;
+            update_features_response: update_features::UpdateFeaturesResponse, 0..=2, 0;
+            list_config_resources_request: list_config_resources::ListConfigResourcesRequest, 0..=1, 0;
+            list_config_resources_response: list_config_resources::ListConfigResourcesResponse, 0..=1, 0;
             describe_cluster_request: describe_cluster::DescribeClusterRequest, 0..=2, 0;
             describe_cluster_response: describe_cluster::DescribeClusterResponse, 0..=2, 0;
             describe_producers_request: describe_producers::DescribeProducersRequest, 0..=0, 0;
