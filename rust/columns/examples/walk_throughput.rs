@@ -87,7 +87,7 @@ fn walk_inflated(fetches: &[Bytes], builder: &mut BatchBuilder, pool: &BufferPoo
     let mut walker = PartitionWalker::new(Arc::from("benchmark"), 0, 0, options);
     let mut scratch = Scratch::new();
     for segment in fetches.iter().flat_map(|fetch| segments(fetch, 64 << 10)) {
-        walker.feed_inflated(inflate(&segment, &options, pool, &mut scratch), vec![]);
+        walker.feed_inflated(inflate(&segment, &options, pool, &mut scratch, &mut |bytes| bytes), vec![]);
         drain(&mut walker, builder, &mut scratch);
     }
     drop(builder.finish());

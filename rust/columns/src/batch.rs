@@ -38,6 +38,61 @@ impl ColumnBatch {
             }
         })
     }
+
+    /// Some of the rows, which must be there, without a copy.
+    pub fn slice(&self, from: usize, rows: usize) -> Self {
+        let (mut start, mut spans) = (0, Vec::new());
+        for span in &self.spans {
+            let (begin, end) = (from.max(start), (from + rows).min(start + span.rows));
+            if begin < end {
+                let mut part = Span { rows: end - begin, ..span.clone() };
+                if begin > start {
+                    part.first_offset = self.offset_of(begin).unwrap_or(span.first_offset + (begin - start) as i64);
+                }
+                if end < start + span.rows {
+                    let last = self.offset_of(end - 1).unwrap_or(span.first_offset + (end - start) as i64 - 1);
+                    (part.next_offset, part.leader_epoch) = (last + 1, -1);
+                }
+                spans.push(part);
+            }
+            start += span.rows;
+        }
+        Self { record_batch: self.record_batch.slice(from, rows), spans, memory_bytes: self.memory_bytes }
+    }
+
+    /// The rows from `from` on, those of each span by themselves.
+    pub fn parts(&self, from: usize) -> Vec<Self> {
+        let (mut start, mut parts) = (0, Vec::new());
+        for span in &self.spans {
+            let (begin, end) = (from.max(start), start + span.rows);
+            if begin < end {
+                parts.push(self.slice(begin, end - begin));
+            }
+            start = end;
+        }
+        parts
+    }
+
+    /// How many rows from the first on are at most `max_rows` and fill at most `max_bytes`; one at least.
+    pub fn rows_within(&self, max_rows: usize, max_bytes: usize) -> usize {
+        let bytes = |rows: usize| -> usize {
+            let columns = self.record_batch.columns().iter();
+            columns.map(|column| column.slice(0, rows).to_data().get_slice_memory_size().unwrap_or_default()).sum()
+        };
+        let most = self.record_batch.num_rows().min(max_rows);
+        if bytes(most) <= max_bytes {
+            return most;
+        }
+        let (mut fit, mut beyond) = (1, most);
+        while beyond - fit > 1 {
+            let middle = fit + (beyond - fit) / 2;
+            match bytes(middle) <= max_bytes {
+                true => fit = middle,
+                false => beyond = middle,
+            }
+        }
+        fit
+    }
 }
 
 /// Consecutive rows of one partition.

@@ -1,7 +1,7 @@
 //! Decompression ahead of the walk, on whatever thread has time.
 
 use bytes::Bytes;
-use monedula_protocol::compression::Compression;
+use monedula_protocol::compression::{Compression, CompressionError, Limits};
 use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, Batches, Tail};
 
 use crate::error::WalkErrorKind;
@@ -83,11 +83,12 @@ pub fn segments(data: &Bytes, max_segment_bytes: usize) -> Vec<Bytes> {
     segments
 }
 
-/// A segment whose compressed batches are decompressed.
+/// A segment whose compressed batches are decompressed, as far as there was room for them.
 #[derive(Debug)]
 pub struct Inflated {
     batches: std::vec::IntoIter<Result<Located, Trouble>>,
     bytes: usize,
+    rest: Bytes,
 }
 
 impl Inflated {
@@ -95,6 +96,15 @@ impl Inflated {
     /// compressed.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// What of the segment was left as it came, because there was no room for more.
+    pub fn rest(&self) -> &Bytes {
+        &self.rest
+    }
+
+    pub(crate) fn take_rest(&mut self) -> Bytes {
+        std::mem::take(&mut self.rest)
     }
 
     pub(crate) fn peek(&self) -> Result<Option<Located>, Trouble> {
@@ -111,87 +121,169 @@ impl Inflated {
     }
 }
 
-/// Verifies and decompresses the compressed batches of a segment into one buffer of the pool.
+/// Verifies and decompresses the compressed batches of a segment into buffers of the pool.
+///
+/// `grant` is asked for room: how many bytes may be held in all, if so many are wanted. Where that is not enough for the
+/// next batch, it and all behind it stay as they came, for the walk to decompress one by one.
 ///
 /// Batches that are not compressed stay as they are: the walk verifies them, when it has them in the
 /// cache anyway. Trouble with a batch is kept and raised by the walker when it gets there.
-pub fn inflate(segment: &Bytes, options: &WalkOptions, pool: &BufferPool, scratch: &mut Scratch) -> Inflated {
-    let mut output = pool.take(0);
-    let mut found = Vec::new();
+pub fn inflate(
+    segment: &Bytes,
+    options: &WalkOptions,
+    pool: &BufferPool,
+    scratch: &mut Scratch,
+    grant: &mut dyn FnMut(usize) -> usize,
+) -> Inflated {
+    let mut output = Output { pool, options, scratch, grant, batches: Vec::new(), open: None, bytes: 0, written: 0 };
     let mut position = 0;
-    let mut filled = 0;
-    loop {
+    let rest = loop {
         let batch = match locate(segment, position) {
             Ok(Some(batch)) => batch,
-            Ok(None) => break,
+            Ok(None) => break Bytes::new(),
             Err(trouble) => {
-                found.push((Err(trouble), 0..0));
-                break;
+                output.batches.push(Err(trouble));
+                break Bytes::new();
             }
         };
-        position += batch.header.total_bytes();
-        if batch.header.compression() == Compression::None {
-            found.push((Ok(batch), 0..0));
+        let (header, batch_bytes) = (batch.header, batch.header.total_bytes());
+        if header.compression() == Compression::None {
+            output.bytes += batch_bytes;
+            output.batches.push(Ok(batch));
+            position += batch_bytes;
             continue;
         }
-        if output.capacity() == 0 || filled == 0 {
-            let expected = segment.len().saturating_mul(scratch.segment_ratio.max(2));
-            output.grow(expected.min(options.max_decompressed_bytes));
-        }
-        let header = batch.header;
-        match inflate_batch(&batch, options, &mut output, filled, scratch) {
-            Ok(written) => {
-                found.push((Ok(batch), filled..filled + written));
-                filled += written;
-            }
+        match output.inflate(batch, segment.len() - position) {
+            Ok(true) => position += batch_bytes,
+            Ok(false) => break segment.slice(position..),
             Err(kind) => {
                 // What follows cannot be walked before this is dealt with.
-                found.push((Err(Trouble::in_batch(&header, kind)), 0..0));
-                break;
+                output.batches.push(Err(Trouble::in_batch(&header, kind)));
+                break Bytes::new();
+            }
+        }
+    };
+    output.close();
+    let Output { batches, bytes, written, scratch, .. } = output;
+    if written > 0 {
+        scratch.segment_ratio = written / position.max(1) + 1;
+    }
+    Inflated { batches: batches.into_iter(), bytes, rest }
+}
+
+/// The buffers that batches are decompressed into. None is ever grown, which would copy what is in it for each batch: a batch
+/// that does not fit into the open one gets another.
+struct Output<'i> {
+    pool: &'i BufferPool,
+    options: &'i WalkOptions,
+    scratch: &'i mut Scratch,
+    grant: &'i mut dyn FnMut(usize) -> usize,
+    batches: Vec<Result<Located, Trouble>>,
+    open: Option<OpenBuffer>,
+    /// Memory held, but for the open buffer.
+    bytes: usize,
+    /// Decompressed bytes in all.
+    written: usize,
+}
+
+struct OpenBuffer {
+    buffer: PooledVec,
+    filled: usize,
+    /// Which batches are in it, and where.
+    places: Vec<(usize, std::ops::Range<usize>)>,
+}
+
+impl Output<'_> {
+    /// False if there is no room for the batch, which is the first of `rest_bytes` of the segment.
+    fn inflate(&mut self, batch: Located, rest_bytes: usize) -> Result<bool, WalkErrorKind> {
+        if self.options.check_crcs {
+            batch.header.verify_crc(&batch.bytes)?;
+        }
+        if let Some(mut open) = self.open.take() {
+            let room = open.buffer.capacity() - open.filled;
+            // What is not likely to fit is not tried: it would have to be done again.
+            let fits = self.guess(batch.bytes.len()) <= room;
+            let written = if fits { self.decompress(&batch, &mut open.buffer, open.filled, room)? } else { None };
+            self.open = Some(open);
+            if let Some(written) = written {
+                self.put(batch, written);
+                return Ok(true);
+            }
+            self.close();
+        }
+        let most = self.options.limits().output_cap(batch.bytes.len());
+        let mut wanted = self.guess(rest_bytes).min(self.options.max_decompressed_bytes);
+        loop {
+            let granted = (self.grant)(self.bytes + wanted).saturating_sub(self.bytes).min(wanted);
+            if granted < batch.bytes.len().min(most) {
+                return Ok(false);
+            }
+            let mut buffer = self.pool.take(granted);
+            match self.decompress(&batch, &mut buffer, 0, granted)? {
+                Some(written) => {
+                    self.open = Some(OpenBuffer { buffer, filled: 0, places: Vec::new() });
+                    self.put(batch, written);
+                    return Ok(true);
+                }
+                // Not all of what it wanted was there.
+                None if granted < wanted => return Ok(false),
+                None => wanted = granted.saturating_mul(2).min(most),
             }
         }
     }
-    scratch.segment_ratio = filled / segment.len().max(1) + 1;
-    collect(found, output, filled, pool)
-}
 
-fn inflate_batch(
-    batch: &Located,
-    options: &WalkOptions,
-    output: &mut PooledVec,
-    start: usize,
-    scratch: &mut Scratch,
-) -> Result<usize, WalkErrorKind> {
-    let header = &batch.header;
-    if options.check_crcs {
-        header.verify_crc(&batch.bytes)?;
+    /// How many bytes so many compressed ones are likely to become.
+    fn guess(&self, compressed_bytes: usize) -> usize {
+        compressed_bytes.saturating_mul(self.scratch.segment_ratio.max(2))
     }
-    let input = &batch.bytes[BATCH_HEADER_BYTES..];
-    Ok(scratch.decompressor.decompress(header.compression(), input, output, start, options.limits())?)
-}
 
-type Found = (Result<Located, Trouble>, std::ops::Range<usize>);
-
-fn collect(found: Vec<Found>, mut output: PooledVec, filled: usize, pool: &BufferPool) -> Inflated {
-    output.set_len(filled);
-    if output.capacity() > filled * 2 {
-        // The guess was far off: do not hold the rest until the walk.
-        let mut fitting = pool.take(filled);
-        fitting.extend_from_slice(&output);
-        output = fitting;
-    }
-    let mut bytes = output.capacity();
-    let payloads = output.into_bytes();
-    let place = |(located, range): Found| {
-        let mut located = located?;
-        if located.header.compression() == Compression::None {
-            bytes += located.bytes.len();
-        } else {
-            located.bytes = Bytes::new();
-            located.inflated = Some(payloads.slice(range));
+    /// Decompresses a batch from byte `start` on; `None` if it is larger than `room`.
+    fn decompress(
+        &mut self,
+        batch: &Located,
+        output: &mut PooledVec,
+        start: usize,
+        room: usize,
+    ) -> Result<Option<usize>, WalkErrorKind> {
+        let input = &batch.bytes[BATCH_HEADER_BYTES..];
+        let limits = self.options.limits();
+        let limits = Limits { max_output_bytes: limits.max_output_bytes.min(room), ..limits };
+        match self.scratch.decompressor.decompress(batch.header.compression(), input, output, start, limits) {
+            Ok(written) => Ok(Some(written)),
+            Err(CompressionError::OutputLimit { .. }) if room < self.options.limits().output_cap(input.len()) => {
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
         }
-        Ok(located)
-    };
-    let batches: Vec<_> = found.into_iter().map(place).collect();
-    Inflated { batches: batches.into_iter(), bytes }
+    }
+
+    /// Notes that a batch stands behind those in the open buffer.
+    fn put(&mut self, batch: Located, written: usize) {
+        let Some(open) = &mut self.open else { return };
+        open.places.push((self.batches.len(), open.filled..open.filled + written));
+        open.filled += written;
+        self.written += written;
+        let ratio = written / batch.bytes.len().max(1) + 1;
+        self.scratch.segment_ratio = self.scratch.segment_ratio.max(ratio);
+        // What was fetched is let go.
+        self.batches.push(Ok(Located { bytes: Bytes::new(), ..batch }));
+    }
+
+    fn close(&mut self) {
+        let Some(OpenBuffer { mut buffer, filled, places }) = self.open.take() else { return };
+        buffer.set_len(filled);
+        if buffer.capacity() > filled * 2 {
+            // The guess was far off: do not hold the rest until the walk.
+            let mut fitting = self.pool.take(filled);
+            fitting.extend_from_slice(&buffer);
+            buffer = fitting;
+        }
+        self.bytes += buffer.capacity();
+        let payloads = buffer.into_bytes();
+        for (index, range) in places {
+            if let Some(Ok(batch)) = self.batches.get_mut(index) {
+                batch.inflated = Some(payloads.slice(range));
+            }
+        }
+    }
 }

@@ -1,15 +1,23 @@
 //! Where a pool's buffers come from.
 
-use std::panic::resume_unwind;
+use std::alloc::{Layout, alloc_zeroed};
 
 use memmap2::MmapMut;
 
-/// What a thread unwinds with that cannot have a large buffer.
-#[derive(Clone, Copy, Debug)]
+/// A buffer that cannot be had; what a thread unwinds with where nobody asked whether it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
     /// The buffer's size.
     pub bytes: usize,
 }
+
+impl std::fmt::Display for OutOfMemory {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "no memory for a buffer of {} bytes; raise the process's memory limit", self.bytes)
+    }
+}
+
+impl std::error::Error for OutOfMemory {}
 
 /// Arrow wants its widest type's alignment; the allocator's own gives `calloc` and with it pages
 /// that the kernel zeroes on first touch only.
@@ -41,20 +49,34 @@ impl Default for Memory {
 
 impl Memory {
     /// At least `bytes` bytes of zeros.
-    pub(crate) fn zeroed(bytes: usize) -> Self {
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] where they cannot be had: under a limit (Spark sets one for its workers) this is where memory ends. The
+    /// allocator would abort the process.
+    pub(crate) fn try_zeroed(bytes: usize) -> Result<Self, OutOfMemory> {
+        let lack = OutOfMemory { bytes };
         if bytes >= MIN_MAPPED_BYTES {
-            // Under a limit (Spark sets one for its workers) this is where memory ends. The allocator would abort the
-            // process; unwound, it is an error of one read.
-            let Ok(mapped) = MmapMut::map_anon(bytes) else { resume_unwind(Box::new(OutOfMemory { bytes })) };
+            let mapped = MmapMut::map_anon(bytes).map_err(|_| lack)?;
             #[cfg(target_os = "linux")]
             if bytes >= MIN_HUGE_BYTES {
                 // One fault for 2 MiB in place of 512. Only a wish: a kernel without huge pages goes on as ever.
                 let _ = mapped.advise(memmap2::Advice::HugePage);
             }
-            return Self::Mapped(mapped);
+            return Ok(Self::Mapped(mapped));
         }
-        // SAFETY: all zeros is a valid `Line`.
-        Self::Heap(unsafe { Box::<[Line]>::new_zeroed_slice(bytes.div_ceil(LINE_BYTES)).assume_init() })
+        let lines = bytes.div_ceil(LINE_BYTES);
+        if lines == 0 {
+            return Ok(Self::default());
+        }
+        // `Box::new_zeroed_slice` would abort the process where there is no memory.
+        let layout = Layout::array::<Line>(lines).map_err(|_| lack)?;
+        // SAFETY: the layout is not empty.
+        let memory = unsafe { alloc_zeroed(layout) }.cast::<Line>();
+        if memory.is_null() {
+            return Err(lack);
+        }
+        // SAFETY: `memory` is the global allocator's, of a slice's layout of so many lines, and all zeros is a valid `Line`.
+        Ok(Self::Heap(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(memory, lines)) }))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -89,11 +111,23 @@ mod tests {
     use std::panic::catch_unwind;
 
     use super::*;
+    use crate::BufferPool;
 
     #[test]
+    #[cfg_attr(miri, ignore = "its allocator gives up where the system's says no")]
     fn memory_that_cannot_be_had_unwinds_and_says_how_much() {
         let bytes = 1 << 60;
-        let payload = catch_unwind(|| Memory::zeroed(bytes).len()).expect_err("nobody has an exbibyte");
+        let refused = Memory::try_zeroed(bytes).map(|memory| memory.len());
+        assert_eq!(refused, Err(OutOfMemory { bytes }), "nobody has an exbibyte");
+        let payload = catch_unwind(|| BufferPool::new(0).take(bytes).len()).expect_err("nor a pool");
         assert_eq!(payload.downcast_ref::<OutOfMemory>().map(|lack| lack.bytes), Some(bytes));
+    }
+
+    #[test]
+    fn all_sizes_are_zeros() {
+        for bytes in [0, 1, LINE_BYTES, 1000, MIN_MAPPED_BYTES - 1, MIN_MAPPED_BYTES] {
+            let memory = Memory::try_zeroed(bytes).expect("memory");
+            assert!(memory.len() >= bytes && memory.bytes().iter().all(|&byte| byte == 0), "{bytes}");
+        }
     }
 }

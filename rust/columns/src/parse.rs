@@ -196,7 +196,8 @@ mod tests {
     fn fast_and_slow_agree_on_damaged_records() {
         let sound = record(-70_000, 300, Some(&[1; 70]), Some(&[2; 200]));
         for position in 0..sound.len() {
-            for flip in 1..=255u8 {
+            // Under Miri, which is a thousand times slower, a few of them.
+            for flip in (1..=255u8).step_by(if cfg!(miri) { 101 } else { 1 }) {
                 let mut payload = sound.clone();
                 payload[position] ^= flip;
                 check(&payload);

@@ -2,6 +2,7 @@
 
 use monedula_protocol::records::{NO_TIMESTAMP, NewRecord};
 
+use crate::memory::OutOfMemory;
 use crate::pool::{BufferPool, PooledVec};
 
 /// The records of one batch, encoded while they come.
@@ -28,6 +29,15 @@ impl PayloadWriter {
             base_timestamp_ms: NO_TIMESTAMP,
             max_timestamp_ms: NO_TIMESTAMP,
         }
+    }
+
+    /// As [`Self::new`], for who can do without.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] where there is none for it.
+    pub fn try_new(pool: &BufferPool, capacity: usize) -> Result<Self, OutOfMemory> {
+        let buffer = pool.try_take(capacity)?;
+        Ok(Self { buffer, records: 0, base_timestamp_ms: NO_TIMESTAMP, max_timestamp_ms: NO_TIMESTAMP })
     }
 
     /// How many records were appended.
@@ -58,6 +68,14 @@ impl PayloadWriter {
     /// Makes the capacity at least this.
     pub fn grow(&mut self, min_capacity: usize) {
         self.buffer.grow(min_capacity);
+    }
+
+    /// As [`Self::grow`], for who can do without; the records stay as they are then.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] where there is none for it.
+    pub fn try_grow(&mut self, min_capacity: usize) -> Result<(), OutOfMemory> {
+        self.buffer.try_grow(min_capacity)
     }
 
     /// The payload.

@@ -5,6 +5,7 @@
 //! owner (an Arrow buffer in Python, a `Bytes`); after the pool is closed it is freed instead.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +13,7 @@ use arrow_buffer::Buffer;
 use bytes::Bytes;
 use monedula_protocol::compression::OutputBuffer;
 
-use crate::memory::{LINE_BYTES, Memory};
+use crate::memory::{LINE_BYTES, Memory, OutOfMemory};
 
 /// Smaller buffers are the allocator's business: it is as fast as the pool's lock.
 const MIN_POOLED_BYTES: usize = 4 << 10;
@@ -73,6 +74,14 @@ impl BufferPool {
         PooledVec::take(&self.handle.0, capacity)
     }
 
+    /// As [`Self::take`], for who can do without.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] where there is none for it.
+    pub fn try_take(&self, capacity: usize) -> Result<PooledVec, OutOfMemory> {
+        PooledVec::try_take(&self.handle.0, capacity)
+    }
+
     /// Capacity of all buffers that are out, in bytes.
     pub fn outstanding_bytes(&self) -> usize {
         self.handle.0.outstanding_bytes.load(Ordering::Relaxed)
@@ -130,6 +139,11 @@ impl Shared {
             let evicted = self.shelves().make_room(room);
             drop(evicted);
         }
+    }
+
+    fn free_idle(&self) {
+        let evicted = self.shelves().make_room(0);
+        drop(evicted);
     }
 
     fn put_back(&self, memory: Memory) {
@@ -199,15 +213,27 @@ pub struct PooledVec {
 }
 
 impl PooledVec {
+    /// Unwinds with [`OutOfMemory`] where there is no memory.
     fn take(shared: &Arc<Shared>, capacity: usize) -> Self {
+        Self::try_take(shared, capacity).unwrap_or_else(|lack| resume_unwind(Box::new(lack)))
+    }
+
+    fn try_take(shared: &Arc<Shared>, capacity: usize) -> Result<Self, OutOfMemory> {
         let bytes = size_class(capacity);
         let recycled = if bytes < MIN_POOLED_BYTES { None } else { shared.shelves().take(bytes) };
-        let memory = recycled.unwrap_or_else(|| {
-            shared.make_room_for(bytes);
-            Memory::zeroed(bytes)
-        });
+        let memory = match recycled {
+            Some(memory) => memory,
+            None => {
+                shared.make_room_for(bytes);
+                // Under a limit of the process, what waits idle may be what is missing.
+                Memory::try_zeroed(bytes).or_else(|_| {
+                    shared.free_idle();
+                    Memory::try_zeroed(bytes)
+                })?
+            }
+        };
         shared.outstanding_bytes.fetch_add(memory.len(), Ordering::Relaxed);
-        Self { memory, len: 0, shared: Arc::clone(shared) }
+        Ok(Self { memory, len: 0, shared: Arc::clone(shared) })
     }
 
     /// Number of bytes in use.
@@ -261,12 +287,28 @@ impl PooledVec {
         }
     }
 
+    /// As [`Self::grow`], for who can do without; the buffer stays as it is then.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] where there is none for it.
+    pub fn try_grow(&mut self, min_capacity: usize) -> Result<(), OutOfMemory> {
+        match min_capacity > self.capacity() {
+            true => self.try_replace(min_capacity, self.len),
+            false => Ok(()),
+        }
+    }
+
     /// Moves the first `kept` bytes, in use or not, to a larger buffer.
     fn replace(&mut self, capacity: usize, kept: usize) {
-        let mut larger = Self::take(&self.shared, capacity);
+        self.try_replace(capacity, kept).unwrap_or_else(|lack| resume_unwind(Box::new(lack)));
+    }
+
+    fn try_replace(&mut self, capacity: usize, kept: usize) -> Result<(), OutOfMemory> {
+        let mut larger = Self::try_take(&self.shared, capacity)?;
         larger.whole_mut()[..kept].copy_from_slice(&self.whole()[..kept]);
         larger.len = self.len;
         *self = larger;
+        Ok(())
     }
 
     /// Appends bytes, growing if they do not fit.
@@ -378,5 +420,29 @@ mod tests {
         drop(inherited);
         assert_eq!(held.idle_bytes, 0);
         assert_eq!(shared.outstanding_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    /// Run by the test below, in a process of its own that has 600 MB of address space.
+    #[test]
+    #[ignore = "needs a limit"]
+    fn with_600_mb() {
+        let pool = BufferPool::new(1 << 30);
+        drop(pool.take(400 << 20));
+        assert_eq!(pool.idle_bytes(), 400 << 20);
+        let taken = pool.try_take(300 << 20);
+        assert!(taken.is_ok(), "{taken:?}");
+        assert_eq!(pool.idle_bytes(), 0);
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn under_a_limit_idle_buffers_are_freed_for_a_new_one() {
+        let limited = format!(
+            "ulimit -v 600000; exec {} --exact --ignored pool::tests::with_600_mb",
+            std::env::current_exe().expect("this test").display()
+        );
+        let ran = std::process::Command::new("sh").args(["-c", &limited]).output().expect("runs");
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{said}");
     }
 }

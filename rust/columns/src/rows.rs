@@ -178,8 +178,9 @@ unsafe fn push<const FIRST_BYTES: usize, const ROOMY: bool>(
     unsafe {
         match bytes {
             Some(bytes) => {
-                let readable = payload.as_ptr_range().end as usize - bytes.as_ptr() as usize;
-                writer.push::<FIRST_BYTES, ROOMY>(row, bytes, readable);
+                // From the payload, not from `bytes`: a pointer may not read past the slice that it was taken from.
+                let at = bytes.as_ptr().addr() - payload.as_ptr().addr();
+                writer.push::<FIRST_BYTES, ROOMY>(row, payload.get_unchecked(at..), bytes.len());
             }
             None => writer.push_null(row),
         }

@@ -55,6 +55,15 @@ pub struct Scratch {
 }
 
 impl Scratch {
+    /// Most memory that is kept for the next batch: what one huge batch took is given back.
+    const MAX_KEPT_BYTES: usize = 4 << 20;
+
+    fn keep(&mut self, payload: Vec<u8>) {
+        if payload.capacity() <= Self::MAX_KEPT_BYTES {
+            self.payload = payload;
+        }
+    }
+
     /// Scratch without anything in it yet.
     pub fn new() -> Self {
         Self::default()
@@ -123,6 +132,8 @@ struct OpenBatch {
     header: BatchHeader,
     payload: Payload,
     cursor: Cursor,
+    /// The batch as it was fetched, where this walker decompressed it.
+    compressed: Bytes,
 }
 
 enum Payload {
@@ -130,6 +141,8 @@ enum Payload {
     Shared(Bytes, usize),
     /// Decompressed by this walker; the vector goes back to the scratch.
     Owned(Vec<u8>, usize),
+    /// Let go, to be decompressed again.
+    Shelved,
 }
 
 impl Payload {
@@ -137,6 +150,7 @@ impl Payload {
         match self {
             Self::Shared(bytes, start) => &bytes[*start..],
             Self::Owned(bytes, len) => &bytes[..*len],
+            Self::Shelved => &[],
         }
     }
 }
@@ -168,8 +182,10 @@ impl PartitionWalker {
 
     /// Adds what [`inflate`](crate::inflate()) made of a piece of a response; else as
     /// [`feed`](Self::feed).
-    pub fn feed_inflated(&mut self, inflated: Inflated, aborted: impl Into<Arc<[AbortedTransaction]>>) {
-        self.push(ChunkSource::Inflated(inflated), aborted.into());
+    pub fn feed_inflated(&mut self, mut inflated: Inflated, aborted: impl Into<Arc<[AbortedTransaction]>>) {
+        let (rest, aborted) = (inflated.take_rest(), aborted.into());
+        self.push(ChunkSource::Inflated(inflated), Arc::clone(&aborted));
+        self.feed(rest, aborted);
     }
 
     fn push(&mut self, source: ChunkSource, aborted: Arc<[AbortedTransaction]>) {
@@ -207,8 +223,25 @@ impl PartitionWalker {
 
     /// Bytes held that are not walked yet, decompressed where they already are.
     pub fn pending_bytes(&self) -> usize {
-        let open = self.open.as_ref().map_or(0, |open| open.payload.bytes().len() - open.cursor.position);
+        let open = self.open.as_ref().map_or(0, |open| match open.payload {
+            Payload::Shelved => open.compressed.len(),
+            _ => open.payload.bytes().len() - open.cursor.position,
+        });
         open + self.chunks.iter().map(|chunk| chunk.source.pending_bytes()).sum::<usize>()
+    }
+
+    /// Whether it holds a batch that it decompressed itself, and that is not walked to its end yet: memory that nobody has
+    /// counted.
+    pub fn holds_payload(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| matches!(open.payload, Payload::Owned(..)))
+    }
+
+    /// Lets go of the batch that [`Self::holds_payload`] tells of. The next walk decompresses it again, and goes on where it
+    /// was.
+    pub fn shelve(&mut self) {
+        if let Some(open) = self.open.as_mut().filter(|open| matches!(open.payload, Payload::Owned(..))) {
+            open.payload = Payload::Shelved;
+        }
     }
 
     /// Drops everything fed and not yet walked: after an error, or before a seek. The position stays.
@@ -222,17 +255,38 @@ impl PartitionWalker {
     /// On an error what was appended before stays, and the position is at the offending batch or
     /// record.
     pub fn walk(&mut self, into: &mut BatchBuilder, scratch: &mut Scratch) -> Result<Walked, WalkError> {
-        let walked = self.walk_batches(into, scratch);
+        let walked = self.walk_batches(into, scratch, false);
         into.advance(&self.topic, self.partition, self.position);
         walked
     }
 
-    fn walk_batches(&mut self, into: &mut BatchBuilder, scratch: &mut Scratch) -> Result<Walked, WalkError> {
-        while self.open.is_some() || self.open_next(scratch).map_err(|trouble| self.error(trouble))? {
+    /// As [`walk`](Self::walk), to the end of the batch that it is in the middle of.
+    pub fn walk_open(&mut self, into: &mut BatchBuilder, scratch: &mut Scratch) -> Result<Walked, WalkError> {
+        let walked = if self.open.is_some() { self.walk_batches(into, scratch, true) } else { Ok(Walked::Drained) };
+        into.advance(&self.topic, self.partition, self.position);
+        walked
+    }
+
+    fn walk_batches(
+        &mut self,
+        into: &mut BatchBuilder,
+        scratch: &mut Scratch,
+        only_open: bool,
+    ) -> Result<Walked, WalkError> {
+        while self.open.is_some() || (!only_open && self.open_next(scratch).map_err(|trouble| self.error(trouble))?) {
             if into.is_full() {
                 return Ok(Walked::Full);
             }
             let Some(open) = &mut self.open else { break };
+            if let Payload::Shelved = open.payload {
+                match decompress(&open.header, &open.compressed, &self.options, scratch) {
+                    Ok(payload) => open.payload = payload,
+                    Err(kind) => {
+                        let trouble = Trouble::in_batch(&open.header, kind);
+                        return Err(self.error(trouble));
+                    }
+                }
+            }
             let source = Source {
                 topic: &self.topic,
                 partition: self.partition,
@@ -270,7 +324,7 @@ impl PartitionWalker {
         if let Some(open) = self.open.take() {
             self.position = self.position.max(open.header.next_offset());
             if let Payload::Owned(bytes, _) = open.payload {
-                scratch.payload = bytes;
+                scratch.keep(bytes);
             }
         }
     }
@@ -357,7 +411,8 @@ fn open_batch(
         skip_below(&header, payload.bytes(), &mut cursor, position)
             .map_err(|fault| in_batch(cursor.error(&header, fault).into()))?;
     }
-    Ok(Some(OpenBatch { header, payload, cursor }))
+    let compressed = if let Payload::Owned(..) = payload { batch.bytes } else { Bytes::new() };
+    Ok(Some(OpenBatch { header, payload, cursor, compressed }))
 }
 
 fn open_payload(batch: &Located, options: &WalkOptions, scratch: &mut Scratch) -> Result<Payload, WalkErrorKind> {
@@ -368,8 +423,42 @@ fn open_payload(batch: &Located, options: &WalkOptions, scratch: &mut Scratch) -
     if codec == Compression::None {
         return Ok(Payload::Shared(batch.bytes.clone(), BATCH_HEADER_BYTES));
     }
+    decompress(&batch.header, &batch.bytes, options, scratch)
+}
+
+fn decompress(
+    header: &BatchHeader,
+    batch: &[u8],
+    options: &WalkOptions,
+    scratch: &mut Scratch,
+) -> Result<Payload, WalkErrorKind> {
     let mut output = std::mem::take(&mut scratch.payload);
-    let input = &batch.bytes[BATCH_HEADER_BYTES..];
-    let written = scratch.decompressor.decompress(codec, input, &mut output, 0, options.limits())?;
+    let input = &batch[BATCH_HEADER_BYTES..];
+    let written = scratch.decompressor.decompress(header.compression(), input, &mut output, 0, options.limits())?;
     Ok(Payload::Owned(output, written))
+}
+
+#[cfg(test)]
+mod tests {
+    use monedula_protocol::compression::Compressor;
+    use monedula_protocol::records::{BatchEncoder, NewRecord};
+
+    use super::*;
+    use crate::{BufferPool, ColumnSet};
+
+    #[test]
+    fn what_a_huge_batch_was_decompressed_into_is_not_kept_for_the_next() {
+        let mut scratch = Scratch::new();
+        let mut builder = BatchBuilder::new(ColumnSet::default(), BufferPool::new(1 << 20), 10, 64 << 20);
+        let mut walker = PartitionWalker::new("t".into(), 0, 0, WalkOptions::default());
+        for (offset, value_bytes, is_kept) in [(0, 1 << 20, true), (1, 7 << 20, false), (2, 1 << 20, true)] {
+            let mut encoder = BatchEncoder::new().base_offset(offset).compression(Compression::Lz4, None);
+            encoder.append(NewRecord { value: Some(&vec![0; value_bytes]), ..NewRecord::default() });
+            let mut batch = Vec::new();
+            encoder.encode(&mut Compressor::new(), &mut batch).expect("encodes");
+            walker.feed(Bytes::from(batch), vec![]);
+            assert_eq!(walker.walk(&mut builder, &mut scratch), Ok(Walked::Drained));
+            assert_eq!(scratch.payload.capacity() > 0, is_kept, "{value_bytes} bytes");
+        }
+    }
 }

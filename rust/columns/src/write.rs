@@ -142,8 +142,7 @@ impl ByteColumn {
     /// Appends one row, the slow and checked way.
     pub(crate) fn append(&mut self, row: usize, bytes: Option<&[u8]>) {
         let mut writer = self.writer(row, 1);
-        // SAFETY: the row is the one that the writer was made for, and no byte behind `bytes` is
-        // claimed to be readable.
+        // SAFETY: the row is the one that the writer was made for.
         unsafe {
             match bytes {
                 Some(bytes) => writer.push::<0, false>(row, bytes, bytes.len()),
@@ -186,25 +185,24 @@ pub(crate) struct ByteWriter<'c> {
 }
 
 impl ByteWriter<'_> {
-    /// Appends `bytes` as this row.
+    /// Appends the first `length` bytes of `readable` as this row; what follows them may be copied too, and is overwritten.
     ///
     /// # Safety
-    /// `row` is one of those the writer was made for, and `readable` bytes, at least as many as
-    /// `bytes` has, may be read from its start on. With `ROOMY`, [`ByteColumn::reserve_data`] was
-    /// called for these bytes before the writer was made.
+    /// `row` is one of those the writer was made for, and `readable` has at least `length` bytes. With `ROOMY`,
+    /// [`ByteColumn::reserve_data`] was called for these bytes before the writer was made.
     #[inline(always)]
     pub(crate) unsafe fn push<const FIRST_BYTES: usize, const ROOMY: bool>(
         &mut self,
         row: usize,
-        bytes: &[u8],
-        readable: usize,
+        readable: &[u8],
+        length: usize,
     ) {
-        if !ROOMY && (bytes.len() > self.room_end.wrapping_sub(self.len) || self.room_end == 0) {
-            (self.data, self.room_end) = self.column.more_room(self.len, bytes.len());
+        if !ROOMY && (length > self.room_end.wrapping_sub(self.len) || self.room_end == 0) {
+            (self.data, self.room_end) = self.column.more_room(self.len, length);
         }
         // SAFETY: there is room for the bytes and the slack behind them.
-        unsafe { copy::<FIRST_BYTES>(bytes, readable, self.data.add(self.len)) };
-        self.len += bytes.len();
+        unsafe { copy::<FIRST_BYTES>(readable, length, self.data.add(self.len)) };
+        self.len += length;
         // SAFETY: the caller's promise.
         unsafe { self.end(row) };
     }
@@ -234,23 +232,22 @@ impl ByteWriter<'_> {
     }
 }
 
-/// Copies `bytes` to `target`: in one fixed size if that covers it, else in whole chunks, as long as
-/// the source has as much to read.
+/// Copies the first `length` bytes of `readable` to `target`: in one fixed size if that covers them, else in whole chunks,
+/// as long as the source has as much to read.
 ///
 /// # Safety
-/// `readable` bytes may be read from the start of `bytes`, and its length and `SLACK_BYTES` more may
-/// be written to `target`.
+/// `readable` has at least `length` bytes, and `length` and `SLACK_BYTES` more may be written to `target`.
 #[inline(always)]
-unsafe fn copy<const FIRST_BYTES: usize>(bytes: &[u8], readable: usize, target: *mut u8) {
+unsafe fn copy<const FIRST_BYTES: usize>(readable: &[u8], length: usize, target: *mut u8) {
     const { assert!(FIRST_BYTES <= SLACK_BYTES && CHUNK_BYTES <= SLACK_BYTES) };
-    let source = bytes.as_ptr();
-    let length = bytes.len();
-    // SAFETY: source and target are different allocations. What is read is `readable`, and what is
+    debug_assert!(length <= readable.len());
+    let source = readable.as_ptr();
+    // SAFETY: source and target are different allocations. What is read lies within `readable`, and what is
     // written is at most one slack beyond the length.
     unsafe {
-        if length <= FIRST_BYTES && FIRST_BYTES <= readable {
+        if length <= FIRST_BYTES && FIRST_BYTES <= readable.len() {
             std::ptr::copy_nonoverlapping(source, target, FIRST_BYTES);
-        } else if length <= MAX_CHUNKED_BYTES && length + CHUNK_BYTES <= readable {
+        } else if length <= MAX_CHUNKED_BYTES && length + CHUNK_BYTES <= readable.len() {
             let mut at = 0;
             while at < length {
                 std::ptr::copy_nonoverlapping(source.add(at), target.add(at), CHUNK_BYTES);

@@ -7,6 +7,9 @@ use common::{plain_batch, walker};
 use monedula_columns::{BatchBuilder, BufferPool, ColumnBatch, ColumnSet, PooledVec, Scratch, WalkOptions};
 use monedula_protocol::compression::Compression;
 
+/// Enough that buffers grow and move.
+const ROWS: usize = if cfg!(miri) { 1000 } else { 10_000 };
+
 fn batch(pool: &BufferPool, rows: usize) -> ColumnBatch {
     let mut builder = BatchBuilder::new(ColumnSet::ALL, pool.clone(), 1 << 20, 64 << 20);
     let mut walker = walker(0, WalkOptions::default());
@@ -18,25 +21,25 @@ fn batch(pool: &BufferPool, rows: usize) -> ColumnBatch {
 #[test]
 fn a_dropped_batch_gives_its_memory_back_to_the_pool() {
     let pool = BufferPool::new(64 << 20);
-    let batch = batch(&pool, 10_000);
+    let batch = batch(&pool, ROWS);
     let outstanding = pool.outstanding_bytes();
-    assert!(batch.memory_bytes > 10_000 * 30 && outstanding >= batch.memory_bytes, "{outstanding}");
+    assert!(batch.memory_bytes > ROWS * 30 && outstanding >= batch.memory_bytes, "{outstanding}");
     let column = batch.record_batch.column(1).clone();
     drop(batch);
     let held = pool.outstanding_bytes();
     assert!(held > 0 && held < outstanding, "the value column is still held");
     std::thread::spawn(move || drop(column)).join().unwrap();
     assert_eq!(pool.outstanding_bytes(), 0);
-    assert!(pool.idle_bytes() >= 10_000 * 30);
+    assert!(pool.idle_bytes() >= ROWS * 30);
 }
 
 #[test]
 fn returned_memory_is_taken_again() {
     let pool = BufferPool::new(64 << 20);
-    drop(batch(&pool, 10_000));
+    drop(batch(&pool, ROWS));
     let idle = pool.idle_bytes();
     for _ in 0..20 {
-        drop(batch(&pool, 10_000));
+        drop(batch(&pool, ROWS));
         assert_eq!(pool.idle_bytes(), idle);
     }
 }
@@ -45,14 +48,14 @@ fn returned_memory_is_taken_again() {
 fn a_closed_pool_frees_what_is_returned() {
     let pool = BufferPool::new(64 << 20);
     let gauge = pool.gauge();
-    let kept = batch(&pool, 10_000);
+    let kept = batch(&pool, ROWS);
     let idle = pool.take(1 << 20);
     drop(idle);
     assert!(gauge.idle_bytes() >= 1 << 20);
     drop(pool);
     assert_eq!(gauge.idle_bytes(), 0);
     assert!(gauge.outstanding_bytes() > 0);
-    assert_eq!(kept.record_batch.num_rows(), 10_000);
+    assert_eq!(kept.record_batch.num_rows(), ROWS);
     drop(kept);
     assert_eq!((gauge.outstanding_bytes(), gauge.idle_bytes()), (0, 0));
 }
@@ -84,10 +87,10 @@ fn a_small_batch_holds_little_after_a_large_one() {
     let mut builder = BatchBuilder::new(ColumnSet::default(), pool.clone(), 1 << 20, 64 << 20);
     let mut walker = walker(0, WalkOptions::default());
     let mut scratch = Scratch::new();
-    walker.feed(Bytes::from(plain_batch(0, 100_000, Compression::None)), vec![]);
+    walker.feed(Bytes::from(plain_batch(0, 10 * ROWS, Compression::None)), vec![]);
     walker.walk(&mut builder, &mut scratch).unwrap();
     drop(builder.finish());
-    walker.feed(Bytes::from(plain_batch(100_000, 1, Compression::None)), vec![]);
+    walker.feed(Bytes::from(plain_batch(10 * ROWS as i64, 1, Compression::None)), vec![]);
     walker.walk(&mut builder, &mut scratch).unwrap();
     let small = builder.finish();
     assert_eq!(small.record_batch.num_rows(), 1);
