@@ -112,7 +112,11 @@ impl Cluster {
             topic.partitions.clear();
             topic.replicas.clear();
         }
-        for partition in &answer.partitions {
+        // A topic's partitions are numbered from 0 on without gaps: an index beyond their number is no partition's, and who
+        // counts partitions by the highest index would make room for as many.
+        let count = answer.partitions.len();
+        let is_index = |index: i32| usize::try_from(index).is_ok_and(|index| index < count);
+        for partition in answer.partitions.iter().filter(|partition| is_index(partition.partition_index)) {
             topic.merge(partition);
         }
     }
@@ -259,6 +263,16 @@ mod tests {
         assert_eq!(leader(&cluster), Some((Some(1), 5)));
         cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
         assert_eq!(cluster.topics["t"].unknown_answers, 0);
+    }
+
+    #[test]
+    fn an_index_beyond_the_number_of_partitions_is_no_partition() {
+        let mut cluster = Cluster::default();
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5), (i32::MAX, 1, 5), (-1, 1, 5), (2, 1, 5)]));
+        let known = |cluster: &Cluster| cluster.topics["t"].partitions.keys().copied().collect::<Vec<_>>();
+        assert_eq!(known(&cluster), [0, 2]);
+        cluster.update(&answer(1, ErrorCode::None, &[(2, 1, 5), (0, 1, 5), (1, 1, 5)]));
+        assert_eq!(known(&cluster), [0, 1, 2], "in any order");
     }
 
     #[test]

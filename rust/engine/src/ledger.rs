@@ -2,7 +2,8 @@
 //!
 //! The commit frontier of a partition is what the user *finished*, never what was fetched or handed out: a batch is finished
 //! when whoever holds it asks for the next one, or commits it. Several threads may hold batches of one partition: the
-//! frontier stands still before the first batch that is not finished.
+//! frontier stands still before the first batch that is not finished. So it does before rows that were given back, until they
+//! are handed out again and finished, and before the batch of a holder that ended without a word.
 //!
 //! Every entry carries the span of the partition's assignment or seek (see [`crate::fetch`]): what a user finishes of an older
 //! span counts for nothing, so a seek is never overwritten (seed S083) and a lost partition never committed.
@@ -17,6 +18,19 @@ pub type BatchId = u64;
 
 /// Names who holds batches: a thread or a task of the user's.
 pub type Holder = u64;
+
+/// Who finishes a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeper {
+    /// This holder, when it asks for the next one.
+    Holder(Holder),
+    /// Whoever names it, and nobody by asking for another.
+    Name,
+    /// Nobody: its holder has ended. It stays unfinished, and nothing waits for it.
+    Ended,
+    /// Nobody yet: it was given back, and is handed out again.
+    Queue,
+}
 
 /// A place in a log: the offset of the next record, and the leader epoch of the one before it (-1 unknown).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,8 +68,15 @@ struct Out {
 #[derive(Debug, Default)]
 pub struct Ledger {
     entries: BTreeMap<TopicPartition, Entry>,
-    /// Unfinished batches with their holder and partitions.
-    batches: BTreeMap<BatchId, (Holder, Vec<(TopicPartition, u64)>)>,
+    /// Unfinished batches.
+    batches: BTreeMap<BatchId, Batch>,
+}
+
+#[derive(Debug)]
+struct Batch {
+    keeper: Keeper,
+    /// Its partitions with their spans.
+    parts: Vec<(TopicPartition, u64)>,
 }
 
 impl Ledger {
@@ -67,6 +88,7 @@ impl Ledger {
         let dirty = sought && at.is_some();
         let entry = Entry { span, out: VecDeque::new(), finished: at, dirty, chosen: false, base: at };
         self.entries.insert(partition.clone(), entry);
+        self.forget_parts(partition);
     }
 
     /// Reading starts here. `committed`: because this is what is committed; else it is worth a commit, so that a partition that
@@ -96,6 +118,14 @@ impl Ledger {
         }
     }
 
+    /// What is fetched of the partition from now on comes as `span`. What is out stays out.
+    pub fn goes_on_as(&mut self, partition: &TopicPartition, span: u64) {
+        let Some(entry) = self.entries.get_mut(partition) else { return };
+        let old = std::mem::replace(&mut entry.span, span);
+        let parts = self.batches.values_mut().flat_map(|batch| &mut batch.parts);
+        parts.filter(|(named, known)| named == partition && *known == old).for_each(|(_, known)| *known = span);
+    }
+
     /// A batch went out to `holder`, with the place after its last record of each partition.
     pub fn hand_out(&mut self, batch: BatchId, holder: Holder, places: &[(TopicPartition, u64, Place)]) {
         let mut parts = Vec::new();
@@ -106,22 +136,20 @@ impl Ledger {
             }
         }
         if !parts.is_empty() {
-            self.batches.insert(batch, (holder, parts));
+            self.batches.insert(batch, Batch { keeper: Keeper::Holder(holder), parts });
         }
     }
 
     /// `holder` asks for the next batch: it has finished what it holds.
     pub fn finish_held(&mut self, holder: Holder) {
-        let held: Vec<BatchId> =
-            self.batches.iter().filter(|(_, (by, _))| *by == holder).map(|(batch, _)| *batch).collect();
-        for batch in held {
+        for batch in self.held(holder) {
             self.finish(batch);
         }
     }
 
     /// A batch is finished.
     pub fn finish(&mut self, batch: BatchId) {
-        let Some((_, parts)) = self.batches.remove(&batch) else { return };
+        let Some(Batch { parts, .. }) = self.batches.remove(&batch) else { return };
         for (partition, span) in parts {
             if let Some(entry) = self.current(&partition, span) {
                 entry.out.iter_mut().filter(|out| out.batch == batch).for_each(|out| out.done = true);
@@ -134,6 +162,12 @@ impl Ledger {
     /// user who commits in the middle of a batch.
     pub fn finish_up_to(&mut self, batch: BatchId, partition: &TopicPartition, next: Place) {
         let Some(entry) = self.entries.get_mut(partition) else { return };
+        let is_of = |out: Option<&Out>| out.is_some_and(|out| out.batch == batch);
+        // A batch may come back to a partition after rows of others.
+        while is_of(entry.out.front())
+            && is_of(entry.out.get(1))
+            && entry.out.pop_front_if(|out| out.next.offset < next.offset).is_some()
+        {}
         if entry.out.front().is_some_and(|out| out.batch == batch && next.offset <= out.next.offset)
             && entry.finished.is_none_or(|finished| finished.offset < next.offset)
         {
@@ -141,34 +175,85 @@ impl Ledger {
         }
     }
 
-    /// Somebody else holds a batch from now on.
-    pub fn pass_on(&mut self, batch: BatchId, to: Holder) {
-        if let Some((holder, _)) = self.batches.get_mut(&batch) {
-            *holder = to;
+    /// Somebody else finishes a batch from now on.
+    pub fn pass_on(&mut self, batch: BatchId, to: Keeper) {
+        if let Some(batch) = self.batches.get_mut(&batch) {
+            batch.keeper = to;
         }
     }
 
-    /// The rows of `batch` from `from` on are given back, to be handed out again as `span`. What was handed out before them
-    /// stays out. Nothing may have been handed out behind them.
-    pub fn give_back(&mut self, batch: BatchId, partition: &TopicPartition, span: u64, from: Place) {
-        let Some(entry) = self.entries.get_mut(partition) else { return };
-        let old = std::mem::replace(&mut entry.span, span);
-        if let Some(out) = entry.out.iter_mut().find(|out| out.batch == batch) {
-            out.next = from;
+    /// Who finishes a batch; `None` if it is finished, or counts for nothing any more.
+    pub fn keeper(&self, batch: BatchId) -> Option<Keeper> {
+        self.batches.get(&batch).map(|batch| batch.keeper)
+    }
+
+    /// The unfinished batches of a holder.
+    pub fn held(&self, holder: Holder) -> Vec<BatchId> {
+        let held = self.batches.iter().filter(|(_, batch)| batch.keeper == Keeper::Holder(holder));
+        held.map(|(batch, _)| *batch).collect()
+    }
+
+    /// The partitions of an unfinished batch, each with the place after its last row, unless the user committed as much by an
+    /// offset of its own.
+    pub fn unfinished(&self, batch: BatchId) -> Vec<(TopicPartition, Place)> {
+        let parts = self.batches.get(&batch).into_iter().flat_map(|batch| &batch.parts);
+        let unfinished = |(partition, _): &(TopicPartition, u64)| {
+            let entry = self.entries.get(partition)?;
+            let next = entry.out.iter().rfind(|out| out.batch == batch)?.next;
+            let is_committed = entry.base.is_some_and(|base| base.offset >= next.offset);
+            (!is_committed).then(|| (partition.clone(), next))
+        };
+        parts.filter_map(unfinished).collect()
+    }
+
+    /// What `batch` has of a partition becomes these pieces, in the order of the log, each up to its place and each finished by
+    /// itself: what is given back is not finished by whoever had it, nor what one worker was given by another. The last piece
+    /// ends where the batch did. A piece may be `batch` itself; the others are kept by `keeper`. False if the partition went
+    /// elsewhere since, or the batch is finished.
+    pub fn divide(
+        &mut self,
+        batch: BatchId,
+        partition: &TopicPartition,
+        pieces: &[(BatchId, Place)],
+        keeper: Keeper,
+    ) -> bool {
+        let Some(Batch { parts, .. }) = self.batches.get_mut(&batch) else { return false };
+        let Some(span) = parts.iter().find(|(named, _)| named == partition).map(|(_, span)| *span) else {
+            return false;
+        };
+        let Some(entry) = self.entries.get_mut(partition).filter(|entry| entry.span == span) else { return false };
+        let Some(begin) = entry.out.iter().position(|out| out.batch == batch) else { return false };
+        let count = entry.out.iter().skip(begin).take_while(|out| out.batch == batch).count();
+        let end = entry.out.drain(begin..begin + count).next_back().map(|out| out.next);
+        for (index, &(piece, next)) in pieces.iter().enumerate() {
+            let next = end.filter(|_| index + 1 == pieces.len()).unwrap_or(next);
+            entry.out.insert(begin + index, Out { batch: piece, next, done: false });
         }
-        let parts = self.batches.values_mut().flat_map(|(_, parts)| parts);
-        parts.filter(|(named, known)| named == partition && *known == old).for_each(|(_, known)| *known = span);
+        if pieces.iter().all(|(piece, _)| *piece != batch) {
+            parts.retain(|(named, _)| named != partition);
+        }
+        if parts.is_empty() {
+            self.batches.remove(&batch);
+        }
+        for &(piece, _) in pieces.iter().filter(|(piece, _)| *piece != batch) {
+            let parts = &mut self.batches.entry(piece).or_insert(Batch { keeper, parts: Vec::new() }).parts;
+            parts.push((partition.clone(), span));
+        }
+        true
     }
 
     /// The partition is not owned any more.
     pub fn release(&mut self, partition: &TopicPartition) {
         self.entries.remove(partition);
+        self.forget_parts(partition);
     }
 
-    /// Whether nothing of these is out unfinished.
+    /// Whether nothing of these is out that somebody may still finish.
     pub fn is_quiet<'p>(&self, partitions: impl IntoIterator<Item = &'p TopicPartition>) -> bool {
-        let quiet = |partition| self.entries.get(partition).is_none_or(|entry: &Entry| entry.out.is_empty());
-        partitions.into_iter().all(quiet)
+        let is_awaited =
+            |out: &Out| !out.done && matches!(self.keeper(out.batch), Some(Keeper::Holder(_) | Keeper::Name));
+        let awaits = |partition| self.entries.get(partition).is_some_and(|entry| entry.out.iter().any(is_awaited));
+        !partitions.into_iter().any(awaits)
     }
 
     /// The frontier of a partition.
@@ -217,7 +302,9 @@ impl Ledger {
     /// Whether records were handed out, finished or not, that are not committed.
     pub fn is_ahead(&self, partition: &TopicPartition) -> bool {
         let at = |place: Option<Place>| place.map(|place| place.offset);
-        let ahead = |entry: &Entry| !entry.out.is_empty() || at(entry.finished) != at(entry.base);
+        // What was given back is in nobody's hands, and what was finished behind it is.
+        let was_handed_out = |out: &Out| out.done || self.keeper(out.batch) != Some(Keeper::Queue);
+        let ahead = |entry: &Entry| entry.out.iter().any(was_handed_out) || at(entry.finished) != at(entry.base);
         self.entries.get(partition).is_some_and(ahead)
     }
 
@@ -226,6 +313,14 @@ impl Ledger {
     pub fn bases(&self) -> Vec<(TopicPartition, Option<Place>)> {
         let ahead = self.entries.iter().filter(|(partition, _)| self.is_ahead(partition));
         ahead.map(|(partition, entry)| (partition.clone(), entry.base)).collect()
+    }
+
+    /// What is out of a partition counts for nothing any more.
+    fn forget_parts(&mut self, partition: &TopicPartition) {
+        for batch in self.batches.values_mut() {
+            batch.parts.retain(|(named, _)| named != partition);
+        }
+        self.batches.retain(|_, batch| !batch.parts.is_empty());
     }
 
     fn current(&mut self, partition: &TopicPartition, span: u64) -> Option<&mut Entry> {

@@ -2,7 +2,9 @@
 //! rebalancing; KIP-415 has the first for Connect).
 //!
 //! **Lost members.** What they had stays without an owner until a deadline, and nobody else gives up anything. Whoever joins meanwhile
-//! is taken for one that came back, and gets its part at once. At the deadline the rest is given away.
+//! is taken for one that came back, and gets its part at once. At the deadline the rest is given away. A member that comes before one
+//! is lost, as in a deployment that starts the new process first, has taken its place: nobody is waited for then. A user who wants a
+//! rebalance ends every wait.
 //!
 //! **Rounds.** Of what members own no more than so many partitions move at a time, with a time between. What nobody owns is not
 //! rationed.
@@ -18,7 +20,7 @@ use std::time::Duration;
 
 use super::claims::Claims;
 use super::group::{Group, Owners};
-use super::schedule::{Deferral, Loss, Schedule, Told, newest};
+use super::schedule::{Deferral, Loss, NAMES_BYTES_MAX, Newcomers, Schedule, Told, newest};
 use super::{AssignError, Assignment, Assignor, LastAssignment, Protocol, Subscription, Topics, sticky};
 
 /// How long things are left for later.
@@ -28,7 +30,8 @@ pub struct Pace {
     pub max_delay: Duration,
     /// `group.initial.rebalance.delay.ms`: how long the first member of a group waits for others.
     pub initial_delay: Duration,
-    /// `max.moves.per.round`: how many partitions move at a time. `None`: `deferred` moves all that are to, `incremental` one.
+    /// `max.moves.per.round`: how many partitions move at a time. `None`: `deferred` moves all that are to, `incremental` one in
+    /// [`ROUNDS`] of all that the group has, and one at least.
     pub max_moves: Option<usize>,
     /// `round.interval.ms`: the time from one round to the next.
     pub round_interval: Duration,
@@ -45,23 +48,28 @@ impl Default for Pace {
     }
 }
 
+/// In so many rounds `incremental` could move all partitions, however many they are: one a round would take a group of a thousand
+/// partitions hours to grow by some members.
+pub const ROUNDS: usize = 10;
+
 /// The assignors `deferred` and `incremental`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deferred {
     name: &'static str,
     pace: Pace,
+    /// Whether a share of the partitions moves at a time where the pace does not say how many.
+    by_share: bool,
 }
 
 impl Deferred {
     /// Waits for lost members.
     pub(super) fn waiting(pace: Pace) -> Self {
-        Self { name: "deferred", pace }
+        Self { name: "deferred", pace, by_share: false }
     }
 
     /// Waits for nobody, and moves little by little.
     pub(super) fn incremental(pace: Pace) -> Self {
-        let max_moves = Some(pace.max_moves.unwrap_or(1));
-        Self { name: "incremental", pace: Pace { max_delay: Duration::ZERO, max_moves, ..pace } }
+        Self { name: "incremental", pace: Pace { max_delay: Duration::ZERO, ..pace }, by_share: true }
     }
 }
 
@@ -90,7 +98,8 @@ impl Assignor for Deferred {
 
     fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError> {
         let group = Group::by_id(topics, members);
-        let (owners, schedule) = Round::new(&self.pace, &group).assign();
+        let share = self.by_share.then(|| group.partition_count().div_ceil(ROUNDS).max(1));
+        let (owners, schedule) = Round::new(self.pace, self.pace.max_moves.or(share), &group).assign();
         let user_data = schedule
             .write()
             .map_err(|error| AssignError::Failed { assignor: self.name.into(), reason: error.to_string() })?;
@@ -104,7 +113,9 @@ impl Assignor for Deferred {
 
 /// One assignment in the making.
 struct Round<'g, 'a> {
-    pace: &'g Pace,
+    pace: Pace,
+    /// How many partitions move at a time; `None`: all that are to.
+    max_moves: Option<usize>,
     group: &'g Group<'a>,
     claims: Claims,
     /// What the members know of the assignment before, with times that this leader would allow itself.
@@ -113,6 +124,8 @@ struct Round<'g, 'a> {
     stood: Vec<bool>,
     /// What is to have no owner, by the number of its partition.
     losses: Vec<Lost>,
+    /// Who came while nobody was waited for, and has taken nobody's place yet.
+    newcomers: Vec<Newcomers>,
     /// A member has come that nobody was waiting for: the group is larger now, and is balanced at once.
     grown: bool,
 }
@@ -121,10 +134,13 @@ struct Lost {
     remaining: Duration,
     members: usize,
     partitions: BTreeSet<usize>,
+    names: BTreeSet<Arc<str>>,
+    /// Since the assignment before.
+    now: bool,
 }
 
 impl<'g, 'a> Round<'g, 'a> {
-    fn new(pace: &'g Pace, group: &'g Group<'a>) -> Self {
+    fn new(pace: Pace, max_moves: Option<usize>, group: &'g Group<'a>) -> Self {
         let claims = Claims::settle(group, |member| (member.generation, Cow::Borrowed(&member.owned)));
         let (mut told, mut stood) = (Vec::new(), Vec::new());
         for member in &group.members {
@@ -137,8 +153,11 @@ impl<'g, 'a> Round<'g, 'a> {
                 _ => stood.push(!member.owned.is_empty()),
             }
         }
-        let known = newest(told).map(|known| allowed(known, pace));
-        Self { pace, group, claims, known, stood, losses: Vec::new(), grown: false }
+        let ends_waits = told.iter().any(|says| says.ends_waits);
+        let known = newest(told).map(|known| allowed(known, &pace));
+        let known = known.map(|known| if ends_waits { known.ended() } else { known });
+        let (losses, newcomers) = (Vec::new(), Vec::new());
+        Self { pace, max_moves, group, claims, known, stood, losses, newcomers, grown: false }
     }
 
     fn assign(mut self) -> (Owners, Schedule) {
@@ -148,6 +167,7 @@ impl<'g, 'a> Round<'g, 'a> {
         }
         self.find_lost();
         self.hand_to_newcomers();
+        self.cover_losses();
         for &partition in self.losses.iter().flat_map(|lost| &lost.partitions) {
             self.claims.reserved[partition] = true;
         }
@@ -173,12 +193,13 @@ impl<'g, 'a> Round<'g, 'a> {
     /// What members had that are not there any more, and that is waited for.
     fn find_lost(&mut self) {
         let mut kept_for_others: BTreeSet<usize> = BTreeSet::new();
-        for Loss { remaining, members, partitions } in self.known.iter().flat_map(|known| &known.losses) {
+        for Loss { remaining, members, partitions, names } in self.known.iter().flat_map(|known| &known.losses) {
             let numbers = partitions.iter().filter_map(|partition| self.group.partition(partition));
             let partitions: BTreeSet<usize> = numbers.filter(|&number| !self.claims.claimed[number]).collect();
             kept_for_others.extend(&partitions);
             if !remaining.is_zero() {
-                self.losses.push(Lost { remaining: *remaining, members: *members, partitions });
+                let (remaining, members, names) = (*remaining, *members, names.clone());
+                self.losses.push(Lost { remaining, members, partitions, names, now: false });
             }
         }
         let gone = match &self.known {
@@ -189,9 +210,13 @@ impl<'g, 'a> Round<'g, 'a> {
         let unowned = (0..known.len()).filter(|&partition| known[partition] && !self.claims.claimed[partition]);
         let partitions: BTreeSet<usize> = unowned.filter(|partition| !kept_for_others.contains(partition)).collect();
         if gone > 0 && !self.pace.max_delay.is_zero() {
-            self.losses.push(Lost { remaining: self.pace.max_delay, members: gone, partitions });
+            let names = self.known.as_ref().map(|known| &known.names - &self.names()).unwrap_or_default();
+            self.losses.push(Lost { remaining: self.pace.max_delay, members: gone, partitions, names, now: true });
         }
-        self.losses.retain(|lost| !lost.partitions.is_empty());
+    }
+
+    fn names(&self) -> BTreeSet<Arc<str>> {
+        self.group.members.iter().map(|member| name_of(member).into()).collect()
     }
 
     /// Whether each partition is one that somebody was to have: what is new is assigned at once, and so is what was on its way.
@@ -221,11 +246,13 @@ impl<'g, 'a> Round<'g, 'a> {
     /// Each member that is new is taken for one that came back, and has its part of the loss that ends first.
     fn hand_to_newcomers(&mut self) {
         self.losses.sort_by_key(|lost| lost.remaining);
+        let mut came = 0;
         for newcomer in (0..self.stood.len()).filter(|&member| !self.stood[member]) {
             let wants = |partition: &usize| self.group.subscribes(newcomer, self.group.topic_of(*partition));
             let lost = self.losses.iter_mut().find(|lost| lost.partitions.iter().any(wants));
             let Some(lost) = lost else {
                 self.grown = true;
+                came += 1;
                 continue;
             };
             let part = lost.partitions.len().div_ceil(lost.members);
@@ -234,8 +261,31 @@ impl<'g, 'a> Round<'g, 'a> {
             // As if it had kept them: the odd ones stay with it too.
             free.into_iter().for_each(|partition| self.claims.owners[partition] = Some(newcomer));
             lost.members -= 1;
-            self.losses.retain(|lost| lost.members > 0 && !lost.partitions.is_empty());
+            lost.names.remove(name_of(self.group.members[newcomer]));
+            self.losses.retain(|lost| lost.members > 0);
         }
+        self.newcomers = self.known.iter().flat_map(|known| known.newcomers.clone()).collect();
+        // The members with which a group begins come one after the other, and take nobody's place.
+        let begins = self.known.as_ref().map_or(!self.stood.contains(&true), |known| known.start.is_some());
+        if came > 0 && !begins {
+            self.newcomers.push(Newcomers { remaining: self.pace.max_delay, members: came });
+        }
+        self.newcomers.retain(|came| !came.remaining.is_zero());
+    }
+
+    /// Who was lost after another had come is not waited for: that one has taken its place, and has its share already.
+    fn cover_losses(&mut self) {
+        for lost in self.losses.iter_mut().filter(|lost| lost.now) {
+            while lost.members > 0
+                && let Some(came) = self.newcomers.iter_mut().find(|came| came.members > 0)
+            {
+                let part = lost.partitions.len().div_ceil(lost.members);
+                lost.partitions = lost.partitions.iter().copied().skip(part).collect();
+                (lost.members, came.members) = (lost.members - 1, came.members - 1);
+            }
+        }
+        self.losses.retain(|lost| lost.members > 0 && !lost.partitions.is_empty());
+        self.newcomers.retain(|came| came.members > 0);
     }
 
     /// Takes back what is not to move now, and leaves out what has to be given up first.
@@ -296,7 +346,7 @@ impl<'g, 'a> Round<'g, 'a> {
         if !self.losses.is_empty() && !self.grown && !unbalanced {
             return None;
         }
-        match self.pace.max_moves {
+        match self.max_moves {
             Some(_) if self.round_left().is_some() => Some(0),
             Some(most) => Some(most),
             None => Some(usize::MAX),
@@ -308,14 +358,24 @@ impl<'g, 'a> Round<'g, 'a> {
     }
 
     fn schedule(&self, owners: &Owners, moves: Moves) -> Schedule {
-        let rationed = self.pace.max_moves.is_some();
+        let rationed = self.max_moves.is_some();
         let numbered = |numbers: &mut dyn Iterator<Item = usize>| numbers.map(|one| self.group.named(one)).collect();
         let mut moving = (0..owners.len()).filter(|&one| self.claims.claimed[one] && owners[one].is_none());
+        let mut room = NAMES_BYTES_MAX;
+        let mut told = |names: BTreeSet<Arc<str>>| match room.checked_sub(names.iter().map(|name| name.len()).sum()) {
+            Some(left) => {
+                room = left;
+                names
+            }
+            None => BTreeSet::new(),
+        };
         let losses = self.losses.iter().map(|lost| Loss {
             remaining: lost.remaining,
             members: lost.members,
             partitions: numbered(&mut lost.partitions.iter().copied()),
+            names: told(lost.names.clone()),
         });
+        let losses = losses.collect();
         Schedule {
             start: None,
             round: match rationed && moves.begun > 0 {
@@ -328,7 +388,9 @@ impl<'g, 'a> Round<'g, 'a> {
                 .map(|topic| (self.group.name(topic).clone(), self.group.partitions(topic).len()))
                 .collect(),
             moving: numbered(&mut moving),
-            losses: losses.collect(),
+            losses,
+            newcomers: self.newcomers.clone(),
+            names: told(self.names()),
         }
     }
 }
@@ -348,12 +410,20 @@ struct Moves {
     withheld: bool,
 }
 
+/// What a member is called when others are told of it: its static id outlives the other.
+fn name_of(member: &Subscription) -> &str {
+    member.instance_id.as_ref().unwrap_or(&member.member_id)
+}
+
 /// Members may be told more patience than this leader has: its settings are what counts from here on.
 fn allowed(mut known: Schedule, pace: &Pace) -> Schedule {
     known.start = known.start.map(|left| left.min(pace.initial_delay));
     known.round = known.round.map(|left| left.min(pace.round_interval));
     for loss in &mut known.losses {
         loss.remaining = loss.remaining.min(pace.max_delay);
+    }
+    for came in &mut known.newcomers {
+        came.remaining = came.remaining.min(pace.max_delay);
     }
     known
 }

@@ -22,9 +22,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::deferred::Pace;
+pub use self::deferred::{Pace, ROUNDS};
 pub use self::registry::{BUILTIN, builtin, builtin_with, eager_beside_deferring};
-pub use self::schedule::{Deferral, Loss, Schedule, ScheduleError, Told};
+pub use self::schedule::{Deferral, Loss, NAMES_BYTES_MAX, Newcomers, Schedule, ScheduleError, Told};
 pub use self::subscription::{
     assignment_bytes, perform, read_assignment, read_subscription, subscribed_topics, subscription_bytes,
     with_user_data,
@@ -89,6 +89,8 @@ pub struct LastAssignment {
     pub current: bool,
     /// How long ago that was.
     pub age: Duration,
+    /// The user wants a rebalance now, whatever that assignment left for later.
+    pub ends_waits: bool,
 }
 
 /// Decides who gets which partitions. Members agree on one by its name.
@@ -141,6 +143,12 @@ pub enum AssignError {
         /// Its name.
         assignor: String,
         /// What it said.
+        reason: String,
+    },
+    /// Metadata of the group's topics cannot be had now; it may be later.
+    #[error("metadata of the group's topics cannot be had: {reason}")]
+    NoMetadata {
+        /// What came instead.
         reason: String,
     },
     /// It assigned what it must not.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use monedula_protocol::error::WireError;
 use monedula_protocol::messages::consumer_protocol::{
-    Loss as WireLoss, ScheduleSubscription, ScheduleUserData, TopicSize,
+    Loss as WireLoss, Newcomers as WireNewcomers, ScheduleSubscription, ScheduleUserData, TopicSize,
 };
 
 use super::LastAssignment;
@@ -17,12 +17,14 @@ use super::subscription::{by_topic, flat};
 use crate::TopicPartition;
 
 /// When a group meets again though nothing happens, and what has no owner until then.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deferral {
     /// In how much time, counted from the assignment; `None`: nothing was left for later.
     pub rejoin_after: Option<Duration>,
     /// Partitions that are nobody's on purpose.
     pub left_out: usize,
+    /// What of that is kept for members that were lost.
+    pub losses: Vec<Loss>,
 }
 
 /// What members left behind that were lost in one rebalance.
@@ -34,7 +36,24 @@ pub struct Loss {
     pub members: usize,
     /// What they had.
     pub partitions: BTreeSet<TopicPartition>,
+    /// Who they are: static ids, or member ids. Empty where the group is too large to tell, see [`NAMES_BYTES_MAX`].
+    pub names: BTreeSet<Arc<str>>,
 }
+
+/// Members that came in one rebalance while nobody was waited for, so that the group was one larger: as many that are lost within
+/// the time are not waited for, since these have taken their place. That is what a deployment looks like that starts the new process
+/// before it ends the old one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Newcomers {
+    /// Until they are members like any other.
+    pub remaining: Duration,
+    /// How many of them have taken nobody's place yet.
+    pub members: usize,
+}
+
+/// Every member is told the names of all, and tells them again: beyond so many bytes in all, names are left out. The coordinator
+/// stores a group as one record, which grows with the square of this.
+pub const NAMES_BYTES_MAX: usize = 1024;
 
 /// What was left for later, and what the group was like.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +72,10 @@ pub struct Schedule {
     pub moving: BTreeSet<TopicPartition>,
     /// Nobody's, since their owners may come back.
     pub losses: Vec<Loss>,
+    /// Who came while nobody was waited for.
+    pub newcomers: Vec<Newcomers>,
+    /// Who the members were; empty if that is too much to tell.
+    pub names: BTreeSet<Arc<str>>,
 }
 
 impl Schedule {
@@ -69,7 +92,12 @@ impl Schedule {
                 members => members,
             };
             let remaining = left(loss.remaining_ms).unwrap_or_default();
-            Ok(Loss { remaining, members, partitions: flat(&loss.partitions).into_iter().collect() })
+            let partitions = flat(&loss.partitions).into_iter().collect();
+            Ok(Loss { remaining, members, partitions, names: names(&loss.names) })
+        };
+        let newcomers = |came: &WireNewcomers<'_>| {
+            let members = count("newcomers", came.members)?;
+            Ok(Newcomers { remaining: left(came.remaining_ms).unwrap_or_default(), members })
         };
         Ok(Self {
             start: left(data.start_ms),
@@ -79,6 +107,8 @@ impl Schedule {
             topics: data.topics.iter().map(topic).collect::<Result<_, ScheduleError>>()?,
             moving: flat(&data.moving).into_iter().collect(),
             losses: data.losses.iter().map(loss).collect::<Result<_, ScheduleError>>()?,
+            newcomers: data.newcomers.iter().map(newcomers).collect::<Result<_, ScheduleError>>()?,
+            names: names(&data.names),
         })
     }
 
@@ -94,6 +124,12 @@ impl Schedule {
             remaining_ms: millis(loss.remaining),
             members: small(loss.members),
             partitions: by_topic(&loss.partitions),
+            names: loss.names.iter().map(|name| &**name).collect(),
+            ..Default::default()
+        });
+        let newcomers = self.newcomers.iter().map(|came| WireNewcomers {
+            remaining_ms: millis(came.remaining),
+            members: small(came.members),
             ..Default::default()
         });
         let data = ScheduleUserData {
@@ -104,6 +140,8 @@ impl Schedule {
             topics: topics.collect(),
             moving: by_topic(&self.moving),
             losses: losses.collect(),
+            newcomers: newcomers.collect(),
+            names: self.names.iter().map(|name| &**name).collect(),
             ..Default::default()
         };
         data.write()
@@ -117,6 +155,17 @@ impl Schedule {
         for loss in &mut self.losses {
             loss.remaining = loss.remaining.saturating_sub(time);
         }
+        for came in &mut self.newcomers {
+            came.remaining = came.remaining.saturating_sub(time);
+        }
+        self
+    }
+
+    /// What is left of it when nothing is waited for any more.
+    pub(super) fn ended(mut self) -> Self {
+        self.start = self.start.map(|_| Duration::ZERO);
+        self.round = self.round.map(|_| Duration::ZERO);
+        self.losses.iter_mut().for_each(|loss| loss.remaining = Duration::ZERO);
         self
     }
 
@@ -130,13 +179,15 @@ impl Schedule {
                 Some(_) => usize::MAX,
                 None => self.losses.iter().map(|loss| loss.partitions.len()).sum(),
             },
+            losses: self.losses.clone(),
         }
     }
 
     /// All that is left to wait for: of two that know the same, who waits less knows it longer.
     fn waits(&self) -> Duration {
         let lost = self.losses.iter().map(|loss| loss.remaining);
-        let all = [self.start, self.round].into_iter().flatten().chain(lost);
+        let came = self.newcomers.iter().map(|came| came.remaining);
+        let all = [self.start, self.round].into_iter().flatten().chain(lost).chain(came);
         all.fold(Duration::ZERO, Duration::saturating_add)
     }
 }
@@ -148,6 +199,8 @@ pub struct Told {
     pub generation: Option<i32>,
     /// What it knows from there.
     pub schedule: Option<Schedule>,
+    /// Its user wants a rebalance now, whatever is waited for.
+    pub ends_waits: bool,
 }
 
 impl Told {
@@ -158,18 +211,20 @@ impl Told {
     pub fn read(bytes: &[u8]) -> Result<Self, ScheduleError> {
         let told = ScheduleSubscription::read(bytes)?;
         let schedule = told.schedule.map(Schedule::read).transpose()?;
-        Ok(Self { generation: Some(told.generation).filter(|generation| *generation >= 0), schedule })
+        let generation = Some(told.generation).filter(|generation| *generation >= 0);
+        Ok(Self { generation, schedule, ends_waits: told.ends_waits })
     }
 
     /// What a member has to tell with this last assignment. One by another assignor says nothing of what is to come.
     pub(super) fn write(last: &LastAssignment) -> Result<Vec<u8>, WireError> {
+        let ends_waits = last.ends_waits;
         if !last.current || last.generation < 0 {
-            return ScheduleSubscription { generation: -1, ..Default::default() }.write();
+            return ScheduleSubscription { generation: -1, ends_waits, ..Default::default() }.write();
         }
         let known = last.user_data.as_deref().and_then(|bytes| Schedule::read(bytes).ok());
         let schedule = known.map(|known| known.after(last.age).write()).transpose()?;
-        ScheduleSubscription { generation: last.generation, schedule: schedule.as_deref(), ..Default::default() }
-            .write()
+        let (generation, schedule) = (last.generation, schedule.as_deref());
+        ScheduleSubscription { generation, schedule, ends_waits, ..Default::default() }.write()
     }
 }
 
@@ -196,6 +251,10 @@ pub enum ScheduleError {
         /// The number.
         number: i32,
     },
+}
+
+fn names(told: &[&str]) -> BTreeSet<Arc<str>> {
+    told.iter().map(|&name| name.into()).collect()
 }
 
 fn left(ms: i32) -> Option<Duration> {

@@ -8,6 +8,10 @@ use monedula_protocol::error_code::ErrorCode;
 use super::{CallId, CommitError, Offsets, Outcomes, PartitionCodes, Ticket};
 use crate::{Now, TopicPartition};
 
+/// After how many attempts a commit takes a topic for deleted. Brokers hear of a new one at different times; but waiting for one
+/// that is gone would hold up its revocation, whose own commit stands behind the user's.
+pub(crate) const UNKNOWN_TOPIC_ATTEMPTS: u32 = 5;
+
 /// Whose a commit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
@@ -141,9 +145,9 @@ impl Commits {
         self.queue.front_mut().filter(|commit| commit.sent == Some(id))
     }
 
-    /// How often the one at hand was sent, if it is the machine's own.
-    pub(crate) fn own_attempts(&self) -> Option<u32> {
-        self.queue.front().filter(|commit| commit.whose.is_own()).map(|commit| commit.attempts)
+    /// How often the one at hand was sent.
+    pub(crate) fn attempts(&self) -> Option<u32> {
+        self.queue.front().map(|commit| commit.attempts)
     }
 
     /// What the answer says of each partition. `verdict` is the error with which a refused one ends, `None` for one that stays

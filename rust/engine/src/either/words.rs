@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
 
 use crate::TopicPartition;
 
@@ -114,6 +115,15 @@ pub enum CommitError {
     /// The consumer left the group, or was closed, before.
     #[error("the consumer left the group before it was committed")]
     Closed,
+}
+
+/// What metadata says of a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopicInfo {
+    /// Its id; zero where the broker tells none.
+    pub id: Uuid,
+    /// How many partitions it has.
+    pub partitions: usize,
 }
 
 /// What to commit.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::fetch::{FetchResponse, PartitionData};
-use monedula_protocol::records::Batches;
+use monedula_protocol::records::{BatchHeader, Batches};
 use monedula_protocol::types::Uuid;
 
 use super::SlotId;
@@ -43,13 +43,20 @@ pub struct Fetched<'a> {
     pub log_start_offset: i64,
 }
 
-/// What stepping over the fetched batches found.
+/// How far the fetched batches were stepped over.
+#[derive(Clone, Copy)]
 struct Stepped {
     whole_bytes: usize,
     record_count: u64,
     next_offset: i64,
     leader_epoch: i32,
-    broken: Option<(i64, String)>,
+}
+
+/// Why it went no further.
+struct Broken {
+    reason: String,
+    /// Whether asking again, behind what was stepped over, could pass over it without a word.
+    is_final: bool,
 }
 
 impl FetchMachine {
@@ -173,19 +180,25 @@ impl FetchMachine {
         if !records.is_empty() {
             slot.served = answer;
         }
-        let stepped = step(records, slot);
+        let (stepped, broken) = step(records, slot);
         let (partition, span) = (slot.partition.clone(), slot.span);
         slot.attempts = 0;
+        slot.high_watermark = Some(data.high_watermark);
         if stepped.whole_bytes > 0 {
             (slot.offset, slot.offset_epoch) = (stepped.next_offset, stepped.leader_epoch);
             slot.max_bytes = max_partition_bytes;
-        } else if !records.is_empty() && stepped.broken.is_none() {
+        } else if !records.is_empty() && broken.is_none() {
             // Only the head of a batch larger than the cap fitted (KIP-74): ask for more next time.
             slot.max_bytes = slot.max_bytes.saturating_mul(2);
         }
-        if let Some((offset, reason)) = stepped.broken.filter(|_| stepped.whole_bytes == 0) {
-            self.stop(id, Fault::Corrupt { partition, offset, reason });
-            return None;
+        // What is beyond the end of a bounded read is nobody's.
+        let wanted = slot.end.is_none_or(|end| stepped.next_offset < end);
+        let stops = |broken: &Broken| wanted && broken.is_final || stepped.whole_bytes == 0;
+        if let Some(Broken { reason, .. }) = broken.filter(stops) {
+            self.stop(id, Fault::Corrupt { partition: partition.clone(), offset: stepped.next_offset, reason });
+            if stepped.whole_bytes == 0 {
+                return None;
+            }
         }
         let aborted = data.aborted_transactions.iter().flatten();
         Some(Fetched {
@@ -251,33 +264,49 @@ fn retry_despite(error: ErrorCode) -> bool {
 }
 
 /// Steps over the batches without touching their records.
-fn step(records: &[u8], slot: &Slot) -> Stepped {
-    let mut stepped = Stepped {
-        whole_bytes: 0,
-        record_count: 0,
-        next_offset: slot.offset,
-        leader_epoch: slot.offset_epoch,
-        broken: None,
-    };
+fn step(records: &[u8], slot: &Slot) -> (Stepped, Option<Broken>) {
+    let mut stepped =
+        Stepped { whole_bytes: 0, record_count: 0, next_offset: slot.offset, leader_epoch: slot.offset_epoch };
+    let mut last: Option<(BatchHeader, Stepped)> = None;
     let mut batches = Batches::new(records);
     while let Some(batch) = batches.next() {
         let header = match batch {
             Ok(batch) => batch.header,
-            Err(error) => {
-                stepped.broken = Some((stepped.next_offset, error.to_string()));
-                break;
-            }
+            Err(error) => return (stepped, Some(Broken { reason: error.to_string(), is_final: false })),
         };
+        if let Some((last, before)) = last.filter(|(last, _)| header.base_offset <= last.last_offset()) {
+            return run_backwards(stepped, before, &last, &header);
+        }
         let last_offset = header.last_offset();
         // The first batch may begin before the position, but none may end before it: that would be no progress.
         if last_offset < stepped.next_offset {
-            stepped.broken = Some((stepped.next_offset, format!("a batch that ends at {last_offset} came again")));
-            break;
+            let reason = format!("a batch that ends at {last_offset} came again");
+            return (stepped, Some(Broken { reason, is_final: false }));
         }
+        last = Some((header, stepped));
         stepped.next_offset = last_offset + 1;
         stepped.leader_epoch = header.partition_leader_epoch;
         stepped.record_count += u64::try_from(header.record_count).unwrap_or(0);
         stepped.whole_bytes = batches.position();
     }
-    stepped
+    (stepped, None)
+}
+
+/// No CRC covers a base offset, so all that shows a damaged one is that no log has such a neighbour: one of the two is
+/// wrong. It is the one in front where that leaves a gap in which the other has its place.
+fn run_backwards(
+    stepped: Stepped,
+    before: Stepped,
+    last: &BatchHeader,
+    header: &BatchHeader,
+) -> (Stepped, Option<Broken>) {
+    let reason = format!(
+        "offsets run backwards: a batch of {} to {} follows one of {} to {}",
+        header.base_offset,
+        header.last_offset(),
+        last.base_offset,
+        last.last_offset()
+    );
+    let fits = last.base_offset > before.next_offset && header.base_offset >= before.next_offset;
+    (if fits { before } else { stepped }, Some(Broken { reason, is_final: true }))
 }

@@ -7,8 +7,10 @@ use monedula_protocol::types::Uuid;
 
 use super::SlotId;
 use super::fault::Fault;
+use super::node::{Demand, Node};
 use super::partition::{Phase, ResetPolicy, Slot, Start};
-use super::session::{Sent, Session};
+use super::session::Sent;
+use super::slots::Slots;
 use crate::backoff::{Backoff, Jitter};
 use crate::cluster::Cluster;
 use crate::{Now, TopicPartition};
@@ -106,30 +108,14 @@ pub struct FetchPlan {
     pub by_topic_id: bool,
 }
 
-/// A broker, as far as fetching from it goes.
-#[derive(Debug, Default)]
-pub(super) struct Node {
-    pub(super) session: Session,
-    /// Partitions fetched from here.
-    pub(super) members: BTreeSet<SlotId>,
-    /// Partitions whose entry in the session may have to change.
-    pub(super) dirty: BTreeSet<SlotId>,
-    pub(super) sent_at: Option<Now>,
-    pub(super) by_topic_id: bool,
-    pub(super) attempts: u32,
-    pub(super) retry_at: Now,
-    /// Lookups under way for partitions led here: the first fetch waits for them a moment, or it would be a long
-    /// poll without them.
-    pub(super) lookups: u32,
-    pub(super) hold_until: Now,
-}
-
 /// See the [module](super).
 #[derive(Debug)]
 pub struct FetchMachine {
     pub(super) config: FetchConfig,
     pub(super) jitter: Jitter,
-    pub(super) slots: BTreeMap<SlotId, Slot>,
+    pub(super) slots: Slots,
+    /// Slots of bounded reads that are fetched to their ends.
+    complete: BTreeSet<SlotId>,
     pub(super) by_partition: BTreeMap<TopicPartition, SlotId>,
     pub(super) by_id: BTreeMap<(Uuid, i32), SlotId>,
     pub(super) nodes: BTreeMap<i32, Node>,
@@ -140,6 +126,8 @@ pub struct FetchMachine {
     outputs: VecDeque<Output>,
     refresh_wanted: bool,
     next_slot: SlotId,
+    /// Requests so far.
+    requests: u64,
     /// Answers so far.
     pub(super) answers: u64,
 }
@@ -153,7 +141,8 @@ impl FetchMachine {
         Self {
             config,
             jitter: Jitter::new(seed),
-            slots: BTreeMap::new(),
+            slots: Slots::default(),
+            complete: BTreeSet::new(),
             by_partition: BTreeMap::new(),
             by_id: BTreeMap::new(),
             nodes: BTreeMap::new(),
@@ -163,6 +152,7 @@ impl FetchMachine {
             outputs: VecDeque::new(),
             refresh_wanted: false,
             next_slot: 0,
+            requests: 0,
             answers: 0,
         }
     }
@@ -190,6 +180,7 @@ impl FetchMachine {
             lookup: None,
             missing_answers: 0,
             end: None,
+            high_watermark: None,
             unknown_before: 0,
             served: 0,
             waits_for_topic: false,
@@ -209,6 +200,7 @@ impl FetchMachine {
         }
         self.touch(id, now);
         let Some(slot) = self.slots.remove(&id) else { return };
+        self.complete.remove(&id);
         self.end_lookup(slot.lookup);
         self.by_id.remove(&(slot.topic_id, partition.partition));
         if self.nodes.values().any(|node| node.session.asked(id).is_some()) {
@@ -232,6 +224,7 @@ impl FetchMachine {
             slot.attempts = 0;
             slot.retry_at = Now::ZERO;
             slot.missing_answers = 0;
+            slot.high_watermark = None;
             self.by_id.remove(&(slot.topic_id, partition.partition));
             slot.topic_id = Uuid::ZERO;
             let lookup = slot.lookup.take();
@@ -253,7 +246,7 @@ impl FetchMachine {
 
     /// Whether there are partitions, each with an end, and everything before the ends is fetched.
     pub fn is_complete(&self) -> bool {
-        !self.slots.is_empty() && self.slots.values().all(Slot::is_complete)
+        self.slots.len() > 0 && self.complete.len() == self.slots.len()
     }
 
     /// Pauses or resumes fetching `partition`. What was fetched stays with the driver.
@@ -265,14 +258,25 @@ impl FetchMachine {
         self.touch(id, now);
     }
 
-    /// The driver dropped what it had of `partition` from `offset` on, or found it unreadable (`stop`).
-    pub fn rewind(&mut self, partition: &TopicPartition, span: u64, offset: i64, stop: bool, now: Now) {
+    /// The driver dropped what it had of `partition` from `offset` on, what stopped the partition behind that included: it
+    /// will come up again.
+    pub fn rewind(&mut self, partition: &TopicPartition, span: u64, offset: i64, now: Now) {
+        let Some(id) = self.current(partition, span) else { return };
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        (slot.offset, slot.offset_epoch) = (offset, -1);
+        if slot.phase == Phase::Failed {
+            slot.phase = Phase::Fetching;
+            // Of a partition that stopped no news was taken: its leader, and whether its topic still is what it was.
+            self.want_metadata();
+        }
+        self.touch(id, now);
+    }
+
+    /// The driver found `partition` unreadable at `offset`.
+    pub fn unreadable(&mut self, partition: &TopicPartition, span: u64, offset: i64, now: Now) {
         let Some(id) = self.current(partition, span) else { return };
         if let Some(slot) = self.slots.get_mut(&id) {
-            (slot.offset, slot.offset_epoch) = (offset, -1);
-            if stop {
-                slot.phase = Phase::Failed;
-            }
+            (slot.offset, slot.offset_epoch, slot.phase) = (offset, -1, Phase::Failed);
         }
         self.touch(id, now);
     }
@@ -308,9 +312,36 @@ impl FetchMachine {
         self.outputs.pop_front()
     }
 
-    /// Nodes that [`Self::next_fetch`] has a request for.
+    /// Nodes that [`Self::next_fetch`] has a request for, the one that was asked longest ago first: where memory does not do
+    /// for all of them, each has its turn.
     pub fn ready_nodes(&self, now: Now) -> Vec<i32> {
-        self.nodes.iter().filter(|(_, node)| node.is_ready(now)).map(|(&id, _)| id).collect()
+        let ready = self.nodes.iter().filter(|(_, node)| node.is_ready(now));
+        let mut ready: Vec<(u64, i32)> = ready.map(|(&id, node)| (node.asked, id)).collect();
+        ready.sort_unstable();
+        ready.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Whether more of a partition is there at `node` than was fetched, as far as is known.
+    pub fn is_behind(&self, node: i32) -> bool {
+        self.nodes.get(&node).is_some_and(Node::is_behind)
+    }
+
+    /// How many nodes there is something to fetch from.
+    pub fn demand(&self) -> Demand {
+        let mut demand = Demand::default();
+        for node in self.nodes.values().filter(|node| !node.members.is_empty()) {
+            let is_behind = node.is_behind();
+            demand.behind += usize::from(is_behind);
+            demand.caught_up += usize::from(!is_behind);
+            demand.caught_up_unasked += usize::from(!is_behind && node.sent_at.is_none());
+        }
+        demand
+    }
+
+    /// How often a partition was looked at so far. A fetch looks at what changed since the last one, not at all that is
+    /// assigned.
+    pub fn looks(&self) -> u64 {
+        self.slots.looks()
     }
 
     /// Whether any partition stopped, and how many are assigned.
@@ -325,8 +356,9 @@ impl FetchMachine {
         if !node.is_ready(now) {
             return None;
         }
-        let slots = &self.slots;
-        let by_topic_id = node.members.iter().all(|id| slots.get(id).is_some_and(|slot| slot.topic_id != Uuid::ZERO));
+        self.requests += 1;
+        node.asked = self.requests;
+        let by_topic_id = node.knows_topic_ids();
         if by_topic_id != node.by_topic_id {
             // A session speaks of topics by name or by id, not both: the other needs a new one.
             node.session.failed(None);
@@ -493,14 +525,16 @@ impl FetchMachine {
         if let Some(old) = slot.home.filter(|&old| Some(old) != home)
             && let Some(node) = self.nodes.get_mut(&old)
         {
-            node.members.remove(&id);
-            node.dirty.insert(id);
+            node.give_up(id);
         }
         slot.home = home;
+        if slot.is_complete() {
+            self.complete.insert(id);
+        } else {
+            self.complete.remove(&id);
+        }
         if let Some(home) = home {
-            let node = self.nodes.entry(home).or_default();
-            node.members.insert(id);
-            node.dirty.insert(id);
+            self.nodes.entry(home).or_default().take(id, slot);
         }
         if slot.phase != Phase::Failed && slot.retry_at > now {
             self.timers.insert((slot.retry_at, id));
@@ -509,13 +543,6 @@ impl FetchMachine {
             self.timers.insert((until, id));
         }
         self.look_up(id, now);
-    }
-}
-
-impl Node {
-    fn is_ready(&self, now: Now) -> bool {
-        let held = self.lookups > 0 && self.hold_until > now;
-        self.sent_at.is_none() && !self.members.is_empty() && self.retry_at <= now && !held
     }
 }
 

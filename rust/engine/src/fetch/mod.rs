@@ -10,12 +10,15 @@ mod fault;
 mod lookups;
 mod machine;
 mod news;
+mod node;
 mod partition;
 mod session;
+mod slots;
 
 pub use answer::{Aborted, Fetched};
 pub use fault::Fault;
 pub use machine::{FetchConfig, FetchMachine, FetchPlan, Output};
+pub use node::Demand;
 pub use partition::{EpochEnd, ResetPolicy, Resolved, Start};
 pub use session::{Sent, Session, SessionRequest};
 

@@ -7,15 +7,14 @@ use super::SlotId;
 use super::fault::Fault;
 use super::machine::FetchMachine;
 use super::partition::Phase;
-use crate::Now;
 use crate::cluster::{Cluster, Partition, Topic};
+use crate::{Now, TopicPartition};
 
 impl FetchMachine {
     /// The cluster view changed: leaders, epochs, ids, topics that vanished.
     pub fn cluster_changed(&mut self, cluster: &Cluster, now: Now) {
         self.brokers = cluster.brokers.keys().copied().collect();
-        let ids: Vec<SlotId> = self.slots.keys().copied().collect();
-        for id in ids {
+        for id in self.slots.ids() {
             self.learn(id, cluster, true, now);
             self.touch(id, now);
         }
@@ -42,7 +41,7 @@ impl FetchMachine {
         }
         slot.unknown_before = 0;
         if !self.identify(id, topic) {
-            return self.stop(id, Fault::TopicRecreated { partition });
+            return self.recreated(id, partition);
         }
         match topic.partitions.get(&partition.partition) {
             Some(known) => self.follow(id, known, now),
@@ -64,6 +63,14 @@ impl FetchMachine {
         self.by_id.remove(&(old, index));
         self.by_id.insert((topic.id, index), id);
         true
+    }
+
+    /// The position belongs to a topic that is no more. A group takes the partition away, and gives it anew.
+    fn recreated(&mut self, id: SlotId, partition: TopicPartition) {
+        match self.slots.get_mut(&id) {
+            Some(slot) if slot.waits_for_topic => slot.phase = Phase::Failed,
+            _ => self.stop(id, Fault::TopicRecreated { partition }),
+        }
     }
 
     /// The topic exists, but not this partition of it.

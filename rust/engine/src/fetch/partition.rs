@@ -72,6 +72,8 @@ pub(super) struct Slot {
     pub(super) offset_epoch: i32,
     /// Exclusive end of a bounded read: nothing from there on is asked for.
     pub(super) end: Option<i64>,
+    /// The offset after the last record that the log had when it was last fetched from; `None` before the first answer.
+    pub(super) high_watermark: Option<i64>,
     /// Id of the topic that the offset belongs to, once seen.
     pub(super) topic_id: Uuid,
     pub(super) leader: Option<i32>,
@@ -99,6 +101,11 @@ impl Slot {
     /// Whether everything before the end of a bounded read is fetched.
     pub(super) fn is_complete(&self) -> bool {
         self.end.is_some_and(|end| self.phase == Phase::Fetching && self.offset >= end)
+    }
+
+    /// Whether more is there than was fetched, or that is not known yet.
+    pub(super) fn is_behind(&self) -> bool {
+        self.high_watermark.is_none_or(|end| self.offset < end)
     }
 
     /// The node to fetch from now, if any.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::TopicPartition;
-use crate::either::{CommitOffset, Committed, Lane, PartitionCodes};
+use crate::either::{CommitOffset, Committed, Lane, PartitionCodes, TopicIds};
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +84,8 @@ pub enum Call {
         generation: i32,
         /// What to commit.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
+        /// The ids of the topics whose offsets these are, as far as they are known.
+        topic_ids: TopicIds,
     },
     /// Looks up what is committed. Offsets that an open transaction may still change are not wanted (KIP-447).
     FetchOffsets {
@@ -91,6 +93,8 @@ pub enum Call {
         group_id: String,
         /// The partitions.
         partitions: Vec<TopicPartition>,
+        /// The ids of their topics, as far as they are known.
+        topic_ids: TopicIds,
     },
 }
 

@@ -5,12 +5,9 @@ use monedula_protocol::error_code::ErrorCode;
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, CallId, CommitError, GroupEvent, Reaction, Scope, State, Ticket};
+use super::{Answer, Call, CallId, CommitError, GroupEvent, Output, Reaction, Scope, State, Ticket};
 use crate::Now;
-use crate::either::{Effect, Offsets, Whose};
-
-/// After how many attempts the machine's own commits take a topic for deleted: waiting for it would hold up its revocation.
-const UNKNOWN_TOPIC_ATTEMPTS: u32 = 5;
+use crate::either::{Effect, Offsets, UNKNOWN_TOPIC_ATTEMPTS, Whose, topic_ids};
 
 impl Member {
     /// The user wants offsets committed.
@@ -32,13 +29,13 @@ impl Member {
 
     fn queue_commit(&mut self, whose: Whose, offsets: Offsets, deadline: Now, now: Now) {
         self.commits.push(whose, offsets, deadline, now);
-        self.commits.keep_owned(|partition| self.owned.contains(partition));
+        self.commits.keep_owned(|partition| self.owned.contains_key(partition));
         self.end_commits(now);
     }
 
     /// Sends the next commit if that may be now.
     pub(super) fn advance_commits(&mut self, now: Now) {
-        self.commits.keep_owned(|partition| self.owned.contains(partition));
+        self.commits.keep_owned(|partition| self.owned.contains_key(partition));
         self.end_commits(now);
         // Between the answers to JoinGroup and SyncGroup coordinators take none; before that they take those of the old
         // generation (seed S116).
@@ -55,6 +52,7 @@ impl Member {
             member_id: self.member_id.clone(),
             instance_id: self.config.instance_id.clone(),
             generation: self.generation,
+            topic_ids: topic_ids(&self.owned, offsets.keys()),
             offsets,
         };
         let sent = self.send(Kind::Commit, call, now);
@@ -76,10 +74,15 @@ impl Member {
         for &code in codes.values() {
             self.coordinator_answered(code);
         }
-        let waited = self.commits.own_attempts().is_some_and(|attempts| attempts >= UNKNOWN_TOPIC_ATTEMPTS);
+        if codes.values().any(|code| *code == ErrorCode::UnknownTopicId) {
+            // If it was made anew, metadata tells, and then it is lost.
+            self.push(Output::RefreshMetadata);
+        }
+        let gone = [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId];
+        let waited = self.commits.attempts().is_some_and(|attempts| attempts >= UNKNOWN_TOPIC_ATTEMPTS);
         let verdict = |code| match reaction(Kind::Commit.api(), code) {
             Reaction::Tell => Some(CommitError::Refused { code }),
-            _ if waited && code == ErrorCode::UnknownTopicOrPartition => Some(CommitError::Refused { code }),
+            _ if waited && gone.contains(&code) => Some(CommitError::Refused { code }),
             _ => None,
         };
         let Some(open) = self.commits.take_codes(id, &codes, verdict) else { return };

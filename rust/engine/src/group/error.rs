@@ -31,7 +31,9 @@ pub enum GroupError {
     /// No assignor is common to all members.
     #[error(
         "the members of the group {group} have no assignor in common (INCONSISTENT_GROUP_PROTOCOL): this one offers \
-         {assignors}. Give all members one in common in partition.assignment.strategy, or use another group.id"
+         {assignors}. Set partition.assignment.strategy to one that the others have: consumers of librdkafka, such as \
+         confluent-kafka's, have range,roundrobin unless told otherwise, and Java's range,cooperative-sticky. To move a \
+         group from one assignor to another, have its members list both meanwhile. Or use another group.id"
     )]
     InconsistentProtocol {
         /// The group.

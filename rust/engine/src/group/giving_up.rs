@@ -47,6 +47,16 @@ impl GivingUp {
         Some(&self.partitions).filter(|partitions| self.then == Then::Join && !partitions.is_empty())
     }
 
+    /// These are lost meanwhile: those of which the Revoked callback was asked for, and whether nothing is left to give up.
+    pub(super) fn leave_out(&mut self, lost: &BTreeSet<TopicPartition>) -> (BTreeSet<TopicPartition>, bool) {
+        let out: BTreeSet<_> = self.partitions.extract_if(.., |partition| lost.contains(partition)).collect();
+        let ended = self.partitions.is_empty() && !out.is_empty();
+        match self.step {
+            Step::CallingBack | Step::Draining => (out, ended),
+            Step::Settling | Step::Committing => (BTreeSet::new(), ended),
+        }
+    }
+
     /// The partitions whose Revoked callback was asked for.
     pub(super) fn told(self) -> BTreeSet<TopicPartition> {
         match self.step {
@@ -155,13 +165,11 @@ impl Member {
         }
     }
 
-    fn given_up(&mut self) {
+    pub(super) fn given_up(&mut self) {
         let Some(giving_up) = self.giving_up.take() else { return };
         self.timers.clear(Timer::Revocation);
         if !giving_up.partitions.is_empty() {
-            self.owned.retain(|partition| !giving_up.partitions.contains(partition));
-            self.starting.retain(|partition| !giving_up.partitions.contains(partition));
-            self.asked.retain(|partition| !giving_up.partitions.contains(partition));
+            self.let_go(&giving_up.partitions);
             self.push(Effect::Dropped { partitions: giving_up.partitions });
         }
         if self.state == State::Revoking {

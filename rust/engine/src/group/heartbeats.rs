@@ -132,6 +132,16 @@ impl Member {
             (false, true) => Some(Now::ZERO),
             (false, false) => Some(self.proven_until()),
         };
+        self.say_lease(until, now);
+    }
+
+    /// Nothing is leased any more. To be said before the end of the membership: who assigns partitions by hand afterwards reads
+    /// without a lease.
+    pub(super) fn end_lease(&mut self, now: Now) {
+        self.say_lease(None, now);
+    }
+
+    fn say_lease(&mut self, until: Option<Now>, now: Now) {
         if until == self.lease {
             return;
         }

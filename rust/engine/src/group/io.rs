@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Answer, Call, GroupError, State};
+use super::{Answer, Call, GroupError, Reserved, State};
 use crate::assign::{AssignError, Protocol};
-use crate::either::{CallError, CallId, CommitOffset, Effect, Target, Ticket};
+use crate::either::{CallError, CallId, CommitOffset, Effect, Target, Ticket, TopicInfo};
 use crate::{Now, TopicPartition};
 
 /// What each member is to be told, by its id, and the partition counts of the topics that it was computed from.
@@ -24,11 +24,11 @@ pub enum Input {
         /// Whether they are what a pattern matches: one that appears later was not there before.
         from_pattern: bool,
     },
-    /// Metadata of the subscribed topics, and for a leader of those of all members: how many partitions each has. Those that do
-    /// not exist are left out; the input waits until that is known of each.
+    /// Metadata of the subscribed topics, and for a leader of those of all members. Those that do not exist are left out; the
+    /// input waits until that is known of each.
     Topics {
-        /// Partition counts by topic.
-        counts: BTreeMap<Arc<str>, usize>,
+        /// By name.
+        topics: BTreeMap<Arc<str>, TopicInfo>,
     },
     /// An answer to a [`Output::Call`], or that there will be none. Exactly one comes for each call.
     Answer {
@@ -70,7 +70,7 @@ pub enum Input {
         /// When.
         at: Now,
     },
-    /// The user wants a rebalance, now or later (seed S045).
+    /// The user wants a rebalance, now or later (seed S045). Whatever an assignor left for later is due then.
     Rejoin {
         /// When.
         at: Now,
@@ -215,6 +215,22 @@ pub enum GroupEvent {
         /// Why.
         reason: String,
     },
+    /// Partitions are kept for members that were lost: one event for each loss that this member did not know of.
+    Reserved {
+        /// The partitions.
+        partitions: BTreeSet<TopicPartition>,
+        /// How many members are waited for.
+        members: usize,
+        /// Who they are: static ids or member ids; empty if the leader did not tell.
+        names: BTreeSet<Arc<str>>,
+        /// For how long, from now on.
+        left: Duration,
+    },
+    /// Partitions are not kept any more: who they were kept for came back, or they are given away.
+    Released {
+        /// The partitions.
+        partitions: BTreeSet<TopicPartition>,
+    },
     /// The lease ran out: nothing is handed out.
     LeaseExpired,
     /// It was renewed after that.
@@ -259,4 +275,8 @@ pub struct Status {
     pub fatal: Option<GroupError>,
     /// Commits that wait or are under way.
     pub pending_commits: usize,
+    /// When the group meets again for what the assignor left for later.
+    pub deferred_until: Option<Now>,
+    /// What is kept for members that were lost.
+    pub reserved: Vec<Reserved>,
 }

@@ -61,14 +61,6 @@ impl Member {
         }
     }
 
-    pub(super) fn deferred_due(&mut self) {
-        let reason = "what the assignment left for later is due";
-        match self.state {
-            State::Revoking => self.join_meanwhile(reason),
-            _ => self.want_rejoin(reason.into()),
-        }
-    }
-
     fn may_join_while_giving_up(&self) -> bool {
         self.giving_up.as_ref().is_some_and(|it| it.meanwhile) && self.given_up_before_join().is_empty()
     }
@@ -83,7 +75,7 @@ impl Member {
                 && self.topics.contains(&partition.topic)
                 && (!defers || self.last.partitions.contains(*partition))
         };
-        let out = self.owned.iter().filter(|partition| !kept(partition));
+        let out = self.owned.keys().filter(|partition| !kept(partition));
         out.filter(|partition| under_way.is_none_or(|under_way| !under_way.contains(*partition))).cloned().collect()
     }
 
@@ -94,11 +86,13 @@ impl Member {
 
     fn send_join(&mut self, reason: String, now: Now) {
         // Under the eager protocol everything was given up, and the last assignment only guides sticky assignors.
-        let owned = if self.protocol == Protocol::Cooperative { self.owned.clone() } else { BTreeSet::new() };
+        let claims = self.owned.keys().filter(|_| self.protocol == Protocol::Cooperative);
+        let owned: BTreeSet<TopicPartition> = claims.cloned().collect();
         // What was owned when a JoinGroup was lost was owned in the generation of the last assignment, and not in one since,
         // whose leader may have given it to others.
         let generation = if self.in_doubt { self.last.generation } else { self.generation };
         self.last.age = now.saturating_sub(self.last_at);
+        self.last.ends_waits = self.deferring.ends_waits;
         let mut protocols = Vec::new();
         for assignor in &self.config.assignors {
             let rack = self.config.rack.as_deref();

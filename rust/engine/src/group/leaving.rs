@@ -15,7 +15,7 @@ impl Member {
         self.exit = Some(Exit { close, ..exit });
         self.subscribed = false;
         self.topics.clear();
-        self.first_counts.clear();
+        self.first_seen.clear();
         (self.rejoin, self.rebalance) = (None, None);
         self.timers.clear(Timer::Rejoin);
         let deadline = self.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
@@ -31,7 +31,7 @@ impl Member {
             return;
         }
         if !self.owned.is_empty() {
-            let all = self.owned.clone();
+            let all = self.owned.keys().cloned().collect();
             self.give_up(all, Then::Leave);
             return;
         }
@@ -180,6 +180,7 @@ impl Member {
             self.event(GroupEvent::Left { reason: how.into() });
         }
         self.forget_member();
+        self.end_lease(now);
         self.timers.clear_all();
         self.join_attempts = 0;
         self.joined_topics.clear();

@@ -6,8 +6,8 @@ use monedula_protocol::error_code::ErrorCode;
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, CallId, Reaction, State};
-use crate::either::Effect;
+use super::{Answer, Call, CallId, Output, Reaction, State};
+use crate::either::{Effect, topic_ids};
 use crate::{Now, TopicPartition};
 
 impl Member {
@@ -17,8 +17,11 @@ impl Member {
         if idle || self.generation < 0 || self.state == State::Fatal {
             return;
         }
-        let partitions = self.starting.iter().cloned().collect();
-        let call = Call::FetchOffsets { group_id: self.config.group_id.clone(), partitions };
+        let call = Call::FetchOffsets {
+            group_id: self.config.group_id.clone(),
+            partitions: self.starting.iter().cloned().collect(),
+            topic_ids: topic_ids(&self.owned, self.starting.iter()),
+        };
         self.looking_up = self.send(Kind::Offsets, call, now);
         self.asked = self.starting.clone();
     }
@@ -42,10 +45,7 @@ impl Member {
             return match reaction(Kind::Offsets.api(), code) {
                 Reaction::Fail => self.fail(self.error_of(Kind::Offsets.api(), code), now),
                 Reaction::Tell => {
-                    for partition in asked {
-                        self.starting.remove(&partition);
-                        self.push(Effect::StartFailed { partition, code });
-                    }
+                    asked.into_iter().for_each(|partition| self.start_refused(partition, code, now));
                 }
                 reacted => {
                     self.retried(Kind::Offsets.api(), code);
@@ -65,14 +65,12 @@ impl Member {
             match found {
                 Ok(committed) => {
                     self.starting.remove(&partition);
+                    self.refused.remove(&partition);
                     let is_new = committed.is_none() && self.is_new(&partition);
                     starts.push((partition, committed, is_new));
                 }
                 Err(code) => match reaction(Kind::Offsets.api(), code) {
-                    Reaction::Tell | Reaction::Fail => {
-                        self.starting.remove(&partition);
-                        self.push(Effect::StartFailed { partition, code });
-                    }
+                    Reaction::Tell | Reaction::Fail => self.start_refused(partition, code, now),
                     reacted => again = Some((code, reacted)),
                 },
             }
@@ -80,9 +78,16 @@ impl Member {
         if !starts.is_empty() {
             self.push(Effect::Start { partitions: starts });
         }
+        if self.refused.is_empty() {
+            self.refused_attempts = 0;
+        }
         match again {
             Some((code, reacted)) => {
                 self.retried(Kind::Offsets.api(), code);
+                if code == ErrorCode::UnknownTopicId {
+                    // If it was made anew, metadata tells, and then it is gained anew.
+                    self.push(Output::RefreshMetadata);
+                }
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.look_up_again(now);
             }
@@ -92,15 +97,23 @@ impl Member {
         }
     }
 
+    /// The user is told, once for each error. What is wrong may be mended, such as a permission that is missing: so it is asked for
+    /// again, apart from what is gained meanwhile.
+    fn start_refused(&mut self, partition: TopicPartition, code: ErrorCode, now: Now) {
+        self.starting.remove(&partition);
+        if self.refused.insert(partition.clone(), code) != Some(code) {
+            self.push(Effect::StartFailed { partition, code });
+        }
+        if self.timers.at(Timer::Refused).is_none() {
+            let delay = self.config.backoff.delay(self.refused_attempts, &mut self.jitter);
+            self.refused_attempts = self.refused_attempts.saturating_add(1);
+            self.timers.set(Timer::Refused, now + delay);
+        }
+    }
+
     fn look_up_again(&mut self, now: Now) {
         let delay = self.config.backoff.delay(self.lookup_attempts, &mut self.jitter);
         self.lookup_attempts = self.lookup_attempts.saturating_add(1);
         self.timers.set(Timer::Offsets, now + delay);
-    }
-
-    /// Whether the partition was added to its topic while this member knew it.
-    fn is_new(&self, partition: &TopicPartition) -> bool {
-        let first = self.first_counts.get(&partition.topic);
-        first.is_some_and(|&first| usize::try_from(partition.partition).is_ok_and(|index| index >= first))
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::deferring::Deferring;
 use super::giving_up::GivingUp;
 use super::timers::{Timer, Timers};
 use super::{
@@ -12,9 +13,10 @@ use super::{
 };
 use crate::assign::{LastAssignment, Protocol};
 use crate::backoff::Jitter;
-use crate::either::{Cadence, Commits, Effect};
+use crate::either::{Cadence, Commits, Effect, FirstSeen, TopicIds, topic_ids};
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
 
 /// A call that has no outcome yet.
 #[derive(Clone, Copy, Debug)]
@@ -87,14 +89,17 @@ pub struct Member {
     /// Topics subscribed to, and those of the last join.
     pub(super) topics: BTreeSet<Arc<str>>,
     pub(super) joined_topics: BTreeSet<Arc<str>>,
-    /// Partition counts: as of now, as of the assignment that this member computed, and when each topic was first seen.
+    /// Partition counts: as of now, and as of the assignment that this member computed.
     pub(super) counts: BTreeMap<Arc<str>, usize>,
     pub(super) assigned_counts: Option<BTreeMap<Arc<str>, usize>>,
-    pub(super) first_counts: BTreeMap<Arc<str>, usize>,
-    pub(super) owned: BTreeSet<TopicPartition>,
+    pub(super) first_seen: FirstSeen,
+    /// Each with the id of its topic as it was known when the partition was gained: that of the topic whose offsets are read and
+    /// committed. Zero where it is not known.
+    pub(super) owned: BTreeMap<TopicPartition, Uuid>,
     pub(super) last: LastAssignment,
     /// When that came.
     pub(super) last_at: Now,
+    pub(super) deferring: Deferring,
 
     /// Why the member is to join again, if it is.
     pub(super) rejoin: Option<String>,
@@ -135,6 +140,9 @@ pub struct Member {
 
     /// Gained partitions whose committed offsets are not known yet.
     pub(super) starting: BTreeSet<TopicPartition>,
+    /// Those whose committed offset is refused for now, with what the user was told of it.
+    pub(super) refused: BTreeMap<TopicPartition, ErrorCode>,
+    pub(super) refused_attempts: u32,
     pub(super) looking_up: Option<CallId>,
     /// Those that the lookup under way is about, if they were owned all the time since.
     pub(super) asked: BTreeSet<TopicPartition>,
@@ -174,10 +182,11 @@ impl Member {
             joined_topics: BTreeSet::new(),
             counts: BTreeMap::new(),
             assigned_counts: None,
-            first_counts: BTreeMap::new(),
-            owned: BTreeSet::new(),
+            first_seen: FirstSeen::default(),
+            owned: BTreeMap::new(),
             last: LastAssignment { generation: -1, ..LastAssignment::default() },
             last_at: Now::ZERO,
+            deferring: Deferring::default(),
             rejoin: None,
             rejoin_later: String::new(),
             prepared: false,
@@ -201,6 +210,8 @@ impl Member {
             commits: Commits::default(),
             auto_commit: None,
             starting: BTreeSet::new(),
+            refused: BTreeMap::new(),
+            refused_attempts: 0,
             looking_up: None,
             asked: BTreeSet::new(),
             lookup_attempts: 0,
@@ -225,7 +236,7 @@ impl Member {
         match input {
             Input::Tick | Input::Polled { .. } => {}
             Input::Subscribe { topics, from_pattern } => self.subscribe(topics, from_pattern),
-            Input::Topics { counts } => self.learn_counts(counts),
+            Input::Topics { topics } => self.learn_topics(topics),
             Input::Answer { id, outcome } => self.answered(id, outcome, now),
             Input::Assigned { ticket, outcome } => self.assigned_by_leader(ticket, outcome, now),
             Input::Settled { ticket, offsets } => self.settled(ticket, offsets, now),
@@ -262,14 +273,21 @@ impl Member {
             assignor: self.assignor.clone(),
             protocol: self.protocol,
             topics: self.topics.clone(),
-            owned: self.owned.clone(),
+            owned: self.owned.keys().cloned().collect(),
             last_heartbeat: self.confirmed,
             lease_until: self.lease,
             last_rebalance: self.last_rebalance.as_ref().map(|(at, _)| *at),
             last_rebalance_reason: self.last_rebalance.as_ref().map(|(_, reason)| reason.clone()),
             fatal: self.fatal.clone(),
             pending_commits: self.commits.len(),
+            deferred_until: self.timers.at(Timer::Deferred),
+            reserved: self.reserved(),
         }
+    }
+
+    /// The ids of the topics of what is owned, as far as they are known.
+    pub fn topic_ids(&self) -> TopicIds {
+        topic_ids(&self.owned, self.owned.keys())
     }
 
     /// Lets every part do what it can now.
@@ -296,11 +314,12 @@ impl Member {
             Timer::Lease => self.lease_over(),
             Timer::Poll => self.poll_expired(now),
             Timer::AutoCommit => self.auto_commit_due(now),
-            Timer::Rejoin => self.want_rejoin(self.rejoin_later.clone()),
+            Timer::Rejoin => self.rejoin_now(self.rejoin_later.clone()),
             Timer::Deferred => self.deferred_due(),
             Timer::KeptBack => self.want_rejoin("partitions that were given up have no owner yet".into()),
             Timer::CommitDeadline => self.expire_commits(now),
             Timer::Revocation => self.giving_up_took_too_long(now),
+            Timer::Refused => self.starting.extend(self.refused.keys().cloned()),
             Timer::Close => self.exit_late(now),
             // What these hold back is offered a step by `advance`.
             Timer::Heartbeat | Timer::Find | Timer::Join | Timer::Commit | Timer::Offsets => {}
@@ -344,10 +363,10 @@ impl Member {
         // A pattern matches a new topic: it was not there before, so none of its records is to be missed (seed S084).
         if from_pattern && self.subscribed {
             for topic in topics.difference(&self.topics) {
-                self.first_counts.entry(topic.clone()).or_insert(0);
+                self.first_seen.expect(topic);
             }
         }
-        self.first_counts.retain(|topic, _| topics.contains(topic));
+        self.first_seen.keep(&topics);
         self.topics = topics;
         self.subscribed = true;
         if self.state == State::Unsubscribed {
@@ -356,28 +375,6 @@ impl Member {
             self.want_rejoin("first join".into());
         } else if self.topics != self.joined_topics && self.exit.is_none() {
             self.want_rejoin("the subscription changed".into());
-        }
-    }
-
-    fn learn_counts(&mut self, counts: BTreeMap<Arc<str>, usize>) {
-        // A topic that is not there yet counts as new as a whole once it is; one that is there when it is subscribed to, as old.
-        for topic in &self.topics {
-            let count = counts.get(topic).copied().unwrap_or(0);
-            self.first_counts.entry(topic.clone()).or_insert(count);
-        }
-        self.counts = counts;
-        let Some(assigned) = self.assigned_counts.as_ref().filter(|_| self.leader && self.generation >= 0) else {
-            return;
-        };
-        if *assigned != self.counts {
-            let topics = self.counts.keys().chain(assigned.keys());
-            let changed: BTreeSet<&Arc<str>> =
-                topics.filter(|topic| assigned.get(*topic) != self.counts.get(*topic)).collect();
-            let names: Vec<&str> = changed.iter().map(|topic| &***topic).collect();
-            let reason = format!("the partitions of {} changed", names.join(", "));
-            // Once: the next assignment brings new counts.
-            self.assigned_counts = None;
-            self.want_rejoin(reason);
         }
     }
 
@@ -421,9 +418,10 @@ impl Member {
     pub(super) fn lose(&mut self, code: Option<ErrorCode>, reason: &str) {
         // Those whose Revoked callback was asked for are told of already.
         let told = self.giving_up.take().map(GivingUp::told).unwrap_or_default();
-        let lost = std::mem::take(&mut self.owned);
+        let lost: BTreeSet<TopicPartition> = std::mem::take(&mut self.owned).into_keys().collect();
         // What is looked up may be another's to commit meanwhile, and be gained again.
         self.starting.clear();
+        self.refused.clear();
         self.asked.clear();
         self.fail_commits(code);
         self.timers.clear(Timer::Revocation);
@@ -432,8 +430,8 @@ impl Member {
         self.last.current = false;
         if !lost.is_empty() {
             let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
-            self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
-            self.push(Effect::Dropped { partitions: lost });
+            self.push(Effect::Dropped { partitions: lost.clone() });
+            self.event(GroupEvent::Lost { partitions: lost, reason: reason.into() });
             if !untold.is_empty() {
                 self.call_back(CallbackKind::Lost, untold);
             }
@@ -444,6 +442,7 @@ impl Member {
     pub(super) fn drop_generation(&mut self) {
         self.generation = -1;
         self.last.current = false;
+        self.deferring.losses.clear();
         self.leader = false;
         self.assigned_counts = None;
         (self.join, self.sync, self.heartbeat, self.assigning) = (None, None, None, None);
@@ -517,17 +516,6 @@ impl Member {
             return;
         }
         self.rejoin.get_or_insert(reason);
-    }
-
-    /// The user wants a rebalance; one that is due at once does not make a later one be forgotten.
-    fn rejoin_at(&mut self, at: Now, reason: String, now: Now) {
-        if at <= now {
-            return self.want_rejoin(reason);
-        }
-        if self.timers.at(Timer::Rejoin).is_none_or(|known| at < known) {
-            self.timers.set(Timer::Rejoin, at);
-            self.rejoin_later = reason;
-        }
     }
 
     pub(super) fn retried(&mut self, api: &'static str, code: ErrorCode) {

@@ -9,6 +9,7 @@ mod calls;
 mod commits;
 mod config;
 mod coordinator;
+mod deferring;
 mod error;
 mod giving_up;
 mod heartbeats;
@@ -21,10 +22,12 @@ mod reactions;
 mod state;
 mod syncing;
 mod timers;
+mod topics;
 pub(crate) mod wire;
 
 pub use calls::{Answer, Call};
 pub use config::{GroupConfig, QUICK_HEARTBEATS, TimingProblem};
+pub use deferring::Reserved;
 pub use error::GroupError;
 pub use io::{Assignments, GroupEvent, Input, Output, Status};
 pub use member::Member;
@@ -33,5 +36,5 @@ pub use state::State;
 
 pub use crate::either::{
     CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, Effect, Lane, PartitionCodes, Scope, Target,
-    Ticket,
+    Ticket, TopicIds, TopicInfo,
 };

@@ -67,7 +67,8 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
             (E::IllegalGeneration, R::DropGeneration),
-            (E::InconsistentGroupProtocol, R::Fail),
+            // A coordinator that has upgraded the group meanwhile takes the member's first assignor for the one chosen (Kafka's does).
+            (E::InconsistentGroupProtocol, R::Rejoin),
             (E::UnknownMemberId, R::DropMember),
             (E::RebalanceInProgress, R::Rejoin),
             (E::GroupAuthorizationFailed, R::Fail),
@@ -114,6 +115,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::TopicAuthorizationFailed, R::Tell),
             (E::GroupAuthorizationFailed, R::Tell),
             (E::FencedInstanceId, R::Fail),
+            (E::UnknownTopicId, R::Retry),
         ],
     ),
     (
@@ -126,6 +128,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::TopicAuthorizationFailed, R::Tell),
             (E::GroupAuthorizationFailed, R::Fail),
             (E::UnstableOffsetCommit, R::Retry),
+            (E::UnknownTopicId, R::Retry),
         ],
     ),
 ];

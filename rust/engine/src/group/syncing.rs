@@ -63,6 +63,11 @@ impl Member {
             }
             // It leaves in a moment, and the others go on without it.
             Err(_) if self.exit.is_some() => {}
+            // To leave would hand the same wait on to the next leader, and end this membership for it.
+            Err(AssignError::NoMetadata { reason }) => {
+                self.event(GroupEvent::Retried { api: "Metadata", reason: reason.clone() });
+                self.join_again(&format!("metadata of the group's topics cannot be had: {reason}"), now);
+            }
             Err(error) => {
                 // The others must not wait for a leader that cannot assign.
                 self.send_leave("the assignor failed", now);
@@ -177,16 +182,20 @@ impl Member {
         let deferral = self.chosen().map(|assignor| assignor.deferral(user_data.as_deref())).unwrap_or_default();
         self.timers.put(Timer::Deferred, deferral.rejoin_after.map(|left| now + left));
         let (generation, partitions) = (self.generation, all.clone());
-        self.last = LastAssignment { generation, partitions, user_data, current: true, age: Duration::ZERO };
+        self.deferring.ends_waits &= !self.last.ends_waits;
+        self.last = LastAssignment { generation, partitions, user_data, current: true, ..LastAssignment::default() };
         self.last_at = now;
+        self.tell_reserved(deferral.losses);
         if let Some(giving_up) = &mut self.giving_up {
             giving_up.meanwhile = false;
         }
         // The subscription may have changed since the join; nobody gets what it does not subscribe to (seed S067).
         let (wanted, unwanted): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) =
             all.into_iter().partition(|partition| self.topics.contains(&partition.topic));
-        let gained: BTreeSet<TopicPartition> = wanted.difference(&self.owned).cloned().collect();
-        let revoked: BTreeSet<TopicPartition> = self.owned.difference(&wanted).cloned().collect();
+        let gained: BTreeSet<TopicPartition> =
+            wanted.iter().filter(|partition| !self.owned.contains_key(*partition)).cloned().collect();
+        let revoked: BTreeSet<TopicPartition> =
+            self.owned.keys().filter(|partition| !wanted.contains(*partition)).cloned().collect();
         let (started, reason) = self.rebalance.take().unwrap_or((sync.sent, String::new()));
         self.event(GroupEvent::Synced {
             generation: self.generation,
@@ -216,7 +225,8 @@ impl Member {
         }
         self.set_joined_state();
         if !gained.is_empty() {
-            self.owned.extend(gained.iter().cloned());
+            let with_ids = gained.iter().map(|partition| (partition.clone(), self.first_seen.id(&partition.topic)));
+            self.owned.extend(with_ids);
             self.starting.extend(gained.iter().cloned());
             self.push(Effect::Gained { partitions: gained.clone() });
             self.call_back(CallbackKind::Assigned, gained);
@@ -247,12 +257,10 @@ impl Member {
             self.timers.clear(Timer::Revocation);
             self.set_joined_state();
         }
-        self.owned.retain(|partition| !lost.contains(partition));
-        self.starting.retain(|partition| !lost.contains(partition));
-        self.asked.retain(|partition| !lost.contains(partition));
+        self.let_go(&lost);
         let reason = "a JoinGroup had no answer, and the next assignment leaves them out";
-        self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
         self.push(Effect::Dropped { partitions: lost.clone() });
+        self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
         let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
         if !untold.is_empty() {
             self.call_back(CallbackKind::Lost, untold);

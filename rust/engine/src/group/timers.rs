@@ -29,6 +29,8 @@ pub(super) enum Timer {
     CommitDeadline,
     /// The next lookup of committed offsets.
     Offsets,
+    /// The next lookup of those that were refused.
+    Refused,
     /// How long giving up partitions may wait for its commit.
     Revocation,
     /// When closing ends in any case.

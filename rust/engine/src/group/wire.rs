@@ -17,16 +17,13 @@ use monedula_protocol::messages::join_group::{
     JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse, JoinGroupResponseMember,
 };
 use monedula_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse, MemberIdentity};
-use monedula_protocol::messages::offset_commit::{
-    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
-};
-use monedula_protocol::messages::offset_fetch::{
-    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics, OffsetFetchResponse,
-};
+use monedula_protocol::messages::offset_commit::OffsetCommitRequest;
+use monedula_protocol::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic};
 use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
 
-use super::{Answer, Call, CommitOffset, Committed, PartitionCodes};
+use super::{Answer, Call};
 use crate::TopicPartition;
+use crate::either::{TOPIC_IDS_FROM, TopicIds, are_all_known, commit_topics, committed, fetched, lookup_topics};
 
 /// The kind of group that consumers form.
 const CONSUMER: &str = "consumer";
@@ -62,10 +59,11 @@ impl Call {
             Self::Sync { instance_id, .. } => from(instance_id, 0, 3)..=*SyncGroupRequest::VERSIONS.end(),
             Self::Heartbeat { instance_id, .. } => from(instance_id, 0, 3)..=*HeartbeatRequest::VERSIONS.end(),
             Self::Leave { instance_id, .. } => from(instance_id, 0, 3)..=*LeaveGroupRequest::VERSIONS.end(),
-            // Topics go by their names, and from 10 on by ids.
-            Self::Commit { instance_id, .. } => from(instance_id, 2, 7)..=9,
+            Self::Commit { instance_id, offsets, topic_ids, .. } => {
+                from(instance_id, 2, 7)..=highest(topic_ids, offsets.keys())
+            }
             // The group's own error came with 2.
-            Self::FetchOffsets { .. } => 2..=9,
+            Self::FetchOffsets { partitions, topic_ids, .. } => 2..=highest(topic_ids, partitions.iter()),
         }
     }
 
@@ -119,19 +117,20 @@ impl Call {
                 let request = leave_request(group_id, member_id, instance_id.as_deref(), reason, version);
                 encode_request(&request, version, correlation_id, client_id)
             }
-            Self::Commit { group_id, member_id, instance_id, generation, offsets } => {
+            Self::Commit { group_id, member_id, instance_id, generation, offsets, topic_ids } => {
                 let request = OffsetCommitRequest {
                     group_id,
                     generation_id_or_member_epoch: *generation,
                     member_id,
                     group_instance_id: instance_id.as_deref(),
-                    topics: commit_topics(offsets),
+                    topics: commit_topics(offsets, topic_ids),
                     ..Default::default()
                 };
                 encode_request(&request, version, correlation_id, client_id)
             }
-            Self::FetchOffsets { group_id, partitions } => {
-                encode_request(&offsets_request(group_id, partitions, version), version, correlation_id, client_id)
+            Self::FetchOffsets { group_id, partitions, topic_ids } => {
+                let request = offsets_request(group_id, partitions, topic_ids, version);
+                encode_request(&request, version, correlation_id, client_id)
             }
         }
     }
@@ -162,14 +161,22 @@ impl Call {
             Self::Leave { member_id, .. } => {
                 left(&decode_response::<LeaveGroupRequest<'_>>(frame, version)?, member_id, version)
             }
-            Self::Commit { offsets, .. } => {
-                committed(&decode_response::<OffsetCommitRequest<'_>>(frame, version)?, offsets)
+            Self::Commit { offsets, topic_ids, .. } => {
+                let response = decode_response::<OffsetCommitRequest<'_>>(frame, version)?;
+                Answer::Commit { codes: committed(&response, offsets, topic_ids, version) }
             }
-            Self::FetchOffsets { group_id, partitions } => {
-                fetched(&decode_response::<OffsetFetchRequest<'_>>(frame, version)?, group_id, partitions, version)
+            Self::FetchOffsets { group_id, partitions, topic_ids } => {
+                let response = decode_response::<OffsetFetchRequest<'_>>(frame, version)?;
+                let (code, offsets) = fetched(&response, group_id, partitions, topic_ids, version);
+                Answer::FetchOffsets { code, offsets }
             }
         })
     }
+}
+
+/// The highest version of OffsetCommit and OffsetFetch: from 10 on topics go by their ids.
+fn highest<'a>(topic_ids: &TopicIds, partitions: impl Iterator<Item = &'a TopicPartition>) -> i16 {
+    if are_all_known(topic_ids, partitions) { TOPIC_IDS_FROM } else { TOPIC_IDS_FROM - 1 }
 }
 
 fn from(instance_id: &Option<String>, dynamic: i16, fixed: i16) -> i16 {
@@ -223,29 +230,12 @@ fn leave_request<'a>(
     LeaveGroupRequest { group_id, members: vec![member], ..Default::default() }
 }
 
-pub(crate) fn commit_topics(offsets: &BTreeMap<TopicPartition, CommitOffset>) -> Vec<OffsetCommitRequestTopic<'_>> {
-    let mut topics: Vec<OffsetCommitRequestTopic<'_>> = Vec::new();
-    for (partition, at) in offsets {
-        let committed = OffsetCommitRequestPartition {
-            partition_index: partition.partition,
-            committed_offset: at.offset,
-            committed_leader_epoch: at.leader_epoch,
-            committed_metadata: Some(&at.metadata),
-            ..Default::default()
-        };
-        match topics.last_mut().filter(|last| last.name == &*partition.topic) {
-            Some(last) => last.partitions.push(committed),
-            None => topics.push(OffsetCommitRequestTopic {
-                name: &partition.topic,
-                partitions: vec![committed],
-                ..Default::default()
-            }),
-        }
-    }
-    topics
-}
-
-fn offsets_request<'a>(group_id: &'a str, partitions: &'a [TopicPartition], version: i16) -> OffsetFetchRequest<'a> {
+fn offsets_request<'a>(
+    group_id: &'a str,
+    partitions: &'a [TopicPartition],
+    topic_ids: &TopicIds,
+    version: i16,
+) -> OffsetFetchRequest<'a> {
     let mut by_topic: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
     for partition in partitions {
         by_topic.entry(&partition.topic).or_default().push(partition.partition);
@@ -258,9 +248,8 @@ fn offsets_request<'a>(group_id: &'a str, partitions: &'a [TopicPartition], vers
         let topics = Some(by_topic.into_iter().map(topic).collect());
         return OffsetFetchRequest { group_id, topics, require_stable, ..Default::default() };
     }
-    let topic = |(name, partition_indexes)| OffsetFetchRequestTopics { name, partition_indexes, ..Default::default() };
-    let topics = Some(by_topic.into_iter().map(topic).collect());
-    let group = OffsetFetchRequestGroup { group_id, topics, ..Default::default() };
+    let group =
+        OffsetFetchRequestGroup { group_id, topics: Some(lookup_topics(by_topic, topic_ids)), ..Default::default() };
     OffsetFetchRequest { groups: vec![group], require_stable, ..Default::default() }
 }
 
@@ -302,56 +291,6 @@ fn left(response: &LeaveGroupResponse<'_>, member_id: &str, version: i16) -> Ans
     let member = response.members.iter().find(|member| member.member_id == member_id);
     let code = member.map_or(ErrorCode::UnknownServerError, |member| ErrorCode::from_code(member.error_code));
     Answer::Leave { code }
-}
-
-pub(crate) fn committed(response: &OffsetCommitResponse<'_>, asked: &BTreeMap<TopicPartition, CommitOffset>) -> Answer {
-    let mut codes = PartitionCodes::new();
-    for topic in &response.topics {
-        for at in &topic.partitions {
-            let partition = TopicPartition::new(topic.name, at.partition_index);
-            if asked.contains_key(&partition) {
-                codes.entry(partition).or_insert(ErrorCode::from_code(at.error_code));
-            }
-        }
-    }
-    Answer::Commit { codes }
-}
-
-pub(crate) fn fetched(
-    response: &OffsetFetchResponse<'_>,
-    group_id: &str,
-    asked: &[TopicPartition],
-    version: i16,
-) -> Answer {
-    let asked: BTreeSet<&TopicPartition> = asked.iter().collect();
-    let mut offsets: BTreeMap<TopicPartition, Result<Committed, ErrorCode>> = BTreeMap::new();
-    let mut add = |topic: &str, index, code, offset, leader_epoch, metadata: Option<&str>| {
-        let partition = TopicPartition::new(topic, index);
-        if asked.contains(&partition) {
-            let metadata = metadata.unwrap_or_default().to_owned();
-            let committed = (offset >= 0).then_some(CommitOffset { offset, leader_epoch, metadata });
-            offsets.entry(partition).or_insert(ErrorCode::check(code).map(|()| committed));
-        }
-    };
-    if version <= 7 {
-        for topic in &response.topics {
-            for at in &topic.partitions {
-                let (offset, epoch) = (at.committed_offset, at.committed_leader_epoch);
-                add(topic.name, at.partition_index, at.error_code, offset, epoch, at.metadata);
-            }
-        }
-        return Answer::FetchOffsets { code: ErrorCode::from_code(response.error_code), offsets };
-    }
-    let Some(group) = response.groups.iter().find(|answered| answered.group_id == group_id) else {
-        return Answer::FetchOffsets { code: ErrorCode::UnknownServerError, offsets };
-    };
-    for topic in &group.topics {
-        for at in &topic.partitions {
-            let (offset, epoch) = (at.committed_offset, at.committed_leader_epoch);
-            add(topic.name, at.partition_index, at.error_code, offset, epoch, at.metadata);
-        }
-    }
-    Answer::FetchOffsets { code: ErrorCode::from_code(group.error_code), offsets }
 }
 
 #[cfg(test)]

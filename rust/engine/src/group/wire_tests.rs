@@ -2,14 +2,19 @@ use monedula_protocol::frame::{decode_request_body, decode_request_header, encod
 use monedula_protocol::messages::find_coordinator::Coordinator;
 use monedula_protocol::messages::heartbeat::HeartbeatResponse;
 use monedula_protocol::messages::leave_group::MemberResponse;
-use monedula_protocol::messages::offset_commit::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
+use monedula_protocol::messages::offset_commit::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse, OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+};
 use monedula_protocol::messages::offset_fetch::{
-    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
+    OffsetFetchResponse, OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
 use monedula_protocol::messages::sync_group::SyncGroupResponse;
+use monedula_protocol::types::Uuid;
 
 use super::*;
+use crate::either::CommitOffset;
 
 const GROUP_ID: &str = "etl";
 
@@ -64,8 +69,13 @@ fn calls(instance_id: Option<&str>) -> Vec<Call> {
             instance_id,
             generation: 7,
             offsets: [(orders(0), at(5)), (orders(1), at(6)), (TopicPartition::new("audit", 0), at(7))].into(),
+            topic_ids: TopicIds::new(),
         },
-        Call::FetchOffsets { group_id, partitions: vec![orders(1), TopicPartition::new("audit", 0), orders(0)] },
+        Call::FetchOffsets {
+            group_id,
+            partitions: vec![orders(1), TopicPartition::new("audit", 0), orders(0)],
+            topic_ids: TopicIds::new(),
+        },
     ]
 }
 
@@ -314,6 +324,88 @@ fn leaving_is_judged_by_the_member_if_the_version_names_it() {
     let moved = LeaveGroupResponse { error_code: 16, ..Default::default() };
     let expected = Answer::Leave { code: ErrorCode::NotCoordinator };
     assert_eq!(taken::<LeaveGroupRequest<'_>>(call, &moved, 5), expected);
+}
+
+/// A commit of `orders` and `audit`, whose topics have these ids.
+fn commit_by_ids(topic_ids: &[(&str, u8)]) -> Call {
+    let ids: TopicIds = topic_ids.iter().map(|&(topic, id)| (topic.into(), Uuid([id; 16]))).collect();
+    match calls(None).swap_remove(5) {
+        Call::Commit { group_id, member_id, instance_id, generation, offsets, .. } => {
+            Call::Commit { group_id, member_id, instance_id, generation, offsets, topic_ids: ids }
+        }
+        call => call,
+    }
+}
+
+#[test]
+fn a_commit_goes_by_ids_if_all_of_its_topics_have_one() {
+    assert_eq!(calls(None)[5].versions(), 2..=9);
+    assert_eq!(calls(Some("static"))[5].versions(), 7..=9);
+    assert_eq!(commit_by_ids(&[("orders", 1)]).versions(), 2..=9, "one of them is known by its name only");
+    let call = commit_by_ids(&[("orders", 1), ("audit", 2), ("stranger", 3)]);
+    assert_eq!(call.versions(), 2..=10);
+    for version in [9, 10] {
+        let frame = call.encode(version, 9, Some("c")).unwrap();
+        let request: OffsetCommitRequest<'_> = sent(&frame, version);
+        let topics: Vec<_> = request.topics.iter().map(|topic| (topic.name, topic.topic_id.0[0])).collect();
+        assert_eq!(topics, if version == 9 { [("audit", 0), ("orders", 0)] } else { [("", 2), ("", 1)] });
+    }
+}
+
+#[test]
+fn what_is_answered_by_ids_is_told_by_names() {
+    let call = commit_by_ids(&[("orders", 1), ("audit", 2)]);
+    let topic = |id, partition_index, error_code| OffsetCommitResponseTopic {
+        topic_id: Uuid([id; 16]),
+        partitions: vec![OffsetCommitResponsePartition { partition_index, error_code, ..Default::default() }],
+        ..Default::default()
+    };
+    // Nobody asked about the second and the third; and of the last one's partition the first answer counts.
+    let topics = vec![topic(1, 0, 100), topic(0, 1, 0), topic(9, 1, 0), topic(2, 0, 0), topic(2, 0, 3)];
+    let response = OffsetCommitResponse { topics, ..Default::default() };
+    let codes = [(orders(0), ErrorCode::UnknownTopicId), (TopicPartition::new("audit", 0), ErrorCode::None)];
+    assert_eq!(taken::<OffsetCommitRequest<'_>>(&call, &response, 10), Answer::Commit { codes: codes.into() });
+}
+
+#[test]
+fn a_lookup_goes_by_ids_if_all_of_its_topics_have_one() {
+    assert_eq!(calls(None)[6].versions(), 2..=9);
+    let ids = |topics: &[&str]| topics.iter().map(|&topic| (topic.into(), Uuid([1; 16]))).collect::<TopicIds>();
+    let lookup = |topics: &[&str]| Call::FetchOffsets {
+        group_id: GROUP_ID.to_owned(),
+        partitions: vec![orders(1), orders(0)],
+        topic_ids: ids(topics),
+    };
+    assert_eq!(lookup(&["audit"]).versions(), 2..=9);
+    let call = lookup(&["orders"]);
+    assert_eq!(call.versions(), 2..=10);
+    let frame = call.encode(10, 9, Some("c")).unwrap();
+    let request: OffsetFetchRequest<'_> = sent(&frame, 10);
+    assert_eq!((request.groups[0].member_id, request.groups[0].member_epoch), (None, -1), "as before: nobody's epoch");
+    let topics = request.groups[0].topics.as_deref().unwrap();
+    assert_eq!(
+        (topics[0].name, topics[0].topic_id, &topics[0].partition_indexes[..]),
+        ("", Uuid([1; 16]), &[1, 0][..])
+    );
+    let at = |partition_index, committed_offset, error_code| OffsetFetchResponsePartitions {
+        partition_index,
+        committed_offset,
+        error_code,
+        ..Default::default()
+    };
+    let topic =
+        |id, partitions| OffsetFetchResponseTopics { topic_id: Uuid([id; 16]), partitions, ..Default::default() };
+    // Nobody asked about the first.
+    let topics = vec![topic(2, vec![at(0, 9, 0)]), topic(1, vec![at(0, 5, 0), at(1, -1, 100)])];
+    let groups = vec![OffsetFetchResponseGroup { group_id: GROUP_ID, topics, ..Default::default() }];
+    let response = OffsetFetchResponse { groups, ..Default::default() };
+    let Answer::FetchOffsets { code, offsets } = taken::<OffsetFetchRequest<'_>>(&call, &response, 10) else {
+        panic!()
+    };
+    let offsets: Vec<_> =
+        offsets.into_iter().map(|(partition, found)| (partition, found.map(|at| at.map(|at| at.offset)))).collect();
+    assert_eq!(code, ErrorCode::None);
+    assert_eq!(offsets, [(orders(0), Ok(Some(5))), (orders(1), Err(ErrorCode::UnknownTopicId))]);
 }
 
 #[test]

@@ -8,13 +8,10 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 use crate::TopicPartition;
-use crate::either::{CommitOffset, Committed, Lane, PartitionCodes};
+use crate::either::{CommitOffset, Committed, Lane, PartitionCodes, TopicIds};
 
 /// Partitions as the protocol names them: by the ids of their topics.
 pub type Partitions = BTreeSet<(Uuid, i32)>;
-
-/// Topics' ids by name.
-pub type TopicIds = BTreeMap<Arc<str>, Uuid>;
 
 /// A heartbeat. Only what changed is in it, but for the first and those after one that failed, which say everything.
 #[derive(Clone, Debug, PartialEq, Eq)]

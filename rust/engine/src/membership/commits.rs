@@ -8,7 +8,7 @@ use super::reactions::reaction;
 use super::timers::Timer;
 use super::{Answer, Call, Reaction};
 use crate::Now;
-use crate::either::{CallId, CommitError, Effect, Offsets, Scope, Ticket, Whose};
+use crate::either::{CallId, CommitError, Effect, Offsets, Scope, Ticket, Whose, topic_ids};
 use crate::group::GroupEvent;
 
 impl Member {
@@ -49,7 +49,7 @@ impl Member {
             member_id: self.member_id.clone(),
             instance_id: self.config.instance_id.clone(),
             epoch: self.epoch,
-            topic_ids: self.topic_ids(offsets.keys()),
+            topic_ids: topic_ids(&self.owned, offsets.keys()),
             offsets,
         };
         let sent = self.send(Kind::Commit, call, false, now);

@@ -48,8 +48,8 @@ impl Member {
             return;
         }
         let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
-        self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
-        self.push(Effect::Dropped { partitions: lost });
+        self.push(Effect::Dropped { partitions: lost.clone() });
+        self.event(GroupEvent::Lost { partitions: lost, reason: reason.into() });
         if !untold.is_empty() {
             self.telling = Some(self.call_back(CallbackKind::Lost, untold));
         }
@@ -68,6 +68,7 @@ impl Member {
         self.auto_commit = None;
         // What is looked up may be another's to commit meanwhile, and be gained again.
         self.starting.clear();
+        self.refused.clear();
         self.asked.clear();
         for timer in [Timer::Heartbeat, Timer::Session, Timer::AutoCommit, Timer::Resolve, Timer::Revocation] {
             self.timers.clear(timer);
@@ -103,6 +104,7 @@ impl Member {
         }
         self.lose(None, reason);
         self.subscription = None;
+        self.end_lease(now);
         self.timers.clear_all();
         self.set_state(State::Unsubscribed);
         self.push(Output::FallBack { reason: reason.into() });

@@ -7,7 +7,7 @@ use std::time::Duration;
 use monedula_protocol::types::Uuid;
 
 use super::{Answer, Call, MembershipError, State};
-use crate::either::{CallError, CallId, CommitOffset, Effect, Target, Ticket};
+use crate::either::{CallError, CallId, CommitOffset, Effect, Target, Ticket, TopicInfo};
 use crate::group::GroupEvent;
 use crate::{Now, TopicPartition};
 
@@ -20,15 +20,6 @@ pub enum Subscription {
     Matched(BTreeSet<Arc<str>>),
     /// A pattern that the broker matches, in RE2's syntax; it is sent as it is.
     Regex(String),
-}
-
-/// What metadata says of a topic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TopicInfo {
-    /// Its id.
-    pub id: Uuid,
-    /// How many partitions it has.
-    pub partitions: usize,
 }
 
 /// What happened, what is answered, what is wanted.

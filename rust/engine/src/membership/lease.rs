@@ -49,6 +49,16 @@ impl Member {
             }
             None => Some(Now::ZERO),
         };
+        self.say_lease(until, now);
+    }
+
+    /// Nothing is leased any more. To be said before the end of the membership: who assigns partitions by hand afterwards reads
+    /// without a lease.
+    pub(super) fn end_lease(&mut self, now: Now) {
+        self.say_lease(None, now);
+    }
+
+    fn say_lease(&mut self, until: Option<Now>, now: Now) {
         if until == self.lease {
             return;
         }

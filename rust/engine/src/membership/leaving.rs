@@ -16,7 +16,7 @@ impl Member {
         let close = exit.close || self.exit.is_some_and(|exit| exit.close);
         self.exit = Some(Exit { close, ..exit });
         self.subscription = None;
-        self.first_counts.clear();
+        self.first_seen.clear();
         self.listed = None;
         let deadline = self.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
         self.timers.set(Timer::Close, deadline);
@@ -150,6 +150,7 @@ impl Member {
             self.event(GroupEvent::Left { reason: how.into() });
         }
         self.drop_epoch();
+        self.end_lease(now);
         self.timers.clear_all();
         self.telling = None;
         self.heartbeat_attempts = 0;

@@ -7,8 +7,8 @@ use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
 use super::{Answer, Call, Reaction};
-use crate::Now;
-use crate::either::{CallId, Effect};
+use crate::either::{CallId, Effect, topic_ids};
+use crate::{Now, TopicPartition};
 
 impl Member {
     /// Looks up what is committed of partitions that were gained.
@@ -22,7 +22,7 @@ impl Member {
             member_id: self.member_id.clone(),
             epoch: self.epoch,
             partitions: self.starting.iter().cloned().collect(),
-            topic_ids: self.topic_ids(self.starting.iter()),
+            topic_ids: topic_ids(&self.owned, self.starting.iter()),
         };
         self.looking_up = self.send(Kind::Offsets, call, false, now);
         self.asked = self.starting.clone();
@@ -48,10 +48,7 @@ impl Member {
                 Reaction::Fail if !asked.is_empty() => self.fail(self.group_error("OffsetFetch", code), now),
                 Reaction::Fail => {}
                 Reaction::Tell => {
-                    for partition in asked {
-                        self.starting.remove(&partition);
-                        self.push(Effect::StartFailed { partition, code });
-                    }
+                    asked.into_iter().for_each(|partition| self.start_refused(partition, code, now));
                 }
                 reacted => self.lookup_refused((code, reacted), call, now),
             };
@@ -67,20 +64,21 @@ impl Member {
             match found {
                 Ok(committed) => {
                     self.starting.remove(&partition);
+                    self.refused.remove(&partition);
                     let is_new = committed.is_none() && self.is_new(&partition);
                     starts.push((partition, committed, is_new));
                 }
                 Err(code) => match reaction(Kind::Offsets.api(), code) {
-                    Reaction::Tell | Reaction::Fail => {
-                        self.starting.remove(&partition);
-                        self.push(Effect::StartFailed { partition, code });
-                    }
+                    Reaction::Tell | Reaction::Fail => self.start_refused(partition, code, now),
                     reacted => again = Some((code, reacted)),
                 },
             }
         }
         if !starts.is_empty() {
             self.push(Effect::Start { partitions: starts });
+        }
+        if self.refused.is_empty() {
+            self.refused_attempts = 0;
         }
         match again {
             Some(refused) => self.lookup_refused(refused, call, now),
@@ -98,6 +96,20 @@ impl Member {
         if reacted == Reaction::AfterHeartbeat && call.epoch == self.epoch {
             self.lookup_waits = true;
             self.hurry_heartbeat(Timer::Offsets);
+        }
+    }
+
+    /// The user is told, once for each error. What is wrong may be mended, such as a permission that is missing: so it is asked for
+    /// again, apart from what is gained meanwhile.
+    fn start_refused(&mut self, partition: TopicPartition, code: ErrorCode, now: Now) {
+        self.starting.remove(&partition);
+        if self.refused.insert(partition.clone(), code) != Some(code) {
+            self.push(Effect::StartFailed { partition, code });
+        }
+        if self.timers.at(Timer::Refused).is_none() {
+            let delay = self.config.backoff.delay(self.refused_attempts, &mut self.jitter);
+            self.refused_attempts = self.refused_attempts.saturating_add(1);
+            self.timers.set(Timer::Refused, now + delay);
         }
     }
 

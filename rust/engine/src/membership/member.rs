@@ -15,7 +15,9 @@ use super::{
     Answer, Call, Input, MembershipConfig, MembershipError, Output, Partitions, Reaction, State, Status, Subscription,
 };
 use crate::backoff::Jitter;
-use crate::either::{Cadence, CallError, CallId, CallbackKind, Commits, Effect, Target, Ticket};
+use crate::either::{
+    Cadence, CallError, CallId, CallbackKind, Commits, Effect, FirstSeen, Target, Ticket, TopicIds, topic_ids,
+};
 use crate::group::{GroupError, GroupEvent};
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -89,8 +91,7 @@ pub struct Member {
     /// The ids that topics have now: one that was deleted and made anew has another.
     pub(super) ids: BTreeMap<Arc<str>, Uuid>,
     pub(super) resolve_attempts: u32,
-    /// How many partitions each topic had when it was first seen.
-    pub(super) first_counts: BTreeMap<Arc<str>, usize>,
+    pub(super) first_seen: FirstSeen,
     /// How many each topic of the cluster had when the coordinator was given a pattern.
     pub(super) listed: Option<BTreeMap<Arc<str>, usize>>,
 
@@ -142,6 +143,9 @@ pub struct Member {
 
     /// Gained partitions whose committed offsets are not known yet.
     pub(super) starting: BTreeSet<TopicPartition>,
+    /// Those whose committed offset is refused for now, with what the user was told of it.
+    pub(super) refused: BTreeMap<TopicPartition, ErrorCode>,
+    pub(super) refused_attempts: u32,
     pub(super) looking_up: Option<CallId>,
     /// Those that the lookup under way is about, if they were owned all the time since.
     pub(super) asked: BTreeSet<TopicPartition>,
@@ -181,7 +185,7 @@ impl Member {
             names: BTreeMap::new(),
             ids: BTreeMap::new(),
             resolve_attempts: 0,
-            first_counts: BTreeMap::new(),
+            first_seen: FirstSeen::default(),
             listed: None,
             owned: BTreeMap::new(),
             target: None,
@@ -211,6 +215,8 @@ impl Member {
             commit_waits: false,
             auto_commit: None,
             starting: BTreeSet::new(),
+            refused: BTreeMap::new(),
+            refused_attempts: 0,
             looking_up: None,
             asked: BTreeSet::new(),
             lookup_attempts: 0,
@@ -282,6 +288,11 @@ impl Member {
         }
     }
 
+    /// The ids of the topics of what is owned, as far as they are known.
+    pub fn topic_ids(&self) -> TopicIds {
+        topic_ids(&self.owned, self.owned.keys())
+    }
+
     /// Lets every part do what it can now.
     fn advance(&mut self, now: Now) {
         self.advance_giving_up();
@@ -312,6 +323,7 @@ impl Member {
             Timer::AutoCommit => self.auto_commit_due(now),
             Timer::CommitDeadline => self.expire_commits(now),
             Timer::Revocation => self.giving_up_took_too_long(now),
+            Timer::Refused => self.starting.extend(self.refused.keys().cloned()),
             Timer::Close => self.exit_late(now),
             // What these hold back is offered a step by `advance`.
             Timer::Heartbeat | Timer::Backoff | Timer::Find | Timer::Resolve | Timer::Commit | Timer::Offsets => {}

@@ -26,10 +26,12 @@ mod timers;
 mod topics;
 mod wire;
 
-pub use calls::{Answer, Call, HeartbeatCall, Partitions, TopicIds};
+pub use calls::{Answer, Call, HeartbeatCall, Partitions};
 pub use config::{MembershipConfig, member_id};
 pub use error::MembershipError;
-pub use io::{Input, Output, Status, Subscription, TopicInfo};
+pub use io::{Input, Output, Status, Subscription};
 pub use member::Member;
 pub use reactions::{REACTIONS, Reaction, reaction};
 pub use state::State;
+
+pub use crate::either::{TopicIds, TopicInfo};

@@ -64,8 +64,8 @@ impl Member {
     fn lose_replaced(&mut self, lost: BTreeSet<TopicPartition>) {
         self.let_go(&lost);
         let reason = "the topic was deleted and made anew";
-        self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
         self.push(Effect::Dropped { partitions: lost.clone() });
+        self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
         self.call_back(CallbackKind::Lost, lost);
     }
 
@@ -73,6 +73,7 @@ impl Member {
     pub(super) fn let_go(&mut self, partitions: &BTreeSet<TopicPartition>) {
         self.owned.retain(|partition, _| !partitions.contains(partition));
         self.starting.retain(|partition| !partitions.contains(partition));
+        self.refused.retain(|partition, _| !partitions.contains(partition));
         self.asked.retain(|partition| !partitions.contains(partition));
     }
 

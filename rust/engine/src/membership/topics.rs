@@ -7,7 +7,7 @@ use monedula_protocol::types::Uuid;
 
 use super::member::Member;
 use super::timers::Timer;
-use super::{Output, Partitions, Subscription, TopicIds, TopicInfo};
+use super::{Output, Partitions, Subscription, TopicInfo};
 use crate::{Now, TopicPartition};
 
 impl Member {
@@ -21,12 +21,12 @@ impl Member {
             Subscription::Matched(topics) => {
                 if let Some(before) = before {
                     for topic in topics.difference(before) {
-                        self.first_counts.entry(topic.clone()).or_insert(0);
+                        self.first_seen.expect(topic);
                     }
                 }
-                self.first_counts.retain(|topic, _| topics.contains(topic));
+                self.first_seen.keep(topics);
             }
-            Subscription::Topics(topics) => self.first_counts.retain(|topic, _| topics.contains(topic)),
+            Subscription::Topics(topics) => self.first_seen.keep(topics),
             Subscription::Regex(_) => {}
         }
     }
@@ -37,15 +37,15 @@ impl Member {
             // old.
             Some(Subscription::Topics(names) | Subscription::Matched(names)) => {
                 for name in names {
-                    let count = topics.get(name).map_or(0, |info| info.partitions);
-                    self.first_counts.entry(name.clone()).or_insert(count);
+                    let info = topics.get(name).copied();
+                    self.first_seen.see(name, info, info.map_or(0, |info| info.partitions));
                 }
             }
             // What was not there when the pattern was given is new. Where that is not known, only partitions that are added later.
             Some(Subscription::Regex(_)) => {
                 for (name, info) in &topics {
                     let there = self.listed.as_ref().map(|listed| listed.get(name).copied().unwrap_or(0));
-                    self.first_counts.entry(name.clone()).or_insert(there.unwrap_or(info.partitions));
+                    self.first_seen.see(name, Some(*info), there.unwrap_or(info.partitions));
                 }
             }
             None => {}
@@ -98,11 +98,6 @@ impl Member {
         named
     }
 
-    /// The ids of the topics of what is owned.
-    pub(super) fn topic_ids<'a>(&self, of: impl Iterator<Item = &'a TopicPartition>) -> TopicIds {
-        of.filter_map(|partition| Some((partition.topic.clone(), *self.owned.get(partition)?))).collect()
-    }
-
     /// Whether the topic was deleted and made anew under the same name.
     pub(super) fn is_replaced(&self, topic: &Arc<str>, id: Uuid) -> bool {
         self.ids.get(topic).is_some_and(|current| *current != id)
@@ -119,7 +114,6 @@ impl Member {
 
     /// Whether the partition was added to its topic while this member knew it.
     pub(super) fn is_new(&self, partition: &TopicPartition) -> bool {
-        let first = self.first_counts.get(&partition.topic);
-        first.is_some_and(|&first| usize::try_from(partition.partition).is_ok_and(|index| index >= first))
+        self.first_seen.is_new(partition)
     }
 }

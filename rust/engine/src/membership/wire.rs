@@ -15,18 +15,13 @@ use monedula_protocol::messages::consumer_group_heartbeat::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicPartitions,
 };
 use monedula_protocol::messages::offset_commit::OffsetCommitRequest;
-use monedula_protocol::messages::offset_fetch::{
-    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
-};
+use monedula_protocol::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup};
 use monedula_protocol::types::Uuid;
 
 use super::{Answer, Call, HeartbeatCall, Partitions, TopicIds};
 use crate::TopicPartition;
+use crate::either::{commit_topics, committed, fetched, lookup_topics};
 use crate::group;
-use crate::group::wire::{commit_topics, committed, fetched};
-
-/// OffsetCommit and OffsetFetch name topics by their ids.
-const TOPIC_IDS_FROM: i16 = 10;
 
 impl Call {
     /// The API that it calls.
@@ -59,14 +54,12 @@ impl Call {
             Self::FindCoordinator { group_id } => find_call(group_id).encode(version, correlation_id, client_id),
             Self::Heartbeat(call) => encode_request(&heartbeat_request(call), version, correlation_id, client_id),
             Self::Commit { group_id, member_id, instance_id, epoch, offsets, topic_ids } => {
-                let mut topics = commit_topics(offsets);
-                topics.iter_mut().for_each(|topic| topic.topic_id = id_of(topic_ids, topic.name));
                 let request = OffsetCommitRequest {
                     group_id,
                     generation_id_or_member_epoch: *epoch,
                     member_id,
                     group_instance_id: instance_id.as_deref(),
-                    topics,
+                    topics: commit_topics(offsets, topic_ids),
                     ..Default::default()
                 };
                 encode_request(&request, version, correlation_id, client_id)
@@ -83,47 +76,29 @@ impl Call {
     /// # Errors
     /// Whatever is wrong with the bytes.
     pub fn decode(&self, frame: &[u8], version: i16) -> Result<Answer, WireError> {
-        // Answers have nothing of members in them, so they are those of the classic protocol's calls.
-        let answer = match self {
+        // But for heartbeats, answers have nothing of members in them, so they are those of the classic protocol's calls.
+        Ok(match self {
             Self::Heartbeat(_) => {
-                return Ok(heartbeat_answer(&decode_response::<ConsumerGroupHeartbeatRequest<'_>>(frame, version)?));
+                heartbeat_answer(&decode_response::<ConsumerGroupHeartbeatRequest<'_>>(frame, version)?)
             }
-            Self::FindCoordinator { group_id } => find_call(group_id).decode(frame, version)?,
-            Self::Commit { offsets, topic_ids, .. } => {
-                let mut response = decode_response::<OffsetCommitRequest<'_>>(frame, version)?;
-                for topic in response.topics.iter_mut().filter(|_| version >= TOPIC_IDS_FROM) {
-                    topic.name = name_of(topic_ids, topic.topic_id);
+            Self::FindCoordinator { group_id } => match find_call(group_id).decode(frame, version)? {
+                group::Answer::FindCoordinator { code, node_id, host, port } => {
+                    Answer::FindCoordinator { code, node_id, host, port }
                 }
-                committed(&response, offsets)
+                // It has no other answer.
+                _ => Answer::FetchOffsets { code: ErrorCode::UnknownServerError, offsets: BTreeMap::new() },
+            },
+            Self::Commit { offsets, topic_ids, .. } => {
+                let response = decode_response::<OffsetCommitRequest<'_>>(frame, version)?;
+                Answer::Commit { codes: committed(&response, offsets, topic_ids, version) }
             }
             Self::FetchOffsets { group_id, partitions, topic_ids, .. } => {
-                let mut response = decode_response::<OffsetFetchRequest<'_>>(frame, version)?;
-                let topics = response.groups.iter_mut().flat_map(|group| &mut group.topics);
-                for topic in topics.filter(|_| version >= TOPIC_IDS_FROM) {
-                    topic.name = name_of(topic_ids, topic.topic_id);
-                }
-                fetched(&response, group_id, partitions, version)
+                let response = decode_response::<OffsetFetchRequest<'_>>(frame, version)?;
+                let (code, offsets) = fetched(&response, group_id, partitions, topic_ids, version);
+                Answer::FetchOffsets { code, offsets }
             }
-        };
-        Ok(match answer {
-            group::Answer::FindCoordinator { code, node_id, host, port } => {
-                Answer::FindCoordinator { code, node_id, host, port }
-            }
-            group::Answer::Commit { codes } => Answer::Commit { codes },
-            group::Answer::FetchOffsets { code, offsets } => Answer::FetchOffsets { code, offsets },
-            _ => Answer::FetchOffsets { code: ErrorCode::UnknownServerError, offsets: BTreeMap::new() },
         })
     }
-}
-
-/// Zero, which no topic has, if it is not known.
-fn id_of(topic_ids: &TopicIds, topic: &str) -> Uuid {
-    topic_ids.get(topic).copied().unwrap_or_default()
-}
-
-/// Empty, which no topic is called, if nobody asked about it.
-fn name_of(topic_ids: &TopicIds, id: Uuid) -> &str {
-    topic_ids.iter().find(|(_, known)| **known == id).map_or("", |(topic, _)| topic)
 }
 
 fn find_call(group_id: &str) -> group::Call {
@@ -181,17 +156,11 @@ fn offsets_request<'a>(
     for partition in partitions {
         by_topic.entry(&partition.topic).or_default().push(partition.partition);
     }
-    let topic = |(name, partition_indexes)| OffsetFetchRequestTopics {
-        name,
-        topic_id: id_of(topic_ids, name),
-        partition_indexes,
-        ..Default::default()
-    };
     let group = OffsetFetchRequestGroup {
         group_id,
         member_id: Some(member_id),
         member_epoch,
-        topics: Some(by_topic.into_iter().map(topic).collect()),
+        topics: Some(lookup_topics(by_topic, topic_ids)),
         ..Default::default()
     };
     OffsetFetchRequest { groups: vec![group], require_stable: true, ..Default::default() }

@@ -195,7 +195,7 @@ impl ProduceMachine {
         queue.proven |= failed.code == ErrorCode::OutOfOrderSequenceNumber;
         let entry = &mut queue.entries[index];
         entry.last_error = Some(failed.to_string());
-        entry.out_of_order = first;
+        (entry.out_of_order, entry.refused_with) = (first, Some(failed.code));
         if first && !explained {
             self.back_off(slot, index);
         } else {

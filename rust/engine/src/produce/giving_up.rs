@@ -113,7 +113,8 @@ impl ProduceMachine {
     /// transaction.
     fn fail_out_of_order(&mut self, slot: Slot) -> bool {
         let Some(index) = self.queues[slot].entries.iter().position(|entry| entry.out_of_order) else { return false };
-        let fault = self.refused(slot, index, ErrorCode::OutOfOrderSequenceNumber, None, Vec::new());
+        let code = self.queues[slot].entries[index].refused_with.unwrap_or(ErrorCode::OutOfOrderSequenceNumber);
+        let fault = self.refused(slot, index, code, None, Vec::new());
         self.give_up(slot, index, fault);
         self.touch(slot);
         true

@@ -124,6 +124,9 @@ pub enum Input {
     FailAll(SendFault),
     /// Every batch that was not sent yet fails with this, and what is under way is waited for: the transaction is aborted.
     FailUnsent(SendFault),
+    /// The transaction can only be aborted, for a reason that the machine does not know of: every batch that was not sent yet fails
+    /// with this, and what is opened before [`Input::TransactionEnded`] fails with [`SendFault::Aborted`].
+    TransactionFailed(SendFault),
 }
 
 /// What a broker said of one partition's batch.

@@ -141,6 +141,10 @@ impl ProduceMachine {
             Input::Flush { ticket } => self.flush(ticket),
             Input::FailAll(fault) => self.fail_all(fault),
             Input::FailUnsent(fault) => self.fail_unsent(&fault),
+            Input::TransactionFailed(fault) => {
+                self.transaction_failed = true;
+                self.fail_unsent(&fault);
+            }
         }
         self.run_timers();
     }

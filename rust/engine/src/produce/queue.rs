@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 use super::io::{Batch, BatchId, Identity, ProduceConfig};
@@ -40,6 +41,8 @@ pub(super) struct Entry {
     pub(super) in_doubt: bool,
     /// The broker refused it as out of order although all that stands before it was refused so as well.
     pub(super) out_of_order: bool,
+    /// In which words it was refused so.
+    pub(super) refused_with: Option<ErrorCode>,
     /// The user was told of its end already; only its answer is waited for.
     pub(super) reported: bool,
     pub(super) last_error: Option<String>,
@@ -57,6 +60,7 @@ impl Entry {
             sequence: None,
             in_doubt: false,
             out_of_order: false,
+            refused_with: None,
             reported: false,
             last_error: None,
         }

@@ -9,6 +9,7 @@ use super::{
     Answer, Call, CallFailure, CallId, Ending, Output, Reaction, SessionEvent, State, Target, TransactionError,
     reaction,
 };
+use crate::either::UNKNOWN_TOPIC_ATTEMPTS;
 use crate::produce::Identity;
 use crate::{Now, TopicPartition};
 
@@ -165,7 +166,10 @@ impl ProducerSession {
             // The call that would have started it never came through.
             return self.end_answered(None);
         }
+        // Brokers hear of a new topic at different times; but one that was deleted never comes back under its id.
+        let gone = code == ErrorCode::UnknownTopicId && self.failures + 1 >= UNKNOWN_TOPIC_ATTEMPTS;
         match reaction(api, code) {
+            Reaction::Retry if gone => self.abort_for(asked, code, message, text, now),
             Reaction::Retry => self.retry(asked, code, text, now),
             Reaction::Rediscover => {
                 self.forget_coordinator(asked);

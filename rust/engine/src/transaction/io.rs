@@ -7,6 +7,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::State;
 use crate::backoff::Backoff;
+use crate::either::TopicIds;
 use crate::group::CommitOffset;
 use crate::produce::{Identity, SendFault};
 use crate::{Now, TopicPartition};
@@ -39,6 +40,8 @@ pub struct GroupMetadata {
     pub member_id: String,
     /// `group.instance.id`.
     pub instance_id: Option<String>,
+    /// The ids of the topics whose partitions it owns, as far as it knows them.
+    pub topic_ids: TopicIds,
 }
 
 /// How a transaction ends.
@@ -228,7 +231,7 @@ pub enum Output {
         /// How it went.
         outcome: Result<(), TransactionError>,
     },
-    /// The transaction can only be aborted: what was not sent yet fails with this ([`crate::produce::Input::FailUnsent`]).
+    /// The transaction can only be aborted: what was not sent yet fails with this ([`crate::produce::Input::TransactionFailed`]).
     FailUnsent(SendFault),
     /// Nothing can be sent any more: to the delivery machine ([`crate::produce::Input::FailAll`]).
     Fatal(SendFault),

@@ -21,12 +21,16 @@ use monedula_protocol::messages::txn_offset_commit::{
 
 use super::{Answer, Call, CallFailure, Ending, GroupMetadata, SessionConfig};
 use crate::TopicPartition;
+use crate::either::{are_all_known, id_of, name_of};
 use crate::group::CommitOffset;
 use crate::produce::Identity;
 
 /// FindCoordinator's names for groups and transactional ids.
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
+
+/// TxnOffsetCommit names topics by their ids (KIP-1319).
+const TOPIC_IDS_FROM: i16 = 6;
 
 impl Call {
     /// Name of the API.
@@ -66,7 +70,10 @@ impl Call {
             // From 4 on it is brokers who ask.
             Self::AddPartitions { .. } => 0..=3,
             Self::AddOffsets { .. } => 0..=*AddOffsetsToTxnRequest::VERSIONS.end(),
-            Self::CommitOffsets { version2: true, .. } => 5..=5,
+            Self::CommitOffsets { version2: true, group, offsets, .. } => {
+                let by_ids = are_all_known(&group.topic_ids, offsets.keys());
+                5..=if by_ids { *TxnOffsetCommitRequest::VERSIONS.end() } else { TOPIC_IDS_FROM - 1 }
+            }
             // Without its member, a group could not refuse one that it has lost (KIP-447).
             Self::CommitOffsets { group, .. } if !group.member_id.is_empty() => 3..=4,
             Self::CommitOffsets { .. } => 0..=4,
@@ -178,10 +185,12 @@ impl Call {
                 let response = decode_response::<AddOffsetsToTxnRequest<'_>>(frame, version)?;
                 check(response.error_code).map(|()| Answer::Ok)
             }
-            Self::CommitOffsets { .. } => {
+            Self::CommitOffsets { group, .. } => {
                 let response = decode_response::<TxnOffsetCommitRequest<'_>>(frame, version)?;
                 Ok(Answer::Partitions(first_of_each(response.topics.iter().flat_map(|topic| {
-                    topic.partitions.iter().map(|at| (topic.name, at.partition_index, at.error_code))
+                    let by_name = version < TOPIC_IDS_FROM;
+                    let name = if by_name { topic.name } else { name_of(&group.topic_ids, topic.topic_id) };
+                    topic.partitions.iter().map(move |at| (name, at.partition_index, at.error_code))
                 }))))
             }
             Self::End { .. } => {
@@ -226,9 +235,11 @@ fn commit_request<'a>(
             ..Default::default()
         });
     }
-    let each = by_topic.into_iter();
-    let topics =
-        each.map(|(name, partitions)| TxnOffsetCommitRequestTopic { name, partitions, ..Default::default() }).collect();
+    let topic = |(name, partitions)| {
+        let topic_id = id_of(&group.topic_ids, name);
+        TxnOffsetCommitRequestTopic { name, topic_id, partitions, ..Default::default() }
+    };
+    let topics = by_topic.into_iter().map(topic).collect();
     let mut request = TxnOffsetCommitRequest {
         transactional_id,
         group_id: &group.group,
@@ -238,7 +249,7 @@ fn commit_request<'a>(
         ..Default::default()
     };
     if version >= 3 {
-        request.generation_id = group.generation;
+        request.generation_id_or_member_epoch = group.generation;
         request.member_id = &group.member_id;
         request.group_instance_id = group.instance_id.as_deref();
     }

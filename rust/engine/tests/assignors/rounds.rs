@@ -110,7 +110,7 @@ impl Lives {
             let keeps: Partitions = revoked.intersection(&life.slow).cloned().collect();
             life.owned = assigned.union(&keeps).cloned().collect();
             let (generation, partitions) = (self.generation, assigned);
-            life.last = LastAssignment { generation, partitions, user_data, current: true, age: Duration::ZERO };
+            life.last = LastAssignment { generation, partitions, user_data, current: true, ..Default::default() };
             life.last_at = self.now;
             for (changes, partitions) in [(&mut round.revoked, revoked), (&mut round.added, added)] {
                 if !partitions.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::assign::{LastAssignment, Loss, Schedule, ScheduleError, Told, builtin};
+use monedula_engine::assign::{LastAssignment, Loss, Newcomers, Schedule, ScheduleError, Told, builtin};
 use monedula_protocol::error::WireError;
 
 use crate::group::{assign, member, topics};
@@ -25,15 +25,26 @@ fn schedule() -> Schedule {
         members: 3,
         topics: [("t".into(), 4)].into(),
         moving: partitions(&[2]),
-        losses: vec![Loss { remaining: ms(300_000), members: 1, partitions: partitions(&[0, 3]) }],
+        losses: vec![Loss {
+            remaining: ms(300_000),
+            members: 1,
+            partitions: partitions(&[0, 3]),
+            names: ["x".into()].into(),
+        }],
+        newcomers: vec![Newcomers { remaining: ms(60_000), members: 2 }],
+        names: ["a".into(), "b".into()].into(),
     }
 }
 
-/// Version 0: start -1, round 10 s, unbalanced, 3 members; t has 4; t-2 moves; for 300 s one member's t-0 and t-3 are kept.
+/// Version 0: start -1, round 10 s, unbalanced, 3 members; t has 4; t-2 moves; for 300 s t-0 and t-3 of one member, x,
+/// are kept; for 60 s two that came make up for two that go; a and b are members.
 const BYTES: &[u8] = b"\x00\x00\xff\xff\xff\xff\x00\x00\x27\x10\x01\x00\x00\x00\x03\
     \x00\x00\x00\x01\x00\x01t\x00\x00\x00\x04\
     \x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x02\
-    \x00\x00\x00\x01\x00\x04\x93\xe0\x00\x00\x00\x01\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x03";
+    \x00\x00\x00\x01\x00\x04\x93\xe0\x00\x00\x00\x01\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x03\
+    \x00\x00\x00\x01\x00\x01x\
+    \x00\x00\x00\x01\x00\x00\xea\x60\x00\x00\x00\x02\
+    \x00\x00\x00\x02\x00\x01a\x00\x01b";
 
 #[test]
 fn the_bytes_stay_what_they_are() {
@@ -59,14 +70,18 @@ fn a_member_tells_what_is_left_by_its_own_clock() {
     assert_eq!(told(&last).generation, Some(7));
     // What is left of 300 s after 12.0005 s, rounded up; of 10 s nothing.
     assert_eq!((known.losses[0].remaining, known.round), (ms(288_000), Some(ms(0))));
-    assert_eq!(Schedule { losses: schedule().losses, round: schedule().round, ..known }, schedule());
+    assert_eq!(known.newcomers[0].remaining, ms(48_000));
+    let Schedule { losses, round, newcomers, .. } = schedule();
+    assert_eq!(Schedule { losses, round, newcomers, ..known }, schedule());
     // One that has lost all, and one that never had anything, know nothing.
     for gone in [LastAssignment { current: false, ..last.clone() }, LastAssignment { generation: -1, ..last.clone() }] {
         assert_eq!(told(&gone), Told::default());
     }
     // What another assignor told is not taken for knowledge.
     let other = LastAssignment { user_data: Some(vec![0, 0, 0, 7]), ..last };
-    assert_eq!(told(&other), Told { generation: Some(7), schedule: None });
+    assert_eq!(told(&other), Told { generation: Some(7), ..Told::default() });
+    // The user's wish is told by one that knows nothing as well.
+    assert!(told(&LastAssignment { ends_waits: true, ..LastAssignment::default() }).ends_waits);
 }
 
 #[test]
@@ -98,7 +113,8 @@ fn a_leader_is_not_led_astray_by_what_a_member_says() {
     (liar.members, liar.losses[0].members) = (usize::MAX, usize::MAX);
     liar.losses[0].remaining = Duration::MAX;
     liar.losses[0].partitions = [TopicPartition::new("ghost", 1), TopicPartition::new("t", -5)].into();
-    liar.losses.push(Loss { remaining: Duration::MAX, members: 1, partitions: partitions(&[0, 1, 3, 4, i32::MAX]) });
+    let partitions = partitions(&[0, 1, 3, 4, i32::MAX]);
+    liar.losses.push(Loss { remaining: Duration::MAX, members: 1, partitions, ..Loss::default() });
     liar.topics.insert("t".into(), usize::MAX);
     let last =
         LastAssignment { generation: 7, user_data: Some(liar.write().unwrap()), current: true, ..Default::default() };

@@ -8,6 +8,7 @@ use monedula_engine::transaction;
 
 use crate::broker::TOPIC;
 use crate::judge::{Bug, Rule};
+use crate::line::LINE;
 use crate::sim::{Event, FULL, RECORD_BYTES, Sim, TROUBLE, ms};
 
 impl Sim {
@@ -16,7 +17,7 @@ impl Sim {
         self.machine.cluster_changed(self.now, &cluster);
     }
 
-    /// A record for a partition, into its open batch.
+    /// A record for a partition: into its open batch, or into the line where it has to wait.
     pub(crate) fn record(&mut self) {
         if self.now < TROUBLE {
             let pause = self.below(12);
@@ -26,6 +27,24 @@ impl Sim {
             return;
         }
         let partition = self.below(self.partitions as u64) as i32;
+        self.next_record += 1;
+        let record = self.next_record;
+        if let Some(user) = &mut self.user {
+            user.sent(record);
+        }
+        // Once one waits, the others have to stand behind it.
+        if self.lines.stands(LINE) || self.below(60) == 0 {
+            return self.stand(record, partition);
+        }
+        self.append(record, partition);
+        if self.below(40) == 0 && self.user.is_none() {
+            self.figures.flushes += 1;
+            self.machine.handle(self.now, Input::Flush { ticket: record });
+        }
+    }
+
+    /// A record goes into the open batch of its partition.
+    pub(crate) fn append(&mut self, record: u64, partition: i32) {
         let batch = match self.open.get(&partition) {
             Some(&batch) => batch,
             None => {
@@ -33,25 +52,18 @@ impl Sim {
                 self.next_batch += 1;
                 self.open.insert(partition, batch);
                 self.contents.insert(batch, (partition, Vec::new()));
+                self.opened.insert(batch, self.now);
                 let place = TopicPartition::new(TOPIC, partition);
                 self.machine.handle(self.now, Input::Opened { partition: place, batch, since: self.now });
                 batch
             }
         };
-        self.next_record += 1;
-        if let Some(user) = &mut self.user {
-            user.sent(self.next_record);
-        }
         let Some((_, records)) = self.contents.get_mut(&batch) else { return };
-        records.push(self.next_record);
+        records.push(record);
         if records.len() >= FULL {
             self.open.remove(&partition);
             self.machine.handle(self.now, Input::Full { batch });
             self.pack(batch);
-        }
-        if self.below(40) == 0 && self.user.is_none() {
-            self.figures.flushes += 1;
-            self.machine.handle(self.now, Input::Flush { ticket: self.next_record });
         }
     }
 
@@ -74,6 +86,7 @@ impl Sim {
         let parts = records.chunks(records.len().div_ceil(2)).map(|records| {
             self.next_batch += 1;
             self.contents.insert(self.next_batch - 1, (partition, records.to_vec()));
+            self.opened.insert(self.next_batch - 1, self.opened[&batch]);
             self.packed(self.next_batch - 1)
         });
         let parts = parts.collect();
@@ -95,6 +108,17 @@ impl Sim {
                 self.open.retain(|_, open| *open != batch);
                 if self.bug == Some(Bug::Untold) && batch % 50 == 7 {
                     return;
+                }
+                let outcome = match (self.bug, &outcome) {
+                    (Some(Bug::GivenUpEarly), Ok(_)) if batch % 50 == 7 => Err(self.too_late(batch)),
+                    _ => outcome,
+                };
+                if self.bug == Some(Bug::SpoiltForNothing) && batch % 50 == 7 && outcome.is_ok() {
+                    let fault = self.too_late(batch);
+                    self.session(Some(transaction::Input::Failed(fault)));
+                }
+                if let Err(fault) = &outcome {
+                    self.judge_fault(batch, fault);
                 }
                 if self.done.insert(batch, outcome).is_some() {
                     self.problem = Some((Rule::Ends, format!("batch {batch} has two ends")));

@@ -9,6 +9,7 @@
 mod broker;
 mod driver;
 mod judge;
+mod line;
 mod network;
 mod requests;
 mod sim;
@@ -20,6 +21,9 @@ use sim::Sim;
 
 /// Seeds of every run of the tests.
 const SEEDS: u64 = 500;
+
+/// Seeds of the nightly run, which has to meet what is rare, too.
+const MANY: u64 = 20_000;
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
@@ -49,13 +53,15 @@ fn every_acknowledged_record_is_there_once_and_in_order() {
         failures.len(),
         failures[..failures.len().min(10)].join("\n")
     );
-    assert!(seeds < SEEDS || met.all_met(), "never met: {met:?}");
+    assert!(seeds < SEEDS || met.all_met(seeds >= MANY), "never met: {met:?}");
+    assert!(seeds < SEEDS || met.within_bounds(usize::try_from(seeds).unwrap()), "too often: {met:?}");
 }
 
 #[test]
 fn every_planted_bug_is_found_by_the_rule_that_it_breaks() {
     for &(bug, rules) in Bug::ALL {
-        let found = (0..SEEDS).find_map(|seed| run(seed, Some(bug), false).err());
+        // Some need more of a coincidence than others.
+        let found = (0..4 * SEEDS).find_map(|seed| run(seed, Some(bug), false).err());
         let (rule, text) = found.unwrap_or_else(|| panic!("{bug:?} is not found"));
         assert!(rules.contains(&rule), "{bug:?} breaks {rule:?}: {text}");
     }

@@ -90,6 +90,18 @@ impl Network {
         connection.waiting.drain(..).collect()
     }
 
+    /// Whether nothing ever went wrong with a connection.
+    pub(crate) fn held(&self, link: Link) -> bool {
+        let connection = self.links.get(&link);
+        connection.is_some_and(|connection| connection.client_open && !connection.dead && connection.broker.is_some())
+    }
+
+    /// Whether all that was sent by connections that hold has got there.
+    pub(crate) fn is_quiet(&self, now: Now) -> bool {
+        let mut links = self.links.iter();
+        links.all(|(link, connection)| !self.held(*link) || connection.there < now && !connection.busy)
+    }
+
     pub(crate) fn of(&self, broker: ConnectionId) -> Option<Link> {
         self.links.iter().find(|(_, connection)| connection.broker == Some(broker)).map(|(&link, _)| link)
     }

@@ -38,7 +38,11 @@ impl Sim {
         }
         let transactional = self.user.is_some() && self.bug != Some(Bug::NotTransactional);
         let frame = encode(self.acks, &contents, 1, self.user.as_ref().map(User::place).filter(|_| transactional));
-        self.dispatch(link, asked, frame);
+        if self.bug == Some(Bug::Dropped) && self.acks == Acks::None && request % 5 == 3 {
+            self.network.links.get_mut(&link).expect("it is open").waiting.push_back(asked);
+        } else {
+            self.dispatch(link, asked, frame);
+        }
         if self.acks == Acks::None {
             let takes = self.below(4);
             self.at(ms(takes), Event::Written(link, request));
@@ -122,6 +126,9 @@ impl Sim {
             Action::Send(pieces) => {
                 connection.busy = false;
                 let asked = connection.arrived.pop_front();
+                if let (Some(user), Some((Asked::Call(call), _))) = (&mut self.user, &asked) {
+                    user.worked(*call);
+                }
                 if let Some((asked, _)) = asked.filter(|_| !connection.dead) {
                     self.at(after, Event::Answer(link, asked, pieces.concat()));
                 }

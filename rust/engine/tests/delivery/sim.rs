@@ -9,8 +9,8 @@ use monedula_engine::Now;
 use monedula_engine::backoff::{Backoff, Jitter};
 use monedula_engine::cluster::Cluster;
 use monedula_engine::produce::{
-    Acknowledged, Acks, BatchId, Identity, Input, Output, ProduceConfig, ProduceMachine, RequestFailure, RequestId,
-    SendFault,
+    Acknowledged, Acks, BatchId, Identity, Input, Lines, Output, Place, ProduceConfig, ProduceMachine, RequestFailure,
+    RequestId, SendFault,
 };
 
 use crate::broker::{Broker, Transactions, wall_ms};
@@ -49,6 +49,10 @@ pub(crate) enum Event {
     /// No connection could be made.
     Unreachable(Asked),
     TimedOut(Link, Asked),
+    /// Whoever serves the line takes the first record in hands.
+    Served,
+    /// There is room for it, or it is clear where it goes.
+    Placed(Place),
     /// The user of transactions ends the one that is open.
     End,
     /// A new transaction.
@@ -68,6 +72,9 @@ pub(crate) struct Sim {
     pub(crate) ways: BTreeMap<u64, Vec<Link>>,
     /// Partition and records of each batch.
     pub(crate) contents: BTreeMap<BatchId, (i32, Vec<u64>)>,
+    /// Since when each batch waits.
+    pub(crate) opened: BTreeMap<BatchId, Now>,
+    pub(crate) delivery_timeout: Duration,
     pub(crate) divided: BTreeSet<BatchId>,
     pub(crate) done: BTreeMap<BatchId, Result<Acknowledged, SendFault>>,
     pub(crate) figures: Figures,
@@ -83,6 +90,8 @@ pub(crate) struct Sim {
     pub(crate) metadata_wanted: bool,
     pub(crate) identity: Option<Identity>,
     pub(crate) open: BTreeMap<i32, BatchId>,
+    /// Records that wait before they are in a batch, and the partition that each is for.
+    pub(crate) lines: Lines<(u64, i32)>,
     pub(crate) next_batch: BatchId,
     pub(crate) next_record: u64,
     pub(crate) calm: bool,
@@ -130,6 +139,8 @@ impl Sim {
             user,
             ways: BTreeMap::new(),
             contents: BTreeMap::new(),
+            opened: BTreeMap::new(),
+            delivery_timeout: config.delivery_timeout,
             divided: BTreeSet::new(),
             done: BTreeMap::new(),
             figures: Figures::default(),
@@ -145,6 +156,7 @@ impl Sim {
             metadata_wanted: false,
             identity: None,
             open: BTreeMap::new(),
+            lines: Lines::default(),
             next_batch: 0,
             next_record: 0,
             calm: false,
@@ -181,7 +193,11 @@ impl Sim {
             let core = self.broker.core.next_due_ms().map(|due| ms((due - wall_ms(Now::ZERO)).max(0) as u64));
             let session = self.user.as_ref().and_then(User::wake_at);
             let Some(next) = [event, self.machine.wake_at(), core, session].into_iter().flatten().min() else { return };
-            if next > END || (self.calm && self.machine.unfinished() == 0 && self.is_idle()) {
+            let done = self.machine.unfinished() == 0
+                && self.lines.is_empty()
+                && self.is_idle()
+                && self.network.is_quiet(self.now);
+            if next > END || (self.calm && done) {
                 return;
             }
             self.now = self.now.max(next);
@@ -248,6 +264,8 @@ impl Sim {
                     self.lose(link, "no answer in time");
                 }
             }
+            Event::Served => self.serve(),
+            Event::Placed(place) => self.placed(place),
             Event::End => self.end(),
             Event::Begin => self.begin(),
         }

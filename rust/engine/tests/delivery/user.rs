@@ -1,6 +1,6 @@
 //! Who sends in transactions: begins them, brings a group's offsets in, commits or aborts; and the session that does it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use monedula_broker::NodeId;
@@ -13,6 +13,7 @@ use monedula_engine::transaction::{
     Ticket, TransactionError,
 };
 use monedula_engine::{Now, TopicPartition};
+use monedula_protocol::error_code::ErrorCode;
 
 use crate::broker::{GROUP, NODES, TOPIC, TRANSACTIONAL_ID};
 use crate::judge::{Bug, Rule};
@@ -28,6 +29,8 @@ enum Waits {
     Init,
     Begin,
     Offsets,
+    /// What stands in line up to this one.
+    Line(u64),
     /// Its records are flushed.
     Flush(Ending),
     End(Ending),
@@ -52,8 +55,14 @@ pub(crate) struct User {
     waits: Option<(Waits, Ticket)>,
     next_ticket: Ticket,
     is_open: bool,
-    /// An InitProducerId had no answer. It may have raised the epoch, or do so late: this producer is then fenced by itself.
-    init_lost: bool,
+    /// A record found no room: the session does not know of it.
+    pub(crate) spoilt: bool,
+    /// Each InitProducerId whose answer has not come.
+    inits: BTreeSet<CallId>,
+    /// Those of them that the coordinator has worked on: it raised the epoch, and this producer is fenced by itself.
+    raised: BTreeSet<CallId>,
+    /// Whether an InitProducerId ever had no answer.
+    lost_init: bool,
 }
 
 impl User {
@@ -66,8 +75,23 @@ impl User {
         let mut session = ProducerSession::new(config.clone(), seed);
         session.handle(Now::ZERO, Input::TransactionVersion2(version2));
         let (transactions, calls) = (Vec::new(), BTreeMap::new());
-        let (waits, next_ticket, is_open, init_lost) = (None, 0, false, false);
-        Self { version2, transactions, session, config, calls, waits, next_ticket, is_open, init_lost }
+        let (waits, next_ticket, is_open, spoilt) = (None, 0, false, false);
+        let (inits, raised) = (BTreeSet::new(), BTreeSet::new());
+        let lost_init = false;
+        Self {
+            version2,
+            transactions,
+            session,
+            config,
+            calls,
+            waits,
+            next_ticket,
+            is_open,
+            spoilt,
+            inits,
+            raised,
+            lost_init,
+        }
     }
 
     pub(crate) fn wake_at(&self) -> Option<Now> {
@@ -82,6 +106,18 @@ impl User {
         self.is_open && self.session.refusal().is_none()
     }
 
+    /// Whether what has waited gets into a batch: also while a commit waits for it.
+    pub(crate) fn takes(&self) -> bool {
+        (self.is_open || self.awaited_line().is_some()) && self.session.refusal().is_none()
+    }
+
+    pub(crate) fn awaited_line(&self) -> Option<u64> {
+        match self.waits {
+            Some((Waits::Line(last), _)) => Some(last),
+            _ => None,
+        }
+    }
+
     pub(crate) fn sent(&mut self, record: u64) {
         if let Some(transaction) = self.transactions.last_mut() {
             transaction.records.push(record);
@@ -93,10 +129,29 @@ impl User {
         (TRANSACTIONAL_ID, if self.version2 { 12 } else { 11 })
     }
 
+    /// Whether an epoch was raised behind the producer's back.
+    pub(crate) fn is_fenced(&self) -> bool {
+        !self.raised.is_empty()
+    }
+
     /// What the group has in the end.
     pub(crate) fn offset(&self) -> Option<i64> {
         let committed = self.transactions.iter().filter(|transaction| transaction.ended == Some(Ending::Commit));
         committed.filter_map(|transaction| transaction.offset).next_back()
+    }
+
+    /// The coordinator has worked on a call.
+    pub(crate) fn worked(&mut self, call: CallId) {
+        if self.inits.contains(&call) {
+            self.raised.insert(call);
+        }
+    }
+
+    /// The answer to a call came. An epoch that the producer knows is not raised behind its back; nor are those before it.
+    fn heard(&mut self, call: CallId, good: bool) {
+        if self.inits.remove(&call) {
+            self.raised.retain(|raised| *raised != call && !good);
+        }
     }
 
     fn wait(&mut self, waits: Waits) -> Ticket {
@@ -107,7 +162,7 @@ impl User {
 }
 
 impl Sim {
-    fn user(&mut self) -> &mut User {
+    pub(crate) fn user(&mut self) -> &mut User {
         self.user.as_mut().expect("there are transactions")
     }
 
@@ -153,22 +208,38 @@ impl Sim {
         let ticket = user.wait(Waits::Offsets);
         let offset = user.transactions.len() as i64;
         user.transactions.last_mut().expect("one is open").offset = Some(offset);
-        let group =
-            GroupMetadata { group: GROUP.to_owned(), generation: -1, member_id: String::new(), instance_id: None };
+        let group = GroupMetadata {
+            group: GROUP.to_owned(),
+            generation: -1,
+            member_id: String::new(),
+            instance_id: None,
+            topic_ids: BTreeMap::new(),
+        };
         let at = CommitOffset { offset, leader_epoch: -1, metadata: String::new() };
         let offsets = [(TopicPartition::new(TOPIC, 0), at)].into();
         let deadline = self.now + ms(PATIENCE_MS);
         self.session(Some(Input::SendOffsets { ticket, group, offsets, deadline }));
     }
 
-    /// As the client does: what was sent is delivered first, or taken back.
+    /// As the client does: what was sent is delivered first, or taken back; what stands in line before anything else.
     fn end_with(&mut self, ending: Ending) {
+        let last = self.lines.last();
         let user = self.user();
         user.is_open = false;
-        let ticket = user.wait(Waits::Flush(ending));
+        if ending == Ending::Commit {
+            user.wait(Waits::Line(last));
+            return self.drained();
+        }
+        let transaction = user.transactions.len() as u64;
+        self.lines.take_back(transaction);
+        self.deliver(Ending::Abort);
+    }
+
+    pub(crate) fn deliver(&mut self, ending: Ending) {
         if ending == Ending::Abort {
             self.machine.handle(self.now, produce::Input::FailUnsent(SendFault::Aborted));
         }
+        let ticket = self.user().wait(Waits::Flush(ending));
         self.machine.handle(self.now, produce::Input::Flush { ticket });
         if self.bug == Some(Bug::CommitsAtOnce) {
             self.flushed();
@@ -197,7 +268,7 @@ impl Sim {
             Output::Identity(identity) => produce::Input::Identity(identity),
             Output::Joined(partition) => produce::Input::InTransaction(partition),
             Output::Ended => produce::Input::TransactionEnded,
-            Output::FailUnsent(fault) => produce::Input::FailUnsent(fault),
+            Output::FailUnsent(fault) => produce::Input::TransactionFailed(fault),
             Output::Fatal(fault) => produce::Input::FailAll(fault),
             Output::Event(_) => return,
         };
@@ -215,7 +286,7 @@ impl Sim {
             (Waits::Begin, Ok(())) => {
                 let user = self.user();
                 user.transactions.push(Transaction::default());
-                user.is_open = true;
+                (user.is_open, user.spoilt) = (true, false);
                 if user.transactions.len() == 1 {
                     self.at(ms(1), Event::Record);
                 }
@@ -238,10 +309,14 @@ impl Sim {
                 self.ask_for_end(ending);
             }
             (Waits::Offsets | Waits::End(Ending::Commit), Err(TransactionError::MustAbort { .. })) => {
+                let records = self.user().transactions.last().expect("one is open").records.clone();
+                if !self.has_failed(&records) {
+                    self.problem.get_or_insert((Rule::Causeless, format!("{waits:?}: nothing of it failed")));
+                }
                 self.figures.spoilt += 1;
                 self.end_with(Ending::Abort);
             }
-            (waits, Err(TransactionError::Fenced { .. })) if self.user().init_lost => self.fenced(waits),
+            (waits, Err(TransactionError::Fenced { .. })) if self.user().is_fenced() => self.fenced(waits),
             (waits, outcome) => {
                 self.problem = Some((Rule::Ends, format!("{waits:?}: {outcome:?}")));
                 self.calm = true;
@@ -267,21 +342,30 @@ impl Sim {
         if self.bug == Some(Bug::OffsetsDropped)
             && let Call::CommitOffsets { offsets, .. } = &call
         {
-            let good = offsets.keys().map(|place| (place.clone(), monedula_protocol::error_code::ErrorCode::None));
+            let good = offsets.keys().map(|place| (place.clone(), ErrorCode::None));
             let outcome = Ok(Answer::Partitions(good.collect()));
             return self.session(Some(Input::Answer { id, outcome }));
         }
         let user = self.user();
         let version = *call.versions().end();
         let frame = call.encode(&user.config, version, 1, Some("sim")).unwrap();
+        if let Call::InitProducerId { .. } = call {
+            user.inits.insert(id);
+        }
         user.calls.insert(id, (call, version));
         self.send_call(id, node, Bytes::from(frame).slice(4..));
     }
 
     pub(crate) fn call_answered(&mut self, id: CallId, frame: &[u8]) {
+        let bug = self.bug;
         let user = self.user();
         let Some((call, version)) = user.calls.remove(&id) else { return };
-        let outcome = call.decode(&user.config, &frame[4..], version).unwrap();
+        let mut outcome = call.decode(&user.config, &frame[4..], version).unwrap();
+        user.heard(id, outcome.is_ok());
+        if bug == Some(Bug::FencedForNothing) && user.lost_init && !user.is_fenced() {
+            let abort = matches!(call, Call::End { ending: Ending::Abort, .. });
+            outcome = if abort { Err(CallFailure::Code(ErrorCode::ProducerFenced, None)) } else { outcome };
+        }
         self.trace(|| format!("answer to {:?}: {outcome:?}", Asked::Call(id)));
         self.session(Some(Input::Answer { id, outcome }));
     }
@@ -289,7 +373,7 @@ impl Sim {
     pub(crate) fn call_lost(&mut self, id: CallId, reason: &str) {
         let user = self.user();
         let lost = user.calls.remove(&id);
-        user.init_lost |= matches!(lost, Some((Call::InitProducerId { .. }, _)));
+        user.lost_init |= matches!(lost, Some((Call::InitProducerId { .. }, _)));
         self.figures.lost_calls += 1;
         self.session(Some(Input::Answer { id, outcome: Err(CallFailure::Lost(reason.to_owned())) }));
     }

@@ -101,7 +101,8 @@ fn commit_fatal_member_error_rejoins_at_once() {
         assert_eq!(identity(&world.call("JoinGroup").1).0, id);
         assert_eq!(world.commit_error(TICKET), CommitError::MemberGone { code });
     }
-    for code in [ErrorCode::CoordinatorLoadInProgress, ErrorCode::UnknownTopicOrPartition] {
+    let retried = [ErrorCode::CoordinatorLoadInProgress, ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId];
+    for code in retried {
         let (mut world, call, _) = pending("OffsetCommit");
         world.answer(call, failed("OffsetCommit", code));
         world.no_call();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use monedula_engine::assign::{
     Loss, MemberAssignment, Protocol, Schedule, Told, assignment_bytes, builtin, read_subscription, subscription_bytes,
 };
-use monedula_engine::group::{Answer, Call, GroupConfig, Input, State};
+use monedula_engine::group::{Answer, Call, GroupConfig, GroupEvent, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{DEFERS, Named, SESSION, World, config, identity, offsets, secs, subscription, synced, t};
@@ -28,7 +28,7 @@ fn defers() -> GroupConfig {
 
 /// t-9 is kept for its owner for so long.
 fn waiting(remaining: Duration) -> Schedule {
-    let losses = vec![Loss { remaining, members: 1, partitions: [t(9)].into() }];
+    let losses = vec![Loss { remaining, members: 1, partitions: [t(9)].into(), names: ["gone".into()].into() }];
     Schedule { members: 3, topics: [("t".into(), 10)].into(), losses, ..Schedule::default() }
 }
 
@@ -69,7 +69,7 @@ fn the_member_joins_again_when_what_was_left_is_due_and_says_that_nothing_is_lef
     world.pass(secs(1));
     let (_, call) = world.call("JoinGroup");
     assert_eq!(world.trace(), ["JoinGroup"], "nothing of what it owns stops for that");
-    assert_eq!(known(&call), Told { generation: Some(2), schedule: Some(waiting(Duration::ZERO)) });
+    assert_eq!(known(&call), Told { generation: Some(2), schedule: Some(waiting(Duration::ZERO)), ends_waits: false });
     let Call::Join { reason, .. } = call else { panic!("{call:?}") };
     assert_eq!(reason, "what the assignment left for later is due");
 }
@@ -109,6 +109,100 @@ fn a_member_that_lost_what_it_had_knows_nothing() {
     world.answer(id, crate::world::sync_error(ErrorCode::RebalanceInProgress));
     let (_, call) = world.call("JoinGroup");
     assert_eq!(known(&call), Told::default());
+}
+
+/// The coordinator begins a rebalance, of which the member hears by its next heartbeat, 3 s from now at most.
+fn rebalances(world: &mut World) {
+    world.beating = false;
+    world.beat(ErrorCode::RebalanceInProgress);
+    world.beating = true;
+}
+
+/// What the member told of partitions that are kept, since the last look.
+fn told_of_kept(world: &mut World) -> Vec<GroupEvent> {
+    let events = std::mem::take(&mut world.events);
+    let kept = |event: &GroupEvent| matches!(event, GroupEvent::Reserved { .. } | GroupEvent::Released { .. });
+    events.into_iter().filter(kept).collect()
+}
+
+#[test]
+fn a_user_who_wants_a_rebalance_ends_the_wait_and_says_so_until_an_assignment_came_of_it() {
+    let mut world = waits();
+    let ends = |call: &Call| known(call).ends_waits;
+    world.pass(secs(10));
+    rebalances(&mut world);
+    let (id, call) = world.call("JoinGroup");
+    assert!(!ends(&call), "a rebalance that others want");
+    // He asks while that is under way: the next one is his.
+    let at = world.now;
+    world.put(Input::Rejoin { at, reason: "deployed".into() });
+    world.join(id, 3);
+    let (id, _) = world.call("SyncGroup");
+    world.answer(id, synced_with(&waiting(secs(90)), &[0]));
+    let (id, call) = world.call("JoinGroup");
+    assert!(ends(&call));
+    // That comes to nothing, and is his wish still.
+    world.join(id, 4);
+    let (id, _) = world.call("SyncGroup");
+    world.answer(id, crate::world::sync_error(ErrorCode::RebalanceInProgress));
+    let (id, call) = world.call("JoinGroup");
+    assert!(ends(&call));
+    world.join(id, 5);
+    let (id, _) = world.call("SyncGroup");
+    world.answer(id, synced(&[0]));
+    rebalances(&mut world);
+    let (_, call) = world.call("JoinGroup");
+    assert!(!ends(&call), "it is done");
+}
+
+#[test]
+fn a_rebalance_that_is_wanted_later_ends_the_wait_then() {
+    let mut world = waits();
+    let at = world.now + secs(20);
+    world.put(Input::Rejoin { at, reason: "soon".into() });
+    world.pass(secs(19));
+    world.no_call();
+    world.pass(secs(1));
+    let (_, call) = world.call("JoinGroup");
+    assert!(known(&call).ends_waits);
+}
+
+#[test]
+fn what_is_kept_for_whom_and_how_long_is_told_once_and_stands_in_the_status() {
+    let mut world = waits();
+    let kept = |world: &World| -> Vec<_> {
+        let reserved = world.member.status().reserved;
+        reserved.into_iter().map(|one| (one.partitions, one.members, one.names, one.until - world.now)).collect()
+    };
+    let gone = || ([t(9)].into(), 1, ["gone".into()].into(), secs(100));
+    assert_eq!(kept(&world), [gone()]);
+    assert_eq!(world.member.status().deferred_until, Some(world.now + secs(100)));
+    let (partitions, members, names, left) = gone();
+    assert_eq!(told_of_kept(&mut world), [GroupEvent::Reserved { partitions, members, names, left }]);
+    // Another rebalance, with no news: nobody is told again.
+    world.pass(secs(27));
+    rebalances(&mut world);
+    let (id, _) = world.call("JoinGroup");
+    world.join(id, 3);
+    let (id, _) = world.call("SyncGroup");
+    world.answer(id, synced_with(&waiting(secs(70)), &[0]));
+    assert_eq!((told_of_kept(&mut world), kept(&world)[0].3), (vec![], secs(70)));
+    // It is this member's now.
+    world.pass(secs(70));
+    let (id, _) = world.call("JoinGroup");
+    world.join(id, 4);
+    let (id, _) = world.call("SyncGroup");
+    world.answer(id, synced(&[0, 9]));
+    assert_eq!(told_of_kept(&mut world), [GroupEvent::Released { partitions: [t(9)].into() }]);
+    assert_eq!((kept(&world), world.member.status().deferred_until), (vec![], None));
+}
+
+#[test]
+fn a_member_that_is_out_of_the_group_knows_of_nothing_that_is_kept() {
+    let mut world = waits();
+    world.beating = false;
+    world.beat(ErrorCode::UnknownMemberId);
+    assert_eq!(world.member.status().reserved, []);
 }
 
 // The rebalance may take minutes until the last member has joined.

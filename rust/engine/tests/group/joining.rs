@@ -386,3 +386,16 @@ fn a_sync_that_is_told_of_another_rebalance_joins_at_once_and_keeps_what_it_owns
     assert_eq!(identity(&call).0, "m");
     assert_eq!(subscription(&call).owned, [t(0), t(1)]);
 }
+
+// An upgrade or a downgrade of the group in between: the coordinator takes another assignor for the chosen one. What is common to
+// none, JoinGroup says.
+#[test]
+fn a_sync_whose_assignor_is_not_taken_joins_again_after_a_pause_and_keeps_what_it_owns() {
+    let (mut world, id, _) = pending("SyncGroup");
+    world.answer(id, sync_error(ErrorCode::InconsistentGroupProtocol));
+    assert!(world.raised.is_empty());
+    world.pass(BACKOFF);
+    let (_, call) = world.call_past_heartbeats("JoinGroup");
+    assert_eq!(identity(&call).0, "m");
+    assert_eq!(subscription(&call).owned, [t(0), t(1)]);
+}

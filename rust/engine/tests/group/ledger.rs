@@ -1,6 +1,6 @@
 //! The ledger of what was handed out and finished (contract 1).
 
-use monedula_engine::ledger::{Ledger, Place};
+use monedula_engine::ledger::{Keeper, Ledger, Place};
 use monedula_engine::{TopicPartition, group::CommitOffset};
 
 use crate::world::t;
@@ -181,4 +181,68 @@ fn what_is_committed_while_it_is_held_is_not_read_again() {
     assert_eq!(ledger.bases(), [(t(0), Some(place(20)))]);
     ledger.finish(1);
     assert_eq!(ledger.bases(), []);
+}
+
+#[test]
+fn what_is_given_back_is_passed_by_no_frontier_before_it_is_handed_out_again() {
+    let mut ledger = reading();
+    hand_out(&mut ledger, 1, 7, &[(0, 20)]);
+    hand_out(&mut ledger, 2, 8, &[(0, 30)]);
+    // The first took two rows and left; the second goes on.
+    assert!(ledger.divide(1, &t(0), &[(1, place(12)), (3, place(20))], Keeper::Queue));
+    ledger.finish_held(8);
+    ledger.finish_held(7);
+    assert_eq!(snapshot(&mut ledger), [(0, 12)]);
+    assert!(ledger.is_quiet([&t(0)]), "nobody has what is left: nobody is waited for");
+    ledger.pass_on(3, Keeper::Holder(9));
+    assert!(!ledger.is_quiet([&t(0)]));
+    ledger.finish_held(9);
+    assert_eq!(snapshot(&mut ledger), [(0, 30)]);
+}
+
+#[test]
+fn what_was_given_back_whole_is_in_nobodys_hands() {
+    let mut ledger = reading();
+    hand_out(&mut ledger, 1, 7, &[(0, 20)]);
+    assert!(ledger.divide(1, &t(0), &[(2, place(20))], Keeper::Queue));
+    assert_eq!((ledger.keeper(1), ledger.keeper(2)), (None, Some(Keeper::Queue)));
+    assert!(!ledger.is_ahead(&t(0)), "no transaction has records of it");
+    ledger.restart(&t(0), 2, Some(place(5)));
+    assert_eq!(ledger.keeper(2), None, "a seek forgets it");
+    assert!(!ledger.divide(2, &t(0), &[(3, place(20))], Keeper::Queue));
+}
+
+#[test]
+fn parts_that_were_handed_over_are_finished_in_any_order_and_the_frontier_goes_to_the_first_gap() {
+    let mut ledger = reading();
+    // A batch that comes back to partition 0 after rows of the other; its last markers belong to its last part.
+    hand_out(&mut ledger, 1, 7, &[(0, 14), (1, 15), (0, 21)]);
+    assert!(ledger.divide(1, &t(0), &[(2, place(14)), (3, place(20))], Keeper::Name));
+    assert!(ledger.divide(1, &t(1), &[(4, place(15))], Keeper::Name));
+    assert_eq!(ledger.keeper(1), None);
+    ledger.finish_held(7);
+    ledger.finish(3);
+    assert_eq!(snapshot(&mut ledger), []);
+    ledger.pass_on(4, Keeper::Ended);
+    assert!(ledger.is_quiet([&t(1)]) && !ledger.is_quiet([&t(0)]));
+    assert_eq!(ledger.unfinished(4), [(t(1), place(15))]);
+    ledger.committed(&t(1), place(15));
+    assert_eq!(ledger.unfinished(4), [], "an offset of the user's own choice");
+    ledger.finish(2);
+    assert_eq!(snapshot(&mut ledger), [(0, 21)]);
+    assert!(ledger.is_ahead(&t(1)), "what its holder left is not finished");
+    ledger.finish(4);
+    assert_eq!(snapshot(&mut ledger), [(1, 15)], "somebody says so after all");
+}
+
+#[test]
+fn rows_one_by_one_of_a_batch_that_comes_back_to_a_partition_are_finished_beyond_its_first_part() {
+    let mut ledger = reading();
+    hand_out(&mut ledger, 1, 7, &[(0, 14), (1, 15), (0, 21)]);
+    ledger.finish_up_to(1, &t(0), place(12));
+    assert_eq!(snapshot(&mut ledger), [(0, 12)]);
+    ledger.finish_up_to(1, &t(0), place(18));
+    assert_eq!(snapshot(&mut ledger), [(0, 18)]);
+    ledger.finish_held(7);
+    assert_eq!(snapshot(&mut ledger), [(0, 21), (1, 15)]);
 }

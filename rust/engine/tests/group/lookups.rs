@@ -157,6 +157,70 @@ fn what_a_group_level_error_says_is_told_of_the_partitions_that_were_asked_for()
     assert_eq!(world.starts, [(t(1), Some(at(6)), false)]);
 }
 
+// A permission may be given, and a topic may come: the membership goes on, and so does the question.
+#[test]
+fn a_committed_offset_that_is_refused_is_told_once_and_asked_for_again() {
+    for code in [ErrorCode::TopicAuthorizationFailed, ErrorCode::UnknownTopicOrPartition] {
+        for of_the_request in [true, false] {
+            let (mut world, mut id, _) = pending("OffsetFetch");
+            world.beating = true;
+            let refused = |of: &[i32]| match of_the_request {
+                true => failed("OffsetFetch", code),
+                false => found(&of.iter().map(|&partition| (partition, Err(code))).collect::<Vec<_>>()),
+            };
+            world.answer(id, refused(&[0, 1]));
+            let told = [format!("start of t-0 failed: {code}"), format!("start of t-1 failed: {code}")];
+            assert_eq!(world.trace(), told);
+            for _ in 0..20 {
+                world.no_call();
+                world.pass(BACKOFF);
+                id = world.call("OffsetFetch").0;
+                world.answer(id, refused(&[0, 1]));
+            }
+            assert_eq!(world.trace(), ["OffsetFetch"; 20], "told once");
+            world.pass(BACKOFF);
+            let (id, _) = world.call("OffsetFetch");
+            world.answer(id, found(&[(0, Ok(Some(at(7)))), (1, Err(ErrorCode::TopicAuthorizationFailed))]));
+            assert_eq!(world.starts, [(t(0), Some(at(7)), false)]);
+            world.pass(BACKOFF);
+            let (id, call) = world.call("OffsetFetch");
+            assert!(matches!(call, Call::FetchOffsets { partitions, .. } if partitions == [t(1)]));
+            world.answer(id, found(&[(1, Ok(None))]));
+            assert_eq!(world.starts[1..], [(t(1), None, false)]);
+            world.pass(secs(60));
+            world.no_call();
+        }
+    }
+}
+
+#[test]
+fn what_is_gained_meanwhile_does_not_wait_for_an_offset_that_is_refused() {
+    let mut world = World::subscribed(config(Protocol::Cooperative));
+    world.rebalance(1, &[0]);
+    let (id, _) = world.call("OffsetFetch");
+    world.answer(id, found(&[(0, Err(ErrorCode::TopicAuthorizationFailed))]));
+    world.rejoin();
+    world.rebalance(2, &[0, 1]);
+    let (id, call) = world.call("OffsetFetch");
+    assert!(matches!(call, Call::FetchOffsets { partitions, .. } if partitions == [t(1)]), "at once, and alone");
+    world.answer(id, found(&[(1, Ok(Some(at(6))))]));
+    assert_eq!(world.starts, [(t(1), Some(at(6)), false)]);
+    // Given up, it is asked for no more; gained again, it is told again.
+    world.trace();
+    world.rejoin();
+    world.rebalance(3, &[1]);
+    world.rebalance(4, &[1]);
+    world.beating = true;
+    world.pass(secs(30));
+    world.no_call();
+    world.rejoin();
+    world.rebalance(5, &[0, 1]);
+    world.trace();
+    let (id, _) = world.call("OffsetFetch");
+    world.answer(id, found(&[(0, Err(ErrorCode::TopicAuthorizationFailed))]));
+    assert_eq!(world.trace(), [format!("start of t-0 failed: {}", ErrorCode::TopicAuthorizationFailed)]);
+}
+
 // 24. offset_fetch_transient_failure_outlasting_retries_recovers
 #[test]
 fn offset_fetch_transient_failure_outlasting_retries_recovers() {

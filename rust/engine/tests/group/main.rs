@@ -15,6 +15,7 @@ mod ledger;
 mod lookups;
 mod pending;
 mod reactions;
+mod recreated;
 mod revoking;
 mod states;
 mod static_members;

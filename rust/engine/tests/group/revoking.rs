@@ -1,8 +1,8 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{Answer, CallbackKind, CommitError, GroupEvent, Input, State};
+use monedula_engine::group::{Answer, Call, CallbackKind, CommitError, GroupEvent, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{AUTO_COMMIT, BACKOFF, Owed, World, config, identity, ms, offsets, secs, t};
+use crate::world::{AUTO_COMMIT, BACKOFF, Offsets, Owed, World, config, identity, ms, offsets, secs, t};
 
 fn noticed(world: &mut World) {
     world.beat(ErrorCode::RebalanceInProgress);
@@ -35,17 +35,54 @@ fn delivery_stops_then_the_user_finishes_then_it_is_committed_then_told_then_joi
 
 #[test]
 fn a_deleted_topic_does_not_hold_up_a_revocation() {
-    let mut world = World::stable(config(Protocol::Eager), &[0]);
-    world.finished = offsets(&[(0, 15)]);
-    noticed(&mut world);
-    world.beating = true;
-    for _ in 1..5 {
-        world.commit_answered(ErrorCode::UnknownTopicOrPartition);
-        world.pass(BACKOFF);
+    for code in [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId] {
+        let mut world = World::stable(config(Protocol::Eager), &[0]);
+        world.finished = offsets(&[(0, 15)]);
+        noticed(&mut world);
+        world.beating = true;
+        for _ in 1..5 {
+            world.commit_answered(code);
+            world.pass(BACKOFF);
+        }
+        world.trace();
+        world.commit_answered(code);
+        let trace = world.trace();
+        let told: Vec<&str> = trace.iter().map(String::as_str).filter(|line| *line != "refresh").collect();
+        assert_eq!(told, ["Revoked t-0", "dropped t-0", "JoinGroup"], "{code}");
     }
-    world.trace();
-    world.commit_answered(ErrorCode::UnknownTopicOrPartition);
-    assert_eq!(world.trace(), ["Revoked t-0", "dropped t-0", "JoinGroup"]);
+}
+
+// Whoever names the deleted topic: the user's commit stands in the queue before that of the revocation.
+#[test]
+fn a_commit_of_the_users_that_names_a_deleted_topic_does_not_hold_up_a_revocation() {
+    for deleted in [0, 1] {
+        let mut world = World::stable(config(Protocol::Eager), &[0, 1]);
+        world.beating = true;
+        world.commit(1, offsets(&[(0, 20), (1, 20)]));
+        world.finished = offsets(&[(1 - deleted, 25)]);
+        let codes = |offsets: Offsets| {
+            let code = |partition: i32| match partition == deleted {
+                true => ErrorCode::UnknownTopicOrPartition,
+                false => ErrorCode::None,
+            };
+            offsets.into_keys().map(|partition| (partition.clone(), code(partition.partition))).collect()
+        };
+        for attempt in 0..5 {
+            let (id, call) = world.call("OffsetCommit");
+            let Call::Commit { offsets, .. } = call else { panic!("{call:?}") };
+            assert_eq!(offsets.len(), if attempt == 0 { 2 } else { 1 }, "what was committed is not sent again");
+            world.answer(id, Answer::Commit { codes: codes(offsets) });
+            if attempt == 0 {
+                world.rejoin();
+            }
+            world.pass(BACKOFF);
+        }
+        let refused = CommitError::Refused { code: ErrorCode::UnknownTopicOrPartition };
+        assert_eq!(world.commit_error(1), refused, "the user is told why");
+        world.trace();
+        assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(1 - deleted, 25)]));
+        assert_eq!(world.trace(), ["Revoked t-0 t-1", "dropped t-0 t-1", "JoinGroup"]);
+    }
 }
 
 // seed: S014

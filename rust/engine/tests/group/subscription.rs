@@ -1,9 +1,9 @@
-use monedula_engine::assign::Protocol;
+use monedula_engine::assign::{AssignError, Protocol};
 use monedula_engine::group::{Answer, Call, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;
-use crate::world::{World, config, secs, subscription, t};
+use crate::world::{BACKOFF, World, config, secs, subscription, t};
 
 /// A leader of generation 1 that subscribes to `t` with these partitions.
 fn leader(partitions: usize) -> World {
@@ -38,6 +38,62 @@ fn partitions_that_are_added_make_the_leader_join_once() {
     lead(&mut world, 2, &[("t", 3)], &[0, 2]);
     world.topics(&[("t", 3)]);
     assert_eq!(world.apis(), ["OffsetFetch"]);
+}
+
+/// Answers JoinGroup as for the leader, whose step it is then.
+fn begin_to_lead(world: &mut World, generation: i32) -> u64 {
+    let (id, _) = world.call("JoinGroup");
+    let answer = world.joined(generation, "m", Vec::new());
+    world.answer(id, answer);
+    world.assigning.take().expect("asked to assign")
+}
+
+// Brokers that do not answer in time are no fault of this leader's, and the next one would hear as little of them.
+#[test]
+fn a_leader_that_gets_no_metadata_joins_again_and_goes_on_with_what_it_has() {
+    let mut world = leader(2);
+    world.beating = true;
+    world.rejoin();
+    world.trace();
+    for generation in 2..12 {
+        let ticket = begin_to_lead(&mut world, generation);
+        let outcome = Err(AssignError::NoMetadata { reason: "no answer".into() });
+        world.put(Input::Assigned { ticket, outcome });
+        assert_eq!((world.state(), world.owned()), (State::Stable, vec![0]), "what it had flows on");
+        world.no_call();
+        world.pass(BACKOFF);
+    }
+    assert_eq!(world.raised, []);
+    lead(&mut world, 12, &[("t", 2)], &[0, 1]);
+    assert_eq!((world.state(), world.owned()), (State::Stable, vec![0, 1]));
+    assert!(!world.trace().iter().any(|line| line.starts_with("Lost") || line == "LeaveGroup"));
+}
+
+#[test]
+fn a_new_leader_that_gets_no_metadata_joins_again_too() {
+    let mut world = World::subscribed(config(Protocol::Eager));
+    let ticket = begin_to_lead(&mut world, 1);
+    world.put(Input::Assigned { ticket, outcome: Err(AssignError::NoMetadata { reason: "no answer".into() }) });
+    world.pass(BACKOFF);
+    lead(&mut world, 2, &[("t", 1)], &[0]);
+    assert_eq!((world.state(), world.raised.len()), (State::Stable, 0));
+}
+
+#[test]
+fn a_leader_that_leaves_meanwhile_leaves() {
+    let mut world = leader(2);
+    world.rejoin();
+    let ticket = begin_to_lead(&mut world, 2);
+    world.busy = true;
+    world.put(Input::Unsubscribe);
+    world.put(Input::Assigned { ticket, outcome: Err(AssignError::NoMetadata { reason: "no answer".into() }) });
+    world.user_returns();
+    while world.apis().first() != Some(&"LeaveGroup") {
+        world.pass(BACKOFF);
+    }
+    let (id, _) = world.call("LeaveGroup");
+    world.answer(id, Answer::Leave { code: ErrorCode::None });
+    assert_eq!((world.state(), world.raised.len()), (State::Unsubscribed, 0));
 }
 
 #[test]

@@ -11,9 +11,11 @@ use monedula_engine::assign::{
 };
 use monedula_engine::group::{
     Answer, Call, CallError, CallId, GroupConfig, GroupError, GroupEvent, Input, Member, Output, State, Target, Ticket,
+    TopicInfo,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
 
 pub(crate) use crate::common::driver::{
     AUTO_COMMIT, BACKOFF, MAX_POLL, Offsets, Owed, SESSION, at, ms, offsets, secs, t,
@@ -208,6 +210,8 @@ impl World {
             Output::Event(event) => {
                 if let GroupEvent::StateChanged { from, to } = event {
                     assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
+                    let leased = self.driver.lease.filter(|_| to == State::Unsubscribed);
+                    assert_eq!(leased, None, "a lease outlives the membership");
                 }
                 self.events.push(event);
             }
@@ -300,8 +304,15 @@ impl World {
     }
 
     pub(crate) fn topics(&mut self, counts: &[(&str, usize)]) {
-        let counts = counts.iter().map(|&(topic, count)| (topic.into(), count)).collect();
-        self.put(Input::Topics { counts });
+        let old: Vec<_> = counts.iter().map(|&(topic, count)| (topic, 0, count)).collect();
+        self.topics_by_id(&old);
+    }
+
+    /// As [`Self::topics`], each with its id; 0: the broker tells none.
+    pub(crate) fn topics_by_id(&mut self, topics: &[(&str, u8, usize)]) {
+        let info = |id, partitions| TopicInfo { id: Uuid([id; 16]), partitions };
+        let topics = topics.iter().map(|&(topic, id, count)| (topic.into(), info(id, count))).collect();
+        self.put(Input::Topics { topics });
     }
 
     /// Answers FindCoordinator.

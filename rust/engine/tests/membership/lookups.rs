@@ -131,3 +131,58 @@ fn what_the_user_may_not_read_is_told_of_that_partition() {
     world.pass(BACKOFF);
     assert_eq!((world.owned(), world.starts.len()), (vec![0], 0));
 }
+
+// A permission may be given, and a topic may come: the membership goes on, and so does the question.
+#[test]
+fn a_committed_offset_that_is_refused_is_told_once_and_asked_for_again() {
+    for code in [ErrorCode::TopicAuthorizationFailed, ErrorCode::UnknownTopicOrPartition] {
+        for of_the_request in [true, false] {
+            let (mut world, mut id) = looking(3);
+            world.beating = true;
+            let refused = || match of_the_request {
+                true => Answer::FetchOffsets { code, offsets: [].into() },
+                false => Answer::FetchOffsets { code: ErrorCode::None, offsets: [(t(0), Err(code))].into() },
+            };
+            world.trace();
+            world.answer(id, refused());
+            assert_eq!(world.trace(), [format!("start of t-0 failed: {code}")]);
+            for _ in 0..20 {
+                world.no_call();
+                world.pass(BACKOFF);
+                id = world.call("OffsetFetch").0;
+                world.answer(id, refused());
+            }
+            assert_eq!(world.trace(), ["OffsetFetch"; 20], "told once");
+            world.pass(BACKOFF);
+            let (id, _) = world.call("OffsetFetch");
+            world.answer(id, found(Some(at(7))));
+            assert_eq!(world.starts, [(t(0), Some(at(7)), false)]);
+            world.pass(BACKOFF * 10);
+            assert_eq!(world.apis(), [""; 0]);
+        }
+    }
+}
+
+// A topic that is made anew has as many partitions as before; none of them was there when the member subscribed.
+#[test]
+fn partitions_of_a_topic_that_is_made_anew_are_new_however_many_it_has() {
+    let anew = monedula_protocol::types::Uuid([99; 16]);
+    for gone_between in [true, false] {
+        let mut world = World::stable(config(), &[0]);
+        world.starts.clear();
+        if gone_between {
+            world.metadata.clear();
+            world.learn();
+        }
+        world.topic_with("t", anew, 4);
+        world.beating = false;
+        world.target(2, &[(anew, 0), (anew, 3)].into());
+        world.settle_heartbeats(2);
+        let (id, call) = world.call("OffsetFetch");
+        let Call::FetchOffsets { partitions, .. } = call else { panic!("{call:?}") };
+        assert_eq!(partitions, [t(0), t(3)]);
+        let offsets = [(t(0), Ok(None)), (t(3), Ok(None))].into();
+        world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets });
+        assert_eq!(world.starts, [(t(0), None, true), (t(3), None, true)], "{gone_between}");
+    }
+}

@@ -223,6 +223,8 @@ impl World {
             Output::FallBack { .. } => self.note("fall back"),
             Output::StateChanged { from, to } => {
                 assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
+                let leased = self.driver.lease.filter(|_| to == State::Unsubscribed);
+                assert_eq!(leased, None, "a lease outlives the membership");
                 self.steps.push((from, to));
             }
             Output::Event(event) => {

@@ -193,6 +193,26 @@ fn when_a_transaction_is_aborted_what_was_not_sent_fails_and_the_rest_is_waited_
     assert!(world.done[&next].is_ok());
 }
 
+/// Records whose topic became known just before: their batches are opened when the transaction has failed of another.
+#[test]
+fn what_is_opened_in_a_transaction_that_failed_elsewhere_fails_at_once() {
+    let mut world = World::new(transactional(), &[1, 1]);
+    let unsent = world.open(0);
+    let fault = SendFault::TransactionFailed { reason: "a topic is missing".into() };
+    world.input(Input::TransactionFailed(fault.clone()));
+    assert_eq!(world.done[&unsent], Err(fault));
+    let late = world.open(1);
+    assert_eq!(world.done[&late], Err(SendFault::Aborted));
+    assert!(world.failed.is_empty(), "who said so knows it");
+    world.input(Input::Flush { ticket: 1 });
+    assert_eq!(world.flushed, [1]);
+    world.input(Input::TransactionEnded);
+    let next = world.open(1);
+    world.pass(LINGER);
+    world.answer_all();
+    assert!(world.done[&next].is_ok());
+}
+
 /// Else a commit that waits for the flush would go out before anybody knows that records are missing.
 #[test]
 fn a_flush_is_over_only_after_its_transaction_is_told_of_what_was_given_up() {

@@ -4,6 +4,7 @@
 
 mod ends;
 mod errors;
+mod lines;
 mod order;
 mod requests;
 mod sequences;

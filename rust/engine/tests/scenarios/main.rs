@@ -1,6 +1,7 @@
 //! Everything that can happen to a reader, in virtual time: no sockets, no clock.
 
 mod chaos;
+mod fairness;
 mod leaders;
 mod order;
 mod pacing;

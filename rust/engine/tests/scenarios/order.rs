@@ -119,7 +119,7 @@ fn a_rewound_partition_is_asked_for_again_from_there() {
     let span = world.assign(0, Start::Offset(0, -1));
     world.fetch(1);
     world.answer(1, vec![data(0, 0..10)]);
-    world.machine.rewind(&p(0), span, 4, false, world.now);
+    world.machine.rewind(&p(0), span, 4, world.now);
     assert_eq!(asked(&world.fetch(1), 0), Some(4));
 }
 
@@ -174,4 +174,38 @@ fn nothing_beyond_the_end_of_a_bounded_read_is_asked_for() {
     world.answer(1, vec![data(1, 3..5)]);
     assert!(world.is_complete());
     assert!(world.try_fetch(1).is_none());
+}
+
+#[test]
+fn a_partition_that_stopped_is_asked_for_again_once_what_came_before_is_dropped() {
+    let mut world = World::new(ResetPolicy::Earliest, &[1]);
+    let span = world.assign(0, Start::Offset(0, -1));
+    world.fetch(1);
+    world.answer(1, vec![data(0, 0..10)]);
+    world.fetch(1);
+    world.answer(1, vec![error(0, ErrorCode::CorruptMessage)]);
+    assert_eq!(world.machine.stopped(), (1, 1));
+    world.outputs();
+    // The error stood behind the records that were dropped: nobody has heard of it.
+    world.machine.rewind(&p(0), span, 4, world.now);
+    assert!(world.outputs().contains(&Output::RefreshMetadata));
+    assert_eq!(asked(&world.fetch(1), 0), Some(4));
+    world.answer(1, vec![data(0, 4..10)]);
+    world.fetch(1);
+    world.answer(1, vec![error(0, ErrorCode::CorruptMessage)]);
+    assert!(matches!(world.outputs()[..], [Output::Stopped { .. }]), "it comes up again");
+}
+
+#[test]
+fn a_partition_of_a_recreated_topic_stops_again_where_it_is_sent_back() {
+    let mut world = World::reading(&[1]);
+    world.fetch(1);
+    world.answer(1, vec![data(0, 0..10)]);
+    world.recreate(&[(1, 0)]);
+    world.outputs();
+    assert_eq!(world.machine.stopped(), (1, 1));
+    world.machine.rewind(&p(0), 1, 4, world.now);
+    world.metadata(&[(1, 0)]);
+    assert!(world.outputs().iter().any(|output| matches!(output, Output::Stopped { .. })));
+    assert_eq!(world.machine.stopped(), (1, 1));
 }

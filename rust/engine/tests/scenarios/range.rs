@@ -133,3 +133,60 @@ fn an_old_message_format_names_topic_partition_and_offset_and_what_came_before_i
     let text = fault.to_string();
     assert!(text.contains("message format 1") && text.contains("offset 3") && text.contains(&*p(0).topic), "{text}");
 }
+
+/// Batches of one answer, asked from offset 10; which of them are delivered, and where the partition stops.
+#[test]
+fn offsets_that_run_backwards_in_an_answer_are_corrupt() {
+    for (batches, delivered, stops_at) in [
+        // The second was written as 20..25.
+        (vec![10..20, 19..24, 25..30], 1, 20),
+        (vec![10..20, 10..20, 30..40], 1, 20),
+        (vec![10..20, 3..8, 30..40], 1, 20),
+        // The first, the second was written as 10..15, and as 20..25.
+        (vec![1034..1039, 15..20], 0, 10),
+        (vec![10..20, 1044..1049, 25..30], 1, 20),
+        // The first begins before the position.
+        (vec![5..15, 12..20], 1, 15),
+    ] {
+        let mut world = World::new(ResetPolicy::Earliest, &[1]);
+        let span = world.assign(0, Start::Offset(10, -1));
+        world.fetch(1);
+        world.outputs();
+        let records = batches.iter().flat_map(|offsets| batch(offsets.clone(), 0)).collect();
+        let told = world.answer(1, vec![Reply { partition: 0, records, ..Reply::default() }]);
+        assert_eq!(told.len(), delivered, "{batches:?}");
+        let outputs = world.outputs();
+        let [Output::Stopped { span: stopped, fault }] = &outputs[..] else { panic!("{batches:?}: {outputs:?}") };
+        assert_eq!(*stopped, span);
+        let Fault::Corrupt { partition, offset, reason } = fault else { panic!("{fault}") };
+        assert_eq!((partition, *offset), (&p(0), stops_at), "{batches:?}");
+        assert!(reason.contains("offsets run backwards"), "{reason}");
+    }
+}
+
+#[test]
+fn gaps_and_a_first_batch_that_begins_before_the_position_are_no_damage() {
+    let mut world = World::new(ResetPolicy::Earliest, &[1]);
+    world.assign(0, Start::Offset(10, -1));
+    for (batches, next) in
+        [(vec![5..15, 15..20, 40..45], 45), (vec![40..48, 48..50], 50), (vec![2000..2001, 2100..2101], 2101)]
+    {
+        world.fetch(1);
+        let records = batches.iter().flat_map(|offsets| batch(offsets.clone(), 0)).collect();
+        assert_eq!(world.answer(1, vec![Reply { partition: 0, records, ..Reply::default() }]).len(), 1, "{batches:?}");
+        assert_eq!(asked(&world.fetch(1), 0), Some(next));
+        world.answer(1, vec![]);
+    }
+}
+
+#[test]
+fn damage_beyond_the_end_of_a_bounded_read_is_nobodys() {
+    let mut world = World::new(ResetPolicy::Fail, &[1]);
+    world.assign(0, Start::Offset(10, -1));
+    world.bound(0, 20);
+    world.fetch(1);
+    world.outputs();
+    let records = [batch(10..20, 0), batch(20..25, 0), batch(22..27, 0)].concat();
+    assert_eq!(world.answer(1, vec![Reply { partition: 0, records, ..Reply::default() }]).len(), 1);
+    assert_eq!(world.outputs(), vec![]);
+}

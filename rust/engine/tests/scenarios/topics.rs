@@ -66,6 +66,20 @@ fn a_recreated_topic_is_a_fault_and_never_a_silent_jump() {
     assert!(world.try_fetch(1).is_none());
 }
 
+// Its group takes the partition away, and gives it anew: no error for the user, and nothing is read until then.
+#[test]
+fn a_member_hears_nothing_of_a_recreated_topic_and_reads_nothing_of_it() {
+    let mut world = World::reading(&[1]);
+    world.machine.wait_for_topic(&p(0));
+    world.fetch(1);
+    world.answer(1, vec![data(0, 0..10)]);
+    world.recreate(&[(1, 0)]);
+    assert_eq!(stopped(&mut world), vec![]);
+    assert!(world.try_fetch(1).is_none());
+    world.assign(0, Start::Earliest);
+    assert_eq!(world.machine.stopped().0, 0, "it is another one now");
+}
+
 #[test]
 fn a_seek_goes_on_in_the_recreated_topic() {
     let mut world = World::reading(&[1]);

@@ -44,6 +44,8 @@ pub(crate) struct Reply {
     pub(crate) error: Option<ErrorCode>,
     pub(crate) records: Vec<u8>,
     pub(crate) preferred: Option<i32>,
+    /// Where its log ends; 1000 if it is not said.
+    pub(crate) high_watermark: Option<i64>,
     /// Largest epoch below the asked one, and where it ends.
     pub(crate) diverging: Option<(i32, i64)>,
     /// Node id and epoch.
@@ -311,7 +313,7 @@ impl Reply {
         PartitionData {
             partition_index: self.partition,
             error_code: self.error.map_or(0, ErrorCode::code),
-            high_watermark: 1000,
+            high_watermark: self.high_watermark.unwrap_or(1000),
             diverging_epoch: EpochEndOffset { epoch, end_offset, ..Default::default() },
             current_leader: LeaderIdAndEpoch { leader_id, leader_epoch, ..Default::default() },
             preferred_read_replica: self.preferred.unwrap_or(-1),

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use monedula_broker::NodeId;
 use monedula_broker::core::Action;
 use monedula_engine::group::{self as classic, CallError, CallId, Target};
+use monedula_engine::membership as consumer;
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::checks::{Pid, Rule};
@@ -34,9 +35,14 @@ impl World {
         say!(self, "p{pid} -> n{node} #{id} {}", brief(&call));
         if let Some((generation, offsets)) = call.commit() {
             self.checks.commits(pid, generation, offsets);
-            if let Some(answer) =
-                call.committed().filter(|_| self.bug == Some(Bug::SkipCommit) && self.chance.odds(300))
-            {
+            let skips = match self.bug {
+                Some(Bug::SkipCommit) => self.chance.odds(300),
+                Some(Bug::SkipKnownCommit) => {
+                    offsets.iter().all(|(partition, at)| self.checks.is_known(partition, at.offset))
+                }
+                _ => false,
+            };
+            if let Some(answer) = call.committed().filter(|_| skips) {
                 return self.outcome_later(pid, id, answer);
             }
         }
@@ -158,16 +164,8 @@ impl World {
         if let Some(id) = request.call.joins_as().filter(|_| answer.code() == ErrorCode::None) {
             self.checks.took(pid, id);
         }
-        let said = request.call.heartbeat().filter(|call| call.owned.is_some() || call.epoch < 0);
-        if late && said.is_some() && answer.code() == ErrorCode::None {
-            self.checks.met.met(Situation::MisledByLateRequest);
-            self.checks.misled(pid);
-        }
-        let blindly = matches!(answer, Answer::Classic(classic::Answer::Heartbeat { code: ErrorCode::None }));
-        if blindly && self.now <= self.loading_until {
-            self.checks.met.met(Situation::BlindHeartbeat);
-            self.checks.blind(pid);
-        }
+        self.justify(pid, request.id, &request.call, answer.code());
+        self.mislead(pid, &request, &answer, late);
         self.meet(&request.call, &answer);
         self.judge_group(&request.call, &answer);
         let api = request.call.api();
@@ -197,6 +195,22 @@ impl World {
         self.work(link);
     }
 
+    /// What a coordinator believes wrongly, or makes a member believe, because it heard it late, or loads.
+    fn mislead(&mut self, pid: Pid, request: &Request, answer: &Answer, late: bool) {
+        let said = request.call.heartbeat().filter(|call| call.owned.is_some() || call.epoch < 0);
+        if let Some(said) = said.filter(|_| late && answer.code() == ErrorCode::None) {
+            self.checks.met.met(Situation::MisledByLateRequest);
+            let owns = self.checks.names_of(said.owned.iter().flatten().filter(|_| said.epoch >= 0));
+            self.checks.misled(pid, &owns);
+        }
+        let blindly = matches!(answer, Answer::Classic(classic::Answer::Heartbeat { code: ErrorCode::None }));
+        let waits = self.processes.get(&pid).and_then(|process| process.calls.get(&request.id));
+        if let Some((sent, _)) = waits.filter(|_| blindly && self.now <= self.loading_until) {
+            self.checks.met.met(Situation::BlindHeartbeat);
+            self.checks.blind(pid, request.id, *sent);
+        }
+    }
+
     fn broker_closes(&mut self, link: Link) {
         let ms = self.ms();
         if let Some(broker) = self.network.close_broker(link) {
@@ -224,8 +238,30 @@ impl World {
             return self.checks.fail(Rule::Outcomes, format!("p{pid}: answers are out of order"));
         }
         let Ok(answer) = request.call.decode(frame, request.version) else { return };
-        let answer = self.bug.map_or(answer.clone(), |bug| bug.mistake(&request.call, answer));
+        let answer = self.mistaken(pid, &request.call, answer);
         self.outcome(pid, request.id, Ok(answer));
+    }
+
+    /// What a planted bug makes of an answer.
+    fn mistaken(&mut self, pid: Pid, call: &Call, answer: Answer) -> Answer {
+        let Some(bug) = self.bug else { return answer };
+        let excused = |excuse| self.checks.excused.contains(&(excuse, Some(pid), None));
+        let answer = bug.mistake(call, answer, excused);
+        match bug {
+            Bug::Refused(code) if !self.calm && self.is_excusable(call, code) && self.chance.odds(50) => {
+                call.refused(code).unwrap_or(answer)
+            }
+            _ => answer,
+        }
+    }
+
+    /// Whether an error was ever excused in such a plan.
+    fn is_excusable(&self, call: &Call, code: ErrorCode) -> bool {
+        match code {
+            ErrorCode::UnknownServerError => self.plan.mixes_protocols(),
+            ErrorCode::InconsistentGroupProtocol => self.mixed && self.loading_until > Duration::ZERO,
+            _ => call.identity().is_some_and(|(_, instance_id)| instance_id.is_some()),
+        }
     }
 
     /// A call has its outcome.
@@ -238,10 +274,17 @@ impl World {
             self.checks.commit_over(pid);
         }
         if outcome.as_ref().is_ok_and(Answer::proves_membership) {
-            self.checks.proved(pid, sent);
+            self.checks.proved(pid, id, sent);
+        }
+        let heard = matches!(outcome, Ok(Answer::Consumer(consumer::Answer::Heartbeat { code: ErrorCode::None, .. })));
+        if let Ok(answer) = &outcome {
+            process.answered.insert(answer.code(), id);
         }
         process.inbox.push_back(Input::Answer { id, outcome });
         self.run_process(pid);
+        if heard {
+            self.checks.heard(pid, sent);
+        }
     }
 
     /// A process closes its end of a connection: what it waited for is lost. What was sent already may arrive all the same.

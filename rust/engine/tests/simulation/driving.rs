@@ -10,6 +10,7 @@ use monedula_engine::membership::{MembershipError, TopicInfo};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::checks::{Pid, Rule};
+use crate::excuses::Excuse;
 use crate::large::measured;
 use crate::machine::{Input, Output, Protocol};
 use crate::planted::Bug;
@@ -31,6 +32,7 @@ impl World {
                 self.handle(pid, Input::Polled { at: polled });
                 // That may have closed it.
                 let Some(process) = self.processes.get_mut(&pid) else { break };
+                process.told_poll = polled;
                 let Some(input) = process.inbox.pop_front() else { break };
                 self.handle(pid, input);
             }
@@ -41,10 +43,11 @@ impl World {
     }
 
     fn handle(&mut self, pid: Pid, mut input: Input) {
-        if let (Some(Bug::CommitOneMore), Input::Settled { offsets, .. } | Input::Commit { offsets, .. }) =
-            (self.bug, &mut input)
-        {
-            offsets.values_mut().for_each(|at| at.offset += 1);
+        if let Input::Settled { offsets, .. } | Input::Commit { offsets, .. } = &mut input {
+            self.spoil_commit(offsets);
+        }
+        if let (Some(Bug::WaitingIsNoPoll), Input::Polled { at }) = (self.bug, &mut input) {
+            *at = self.processes.get(&pid).map_or(*at, |process| process.returned);
         }
         let Some(process) = self.processes.get_mut(&pid) else { return };
         measured(&mut self.members_busy, || process.member.handle(self.now, input));
@@ -53,6 +56,27 @@ impl World {
             self.checks.epoch(pid, status.generation);
         }
         self.drain_outputs(pid);
+    }
+
+    /// What planted bugs make of what is to be committed.
+    fn spoil_commit(&mut self, offsets: &mut BTreeMap<TopicPartition, CommitOffset>) {
+        match self.bug {
+            Some(Bug::CommitOneMore) => offsets.values_mut().for_each(|at| at.offset += 1),
+            Some(Bug::BackAgain(excuse)) if !self.calm => {
+                for (partition, at) in offsets {
+                    let before = self.checks.committed.get(partition).copied();
+                    let excused = self.checks.excused.contains(&(excuse, None, Some(partition.clone())));
+                    let lower = before.filter(|before| excused && *before > 0 && *before < at.offset);
+                    if let Some(before) = lower.filter(|_| self.chance.odds(300)) {
+                        at.offset = before - 1;
+                    }
+                }
+            }
+            Some(Bug::ForgetTheEnd) if self.calm => {
+                offsets.retain(|partition, _| !self.checks.has_stray(partition));
+            }
+            _ => {}
+        }
     }
 
     fn drain_outputs(&mut self, pid: Pid) {
@@ -95,6 +119,7 @@ impl World {
                     Scope::All => process.ledger.snapshot(None),
                     Scope::Only(only) => process.ledger.snapshot(Some(&only)),
                 };
+                let offsets = process.stamped(offsets);
                 process.inbox.push_back(Input::Settled { ticket, offsets });
             }
             Effect::Callback { ticket, kind, partitions } => self.callback(pid, ticket, kind, partitions),
@@ -115,8 +140,11 @@ impl World {
     fn gained(&mut self, pid: Pid, partitions: &BTreeSet<TopicPartition>) {
         say!(self, "p{pid} gains {}", names(partitions));
         let Some(process) = self.processes.get_mut(&pid) else { return };
-        // Under the classic protocol topics go by their names.
-        let known = if process.member.protocol() == Protocol::Classic { &self.topics } else { &process.known };
+        // Under the classic protocol topics go by their names. Nothing is read before metadata has the topic: what is told of it
+        // goes to the machine, too.
+        let is_classic = process.member.protocol() == Protocol::Classic;
+        let unknown = is_classic && partitions.iter().any(|partition| !process.known.contains_key(&partition.topic));
+        let known = if is_classic { &self.topics } else { &process.known };
         let id_of = |known: &BTreeMap<_, TopicInfo>, partition: &TopicPartition| {
             known.get(&partition.topic).map(|info| info.id)
         };
@@ -128,6 +156,9 @@ impl World {
             process.ledger.restart(partition, span, None);
             let lane = Lane { span, topic_id, awaits: None, open: false, position: None, settling: false };
             process.lanes.insert(partition.clone(), lane);
+        }
+        if unknown {
+            self.refresh(pid, false);
         }
     }
 
@@ -212,22 +243,22 @@ impl World {
             let text = format!("p{pid}: the user still works on {}", names(partitions));
             return self.checks.fail(Rule::RevokedInOrder, text);
         }
-        let patience = self.plan.config(process.slot).revocation_commit_timeout();
-        let too_long = self.now >= process.settled + patience;
-        if !auto || too_long || process.habits.seeks > 0 || process.member.status().generation < 0 {
+        if !auto || process.member.status().generation < 0 {
             return;
         }
         for partition in partitions {
             let Some(finished) = process.ledger.finished(partition).map(|place| place.offset) else { continue };
+            let span = process.lanes.get(partition).map_or(0, |lane| lane.span);
             let asked = |(_, offsets): &(Duration, BTreeMap<TopicPartition, CommitOffset>)| {
-                offsets.get(partition).is_some_and(|at| at.offset == finished)
+                offsets.get(partition).is_some_and(|at| at.offset == finished && at.metadata == span.to_string())
             };
-            let done = self.checks.was_committed(partition, finished) || process.commits.values().any(asked);
+            let done = self.checks.was_committed(pid, partition, finished, span)
+                || process.commits.values().any(asked)
+                || process.failed.contains(&(partition.clone(), finished, span.to_string()));
             // Where nothing was handed out, that nothing is committed costs nothing.
             let begun = self.checks.starts(pid, partition) != Some(finished);
             // Nothing can be committed of a topic that is no more: that it was tried is told with the rest of its commit.
-            let begun = begun && !self.checks.is_gone(pid, partition);
-            if begun && !done && !process.failed.contains(&(partition.clone(), finished)) {
+            if !done && begun && !self.checks.is_gone(pid, partition) {
                 let text = format!("p{pid}: {partition} is finished up to {finished}, and no commit was tried");
                 return self.checks.fail(Rule::RevokedInOrder, text);
             }
@@ -282,7 +313,7 @@ impl World {
                     if !matches!(error, CommitError::NotOwned) {
                         process.ledger.not_committed(partition, at.offset);
                     }
-                    process.failed.insert((partition.clone(), at.offset));
+                    process.failed.insert((partition.clone(), at.offset, at.metadata.clone()));
                     if ticket.is_none() && process.member.status().state.may_revoke() {
                         self.checks.met.met(Situation::RevocationCommitTroubled);
                     }
@@ -310,20 +341,45 @@ impl World {
         }
     }
 
+    /// Whether the user has not polled for as long as it may, by all that was to be known.
+    fn is_overdue(&self, pid: Pid) -> bool {
+        self.processes.get(&pid).is_some_and(|process| self.now >= process.told_poll + self.plan.max_poll)
+    }
+
+    /// Whether the coordinator had a reason for an error when it answered with that last.
+    fn is_justified(&self, pid: Pid, code: ErrorCode) -> bool {
+        let call = self.processes.get(&pid).and_then(|process| process.answered.get(&code));
+        call.is_some_and(|id| self.checks.justified.contains(&(pid, *id)))
+    }
+
     fn raise(&mut self, pid: Pid, error: &MembershipError, fatal: bool) {
+        use ErrorCode as E;
         say!(self, "p{pid} raises {error}, fatal: {fatal}");
         match error {
-            MembershipError::Group(GroupError::MaxPollExceeded { .. }) => self.checks.met.met(Situation::PollExpired),
-            MembershipError::Group(GroupError::FencedInstance { .. }) => self.checks.met.met(Situation::Fenced),
-            // Kafka's coordinator cannot take over a classic group whose members have not agreed on a protocol yet; after half a
-            // minute of attempts it is an error.
-            MembershipError::Heartbeat { code: ErrorCode::UnknownServerError, .. } if self.plan.mixes_protocols() => {}
+            MembershipError::Group(GroupError::MaxPollExceeded { .. }) if self.is_overdue(pid) => {
+                self.checks.met.met(Situation::PollExpired);
+            }
+            MembershipError::Group(GroupError::FencedInstance { .. })
+                if self.is_justified(pid, E::FencedInstanceId) =>
+            {
+                self.checks.met.met(Situation::Fenced);
+            }
+            MembershipError::Heartbeat { code: E::UnknownServerError, .. }
+                if self.is_justified(pid, E::UnknownServerError) =>
+            {
+                self.checks.excuse(Excuse::UpgradeGivenUp);
+            }
             // Its place is another's, who runs, or did: it is free at the end of that one's session.
-            MembershipError::UnreleasedInstance { .. } => self.checks.met.met(Situation::Unreleased),
-            // What a coordinator reads back from the log after a failover is each member's metadata for the chosen assignor only:
-            // who offers others is refused until the members have joined again.
+            MembershipError::UnreleasedInstance { .. }
+                if self.is_justified(pid, E::UnreleasedInstanceId) || self.is_justified(pid, E::FencedInstanceId) =>
+            {
+                self.checks.met.met(Situation::Unreleased);
+            }
             MembershipError::Group(GroupError::InconsistentProtocol { .. })
-                if self.mixed && (self.loading_until > Duration::ZERO || self.plan.mixes_protocols()) => {}
+                if self.mixed && self.is_justified(pid, E::InconsistentGroupProtocol) =>
+            {
+                self.checks.excuse(Excuse::ReadBack);
+            }
             other => self.checks.fail(Rule::Fatal, format!("p{pid}: {other}")),
         }
         if let Some(process) = self.processes.get_mut(&pid).filter(|_| fatal) {
@@ -350,9 +406,6 @@ impl World {
             }
             GroupEvent::Synced { owned, gained, revoked, .. } => {
                 self.rebalancing(pid, false);
-                if *revoked == 0 {
-                    self.checks.accounted(pid);
-                }
                 if *revoked > 0 && *owned > *gained {
                     self.checks.met.met(Situation::PartlyRevoked);
                 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use monedula_engine::Now;
 
 use crate::checks::Rule;
+use crate::excuses::Excuse;
 use crate::plan::CLOSE;
+use crate::process::Process;
 use crate::trace::say;
 use crate::world::{Event, World};
 
@@ -37,6 +39,13 @@ impl World {
         self.push(now + CLOSE + Duration::from_secs(2), Event::Look);
     }
 
+    /// Whether something may be missing that only another rebalance brings.
+    fn may_nudge(&self) -> bool {
+        let oracle = &self.checks.oracle;
+        let returned = |process: &Process| oracle.has_returned(process.member.status().generation);
+        oracle.is_as_upgraded() || self.processes.values().any(returned)
+    }
+
     pub(crate) fn look(&mut self) {
         if self.ending {
             return;
@@ -55,12 +64,14 @@ impl World {
                 }
             }
             Some(missing) if self.now > self.give_up_at => self.checks.fail(Rule::Converges, missing),
-            Some(_) if self.now > self.nudge_at => {
+            Some(_) if self.now > self.nudge_at && self.may_nudge() => {
                 // A static leader that came back does not know what was kept back, or added, before: the next rebalance mends it.
                 self.nudge_at = self.give_up_at;
+                self.checks.excuse(Excuse::Nudged);
                 // Nor does Kafka's coordinator give out what nobody had when it made a consumer group of a classic one for a static
                 // member that took the place of another: only what changes the group brings a new target.
-                if self.checks.oracle.upgraded_as_it_was {
+                if self.checks.oracle.is_as_upgraded() {
+                    self.checks.excuse(Excuse::GrownForTarget);
                     (0..self.plan.topics.len()).for_each(|index| self.grow(index));
                 }
                 for pid in self.processes.keys().copied().collect::<Vec<_>>() {

@@ -202,9 +202,7 @@ fn classic_input(input: Input) -> classic::Input {
     match input {
         Input::Tick => To::Tick,
         Input::Subscribe(topics, naming) => To::Subscribe { topics, from_pattern: naming != Naming::Names },
-        Input::Topics(topics) => {
-            To::Topics { counts: topics.into_iter().map(|(topic, info)| (topic, info.partitions)).collect() }
-        }
+        Input::Topics(topics) => To::Topics { topics },
         Input::Answer { id, outcome } => To::Answer { id, outcome: outcome.map(Answer::into_classic) },
         Input::Assigned { ticket, outcome } => To::Assigned { ticket, outcome },
         Input::Settled { ticket, offsets } => To::Settled { ticket, offsets },

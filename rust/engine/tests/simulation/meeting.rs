@@ -34,13 +34,17 @@ impl World {
             Answer::Join { code: ErrorCode::UnknownMemberId, .. } => met.met(Situation::UnknownMemberJoins),
             Answer::Join { code: ErrorCode::MemberIdRequired, .. } => met.met(Situation::MemberIdRequired),
             Answer::Sync { code: ErrorCode::RebalanceInProgress, .. } => met.met(Situation::SyncDuringRebalance),
-            Answer::Join { code: ErrorCode::None, skip_assignment: true, .. } => met.met(Situation::AssignmentSkipped),
+            Answer::Join { code: ErrorCode::None, skip_assignment: true, generation, .. } => {
+                met.met(Situation::AssignmentSkipped);
+                self.checks.oracle.returned(*generation);
+            }
             Answer::Join { code: ErrorCode::None, generation, leader, member_id, .. } => {
                 let classic::Call::Join { instance_id, member_id: asked, .. } = call else { return };
                 // A generation that others have already: a static member came back without a rebalance.
                 let same = self.processes.values().any(|process| process.member.status().generation == *generation);
                 if instance_id.is_some() && asked.is_empty() && same && leader != member_id {
                     met.met(Situation::StaticReturn);
+                    self.checks.oracle.returned(*generation);
                 }
             }
             _ => {}

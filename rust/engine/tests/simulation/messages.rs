@@ -101,6 +101,25 @@ impl Call {
         }
     }
 
+    /// The member id that it names, and the static id.
+    pub(crate) fn identity(&self) -> Option<(&str, Option<&str>)> {
+        use classic::Call as C;
+        match self {
+            Self::Classic(
+                C::Join { member_id, instance_id, .. }
+                | C::Sync { member_id, instance_id, .. }
+                | C::Heartbeat { member_id, instance_id, .. }
+                | C::Leave { member_id, instance_id, .. }
+                | C::Commit { member_id, instance_id, .. },
+            )
+            | Self::Consumer(
+                consumer::Call::Heartbeat(HeartbeatCall { member_id, instance_id, .. })
+                | consumer::Call::Commit { member_id, instance_id, .. },
+            ) => Some((member_id, instance_id.as_deref())),
+            _ => None,
+        }
+    }
+
     /// The static id with which it joins.
     pub(crate) fn joins_as(&self) -> Option<&str> {
         match self {
@@ -120,6 +139,43 @@ impl Call {
             Self::Classic(_) => Answer::Classic(classic::Answer::Commit { codes }),
             Self::Consumer(_) => Answer::Consumer(consumer::Answer::Commit { codes }),
         })
+    }
+
+    /// An answer that refuses it with an error that can mean the end, where that is one to this call.
+    pub(crate) fn refused(&self, code: ErrorCode) -> Option<Answer> {
+        use ErrorCode as E;
+        match (self, code) {
+            (
+                Self::Consumer(consumer::Call::Heartbeat(HeartbeatCall { epoch: 1.., .. })),
+                E::UnknownServerError | E::FencedInstanceId,
+            )
+            | (Self::Consumer(consumer::Call::Heartbeat(HeartbeatCall { epoch: 0, .. })), E::UnreleasedInstanceId) => {
+                let answer = consumer::Answer::Heartbeat {
+                    code,
+                    message: String::new(),
+                    epoch: 0,
+                    interval: Duration::ZERO,
+                    assignment: None,
+                };
+                Some(Answer::Consumer(answer))
+            }
+            (Self::Classic(classic::Call::Heartbeat { .. }), E::FencedInstanceId) => {
+                Some(Answer::Classic(classic::Answer::Heartbeat { code }))
+            }
+            (Self::Classic(classic::Call::Join { member_id, .. }), E::InconsistentGroupProtocol) => {
+                Some(Answer::Classic(classic::Answer::Join {
+                    code,
+                    generation: -1,
+                    protocol_type: None,
+                    protocol: None,
+                    leader: String::new(),
+                    member_id: member_id.clone(),
+                    skip_assignment: false,
+                    members: Vec::new(),
+                }))
+            }
+            _ => None,
+        }
     }
 
     /// An answer to a lookup that has found nothing.

@@ -10,7 +10,7 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 use serde_json::Value;
 
-use crate::checks::{Checks, Rule};
+use crate::checks::{Checks, Pid, Rule};
 use crate::messages::{Answer, Call};
 use crate::plan::GROUP;
 use crate::sometimes::Situation;
@@ -32,26 +32,44 @@ pub(crate) struct Oracle {
     kind: Option<String>,
     /// What each classic member had by the coordinator's account before a heartbeat that joins.
     accounts: Option<BTreeMap<String, BTreeSet<TopicPartition>>>,
+    /// Members that a coordinator has read back from the log since they joined.
+    read_back: BTreeSet<String>,
     /// The group was upgraded by who took a classic member's place, so that nothing was assigned anew.
-    pub(crate) upgraded_as_it_was: bool,
+    upgraded_as_it_was: bool,
+    /// A static member came back in this generation of a classic group, and had the assignment of the one before it.
+    returned_in: Option<i32>,
+}
+
+impl Oracle {
+    fn is_consumer(&self) -> bool {
+        self.kind.as_deref() == Some("consumer")
+    }
+
+    pub(crate) fn returned(&mut self, generation: i32) {
+        self.returned_in = Some(generation);
+    }
+
+    /// Whether a static member may be the reason why something is missing in this generation.
+    pub(crate) fn has_returned(&self, generation: i32) -> bool {
+        self.returned_in == Some(generation)
+    }
+
+    /// Whether what nobody had at an upgrade may be nobody's still.
+    pub(crate) fn is_as_upgraded(&self) -> bool {
+        self.upgraded_as_it_was && self.is_consumer()
+    }
 }
 
 impl World {
     /// A heartbeat that joins may upgrade the group: what its members have by the coordinator's account is what it starts with.
     pub(crate) fn note_accounts(&mut self) {
-        let describe = Command::Group { group: GROUP.into() };
-        let group = self.core.control(self.ms(), describe).ok().filter(|group| group["type"] == "classic");
-        self.checks.oracle.accounts = group.map(|group| {
-            let members = group["members"].as_array().into_iter().flatten();
-            members
-                .map(|member| (member["member_id"].as_str().unwrap_or_default().to_owned(), assigned(member)))
-                .collect()
-        });
+        let group = self.group().filter(|group| group["type"] == "classic");
+        self.checks.oracle.accounts = group.map(|group| accounts(&group));
     }
 
     fn judge_upgrade(&mut self) {
         let Some(accounts) = self.checks.oracle.accounts.take() else { return };
-        if self.checks.oracle.kind.as_deref() != Some("consumer") {
+        if !self.checks.oracle.is_consumer() {
             return;
         }
         for (pid, process) in &self.processes {
@@ -65,9 +83,11 @@ impl World {
         let (Some(heartbeat), Answer::Consumer(consumer::Answer::Heartbeat { code, epoch, assignment, .. })) =
             (call.heartbeat(), answer)
         else {
-            let joins = matches!(answer, Answer::Classic(classic::Answer::Join { code: ErrorCode::None, .. }));
-            if joins && self.plan.mixes_protocols() {
-                self.look_at_group();
+            if let Answer::Classic(classic::Answer::Join { code: ErrorCode::None, member_id, .. }) = answer {
+                self.checks.oracle.read_back.remove(member_id);
+                if self.plan.mixes_protocols() {
+                    self.look_at_group();
+                }
             }
             return;
         };
@@ -89,12 +109,62 @@ impl World {
         self.checks.heartbeat(heartbeat, *epoch, assignment.as_ref());
     }
 
+    /// The group by its coordinator's account; without one, or while it loads, there is none.
+    fn group(&mut self) -> Option<Value> {
+        self.core.control(self.ms(), Command::Group { group: GROUP.into() }).ok()
+    }
+
+    /// Whether there is a reason for an error with which the coordinator just answered, and that ends a membership.
+    pub(crate) fn justify(&mut self, pid: Pid, id: classic::CallId, call: &Call, code: ErrorCode) {
+        use ErrorCode as E;
+        let reasons =
+            [E::UnknownServerError, E::InconsistentGroupProtocol, E::UnreleasedInstanceId, E::FencedInstanceId];
+        if !reasons.contains(&code) {
+            return;
+        }
+        let Some(group) = self.group() else { return };
+        let Some((member_id, instance_id)) = call.identity() else { return };
+        let mut members = group["members"].as_array().into_iter().flatten();
+        let justified = match code {
+            E::UnknownServerError => {
+                call.heartbeat().is_some_and(|call| call.epoch == 0)
+                    && group["type"] == "classic"
+                    && group["state"] == "PreparingRebalance"
+            }
+            E::InconsistentGroupProtocol => members
+                .any(|member| self.checks.oracle.read_back.contains(member["member_id"].as_str().unwrap_or_default())),
+            // Another has the place.
+            _ => members.any(|member| {
+                instance_id.is_some()
+                    && member["instance_id"].as_str() == instance_id
+                    && member["member_id"] != member_id
+            }),
+        };
+        if justified {
+            self.checks.justified.insert((pid, id));
+        }
+    }
+
+    /// The coordinator is another's, or loads again: of the members that it has it knows what the log says.
+    pub(crate) fn read_back(&mut self) {
+        let Some(group) = self.group() else { return };
+        let members = group["members"].as_array().into_iter().flatten();
+        let ids = members.filter_map(|member| member["member_id"].as_str()).map(ToOwned::to_owned);
+        self.checks.oracle.read_back.extend(ids);
+    }
+
     fn look_at_group(&mut self) {
-        let describe = Command::Group { group: GROUP.into() };
-        // Without a coordinator, or while it loads, there is nothing to look at.
-        let Ok(group) = self.core.control(self.ms(), describe) else { return };
+        let Some(group) = self.group() else { return };
         say!(self, "the group: {group}");
+        let was_consumer = self.checks.oracle.is_consumer();
         self.checks.group(&group, self.plan.mixes_protocols());
+        if was_consumer && !self.checks.oracle.is_consumer() {
+            let accounts = accounts(&group);
+            for (pid, process) in &self.processes {
+                let account = accounts.get(&process.member.status().member_id);
+                account.into_iter().for_each(|account| self.checks.downgraded(*pid, account));
+            }
+        }
     }
 }
 
@@ -112,16 +182,10 @@ impl Checks {
     }
 
     /// A classic member was given its assignment.
-    pub(crate) fn synced(&mut self, call: &classic::Call, assignment: &[u8]) {
+    pub(crate) fn given_by_sync(&mut self, call: &classic::Call, assigned: BTreeSet<TopicPartition>) {
         let classic::Call::Sync { generation, member_id, instance_id, .. } = call else { return };
-        match monedula_engine::assign::read_assignment(assignment) {
-            // A static member that comes back has the assignment of the one before it, in the same generation.
-            Ok(assigned) => {
-                let member = instance_id.as_ref().unwrap_or(member_id);
-                self.given(*generation, member, assigned.partitions);
-            }
-            Err(error) => self.fail(Rule::Outcomes, format!("an assignment that cannot be read: {error}")),
-        }
+        // A static member that comes back has the assignment of the one before it, in the same generation.
+        self.given(*generation, instance_id.as_ref().unwrap_or(member_id), assigned);
     }
 
     fn heartbeat(&mut self, call: &HeartbeatCall, epoch: i32, assignment: Option<&Partitions>) {
@@ -137,14 +201,17 @@ impl Checks {
         }
         *last = epoch;
         let member = call.instance_id.as_ref().unwrap_or(&call.member_id).clone();
-        let named = assignment.into_iter().flatten().filter_map(|(id, partition)| {
-            let name = self.oracle.names.get(id)?;
-            // What is left of a topic that is gone does not count.
-            let partition = TopicPartition::new(name.clone(), *partition);
+        let partitions = self.names_of(assignment.into_iter().flatten());
+        self.given(epoch, &member, partitions);
+    }
+
+    /// What is left of a topic that is gone does not count.
+    pub(crate) fn names_of<'p>(&self, ids: impl Iterator<Item = &'p (Uuid, i32)>) -> BTreeSet<TopicPartition> {
+        let named = ids.filter_map(|(id, partition)| {
+            let partition = TopicPartition::new(self.oracle.names.get(id)?.clone(), *partition);
             self.logs.contains_key(&partition).then_some(partition)
         });
-        let partitions: Vec<TopicPartition> = named.collect();
-        self.given(epoch, &member, partitions);
+        named.collect()
     }
 
     fn given(&mut self, epoch: i32, member: &str, partitions: impl IntoIterator<Item = TopicPartition>) {
@@ -163,10 +230,7 @@ impl Checks {
         let before = self.oracle.kind.replace(kind.clone());
         match (before.as_deref(), &*kind) {
             (Some("classic"), "consumer") => self.met.met(Situation::Upgraded),
-            (Some("consumer"), "classic") => {
-                self.met.met(Situation::Downgraded);
-                self.downgraded();
-            }
+            (Some("consumer"), "classic") => self.met.met(Situation::Downgraded),
             _ => {}
         }
         if before.is_some_and(|before| before != kind) {
@@ -218,6 +282,12 @@ impl Checks {
             }
         }
     }
+}
+
+/// What each member has by the account of the coordinator.
+fn accounts(group: &Value) -> BTreeMap<String, BTreeSet<TopicPartition>> {
+    let members = group["members"].as_array().into_iter().flatten();
+    members.map(|member| (member["member_id"].as_str().unwrap_or_default().to_owned(), assigned(member))).collect()
 }
 
 /// What a member has by the account of the coordinator.

@@ -12,6 +12,7 @@ use monedula_engine::membership::MembershipConfig;
 
 use crate::chance::Chance;
 use crate::machine::{Naming, Protocol};
+use crate::upgrading;
 
 pub(crate) const GROUP: &str = "etl";
 
@@ -101,6 +102,13 @@ pub(crate) struct Slot {
     pub(crate) protocols: Vec<Protocol>,
 }
 
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaves {
+    Killed,
+    Closed,
+}
+
 /// Something that happens to the cluster or to a process.
 #[derive(Clone, Debug)]
 pub(crate) enum Disruption {
@@ -110,6 +118,8 @@ pub(crate) enum Disruption {
     Kill(usize, Duration),
     /// A clean close; another starts after the time.
     Close(usize, Duration),
+    /// A process ends, by kill -9 or by a clean close, and nobody takes its place any more: the deployment was made smaller.
+    Retire(usize, Leaves),
     /// A second process starts under the same static id.
     TakeOver(usize),
     /// SIGSTOP for so long.
@@ -243,6 +253,7 @@ impl Plan {
             }
         }
         plan.disruptions = disruptions(chance, &plan, &names);
+        upgrading::of_seed(&mut plan);
         plan
     }
 
@@ -391,8 +402,19 @@ fn disruptions(chance: &mut Chance, plan: &Plan, names: &[Arc<str>]) -> Vec<(Now
         let kind = *chance.pick(&kinds);
         all.push((at, disruption(chance, plan, names, kind)));
     }
+    all.extend(retirement(&mut Chance::new(plan.seed ^ 0x7e71), plan));
     all.sort_by_key(|(at, _)| *at);
     all
+}
+
+/// One process in some seeds, also after the last fault: what it had must reach those that are left without any help.
+fn retirement(chance: &mut Chance, plan: &Plan) -> Option<(Now, Disruption)> {
+    if !chance.odds(200) {
+        return None;
+    }
+    let at = chance.ms(5000, plan.calm.as_millis() as usize + 10_000);
+    let leaves = *chance.pick(&[Leaves::Killed, Leaves::Closed]);
+    Some((at, Disruption::Retire(chance.below(plan.slots.len()), leaves)))
 }
 
 fn rolling_bounce(chance: &mut Chance, plan: &Plan, all: &mut Vec<(Now, Disruption)>) {
@@ -429,10 +451,8 @@ fn disruption(chance: &mut Chance, plan: &Plan, names: &[Arc<str>], kind: usize)
         13 => Disruption::Subscribe(slot, some_topics(chance, names)),
         14 => Disruption::Resubscribe(slot, chance.ms(0, 4000)),
         15 => Disruption::Slow(slot, chance.ms(500, plan.max_poll.as_millis() as usize * 3 / 2)),
-        // Where topics go by their names, a commit to one that is made anew is as good as any.
-        16 if !plan.speaks(Protocol::Classic) && plan.version_cap == i16::MAX => {
-            Disruption::Recreate(chance.below(names.len()), chance.ms(0, 5000))
-        }
+        // Under versions in which topics go by their names, a commit to one that is made anew is as good as any.
+        16 if plan.version_cap == i16::MAX => Disruption::Recreate(chance.below(names.len()), chance.ms(0, 5000)),
         _ => Disruption::Rejoin(slot),
     }
 }

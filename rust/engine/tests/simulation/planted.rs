@@ -9,6 +9,7 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 use crate::checks::Rule;
+use crate::excuses::Excuse;
 use crate::messages::{Answer, Call};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,26 @@ pub(crate) enum Bug {
     TakeMore,
     /// Offsets are committed by the names of topics, and so for those that are made anew.
     CommitByName,
+    /// Where going back was excused once, commits go back again and again.
+    BackAgain(Excuse),
+    /// Where somebody else committed an offset before, it is told as committed again, and never sent.
+    SkipKnownCommit,
+    /// What a stray commit came over is never committed again.
+    ForgetTheEnd,
+    /// Who was excused once takes every heartbeat for acknowledged.
+    GoodOnce(Excuse),
+    /// Whose static id another has taken takes heartbeats for acknowledged.
+    IgnoreReplaced,
+    /// Who sought gives up partitions without a commit.
+    NoCommitOnceSought,
+    /// Where a commit failed once, partitions are given up without another.
+    NoCommitOnceFailed,
+    /// Now and then an error that nothing justifies ends a membership.
+    Refused(ErrorCode),
+    /// Calls that wait are no polls.
+    WaitingIsNoPoll,
+    /// When all is well, the leader of a group with static members leaves out a partition, once.
+    LeaveOut,
     /// The coordinator has it.
     Coordinator(broker::Bug),
 }
@@ -85,6 +106,22 @@ impl Bug {
         Self::MissTarget,
         Self::TakeMore,
         Self::CommitByName,
+        Self::BackAgain(Excuse::BackAfterSeek),
+        Self::BackAgain(Excuse::StrayGoesBack),
+        Self::BackAgain(Excuse::Unaccounted),
+        Self::SkipKnownCommit,
+        Self::ForgetTheEnd,
+        Self::GoodOnce(Excuse::Blind),
+        Self::GoodOnce(Excuse::Misled),
+        Self::IgnoreReplaced,
+        Self::NoCommitOnceSought,
+        Self::NoCommitOnceFailed,
+        Self::Refused(ErrorCode::UnknownServerError),
+        Self::Refused(ErrorCode::InconsistentGroupProtocol),
+        Self::Refused(ErrorCode::FencedInstanceId),
+        Self::Refused(ErrorCode::UnreleasedInstanceId),
+        Self::WaitingIsNoPoll,
+        Self::LeaveOut,
         Self::Coordinator(broker::Bug::GiveBeforeReported),
         Self::Coordinator(broker::Bug::SilenceIsAck),
         Self::Coordinator(broker::Bug::ForgetRevocation),
@@ -96,7 +133,14 @@ impl Bug {
     /// The rules that may find it.
     pub(crate) fn breaks(self) -> &'static [Rule] {
         match self {
-            Self::SkipCommit | Self::IgnoreFencedCommit => &[Rule::ToldCommitted],
+            Self::SkipCommit | Self::IgnoreFencedCommit | Self::SkipKnownCommit => &[Rule::ToldCommitted],
+            Self::BackAgain(_) => &[Rule::CommitByOwner],
+            Self::ForgetTheEnd | Self::LeaveOut => &[Rule::Converges],
+            Self::GoodOnce(_) | Self::IgnoreReplaced => {
+                &[Rule::Overlap, Rule::NoDoubleClientAssignment, Rule::OneOwner]
+            }
+            Self::NoCommitOnceSought | Self::NoCommitOnceFailed => &[Rule::RevokedInOrder],
+            Self::Refused(_) | Self::WaitingIsNoPoll => &[Rule::Fatal],
             Self::CommitOneMore => &[Rule::CommittedUnfinished],
             Self::GiveUpEarly => &[Rule::RevokedInOrder],
             Self::IgnoreFencedHeartbeat => &[Rule::Overlap, Rule::LeaseTooLong],
@@ -104,7 +148,8 @@ impl Bug {
             Self::IgnoreLease => &[Rule::LeasedDelivery],
             Self::IgnoreSettling | Self::OpenEarly => &[Rule::OwnedDelivery],
             Self::ResetOnError => &[Rule::Start, Rule::CommitByOwner],
-            Self::SwallowLost => &[Rule::Callbacks],
+            // A user that was not told of a loss still believes to own the partitions when the group has settled.
+            Self::SwallowLost => &[Rule::Callbacks, Rule::Converges],
             Self::MoveAtOnce => &[Rule::Rationed],
             Self::MoveForLoss => &[Rule::KeptForLoss, Rule::Rationed],
             Self::ForgetDeadline => &[Rule::Converges],
@@ -152,10 +197,25 @@ impl Bug {
         }
     }
 
-    /// What it makes of an answer.
-    pub(crate) fn mistake(self, call: &Call, mut answer: Answer) -> Answer {
+    /// What it makes of an answer; `excused`: what was excused of the process before.
+    pub(crate) fn mistake(self, call: &Call, mut answer: Answer, excused: impl Fn(Excuse) -> bool) -> Answer {
         match (self, &mut answer) {
             (Self::IgnoreFencedHeartbeat, Answer::Classic(classic::Answer::Heartbeat { code })) if fenced(*code) => {
+                *code = ErrorCode::None;
+            }
+            (Self::GoodOnce(excuse), Answer::Classic(classic::Answer::Heartbeat { code }))
+                if fenced(*code) && excused(excuse) =>
+            {
+                *code = ErrorCode::None;
+            }
+            (Self::GoodOnce(excuse), Answer::Consumer(consumer::Answer::Heartbeat { code, epoch, .. }))
+                if fenced(*code) && excused(excuse) && call.heartbeat().is_some_and(|call| call.epoch > 0) =>
+            {
+                (*code, *epoch) = (ErrorCode::None, call.heartbeat().map_or(0, |call| call.epoch));
+            }
+            (Self::IgnoreReplaced, Answer::Classic(classic::Answer::Heartbeat { code }))
+                if *code == ErrorCode::FencedInstanceId =>
+            {
                 *code = ErrorCode::None;
             }
             (Self::IgnoreFencedHeartbeat, Answer::Consumer(consumer::Answer::Heartbeat { code, epoch, .. }))

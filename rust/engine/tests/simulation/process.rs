@@ -8,6 +8,7 @@ use monedula_engine::group::{CallId, CallbackKind, CommitOffset, Ticket};
 use monedula_engine::ledger::Ledger;
 use monedula_engine::membership::TopicInfo;
 use monedula_engine::{Now, TopicPartition};
+use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 use crate::machine::{Input, Machine};
@@ -97,12 +98,18 @@ pub(crate) struct Process {
     pub(crate) ending: Ending,
     pub(crate) unsubscribed: bool,
     pub(crate) stopped_until: Now,
+    /// The last poll that the machine was told of.
+    pub(crate) told_poll: Now,
+    /// Partitions in which the user sought.
+    pub(crate) sought: BTreeSet<TopicPartition>,
     pub(crate) slow: Duration,
     pub(crate) fatal: bool,
     /// When it last said what is to be committed before partitions are given up.
     pub(crate) settled: Now,
-    /// Commits that came to nothing.
-    pub(crate) failed: BTreeSet<(TopicPartition, i64)>,
+    /// Commits that came to nothing since their partitions settle, each with its span.
+    pub(crate) failed: BTreeSet<(TopicPartition, i64, String)>,
+    /// The last call that was answered with each code.
+    pub(crate) answered: BTreeMap<ErrorCode, CallId>,
     /// It is in a rebalance, from its notice on.
     pub(crate) rebalancing: bool,
     /// When, and how often at that time, the machine was woken by its own timer.
@@ -136,10 +143,13 @@ impl Process {
             ending: Ending::None,
             unsubscribed: false,
             stopped_until: Now::ZERO,
+            told_poll: now,
+            sought: BTreeSet::new(),
             slow: Duration::ZERO,
             fatal: false,
             settled: Now::ZERO,
             failed: BTreeSet::new(),
+            answered: BTreeMap::new(),
             rebalancing: false,
             woken: (Now::ZERO, 0),
         }
@@ -188,6 +198,17 @@ impl Process {
     pub(crate) fn new_span(&mut self) -> u64 {
         self.last_span += 1;
         self.last_span
+    }
+
+    /// What is to be committed, with the span of each partition, so that whoever judges a commit knows what it is of.
+    pub(crate) fn stamped(
+        &self,
+        mut offsets: BTreeMap<TopicPartition, CommitOffset>,
+    ) -> BTreeMap<TopicPartition, CommitOffset> {
+        for (partition, at) in &mut offsets {
+            at.metadata = self.lanes.get(partition).map_or(0, |lane| lane.span).to_string();
+        }
+        offsets
     }
 
     /// Whether the user's callback of this kind exists.

@@ -73,6 +73,8 @@ situations! {
     HeldWhileLost;
     /// Another member took over a partition of which one that was lost still has records.
     ZombieHolds;
+    /// A process ended whose place nobody took.
+    Retired;
     /// Partitions were added to a topic.
     Growth;
     /// A partition that was added started at its smallest offset under `latest`.

@@ -8,7 +8,7 @@ use monedula_engine::group::{self as classic, Ticket};
 use monedula_engine::membership::{self as consumer, TopicInfo};
 
 use crate::checks::{Pid, Rule};
-use crate::deferred::spoil;
+use crate::deferred::{leave_out, spoil};
 use crate::large::measured;
 use crate::machine::{Input, Machine, Naming, Protocol, State};
 use crate::planted::Bug;
@@ -20,7 +20,7 @@ use crate::world::{Event, World};
 impl World {
     pub(crate) fn start(&mut self, slot: usize, beside: bool) {
         let runs = self.processes.values().any(|process| process.slot == slot && process.ending == Ending::None);
-        if (runs && !beside) || self.ending {
+        if (runs && !beside) || self.ending || self.retired.contains(&slot) {
             return;
         }
         self.last_pid += 1;
@@ -185,6 +185,11 @@ impl World {
         let assignor = builtin_with(assignor, pace).unwrap();
         let given = measured(&mut self.assigning, || perform(&*assignor, &racks, members));
         let given = given.map(|given| spoil(self.bug.filter(|_| assignor.defers()), given));
+        let leaves_out = self.bug == Some(Bug::LeaveOut) && self.calm && self.plan.has_statics() && !assignor.defers();
+        let given = match leaves_out && !std::mem::replace(&mut self.left_out, true) {
+            true => given.map(leave_out),
+            false => given,
+        };
         let judged = given.clone().ok().filter(|_| assignor.defers());
         let outcome = given.map(|given| (given, counts));
         if let Err(error) = &outcome {

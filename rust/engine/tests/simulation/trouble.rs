@@ -10,7 +10,7 @@ use monedula_engine::membership::TopicInfo;
 
 use crate::checks::Pid;
 use crate::machine::Input;
-use crate::plan::{Disruption, GROUP};
+use crate::plan::{Disruption, GROUP, Leaves};
 use crate::process::Doing;
 use crate::sometimes::Situation;
 use crate::trace::say;
@@ -29,17 +29,24 @@ impl World {
             Disruption::Start(slot) => self.start(slot, false),
             Disruption::Kill(slot, back) => {
                 let Some(pid) = self.of_slot(slot) else { return };
-                if self.processes[&pid].holders.iter().any(|holder| matches!(holder.doing, Doing::Holding(_))) {
-                    self.checks.met.met(Situation::KilledWithRecords);
-                }
-                self.checks.died(pid);
-                self.vanish(pid);
+                self.kill(pid);
                 self.push(self.now + back, Event::Start(slot));
             }
             Disruption::Close(slot, back) => {
                 let Some(pid) = self.of_slot(slot) else { return };
                 self.close(pid);
                 self.push(self.now + back, Event::Start(slot));
+            }
+            Disruption::Retire(slot, leaves) => {
+                self.retired.insert(slot);
+                for pid in self.processes.keys().copied().collect::<Vec<_>>() {
+                    match leaves {
+                        _ if self.processes[&pid].slot != slot => {}
+                        Leaves::Killed => self.kill(pid),
+                        Leaves::Closed => self.close(pid),
+                    }
+                }
+                self.checks.met.met(Situation::Retired);
             }
             Disruption::TakeOver(slot) => {
                 if self.plan.slots[slot].instance_id.is_some() && self.of_slot(slot).is_some() {
@@ -105,6 +112,14 @@ impl World {
                 }
             }
         }
+    }
+
+    fn kill(&mut self, pid: Pid) {
+        if self.processes[&pid].holders.iter().any(|holder| matches!(holder.doing, Doing::Holding(_))) {
+            self.checks.met.met(Situation::KilledWithRecords);
+        }
+        self.checks.died(pid);
+        self.vanish(pid);
     }
 
     /// The user wants a rebalance.

@@ -69,13 +69,25 @@ impl World {
     }
 
     fn answer_settles(&mut self, pid: Pid) {
-        let now = self.now;
+        let (now, bug) = (self.now, self.bug);
         let Some(process) = self.processes.get_mut(&pid) else { return };
         let may = !process.habits.on_revoked || process.is_calling();
         for (ticket, partitions) in std::mem::take(&mut process.settles) {
             if may && process.ledger.is_quiet(&partitions) {
                 process.settled = now;
                 let offsets = process.ledger.snapshot(Some(&partitions));
+                let mut offsets = process.stamped(offsets);
+                match bug {
+                    Some(Bug::NoCommitOnceSought) => offsets.retain(|partition, _| !process.sought.contains(partition)),
+                    Some(Bug::NoCommitOnceFailed) => {
+                        let failed = |partition: &TopicPartition, at: &CommitOffset| {
+                            process.failed.contains(&(partition.clone(), at.offset, at.metadata.clone()))
+                        };
+                        offsets.retain(|partition, at| !failed(partition, at));
+                    }
+                    _ => {}
+                }
+                process.failed.retain(|(partition, ..)| !partitions.contains(partition));
                 process.inbox.push_back(Input::Settled { ticket, offsets });
             } else {
                 process.settles.push((ticket, partitions));
@@ -186,10 +198,11 @@ impl World {
             return;
         }
         lane.span = span;
+        process.sought.insert(partition.clone());
         process.ledger.restart(partition, span, Some(Place { offset: to, leader_epoch: -1 }));
         say!(self, "p{pid} seeks {partition} to {to}");
         // What was not finished before, by this thread or another, is jumped over.
-        self.checks.sought(pid, partition, start, to);
+        self.checks.sought(pid, partition, start, to, span);
         self.checks.met.met(Situation::Sought);
     }
 
@@ -209,6 +222,7 @@ impl World {
         if offsets.is_empty() {
             return false;
         }
+        let offsets = process.stamped(offsets);
         self.send_commit(pid, offsets, deadline, then);
         true
     }
@@ -236,6 +250,7 @@ impl World {
         let Some(process) = self.processes.get_mut(&pid) else { return };
         if by_hand && process.ending == Ending::None {
             let offsets = process.ledger.snapshot(None);
+            let offsets = process.stamped(offsets);
             if !offsets.is_empty() {
                 self.send_commit(pid, offsets, deadline, None);
                 self.run_process(pid);

@@ -120,6 +120,8 @@ pub(crate) struct World {
     pub(crate) last_pid: Pid,
     /// How often a process was started in each slot.
     pub(crate) starts: BTreeMap<usize, usize>,
+    /// Slots in which nothing starts any more.
+    pub(crate) retired: BTreeSet<usize>,
     pub(crate) stopped_nodes: BTreeSet<i32>,
     pub(crate) lose: Vec<&'static str>,
     pub(crate) delay: Vec<(&'static str, Duration)>,
@@ -129,6 +131,8 @@ pub(crate) struct World {
     /// Until when a coordinator may load, and answers heartbeats blindly.
     pub(crate) loading_until: Now,
     pub(crate) steps: usize,
+    /// Whether a planted bug has left out a partition.
+    pub(crate) left_out: bool,
     /// How far a test has watched.
     pub(crate) watched: Now,
     /// What the machines, the coordinator and assigning took of the processor's time.
@@ -180,6 +184,7 @@ impl World {
             pushed: 0,
             last_pid: 0,
             starts: BTreeMap::new(),
+            retired: BTreeSet::new(),
             stopped_nodes: BTreeSet::new(),
             lose: Vec::new(),
             delay: Vec::new(),
@@ -194,6 +199,7 @@ impl World {
             loading_until: Now::ZERO,
             plan,
             steps: 0,
+            left_out: false,
             watched: Now::ZERO,
             members_busy: Duration::ZERO,
             coordinator_busy: Duration::ZERO,
@@ -300,6 +306,8 @@ impl World {
         if matches!(command, Command::MoveCoordinator { .. } | Command::StopNode { .. } | Command::StartNode { .. }) {
             self.loading_until = self.now + Duration::from_millis(self.plan.load_ms as u64 + 1);
         }
+        // Who has joined is in the log of the one before; of who joins since, the next coordinator knows all.
+        self.read_back();
         let done = self.core.control(self.ms(), command).is_ok();
         self.drain();
         done

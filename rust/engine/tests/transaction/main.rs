@@ -8,4 +8,5 @@ mod reactions;
 mod states;
 mod storm;
 mod transactions;
+mod wire;
 mod world;

@@ -106,6 +106,33 @@ fn a_group_that_refuses_the_member_spoils_the_transaction() {
     }
 }
 
+// A broker may not have heard of the topic yet; but one that was deleted never comes back under its id.
+#[test]
+fn offsets_of_a_topic_whose_id_nobody_knows_spoil_the_transaction_in_the_end() {
+    let mut world = World::open(true);
+    let ticket = world.send_offsets(&[(0, 5)]);
+    world.find();
+    for _ in 1..5 {
+        world.refuse("TxnOffsetCommit", ErrorCode::UnknownTopicId);
+        assert_eq!(world.outcome(ticket), None);
+        world.pass(BACKOFF);
+    }
+    world.refuse("TxnOffsetCommit", ErrorCode::UnknownTopicId);
+    let error = world.error(ticket).to_string();
+    assert!(error.contains("must be aborted") && error.contains("UNKNOWN_TOPIC_ID"), "{error}");
+    let abort = world.end(Ending::Abort);
+    world.answer("EndTxn", Answer::Identity(identity(9, 1)));
+    world.succeeded(abort);
+
+    let mut world = World::open(true);
+    let ticket = world.send_offsets(&[(0, 5)]);
+    world.find();
+    world.refuse("TxnOffsetCommit", ErrorCode::UnknownTopicId);
+    world.pass(BACKOFF);
+    world.answer("TxnOffsetCommit", good(&[0]));
+    world.succeeded(ticket);
+}
+
 #[test]
 fn offsets_that_took_too_long_are_in_the_transaction_or_spoil_it() {
     let mut world = World::open(true);

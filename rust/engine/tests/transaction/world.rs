@@ -12,6 +12,7 @@ use monedula_engine::transaction::{
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
 
 /// More than any backoff with its jitter.
 pub(crate) const BACKOFF: Duration = Duration::from_millis(1300);
@@ -39,7 +40,8 @@ pub(crate) fn identity(producer_id: i64, epoch: i16) -> Identity {
 }
 
 pub(crate) fn group() -> GroupMetadata {
-    GroupMetadata { group: "g".into(), generation: 5, member_id: "m".into(), instance_id: None }
+    let topic_ids = [("t".into(), Uuid([7; 16]))].into();
+    GroupMetadata { group: "g".into(), generation: 5, member_id: "m".into(), instance_id: None, topic_ids }
 }
 
 pub(crate) fn offsets(of: &[(i32, i64)]) -> BTreeMap<TopicPartition, CommitOffset> {

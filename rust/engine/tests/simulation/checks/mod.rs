@@ -9,13 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use monedula_engine::group::CallId;
 use monedula_engine::{Now, TopicPartition};
 
+use crate::excuses::{Excuse, Excuses};
 use crate::machine::State;
 use crate::oracle::Oracle;
 use crate::sometimes::Sometimes;
 
 pub(crate) type Pid = u32;
+
+/// The time from one assignment of a partition, or seek in it, to the next. A commit carries it in its metadata.
+pub(crate) type Span = u64;
 
 /// Which rule was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +69,8 @@ pub(crate) enum Rule {
     Rationed,
     /// Where somebody is lost and waited for, nobody else gives up anything.
     KeptForLoss,
+    /// What breaks a rule by Kafka's own fault is seldom.
+    Excuses,
     /// The machine comes to rest.
     Spins,
     /// After the faults, all is owned once, and all is finished and committed.
@@ -100,10 +107,12 @@ struct View {
     /// When the last request was sent whose answer proves the membership.
     proof: Option<Now>,
     committing: usize,
-    /// A coordinator that was loading has answered a heartbeat, as Kafka's do, with success and without knowing whether the member
-    /// is in the group. Until the next answer nobody can tell that from an acknowledgement. Or a late request of its own has misled
-    /// the coordinator, or a downgrade.
-    blind: bool,
+    /// When the heartbeat was sent that was answered blindly last; see [`Excuse::Blind`].
+    blind: Option<Now>,
+    /// Heartbeats that were answered blindly.
+    blind_calls: BTreeSet<CallId>,
+    /// When a late request misled the coordinator, until an answer to a later one is there; see [`Excuse::Misled`].
+    misled: Option<Now>,
 }
 
 #[derive(Debug, Default)]
@@ -114,8 +123,10 @@ struct Owned {
     settling: bool,
     /// Its topic is no more; another may have the name.
     gone: bool,
-    /// The coordinator upgraded the group without knowing that the member has it; see [`Checks::upgraded`].
-    unaccounted: bool,
+    /// Why the coordinator may believe that it is another's.
+    doubt: Option<Excuse>,
+    /// What is committed by the coordinator's answer to its lookup.
+    looked_up: Option<Option<i64>>,
     /// The next offset to hand out, once something was, or a seek said so.
     next: Option<i64>,
 }
@@ -127,16 +138,21 @@ pub(crate) struct Checks {
     pub(crate) met: Sometimes,
     pub(crate) logs: BTreeMap<TopicPartition, Log>,
     pub(crate) committed: BTreeMap<TopicPartition, i64>,
-    accepted: BTreeSet<(TopicPartition, i64)>,
-    /// What a late request committed, or a seek: going back is no fault of anyone's.
-    excused: BTreeSet<TopicPartition>,
-    /// What a late request committed last, or a member whose partition an upgrade gave to another: Kafka has nothing that tells it
-    /// from a new one of the same generation.
-    overwritten: BTreeSet<TopicPartition>,
+    /// What was committed by whom, in which span.
+    accepted: BTreeSet<(Pid, TopicPartition, i64, Span)>,
+    /// Spans that seeks began, until something is committed of them, or of a later one.
+    sought: BTreeMap<(Pid, TopicPartition), BTreeSet<Span>>,
+    /// What stray commits replaced since the last one of an owner, that first.
+    strays: BTreeMap<TopicPartition, Vec<Option<i64>>>,
+    pub(crate) excuses: Excuses,
+    /// Of which partitions and processes something was excused before, whether it is over or not: planted bugs hide there.
+    pub(crate) excused: BTreeSet<(Excuse, Option<Pid>, Option<TopicPartition>)>,
+    /// Calls that the coordinator had a reason to refuse.
+    pub(crate) justified: BTreeSet<(Pid, CallId)>,
     pub(crate) oracle: Oracle,
     /// The last process that joined under each static id. One before it is fenced, and Kafka's protocol lets it hear so only by its
     /// next request.
-    holders: BTreeMap<String, Pid>,
+    holders: BTreeMap<String, (Pid, Now)>,
     views: BTreeMap<Pid, View>,
     now: Now,
 }
@@ -186,9 +202,26 @@ impl Checks {
         self.views.entry(pid).or_default()
     }
 
-    /// Whether another process runs under its static id since.
-    fn is_fenced(&self, pid: Pid, view: &View) -> bool {
-        view.instance_id.as_ref().and_then(|id| self.holders.get(id)).is_some_and(|holder| *holder != pid)
+    /// Whether another process has its static id since, and it may not have heard so: no heartbeat of its own is acknowledged since.
+    fn is_replaced(&self, pid: Pid, view: &View) -> bool {
+        let holder = view.instance_id.as_ref().and_then(|id| self.holders.get(id));
+        holder.is_some_and(|(holder, since)| *holder != pid && self.now < *since + view.session)
+    }
+
+    /// Forgives something that breaks a rule.
+    pub(crate) fn excuse(&mut self, excuse: Excuse) {
+        if self.excuses.used(excuse) {
+            self.fail(Rule::Excuses, format!("{excuse:?} is the reason for too much"));
+        }
+    }
+
+    /// Why a process may believe by mistake that a partition is its own.
+    fn mistaken(&self, pid: Pid, partition: &TopicPartition) -> Option<Excuse> {
+        let view = self.views.get(&pid)?;
+        if self.is_replaced(pid, view) {
+            return Some(Excuse::Replaced);
+        }
+        view.blind.map(|_| Excuse::Blind).or(view.owned.get(partition)?.doubt)
     }
 
     pub(crate) fn closed(&mut self, pid: Pid) {
@@ -200,7 +233,8 @@ impl Checks {
     }
 
     /// What is missing before all is as it should be, `None` if nothing is.
-    pub(crate) fn missing(&self, subscribed: &BTreeSet<Arc<str>>) -> Option<String> {
+    pub(crate) fn missing(&mut self, subscribed: &BTreeSet<Arc<str>>) -> Option<String> {
+        let mut strays = 0;
         for (partition, log) in self.logs.iter().filter(|(partition, _)| subscribed.contains(&partition.topic)) {
             let owners: Vec<_> = self.views.iter().filter(|(_, view)| view.owned.contains_key(partition)).collect();
             if owners.len() != 1 {
@@ -212,15 +246,22 @@ impl Checks {
                 return Some(format!("{partition}: nobody finished {uncovered}, the end is {}", log.end));
             }
             let committed = self.committed.get(partition).copied();
-            let excused = self.overwritten.contains(partition) && committed.is_some();
-            if committed != Some(log.end) && log.end > log.start && !excused {
+            // The owner has committed all of it, and does not do so again.
+            let replaced = self.strays.get(partition).is_some_and(|strays| strays.contains(&Some(log.end)));
+            if committed != Some(log.end) && log.end > log.start {
+                if replaced {
+                    strays += 1;
+                    continue;
+                }
                 return Some(format!("{partition}: {committed:?} is committed, the end is {}", log.end));
             }
         }
-        self.views
-            .iter()
-            .find(|(_, view)| view.told.iter().ne(view.owned.keys()))
-            .map(|(pid, view)| format!("p{pid} was told of {:?}, but owns {:?}", view.told, view.owned.keys()))
+        let mut views = self.views.iter();
+        if let Some((pid, view)) = views.find(|(_, view)| view.told.iter().ne(view.owned.keys())) {
+            return Some(format!("p{pid} was told of {:?}, but owns {:?}", view.told, view.owned.keys()));
+        }
+        (0..strays).for_each(|_| self.excuse(Excuse::StrayAtTheEnd));
+        None
     }
 }
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use monedula_engine::group::{self as classic, CallbackKind, CommitError, CommitOffset};
-use monedula_engine::membership as consumer;
+use monedula_engine::group::{self as classic, CallId, CallbackKind, CommitError, CommitOffset};
 use monedula_engine::{Now, TopicPartition};
 
 use super::{Checks, Owned, Pid, Rule, View};
+use crate::excuses::Excuse;
 use crate::machine::State;
 use crate::sometimes::Situation;
 
@@ -23,9 +23,6 @@ impl Checks {
 
     pub(crate) fn state(&mut self, pid: Pid, from: State, to: State) {
         let known = self.view(pid).state.replace(to);
-        if matches!(to, State::Consumer(consumer::State::Stable | consumer::State::Fenced)) {
-            self.view(pid).blind = false;
-        }
         if known != Some(from) || !from.may_become(to) {
             self.fail(Rule::Transition, format!("p{pid}: from {from:?} (known as {known:?}) to {to:?}"));
         }
@@ -36,7 +33,7 @@ impl Checks {
     }
 
     pub(crate) fn joined(&mut self, pid: Pid, generation: i32) {
-        (self.view(pid).generation, self.view(pid).blind) = (generation, false);
+        (self.view(pid).generation, self.view(pid).blind) = (generation, None);
     }
 
     /// The epoch that a member of the consumer protocol is in.
@@ -46,10 +43,13 @@ impl Checks {
         }
     }
 
-    /// An answer proves that the member was in the group when it sent the request.
-    pub(crate) fn proved(&mut self, pid: Pid, sent: Now) {
+    /// An answer proves that the member was in the group when it sent the request, unless it was given blindly.
+    pub(crate) fn proved(&mut self, pid: Pid, id: CallId, sent: Now) {
         let view = self.view(pid);
         view.proof = view.proof.max(Some(sent));
+        if !view.blind_calls.contains(&id) {
+            view.blind = view.blind.filter(|blind| sent <= *blind);
+        }
     }
 
     pub(crate) fn lease(&mut self, pid: Pid, until: Option<Now>) {
@@ -70,20 +70,19 @@ impl Checks {
                 && !gone
                 // A classic member may hold what another gains in a generation that it has not heard of.
                 && (view.generation == generation || !classic && matches!(view.state, Some(State::Consumer(_))))
-                && view.owned.get(partition).is_some_and(|owned| !owned.gone && !owned.unaccounted)
+                && view.owned.get(partition).is_some_and(|owned| !owned.gone)
+                && !view.is_lost(self.now)
         });
-        if let Some((other, view)) = others
-            .clone()
-            .find(|(other, view)| !view.is_lost(self.now) && !view.blind && !self.is_fenced(**other, view))
-        {
-            let both = (view.instance_id.clone(), self.views[&pid].instance_id.clone());
-            if both.0.is_none() || both.0 != both.1 {
+        for other in others.map(|(other, _)| *other).collect::<Vec<_>>() {
+            let Some(excuse) = self.mistaken(other, partition).or_else(|| self.mistaken(pid, partition)) else {
                 let rule = if classic { Rule::OneOwner } else { Rule::NoDoubleClientAssignment };
                 let text = format!("{partition} in {generation}: p{pid}, and p{other} still");
                 return self.fail(rule, text);
-            }
+            };
+            self.excuse(excuse);
         }
-        if self.view(pid).owned.insert(partition.clone(), Owned { gone, ..Owned::default() }).is_some() {
+        let doubt = self.view(pid).misled.map(|_| Excuse::Misled);
+        if self.view(pid).owned.insert(partition.clone(), Owned { gone, doubt, ..Owned::default() }).is_some() {
             self.fail(Rule::Callbacks, format!("p{pid}: {partition} is gained, but was owned already"));
         }
     }
@@ -171,7 +170,7 @@ impl Checks {
     ) {
         for (partition, (at, outcome)) in outcomes {
             match outcome {
-                Ok(()) if !self.accepted.contains(&(partition.clone(), at.offset)) => {
+                Ok(()) if !self.was_committed(pid, partition, at.offset, at.metadata.parse().unwrap_or_default()) => {
                     let text = format!("p{pid}: {partition} at {} is told as committed, and is not", at.offset);
                     self.fail(Rule::ToldCommitted, text);
                 }

@@ -2,14 +2,17 @@
 
 use monedula_engine::TopicPartition;
 
-use super::{Checks, Pid, Rule, View};
+use super::{Checks, Owned, Pid, Rule, Span};
+use crate::excuses::Excuse;
 use crate::machine::State;
 use crate::sometimes::Situation;
 
 impl Checks {
-    pub(crate) fn sought(&mut self, pid: Pid, partition: &TopicPartition, from: i64, to: i64) {
+    /// A user's seek to `to` begins a span; what is before that is jumped over.
+    pub(crate) fn sought(&mut self, pid: Pid, partition: &TopicPartition, from: i64, to: i64, span: Span) {
         self.cover(partition, from, to);
-        self.excused.insert(partition.clone());
+        self.sought.entry((pid, partition.clone())).or_default().insert(span);
+        self.excused.insert((Excuse::BackAfterSeek, None, Some(partition.clone())));
         if let Some(owned) = self.view(pid).owned.get_mut(partition) {
             owned.next = Some(to);
         }
@@ -29,7 +32,7 @@ impl Checks {
             let text = format!("p{pid}: {partition} from {from}, {owned:?}");
             return self.fail(Rule::OwnedDelivery, text);
         }
-        let (next, starts, unaccounted) = (owned.next.replace(to), owned.starts, owned.unaccounted);
+        let next = owned.next.replace(to);
         if view.state.is_some_and(State::is_rebalancing) {
             self.met.met(Situation::FlowedDuringRebalance);
         }
@@ -38,31 +41,40 @@ impl Checks {
                 return self.fail(Rule::Gap, format!("p{pid}: {partition} from {from} to {to}, but {next} is next"));
             }
             Some(_) => {}
-            None => self.first(pid, partition, from, starts),
+            None => self.first(pid, partition, from),
         }
-        let fenced = |of: &Pid, view: &View| self.is_fenced(*of, view);
-        if fenced(&pid, &self.views[&pid]) || self.views[&pid].blind || unaccounted {
-            return;
-        }
-        let others = self.views.iter().filter(|(other, view)| **other != pid && !fenced(other, view) && !view.blind);
-        let overlap = others
-            .filter(|(_, view)| {
-                view.owned.get(partition).is_some_and(|owned| !owned.gone && !owned.unaccounted)
-                    && view.lease.is_some_and(|until| now < until)
-            })
-            .map(|(other, view)| format!("p{pid} hands out {partition}; p{other} owns it until {:?}", view.lease))
-            .next();
-        if let Some(text) = overlap {
-            self.fail(Rule::Overlap, text);
+        let others = self.views.iter().filter(|(other, view)| {
+            **other != pid
+                && view.owned.get(partition).is_some_and(|owned| !owned.gone)
+                && view.lease.is_some_and(|until| now < until)
+        });
+        for other in others.map(|(other, _)| *other).collect::<Vec<_>>() {
+            let Some(excuse) = self.mistaken(pid, partition).or_else(|| self.mistaken(other, partition)) else {
+                let until = self.views[&other].lease;
+                let text = format!("p{pid} hands out {partition}; p{other} owns it until {until:?}");
+                return self.fail(Rule::Overlap, text);
+            };
+            self.excuse(excuse);
         }
     }
 
-    fn first(&mut self, pid: Pid, partition: &TopicPartition, from: i64, starts: Option<i64>) {
+    fn first(&mut self, pid: Pid, partition: &TopicPartition, from: i64) {
         let committed = self.committed.get(partition).copied();
-        let view = &self.views[&pid];
-        let zombie = view.blind || self.is_fenced(pid, view);
-        let expected = if zombie { starts } else { committed.or(starts) };
-        if starts != Some(from) || (expected != Some(from) && !self.excused.contains(partition)) {
+        let Owned { starts, looked_up, gone, .. } = self.views[&pid].owned[partition];
+        let found = looked_up.flatten();
+        if starts != Some(from) || found.is_some_and(|found| !gone && found != from) {
+            let text = format!("p{pid}: {partition} starts at {from}; told was {starts:?}, and {looked_up:?} found");
+            return self.fail(Rule::Start, text);
+        }
+        if committed.is_none_or(|committed| committed == from) {
+            return;
+        }
+        let before = |strays: &Vec<Option<i64>>| strays.contains(&found);
+        if let Some(excuse) = self.mistaken(pid, partition) {
+            self.excuse(excuse);
+        } else if self.strays.get(partition).is_some_and(before) {
+            self.excuse(Excuse::StartBeforeStray);
+        } else {
             let text = format!("p{pid}: {partition} starts at {from}; {committed:?} is committed, told was {starts:?}");
             self.fail(Rule::Start, text);
         }

@@ -1,0 +1,146 @@
+//! Topics by their ids, and OffsetCommit and OffsetFetch by these: what is committed or asked of a topic is never taken for that of
+//! one that was made anew under its name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::offset_commit::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
+};
+use monedula_protocol::messages::offset_fetch::{OffsetFetchRequestTopics, OffsetFetchResponse};
+use monedula_protocol::types::Uuid;
+
+use super::{CommitOffset, Committed, Offsets, PartitionCodes};
+use crate::TopicPartition;
+
+/// Topics' ids by name; those that are not known are not in it.
+pub type TopicIds = BTreeMap<Arc<str>, Uuid>;
+
+/// What is committed, and the error of the group.
+type Fetched = (ErrorCode, BTreeMap<TopicPartition, Result<Committed, ErrorCode>>);
+
+/// OffsetCommit and OffsetFetch name topics by their ids.
+pub(crate) const TOPIC_IDS_FROM: i16 = 10;
+
+/// The ids of the topics of these partitions, as far as `owned` has them: zero stands for one that is not known.
+pub(crate) fn topic_ids<'a>(
+    owned: &BTreeMap<TopicPartition, Uuid>,
+    partitions: impl Iterator<Item = &'a TopicPartition>,
+) -> TopicIds {
+    let known = partitions.filter_map(|partition| Some((partition.topic.clone(), *owned.get(partition)?)));
+    known.filter(|(_, id)| !id.is_zero()).collect()
+}
+
+/// Whether each of these partitions can be named by its topic's id.
+pub(crate) fn are_all_known<'a>(topic_ids: &TopicIds, mut of: impl Iterator<Item = &'a TopicPartition>) -> bool {
+    of.all(|partition| topic_ids.contains_key(&partition.topic))
+}
+
+/// Zero, which no topic has, if it is not known.
+pub(crate) fn id_of(topic_ids: &TopicIds, topic: &str) -> Uuid {
+    topic_ids.get(topic).copied().unwrap_or_default()
+}
+
+/// Empty, which no topic is called, if nobody asked about it.
+pub(crate) fn name_of(topic_ids: &TopicIds, id: Uuid) -> &str {
+    topic_ids.iter().find(|(_, known)| **known == id).map_or("", |(topic, _)| topic)
+}
+
+/// What OffsetCommit carries: of name and id a version has one, and drops the other.
+pub(crate) fn commit_topics<'a>(offsets: &'a Offsets, topic_ids: &TopicIds) -> Vec<OffsetCommitRequestTopic<'a>> {
+    let mut topics: Vec<OffsetCommitRequestTopic<'_>> = Vec::new();
+    for (partition, at) in offsets {
+        let committed = OffsetCommitRequestPartition {
+            partition_index: partition.partition,
+            committed_offset: at.offset,
+            committed_leader_epoch: at.leader_epoch,
+            committed_metadata: Some(&at.metadata),
+            ..Default::default()
+        };
+        match topics.last_mut().filter(|last| last.name == &*partition.topic) {
+            Some(last) => last.partitions.push(committed),
+            None => topics.push(OffsetCommitRequestTopic {
+                name: &partition.topic,
+                topic_id: id_of(topic_ids, &partition.topic),
+                partitions: vec![committed],
+                ..Default::default()
+            }),
+        }
+    }
+    topics
+}
+
+/// What OffsetCommit was answered, of what was asked.
+pub(crate) fn committed(
+    response: &OffsetCommitResponse<'_>,
+    asked: &Offsets,
+    topic_ids: &TopicIds,
+    version: i16,
+) -> PartitionCodes {
+    let mut codes = PartitionCodes::new();
+    for topic in &response.topics {
+        let name = if version < TOPIC_IDS_FROM { topic.name } else { name_of(topic_ids, topic.topic_id) };
+        for at in &topic.partitions {
+            let partition = TopicPartition::new(name, at.partition_index);
+            if asked.contains_key(&partition) {
+                codes.entry(partition).or_insert(ErrorCode::from_code(at.error_code));
+            }
+        }
+    }
+    codes
+}
+
+/// The topics of a lookup of committed offsets, from version 8 on.
+pub(crate) fn lookup_topics<'a>(
+    by_topic: BTreeMap<&'a str, Vec<i32>>,
+    topic_ids: &TopicIds,
+) -> Vec<OffsetFetchRequestTopics<'a>> {
+    let topic = |(name, partition_indexes)| OffsetFetchRequestTopics {
+        name,
+        topic_id: id_of(topic_ids, name),
+        partition_indexes,
+        ..Default::default()
+    };
+    by_topic.into_iter().map(topic).collect()
+}
+
+/// What OffsetFetch was answered, of what was asked: the group's error, and what is committed.
+pub(crate) fn fetched(
+    response: &OffsetFetchResponse<'_>,
+    group_id: &str,
+    asked: &[TopicPartition],
+    topic_ids: &TopicIds,
+    version: i16,
+) -> Fetched {
+    let asked: BTreeSet<&TopicPartition> = asked.iter().collect();
+    let mut offsets: BTreeMap<TopicPartition, Result<Committed, ErrorCode>> = BTreeMap::new();
+    let mut add = |topic: &str, index, code, offset, leader_epoch, metadata: Option<&str>| {
+        let partition = TopicPartition::new(topic, index);
+        if asked.contains(&partition) {
+            let metadata = metadata.unwrap_or_default().to_owned();
+            let committed = (offset >= 0).then_some(CommitOffset { offset, leader_epoch, metadata });
+            offsets.entry(partition).or_insert(ErrorCode::check(code).map(|()| committed));
+        }
+    };
+    if version <= 7 {
+        for topic in &response.topics {
+            for at in &topic.partitions {
+                let (offset, epoch) = (at.committed_offset, at.committed_leader_epoch);
+                add(topic.name, at.partition_index, at.error_code, offset, epoch, at.metadata);
+            }
+        }
+        return (ErrorCode::from_code(response.error_code), offsets);
+    }
+    let Some(group) = response.groups.iter().find(|answered| answered.group_id == group_id) else {
+        return (ErrorCode::UnknownServerError, offsets);
+    };
+    for topic in &group.topics {
+        let name = if version < TOPIC_IDS_FROM { topic.name } else { name_of(topic_ids, topic.topic_id) };
+        for at in &topic.partitions {
+            let (offset, epoch) = (at.committed_offset, at.committed_leader_epoch);
+            add(name, at.partition_index, at.error_code, offset, epoch, at.metadata);
+        }
+    }
+    (ErrorCode::from_code(group.error_code), offsets)
+}

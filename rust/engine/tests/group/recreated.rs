@@ -1,0 +1,305 @@
+//! Topics that are deleted and made anew under their names, with as many partitions as before: assignments speak of names, so
+//! only metadata tells; commits speak of ids, so that the coordinator tells as well.
+
+use monedula_engine::TopicPartition;
+use monedula_engine::assign::Protocol;
+use monedula_engine::group::{Answer, Call, CommitError, State};
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::world::{BACKOFF, Owed, World, assignment, at, commit_codes, config, offsets, secs, subscription, t};
+
+const OLD: u8 = 1;
+const NEW: u8 = 2;
+
+fn u(partition: i32) -> TopicPartition {
+    TopicPartition::new("u", partition)
+}
+
+/// Stable with t-0, t-1 and u-0, whose topics have ids.
+fn owner(protocol: Protocol) -> World {
+    let mut world = World::new(config(protocol));
+    world.subscribe(&["t", "u"]);
+    world.topics_by_id(&[("t", OLD, 2), ("u", 7, 1)]);
+    world.find(1);
+    assigned(&mut world, 1, &[t(0), t(1), u(0)]);
+    world.look_up(10);
+    world.starts.clear();
+    world.beating = true;
+    world.trace();
+    world
+}
+
+fn assigned(world: &mut World, generation: i32, partitions: &[TopicPartition]) {
+    let (id, _) = world.call("JoinGroup");
+    world.join(id, generation);
+    let (id, _) = world.call("SyncGroup");
+    let assignment = assignment(partitions);
+    world.answer(id, Answer::Sync { code: ErrorCode::None, protocol_type: None, protocol: None, assignment });
+}
+
+fn recreate(world: &mut World) {
+    world.topics_by_id(&[("t", NEW, 2), ("u", 7, 1)]);
+}
+
+/// Nothing is committed of these; where each starts follows.
+fn nothing_committed(world: &mut World) {
+    let (id, call) = world.call("OffsetFetch");
+    let Call::FetchOffsets { partitions, .. } = call else { panic!("{call:?}") };
+    let offsets = partitions.into_iter().map(|partition| (partition, Ok(None))).collect();
+    world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets });
+}
+
+#[test]
+fn what_is_owned_of_a_topic_that_was_made_anew_is_lost_and_gained_anew() {
+    let mut world = owner(Protocol::Cooperative);
+    world.finished = offsets(&[(0, 500)]);
+    recreate(&mut world);
+    assert_eq!(world.trace(), ["dropped t-0 t-1", "Lost t-0 t-1", "JoinGroup"], "nothing of the old one is committed");
+    assert_eq!(world.owned().len(), 1, "u goes on");
+    let (id, call) = world.call("JoinGroup");
+    assert_eq!(subscription(&call).owned, [u(0)]);
+    world.join(id, 2);
+    let (id, _) = world.call("SyncGroup");
+    let given = assignment(&[t(0), t(1), u(0)]);
+    world.answer(id, Answer::Sync { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given });
+    assert_eq!(world.trace()[1..3], ["gained t-0 t-1", "Assigned t-0 t-1"]);
+    nothing_committed(&mut world);
+    // What was written before this was noticed is not skipped, whatever the policy.
+    assert_eq!(world.starts, [(t(0), None, true), (t(1), None, true)]);
+    recreate(&mut world);
+    world.pass(secs(30));
+    world.no_call();
+}
+
+#[test]
+fn a_broker_that_tells_no_id_or_knows_no_topic_yet_takes_nothing_away() {
+    let mut world = owner(Protocol::Cooperative);
+    for topics in [&[("t", 0, 2), ("u", 0, 1)][..], &[("u", 7, 1)], &[], &[("t", OLD, 2), ("u", 7, 1)]] {
+        world.topics_by_id(topics);
+        world.pass(secs(1));
+    }
+    assert_eq!(world.trace(), [""; 0]);
+    assert_eq!(world.owned().len(), 3);
+}
+
+#[test]
+fn a_topic_that_was_gone_in_between_is_another_one() {
+    let mut world = owner(Protocol::Cooperative);
+    world.topics_by_id(&[("u", 7, 1)]);
+    world.no_call();
+    recreate(&mut world);
+    assert_eq!(world.trace(), ["dropped t-0 t-1", "Lost t-0 t-1", "JoinGroup"]);
+}
+
+#[test]
+fn partitions_of_a_topic_that_is_made_anew_are_new_however_many_it_has() {
+    for (ids, count) in [([OLD, NEW], 2), ([OLD, NEW], 1), ([OLD, NEW], 4), ([0, 0], 2)] {
+        let mut world = World::new(config(Protocol::Cooperative));
+        world.subscribe(&["t"]);
+        world.topics_by_id(&[("t", ids[0], 2)]);
+        world.find(1);
+        world.rebalance(1, &[]);
+        world.topics_by_id(&[]);
+        world.topics_by_id(&[("t", ids[1], count)]);
+        world.rejoin();
+        world.rebalance(2, &[0]);
+        nothing_committed(&mut world);
+        assert_eq!(world.starts, [(t(0), None, true)], "{ids:?} {count}");
+    }
+    // Without ids a topic that lost partitions is another one, too.
+    let mut world = World::new(config(Protocol::Cooperative));
+    world.subscribe(&["t"]);
+    world.topics(&[("t", 2)]);
+    world.find(1);
+    world.rebalance(1, &[]);
+    world.topics(&[("t", 1)]);
+    world.rejoin();
+    world.rebalance(2, &[0]);
+    nothing_committed(&mut world);
+    assert_eq!(world.starts, [(t(0), None, true)]);
+}
+
+#[test]
+fn what_is_given_up_of_it_is_not_committed_and_the_rest_is() {
+    let mut world = owner(Protocol::Eager);
+    world.busy = true;
+    world.rejoin();
+    assert_eq!(world.trace(), ["settle t-0 t-1 u-0"]);
+    world.finished = offsets(&[(0, 500)]);
+    world.finished.insert(u(0), at(20));
+    recreate(&mut world);
+    assert_eq!(world.trace(), ["dropped t-0 t-1", "Lost t-0 t-1"]);
+    world.user_returns();
+    assert_eq!(world.commit_answered(ErrorCode::None), [(u(0), at(20))].into());
+    assert_eq!(world.trace(), ["OffsetCommit", "Revoked u-0", "dropped u-0", "JoinGroup"]);
+}
+
+#[test]
+fn where_nothing_else_is_given_up_the_join_follows_at_once() {
+    for step in ["settling", "committing", "calling back"] {
+        let mut world = World::new(config(Protocol::Eager));
+        world.subscribe(&["t"]);
+        world.topics_by_id(&[("t", OLD, 2)]);
+        world.find(1);
+        world.rebalance(1, &[0, 1]);
+        world.look_up(10);
+        (world.beating, world.busy) = (true, true);
+        world.rejoin();
+        world.finished = offsets(&[(0, 500)]);
+        if step != "settling" {
+            world.pay_one();
+            assert_eq!(world.apis(), ["OffsetCommit"]);
+        }
+        if step == "calling back" {
+            world.commit_answered(ErrorCode::None);
+            assert!(matches!(world.owed.front(), Some(Owed::Callback(..))));
+        }
+        world.trace();
+        world.topics_by_id(&[("t", NEW, 2)]);
+        let told = if step == "calling back" { &[][..] } else { &["Lost t-0 t-1".to_owned()] };
+        let trace = world.trace();
+        assert_eq!(trace[0], "dropped t-0 t-1", "{step}");
+        assert_eq!(&trace[1..trace.len() - 1], told, "{step}: what was told as revoked is not told again");
+        assert_eq!(trace.last().map(String::as_str), Some("JoinGroup"), "{step}");
+        world.user_returns();
+        while world.apis().first() == Some(&"OffsetCommit") {
+            world.call("OffsetCommit");
+        }
+        world.rebalance(2, &[0, 1]);
+        nothing_committed(&mut world);
+        assert_eq!(world.state(), State::Stable, "{step}");
+        assert_eq!(world.starts[2..], [(t(0), None, true), (t(1), None, true)], "{step}");
+    }
+}
+
+#[test]
+fn a_commit_of_before_that_waits_is_not_sent_for_the_new_topic() {
+    let mut world = owner(Protocol::Cooperative);
+    world.commit(1, offsets(&[(0, 500)]));
+    let (first, _) = world.call("OffsetCommit");
+    world.commit(2, offsets(&[(0, 510)]));
+    recreate(&mut world);
+    assert_eq!(world.commit_error(2), CommitError::NotOwned);
+    world.lose(first);
+    world.pass(BACKOFF);
+    assert!(!world.apis().contains(&"OffsetCommit"), "{:?}", world.apis());
+}
+
+#[test]
+fn a_join_that_is_under_way_gains_it_anew() {
+    let mut world = owner(Protocol::Cooperative);
+    world.rejoin();
+    let (id, _) = world.call_past_heartbeats("JoinGroup");
+    recreate(&mut world);
+    world.join(id, 2);
+    let (id, _) = world.call("SyncGroup");
+    let given = assignment(&[t(0), u(0)]);
+    world.trace();
+    world.answer(id, Answer::Sync { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given });
+    assert!(world.trace().contains(&"gained t-0".to_owned()));
+    nothing_committed(&mut world);
+    assert_eq!(world.starts, [(t(0), None, true)]);
+}
+
+/// The ids of the topics of the next commit, and the highest version that can carry it.
+fn commit_ids(world: &mut World) -> (Vec<(String, u8)>, i16) {
+    let mut of = offsets(&[(0, 500)]);
+    of.insert(u(0), at(20));
+    world.commit(1, of);
+    let (id, call) = world.call_past_heartbeats("OffsetCommit");
+    let highest = *call.versions().end();
+    let Call::Commit { offsets, topic_ids, .. } = call else { panic!("{call:?}") };
+    world.answer(id, commit_codes(&offsets, ErrorCode::None));
+    (topic_ids.into_iter().map(|(topic, id)| (topic.to_string(), id.0[0])).collect(), highest)
+}
+
+#[test]
+fn a_commit_names_the_topics_that_were_gained_by_their_ids() {
+    let mut world = owner(Protocol::Cooperative);
+    let known = (vec![("t".to_owned(), OLD), ("u".to_owned(), 7)], 10);
+    assert_eq!(commit_ids(&mut world), known);
+    // A broker that tells none, or knows no topic, takes nothing away.
+    for topics in [&[("t", 0, 2), ("u", 0, 1)][..], &[]] {
+        world.topics_by_id(topics);
+        assert_eq!(commit_ids(&mut world), known);
+    }
+    recreate(&mut world);
+    let (id, _) = world.call_past_heartbeats("JoinGroup");
+    world.join(id, 2);
+    let (id, _) = world.call("SyncGroup");
+    let given = assignment(&[t(0), t(1), u(0)]);
+    world.answer(id, Answer::Sync { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given });
+    nothing_committed(&mut world);
+    assert_eq!(commit_ids(&mut world), (vec![("t".to_owned(), NEW), ("u".to_owned(), 7)], 10));
+}
+
+#[test]
+fn a_commit_goes_by_names_while_an_id_is_not_known() {
+    let mut world = World::new(config(Protocol::Cooperative));
+    world.subscribe(&["t", "u"]);
+    // The leader knows of u already.
+    world.topics_by_id(&[("t", OLD, 2)]);
+    world.find(1);
+    assigned(&mut world, 1, &[t(0), u(0)]);
+    world.look_up(10);
+    world.beating = true;
+    assert_eq!(commit_ids(&mut world), (vec![("t".to_owned(), OLD)], 9));
+    world.topics_by_id(&[("t", OLD, 2), ("u", 7, 1)]);
+    assert_eq!(world.owned().len(), 2);
+    assert_eq!(commit_ids(&mut world), (vec![("t".to_owned(), OLD), ("u".to_owned(), 7)], 10));
+    world.topics_by_id(&[("t", OLD, 2), ("u", 8, 1)]);
+    assert!(world.trace().contains(&"Lost u-0".to_owned()));
+}
+
+// The coordinator hears of it first: by the topic's name it would take the offset for one of the new topic.
+#[test]
+fn a_commit_that_the_new_topic_refuses_asks_for_metadata_and_ends_with_it() {
+    let mut world = owner(Protocol::Cooperative);
+    world.commit(1, offsets(&[(0, 500)]));
+    world.commit_answered(ErrorCode::UnknownTopicId);
+    assert_eq!(world.trace(), ["OffsetCommit", "refresh"]);
+    recreate(&mut world);
+    assert_eq!(world.commit_error(1), CommitError::NotOwned);
+    assert_eq!(world.trace(), ["dropped t-0 t-1", "Lost t-0 t-1", "JoinGroup"]);
+    world.pass(BACKOFF);
+    assert!(!world.apis().contains(&"OffsetCommit"), "{:?}", world.apis());
+}
+
+// It is what is owned that counts: what was known of the name is forgotten with the subscription.
+#[test]
+fn a_topic_that_is_made_anew_while_it_is_not_subscribed_to_is_another_one() {
+    let mut world = owner(Protocol::Cooperative);
+    world.busy = true;
+    world.subscribe(&["u"]);
+    world.topics_by_id(&[("u", 7, 1)]);
+    assert_eq!(world.trace(), ["settle t-0 t-1"]);
+    world.subscribe(&["t", "u"]);
+    recreate(&mut world);
+    let trace = world.trace();
+    assert_eq!(trace[..2], ["dropped t-0 t-1", "Lost t-0 t-1"], "{trace:?}");
+}
+
+// A coordinator that was loading while the topic was made anew has the old one's offsets still, under the same name.
+#[test]
+fn what_is_committed_is_looked_up_by_the_ids_with_which_partitions_were_gained() {
+    let mut world = World::new(config(Protocol::Cooperative));
+    world.subscribe(&["t", "u"]);
+    world.topics_by_id(&[("t", OLD, 2), ("u", 7, 1)]);
+    world.find(1);
+    assigned(&mut world, 1, &[t(0), u(0)]);
+    world.beating = true;
+    let (id, call) = world.call("OffsetFetch");
+    assert_eq!(*call.versions().end(), 10);
+    let Call::FetchOffsets { topic_ids, .. } = call else { panic!("{call:?}") };
+    let ids: Vec<_> = topic_ids.iter().map(|(topic, id)| (&**topic, id.0[0])).collect();
+    assert_eq!(ids, [("t", OLD), ("u", 7)]);
+    world.trace();
+    let offsets = [(t(0), Err(ErrorCode::UnknownTopicId)), (u(0), Ok(None))];
+    world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets: offsets.into() });
+    assert_eq!(world.starts, [(u(0), None, false)], "the other one starts");
+    assert_eq!(world.trace().iter().filter(|line| *line == "refresh").count(), 1);
+    recreate(&mut world);
+    assert_eq!(world.trace(), ["dropped t-0", "Lost t-0", "JoinGroup"]);
+    world.pass(BACKOFF);
+    assert!(!world.apis().contains(&"OffsetFetch"), "{:?}", world.apis());
+}
