@@ -75,7 +75,7 @@ fn send(
             Ok(sent) => return Ok(sent),
             Err(Refused::Error(error)) => return Err(error.into()),
             Err(Refused::Full { needed }) => {
-                if !producer.wait_for_room(needed, Instant::now() + PATIENCE)? {
+                if !producer.wait_for_room(needed, Instant::now() + PATIENCE, None)? {
                     return Err("no room".into());
                 }
             }

@@ -59,6 +59,16 @@ impl Charge {
         self.bytes
     }
 
+    /// Takes as many more as are missing to `bytes`, if they are there; returns how many it has then.
+    pub(crate) fn reach(&mut self, bytes: usize) -> usize {
+        if let Some(missing) = bytes.checked_sub(self.bytes)
+            && let Some(mut more) = self.budget.try_take(missing)
+        {
+            self.bytes += std::mem::take(&mut more.bytes);
+        }
+        self.bytes
+    }
+
     /// Corrects an estimate. May overdraw: memory that is already there cannot be refused.
     pub(crate) fn set(&mut self, bytes: usize) {
         let used = &self.budget.0.used;
@@ -93,6 +103,19 @@ mod tests {
         assert_eq!(budget.used(), 130);
         assert!(budget.try_take(1).is_none());
         drop((first, second));
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_charge_reaches_for_more_only_as_far_as_there_is_some() {
+        let budget = Budget::new(100);
+        let mut charge = budget.try_take(10).expect("fits");
+        assert_eq!([charge.reach(5), charge.reach(60), charge.reach(101)], [10, 60, 60]);
+        let other = budget.try_take(30).expect("fits");
+        assert_eq!(charge.reach(80), 60);
+        drop(other);
+        assert_eq!(charge.reach(100), 100);
+        drop(charge);
         assert_eq!(budget.used(), 0);
     }
 }

@@ -81,6 +81,7 @@ pub struct ClientConfig {
     pub receive_buffer_bytes: Option<usize>,
     pub allow_auto_create_topics: bool,
     pub rebootstrap: bool,
+    pub rebootstrap_trigger: Duration,
     /// What is to be logged of the settings: of another role, or doubtful.
     pub warnings: Vec<String>,
 }
@@ -163,6 +164,7 @@ impl ClientConfig {
             receive_buffer_bytes: usize::try_from(values.int("receive.buffer.bytes")).ok().filter(|&bytes| bytes > 0),
             allow_auto_create_topics: values.bool("allow.auto.create.topics"),
             rebootstrap: values.text("metadata.recovery.strategy") == "rebootstrap",
+            rebootstrap_trigger: values.millis("metadata.recovery.rebootstrap.trigger.ms"),
             warnings: values.warnings.clone(),
         })
     }
@@ -176,6 +178,15 @@ impl ClientConfig {
                     "request.timeout.ms ({} ms) must exceed fetch.max.wait.ms ({} ms), or every idle fetch times out",
                     self.request_timeout.as_millis(),
                     self.fetch_max_wait.as_millis()
+                ),
+            ),
+            (
+                "receive.message.max.bytes",
+                self.receive_message_max_bytes < self.fetch_max_bytes + AROUND_RECORDS_BYTES,
+                format!(
+                    "receive.message.max.bytes ({}) must exceed fetch.max.bytes ({}) by {AROUND_RECORDS_BYTES} at least, or \
+                     answers that fetches ask for are refused: raise the one or lower the other",
+                    self.receive_message_max_bytes, self.fetch_max_bytes
                 ),
             ),
             (
@@ -267,6 +278,9 @@ impl ClientConfig {
         }
     }
 }
+
+/// What an answer has around its records at least (as much as librdkafka asks for).
+const AROUND_RECORDS_BYTES: usize = 512;
 
 /// From here on, waiting for so many bytes is likely a mistake.
 const HUGE_MIN_BYTES: i32 = 1 << 20;
@@ -442,6 +456,15 @@ mod tests {
     fn settings_that_contradict_each_other_are_refused_with_the_numbers() {
         let text = message(&[("request.timeout.ms", "400"), ("fetch.max.wait.ms", "500")]);
         assert!(text.contains("400") && text.contains("500"));
+        let text = message(&[("receive.message.max.bytes", "1000000")]);
+        for part in ["receive.message.max.bytes (1000000)", "fetch.max.bytes (8388608)"] {
+            assert!(text.contains(part), "{text}");
+        }
+        let fetches = |fetch| parse(&[("receive.message.max.bytes", "1000000"), ("fetch.max.bytes", fetch)]);
+        assert!(fetches("999489").is_err() && fetches("999488").is_ok());
+        // An administrator fetches nothing.
+        let servers = ("bootstrap.servers", "localhost:9092");
+        assert!(ClientConfig::parse_admin([servers, ("receive.message.max.bytes", "1024")]).is_ok());
     }
 
     fn given(settings: &[(&str, &str)]) -> Result<ClientConfig, ConfigError> {

@@ -153,7 +153,8 @@ pub const KEYS: &[Key] = &[
         &[],
         int(0, DAY_MS),
         "300000",
-        "with the assignor deferred: partitions of a member that is gone are kept for its return for so long, ms; 0: not at all",
+        "with the assignor deferred: partitions of a member that is gone are kept for its return for so long, ms; 0: not at all; a \
+         member that came within that time before makes up for it",
     )),
     consumer(key(
         "group.initial.rebalance.delay.ms",
@@ -168,8 +169,8 @@ pub const KEYS: &[Key] = &[
         &[],
         int(0, i32::MAX as i64),
         "0",
-        "with deferred or incremental: at most so many partitions that have an owner move at a time; 0: incremental moves one, \
-         deferred all that are to",
+        "with deferred or incremental: at most so many partitions that have an owner move at a time; 0: incremental moves a \
+         tenth of the partitions, deferred all that are to",
     )),
     consumer(key(
         "round.interval.ms",
@@ -361,7 +362,8 @@ pub const KEYS: &[Key] = &[
         &[],
         int(1024, GIB_2),
         "268435456",
-        "largest answer that is accepted; a longer one closes the connection before anything is allocated",
+        "largest answer that is accepted; a longer one is an error before anything is allocated. A consumer's must exceed \
+         fetch.max.bytes by 512",
     ),
     key(
         "receive.buffer.bytes",
@@ -377,6 +379,13 @@ pub const KEYS: &[Key] = &[
         Kind::Choice(&["rebootstrap", "none"]),
         "rebootstrap",
         "rebootstrap goes back to bootstrap.servers when no known broker answers (KIP-899)",
+    ),
+    key(
+        "metadata.recovery.rebootstrap.trigger.ms",
+        &[],
+        int(0, GIB_2),
+        "300000",
+        "without metadata for so long, the known brokers are forgotten and bootstrap.servers asked anew, ms (KIP-1102)",
     ),
     producer(key(
         "acks",

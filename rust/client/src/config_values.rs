@@ -111,6 +111,11 @@ fn find(name: &str, dotted: &str) -> Result<(&'static Key, i64), ConfigError> {
     })
 }
 
+/// Texts that requests carry: with one that no request can hold, none would ever be sent.
+const SENT: [&str; 5] = ["client.id", "group.id", "group.instance.id", "client.rack", "transactional.id"];
+
+const LONGEST_SENT: usize = i16::MAX as usize;
+
 impl Key {
     /// `value` in the table's own unit and spelling.
     fn check(&self, name: &str, value: &str, factor: i64) -> Result<String, ConfigError> {
@@ -118,6 +123,10 @@ impl Key {
             Err(ConfigError { key: name.into(), message: format!("{name}={value:?}: expected {expected}") })
         };
         match self.kind {
+            Kind::Text if SENT.contains(&self.name) && value.len() > LONGEST_SENT => {
+                let message = format!("{name} has {} bytes; Kafka's protocol has room for {LONGEST_SENT}", value.len());
+                Err(ConfigError { key: name.into(), message })
+            }
             Kind::Text => Ok(value.into()),
             Kind::Bool => match value.to_ascii_lowercase().as_str() {
                 "true" | "1" | "yes" | "on" => Ok("true".into()),

@@ -1,7 +1,8 @@
 //! One TCP connection: pipelined requests, answers matched by correlation id, deadlines.
 //!
 //! Dropping a waiter never closes the connection: its answer is read and discarded. A request without an answer in its
-//! time does close it, because nothing behind it on this connection will be answered either.
+//! time does close it, because nothing behind it on this connection will be answered either. However the connection's task
+//! ends, by a panic too, whoever waits for an answer is told.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -19,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::error::RequestError;
+use crate::error::{ClientError, RequestError};
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 
@@ -51,13 +52,15 @@ impl From<Vec<u8>> for Pieces {
 
 struct Outgoing {
     pieces: Pieces,
-    /// For a request that is never answered: heard once it is written.
-    written: Option<oneshot::Sender<Reply>>,
+    /// Of a request that is never answered, and done once it is written.
+    done_when_written: Option<i32>,
 }
 
+/// A request that waits for its answer or, where none comes, to be written.
 struct Pending {
     correlation_id: i32,
     api: ApiKey,
+    version: i16,
     deadline: Instant,
     reply: oneshot::Sender<Reply>,
 }
@@ -67,10 +70,24 @@ struct Shared {
     limits: Limits,
     pending: Mutex<VecDeque<Pending>>,
     closed: AtomicBool,
+    /// Whether it was of use: something beyond the handshake was answered, or written where nothing is answered.
+    served: AtomicBool,
     closing: Notify,
     ended: Notify,
-    used_at: Mutex<Instant>,
+    times: Mutex<Times>,
 }
+
+struct Times {
+    /// When something was last sent or received.
+    used_at: Instant,
+    /// Until when the broker wants no request (KIP-219).
+    throttled_until: Option<Instant>,
+    ended_at: Option<Instant>,
+}
+
+/// Longest wait that a broker can ask for. Quotas that are far exceeded, and answers that are garbage, ask for hours: after
+/// this the next request goes out all the same, and a broker that still holds back is told of by that request's deadline.
+const LONGEST_THROTTLE: Duration = Duration::from_secs(60);
 
 /// A handle to the connection's tasks; the connection ends when the last is dropped.
 pub(crate) struct Connection {
@@ -89,11 +106,12 @@ impl Connection {
             limits,
             pending: Mutex::default(),
             closed: AtomicBool::new(false),
+            served: AtomicBool::new(false),
             closing: Notify::new(),
             ended: Notify::new(),
-            used_at: Mutex::new(Instant::now()),
+            times: Mutex::new(Times { used_at: Instant::now(), throttled_until: None, ended_at: None }),
         });
-        tokio::spawn(run(shared.clone(), read, write, requests));
+        tokio::spawn(run(Ending(shared.clone()), read, write, requests));
         Self { shared, outgoing, next_correlation_id: AtomicI32::new(0) }
     }
 
@@ -108,6 +126,32 @@ impl Connection {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.shared.closed.load(Ordering::Acquire)
+    }
+
+    /// Whether anything beyond the handshake was answered, or written where nothing is answered.
+    pub(crate) fn has_served(&self) -> bool {
+        self.shared.served.load(Ordering::Acquire)
+    }
+
+    /// When it ended, if it did.
+    pub(crate) fn ended_at(&self) -> Option<Instant> {
+        self.shared.times().ended_at
+    }
+
+    /// Until when the broker wants no request (KIP-219), if it said so.
+    pub(crate) fn throttled_until(&self) -> Option<Instant> {
+        self.shared.times().throttled_until
+    }
+
+    /// The broker wants no request for so long, as an answer said; [`Shared::answer`] sees it in most.
+    pub(crate) fn throttle(&self, throttle_time_ms: i32) {
+        self.shared.throttle(throttle_time_ms);
+    }
+
+    /// The same, as the connection before this one was told.
+    pub(crate) fn throttle_until(&self, until: Option<Instant>) {
+        let mut times = self.shared.times();
+        times.throttled_until = times.throttled_until.max(until);
     }
 
     /// Comes with the end of the connection, which it does not keep.
@@ -156,10 +200,22 @@ impl Connection {
         encode: impl FnOnce(i32, &str) -> Result<P, WireError>,
     ) -> Result<oneshot::Receiver<Reply>, RequestError> {
         let correlation_id = self.next_correlation_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
-        let limits = &self.shared.limits;
-        let pieces: Pieces = encode(correlation_id, &limits.client_id)
+        let pieces = encode(correlation_id, &self.shared.limits.client_id)
             .map_err(|error| RequestError::Wire { broker: self.shared.broker.clone(), error })?
             .into();
+        self.send_encoded(api, version, correlation_id, extra, is_answered, pieces)
+    }
+
+    fn send_encoded(
+        &self,
+        api: ApiKey,
+        version: i16,
+        correlation_id: i32,
+        extra: Duration,
+        is_answered: bool,
+        pieces: Pieces,
+    ) -> Result<oneshot::Receiver<Reply>, RequestError> {
+        let limits = &self.shared.limits;
         limits.log.record(Level::Debug, "connection", || {
             let (broker, name) = (&self.shared.broker, api.name());
             let size: usize = pieces.0.iter().map(Bytes::len).sum();
@@ -167,16 +223,13 @@ impl Connection {
         });
         let (reply, receiver) = oneshot::channel();
         let deadline = Instant::now() + limits.request_timeout + extra;
-        let (pending, written) = match is_answered {
-            true => (Some(Pending { correlation_id, api, deadline, reply }), None),
-            false => (None, Some(reply)),
-        };
+        let done_when_written = (!is_answered).then_some(correlation_id);
         // Both under one lock: the order of `pending` has to be the order on the wire.
         let mut queue = self.shared.pending();
-        if self.is_closed() || self.outgoing.send(Outgoing { pieces, written }).is_err() {
+        if self.is_closed() || self.outgoing.send(Outgoing { pieces, done_when_written }).is_err() {
             return Err(self.shared.disconnected("the connection was closed"));
         }
-        queue.extend(pending);
+        queue.push_back(Pending { correlation_id, api, version, deadline, reply });
         drop(queue);
         self.shared.touch();
         limits.metrics.requests_sent(1);
@@ -184,21 +237,36 @@ impl Connection {
     }
 }
 
+/// Held by the connection's task: whatever ends that, a panic or the end of its runtime too, closes the connection, and
+/// nobody waits on it for ever.
+struct Ending(Arc<Shared>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let shared = &self.0;
+        if !shared.closed.load(Ordering::Acquire) {
+            let because = if std::thread::panicking() { "it panicked" } else { "its runtime was shut down" };
+            shared.close(&shared.disconnected(&format!("the connection's task ended: {because}")));
+        }
+    }
+}
+
 /// Runs both halves until one fails, nobody holds the connection, or it is overdue or idle.
 async fn run(
-    shared: Arc<Shared>,
+    ending: Ending,
     mut read: OwnedReadHalf,
     mut write: OwnedWriteHalf,
     mut requests: mpsc::UnboundedReceiver<Outgoing>,
 ) {
+    let shared = &ending.0;
     let writer = async {
-        while let Some(Outgoing { pieces, written }) = requests.recv().await {
+        while let Some(Outgoing { pieces, done_when_written }) = requests.recv().await {
             if let Err(error) = write_pieces(&mut write, pieces).await {
-                let error = shared.disconnected(&format!("sending failed: {error}"));
-                written.into_iter().for_each(|written| drop(written.send(Err(error.clone()))));
-                return error;
+                return shared.disconnected(&format!("sending failed: {error}"));
             }
-            written.into_iter().for_each(|written| drop(written.send(Ok(shared.limits.pool.take(0)))));
+            if let Some(correlation_id) = done_when_written {
+                shared.written(correlation_id);
+            }
         }
         shared.disconnected("the client closed the connection")
     };
@@ -215,7 +283,7 @@ async fn run(
     };
     let error = tokio::select! {
         error = writer => error,
-        error = read_frames(&shared, &mut read) => error,
+        error = read_frames(shared, &mut read) => error,
         error = watch => error,
         () = shared.closing.notified() => shared.disconnected("the client closed the connection"),
     };
@@ -275,9 +343,23 @@ async fn read_frame(shared: &Shared, read: &mut OwnedReadHalf) -> Result<Frame, 
     let mut prefix = [0; 4];
     read.read_exact(&mut prefix).await.map_err(broken)?;
     let limits = &shared.limits;
-    let length = frame::frame_length(prefix, limits.receive_max_bytes)
-        .map_err(|error| RequestError::Wire { broker: shared.broker.clone(), error })?;
-    let mut frame = limits.pool.take(length);
+    let length = match frame::frame_length(prefix, limits.receive_max_bytes) {
+        Ok(length) => length,
+        Err(error) => {
+            let bytes = i32::from_be_bytes(prefix);
+            if shared.may_be_too_large(bytes) {
+                let mut correlation_id = [0; 4];
+                read.read_exact(&mut correlation_id).await.map_err(broken)?;
+                shared.tell_too_large(bytes, i32::from_be_bytes(correlation_id));
+            }
+            return Err(RequestError::Wire { broker: shared.broker.clone(), error });
+        }
+    };
+    let mut frame = limits.pool.try_take(length).map_err(|lack| {
+        // The user waits for this answer, or for what comes of it, and would not know why it does not come.
+        limits.log.record(Level::Warning, "connection", || format!("{}: {lack}", shared.broker));
+        shared.disconnected(&format!("an answer could not be taken: {lack}"))
+    })?;
     while frame.len() < length {
         let (filled, missing) = (frame.len(), length - frame.len());
         match read.read(&mut frame.spare_mut()[..missing]).await.map_err(broken)? {
@@ -294,12 +376,66 @@ impl Shared {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn times(&self) -> std::sync::MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn touch(&self) {
-        *self.used_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.times().used_at = Instant::now();
+    }
+
+    /// No request is to go out for so long.
+    fn throttle(&self, throttle_time_ms: i32) {
+        let Some(wait) = u64::try_from(throttle_time_ms).ok().filter(|&ms| ms > 0).map(Duration::from_millis) else {
+            return;
+        };
+        let until = Instant::now() + wait.min(LONGEST_THROTTLE);
+        let mut times = self.times();
+        times.throttled_until = times.throttled_until.max(Some(until));
+        drop(times);
+        self.limits.metrics.throttled(1);
+        self.limits.log.record(Level::Info, "connection", || {
+            format!("{}: a quota is exceeded; the next request goes in {} ms", self.broker, wait.as_millis())
+        });
     }
 
     fn disconnected(&self, reason: &str) -> RequestError {
         RequestError::Disconnected { broker: self.broker.clone(), reason: reason.to_owned() }
+    }
+
+    /// A request that is never answered is written, and done with that.
+    fn written(&self, correlation_id: i32) {
+        let mut pending = self.pending();
+        let place = pending.iter().position(|pending| pending.correlation_id == correlation_id);
+        let done = place.and_then(|place| pending.remove(place));
+        drop(pending);
+        self.served.store(true, Ordering::Release);
+        self.touch();
+        if let Some(done) = done {
+            // A waiter that is gone was cancelled.
+            let _ = done.reply.send(Ok(self.limits.pool.take(0)));
+        }
+    }
+
+    /// Whether a length that is not taken may be that of an answer, and not of what only looks like one: whoever answers
+    /// the handshake with so much is no broker.
+    fn may_be_too_large(&self, bytes: i32) -> bool {
+        bytes > 0 && self.pending().front().is_some_and(|first| first.api != ApiKey::ApiVersions)
+    }
+
+    /// An answer that is too large would be so again: the one who asked for it is told which setting to change. Those behind
+    /// it are to ask again.
+    fn tell_too_large(&self, bytes: i32, correlation_id: i32) {
+        let first = self.pending().pop_front_if(|first| first.correlation_id == correlation_id);
+        let Some(first) = first else { return };
+        let too_large = ClientError::AnswerTooLarge {
+            broker: self.broker.clone(),
+            api: first.api.name(),
+            bytes: bytes.unsigned_abs() as usize,
+            limit: self.limits.receive_max_bytes,
+        };
+        self.limits.log.record(Level::Warning, "connection", || too_large.to_string());
+        let _ = first.reply.send(Err(RequestError::Fatal(Box::new(too_large))));
     }
 
     /// Hands an answer to its waiter. Brokers answer in order, so any other correlation id means that one side lost count.
@@ -314,6 +450,12 @@ impl Shared {
             );
         };
         self.touch();
+        if pending.api != ApiKey::ApiVersions {
+            self.served.store(true, Ordering::Release);
+        }
+        if let Some(throttle_time_ms) = frame::throttle_time_ms(pending.api, pending.version, frame.as_slice()) {
+            self.throttle(throttle_time_ms);
+        }
         self.limits.metrics.responses_received(1);
         self.limits.log.record(Level::Debug, "connection", || {
             format!("{}: answer to {}, #{correlation_id}, {} bytes", self.broker, pending.api.name(), frame.len())
@@ -332,7 +474,7 @@ impl Shared {
             }
             Some(_) => None,
             None => {
-                let used_at = *self.used_at.lock().unwrap_or_else(PoisonError::into_inner);
+                let used_at = self.times().used_at;
                 (now.duration_since(used_at) >= self.limits.max_idle).then(|| self.disconnected("idle"))
             }
         }
@@ -341,6 +483,7 @@ impl Shared {
     fn close(&self, error: &RequestError) {
         let waiting = {
             let mut pending = self.pending();
+            self.times().ended_at = Some(Instant::now());
             self.closed.store(true, Ordering::Release);
             std::mem::take(&mut *pending)
         };

@@ -1,6 +1,7 @@
 //! Connections against a listener in the test, which plays the broker.
 
 use monedula_protocol::messages::api_versions::ApiVersionsRequest;
+use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
 use tokio::net::TcpListener;
 
 use super::*;
@@ -50,6 +51,12 @@ async fn answer(broker: &mut TcpStream, correlation_id: i32, body: &[u8]) {
 /// The broker's end sees the connection closed.
 async fn is_closed(broker: &mut TcpStream) -> bool {
     tokio::time::timeout(Duration::from_secs(10), broker.read_u8()).await.is_ok_and(|read| read.is_err())
+}
+
+/// The same, of an API that may have large answers.
+fn call_metadata(connection: &Arc<Connection>) -> tokio::task::JoinHandle<Reply> {
+    let connection = connection.clone();
+    tokio::spawn(async move { connection.call(&MetadataRequest::default(), 9, Duration::ZERO).await })
 }
 
 #[tokio::test]
@@ -140,4 +147,124 @@ async fn an_idle_connection_is_closed() {
     let (connection, mut broker) = connected(limits).await;
     assert!(is_closed(&mut broker).await);
     assert!(connection.is_closed());
+}
+
+#[test]
+fn a_connection_whose_runtime_ends_leaves_nobody_waiting() {
+    let [theirs, ours] = [(); 2].map(|()| tokio::runtime::Runtime::new().expect("a runtime"));
+    let (connection, mut broker) = theirs.block_on(connected(limits(Duration::from_secs(3600))));
+    let waiting = {
+        let _entered = ours.enter();
+        call(&connection)
+    };
+    theirs.block_on(request(&mut broker));
+    theirs.shutdown_background();
+    ours.block_on(async {
+        let reply = tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("in time").expect("joins");
+        assert!(reply.expect_err("nobody reads it").to_string().contains("task ended"));
+        assert!(connection.is_closed());
+    });
+}
+
+#[tokio::test]
+async fn a_panic_of_the_task_is_told_to_all_who_wait() {
+    let (connection, mut broker) = connected(limits(Duration::from_secs(3600))).await;
+    let waits = [call(&connection), call(&connection)];
+    request(&mut broker).await;
+    request(&mut broker).await;
+    let ending = Ending(connection.shared.clone());
+    let panicked = tokio::spawn(async move {
+        let _ending = ending;
+        std::panic::resume_unwind(Box::new("memory that cannot be had"))
+    });
+    let _: tokio::task::JoinError = panicked.await.map(|(): ()| ()).expect_err("it panics");
+    for waiting in waits {
+        let error = waiting.await.expect("joins").expect_err("the task is gone");
+        assert!(error.to_string().contains("panicked"), "{error}");
+    }
+    assert!(connection.is_closed() && connection.ended_at().is_some());
+    assert!(call(&connection).await.expect("joins").is_err(), "later ones are told at once");
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_written_in_its_time_closes_the_connection() {
+    let (connection, _broker) = connected(limits(Duration::from_millis(200))).await;
+    // Nobody reads at the other end: what does not fit into the system's buffers is never written.
+    let send = |bytes: usize| {
+        let encode = |_, _: &str| Ok(vec![0; bytes]);
+        connection.send(ApiKey::Produce, 9, Duration::ZERO, false, encode).expect("is queued")
+    };
+    let (small, large) = (send(10), send(256 << 20));
+    let behind = send(10);
+    assert!(connection.reply(small).await.expect("is written").is_empty());
+    assert!(connection.has_served());
+    for reply in [large, behind] {
+        let reply = tokio::time::timeout(Duration::from_secs(60), connection.reply(reply)).await.expect("in time");
+        assert!(matches!(reply, Err(RequestError::TimedOut { .. })), "{reply:?}");
+    }
+    assert!(connection.is_closed());
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_is_told_with_the_setting_to_the_one_who_asked() {
+    let (connection, mut broker) = connected(limits(Duration::from_secs(30))).await;
+    let first = call_metadata(&connection);
+    let first_id = request(&mut broker).await;
+    let behind = call_metadata(&connection);
+    request(&mut broker).await;
+    broker.write_i32(CAP as i32 + 1).await.expect("writes");
+    broker.write_i32(first_id).await.expect("writes");
+    let error = first.await.expect("joins").expect_err("too large");
+    let RequestError::Fatal(error) = error else { panic!("{error}") };
+    let text = error.to_string();
+    assert!(text.contains("receive.message.max.bytes (1024)") && text.contains("1025 bytes"), "{text}");
+    assert!(text.contains("broker:1") && text.contains("Metadata"), "{text}");
+    let error = behind.await.expect("joins").expect_err("the connection is closed");
+    assert!(matches!(error, RequestError::Wire { .. }), "those behind may ask again: {error}");
+    assert!(is_closed(&mut broker).await);
+}
+
+#[tokio::test]
+async fn a_length_that_belongs_to_no_answer_blames_no_setting() {
+    for (length, of_another) in [(CAP as i32 + 1, 7), (-5, 0), (0, 0)] {
+        let (connection, mut broker) = connected(limits(Duration::from_secs(30))).await;
+        let waiting = call_metadata(&connection);
+        let id = request(&mut broker).await;
+        broker.write_i32(length).await.expect("writes");
+        // Where the length is none, it is closed before this comes.
+        let _ = broker.write_i32(id + of_another).await;
+        let error = waiting.await.expect("joins").expect_err("no answer");
+        assert!(matches!(error, RequestError::Wire { .. }), "{length}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_broker_may_ask_for_a_pause_and_not_for_an_endless_one() {
+    let (connection, mut broker) = connected(limits(Duration::from_secs(30))).await;
+    let told = |throttle_time_ms: i32| {
+        let response = MetadataResponse { throttle_time_ms, ..Default::default() };
+        frame::encode_response::<MetadataRequest<'_>>(&response, 9, 0).expect("encodes")
+    };
+    for (throttle_time_ms, expected) in [
+        (0, None),
+        (-1, None),
+        (5_000, Some(Duration::from_secs(5))),
+        (i32::MAX, Some(LONGEST_THROTTLE)),
+        (1, Some(LONGEST_THROTTLE)),
+    ] {
+        let waiting = call_metadata(&connection);
+        let id = request(&mut broker).await;
+        let frame = told(throttle_time_ms);
+        let before = Instant::now();
+        answer(&mut broker, id, &frame[8..]).await;
+        waiting.await.expect("joins").expect("answered");
+        match (connection.throttled_until(), expected) {
+            (None, None) => {}
+            // A shorter pause does not end a longer one.
+            (Some(until), Some(expected)) => {
+                assert!(until <= Instant::now() + expected && until + LONGEST_THROTTLE > before + expected)
+            }
+            other => panic!("{throttle_time_ms}: {other:?}"),
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! The consumer: what the user holds.
 
+mod alone;
+mod assignment;
 mod membership;
 mod transactions;
 
@@ -15,11 +17,12 @@ use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, WalkOptions};
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{Assignor, builtin_with};
 use monedula_engine::cluster::Cluster;
-use monedula_engine::fetch::Start;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use self::alone::Alone;
+pub use self::membership::Unfinished;
 use crate::budget::Budget;
 use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;
@@ -36,6 +39,8 @@ use crate::metrics::Metrics;
 use crate::network::Network;
 pub use crate::offsets::Found;
 use crate::offsets::{EARLIEST, LATEST, Offsets, Question};
+use crate::starts::CommittedStarts;
+pub use crate::starts::Position;
 
 /// What the pool may keep beyond the byte budget before it gives memory back.
 const COLUMNS_BYTES: usize = 28 << 20;
@@ -73,6 +78,8 @@ pub struct Consumer {
     network: Arc<Network>,
     offsets: Offsets,
     coordinators: Coordinators,
+    starts: CommittedStarts,
+    alone: Mutex<Alone>,
     budget: Budget,
     pool: BufferPool,
     log: Log,
@@ -90,6 +97,8 @@ pub struct Consumer {
     changing: RwLock<()>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     closed: watch::Sender<bool>,
+    /// Whom to tell of the task in which a forgotten member leaves.
+    farewell: OnceLock<fn(JoinHandle<()>)>,
 }
 
 impl Consumer {
@@ -142,11 +151,21 @@ impl Consumer {
         if config.group_id.is_some() {
             delivery.keep_ledger(config.auto_commit_records);
         }
+        let closed = watch::Sender::new(false);
+        let starts = CommittedStarts {
+            config: config.clone(),
+            coordinators: coordinators.clone(),
+            delivery: delivery.clone(),
+            log: log.clone(),
+            runtime: runtime.clone(),
+            closed: closed.subscribe(),
+        };
         let driver = Driver {
             config: config.clone(),
             network: network.clone(),
             metadata: metadata.clone(),
             offsets: offsets.clone(),
+            starts: starts.clone(),
             delivery: delivery.clone(),
             budget: budget.clone(),
             log: log.clone(),
@@ -160,6 +179,8 @@ impl Consumer {
             network,
             offsets,
             coordinators,
+            starts,
+            alone: Mutex::default(),
             budget,
             pool,
             log,
@@ -175,133 +196,14 @@ impl Consumer {
             seed,
             changing: RwLock::default(),
             tasks: Mutex::new(tasks),
-            closed: watch::Sender::new(false),
+            closed,
+            farewell: OnceLock::new(),
         }
     }
 
     /// The settings.
     pub fn config(&self) -> &ClientConfig {
         &self.config
-    }
-
-    /// Replaces the assignment by these partitions. `end` bounds each for a read that ends.
-    ///
-    /// # Errors
-    /// If the consumer is closed.
-    pub fn assign(&self, partitions: Vec<(TopicPartition, Start, Option<i64>)>) -> Result<(), ClientError> {
-        self.assign_known(partitions, None)
-    }
-
-    /// As [`Self::assign`]. `told` is what someone else learned of these partitions: with it, nothing is asked before the
-    /// first fetch, and metadata only if what was told is no longer so.
-    ///
-    /// # Errors
-    /// If the consumer is closed.
-    pub fn assign_known(
-        &self,
-        partitions: Vec<(TopicPartition, Start, Option<i64>)>,
-        told: Option<&Cluster>,
-    ) -> Result<(), ClientError> {
-        self.refuse_if_subscribed()?;
-        let _changing = self.changing();
-        self.unassign()?;
-        self.metadata.hold(distinct(partitions.iter().map(|(partition, _, _)| partition)));
-        if let Some(told) = told {
-            self.metadata.learn(told);
-        }
-        let partitions = partitions
-            .into_iter()
-            .map(|(partition, start, end)| {
-                let span = self.delivery.add(&partition, end);
-                self.delivery.aim(&partition, span, start);
-                (partition, span, start, end)
-            })
-            .collect();
-        if told.is_none() {
-            self.metadata.want();
-        }
-        self.send(Command::Assign { partitions, is_owned: false })
-    }
-
-    /// Replaces the assignment by all partitions of these topics, present and future. Future ones start at their
-    /// smallest offset.
-    ///
-    /// # Errors
-    /// If the consumer is closed.
-    pub fn assign_topics(&self, topics: Vec<String>, start: Start) -> Result<(), ClientError> {
-        self.refuse_if_subscribed()?;
-        let _changing = self.changing();
-        self.unassign()?;
-        let topics: BTreeSet<Arc<str>> = topics.into_iter().map(Arc::from).collect();
-        self.metadata.hold(topics.iter().cloned());
-        self.metadata.want();
-        for topic in &topics {
-            self.send(Command::AssignTopic { topic: topic.clone(), start })?;
-        }
-        *self.topics.lock().unwrap_or_else(PoisonError::into_inner) = topics;
-        Ok(())
-    }
-
-    /// Gives up every partition that was assigned by hand.
-    ///
-    /// # Errors
-    /// If the consumer subscribes to topics, or is closed.
-    pub fn unassign(&self) -> Result<(), ClientError> {
-        self.refuse_if_subscribed()?;
-        let topics = std::mem::take(&mut *self.topics.lock().unwrap_or_else(PoisonError::into_inner));
-        self.delivery.forget_topics();
-        let partitions = self.assignment();
-        let single = distinct(partitions.iter()).into_iter().filter(|topic| !topics.contains(topic));
-        self.metadata.release(single.collect::<Vec<_>>());
-        self.metadata.release(topics.iter().cloned());
-        // The driver first: it adds partitions of whole topics, and must not do so after they were removed here.
-        self.send(Command::Unassign { partitions, topics: topics.into_iter().collect() })?;
-        for partition in self.assignment() {
-            self.delivery.remove(&partition);
-        }
-        Ok(())
-    }
-
-    /// The assigned partitions.
-    pub fn assignment(&self) -> Partitions {
-        self.delivery.status().into_keys().collect()
-    }
-
-    /// Reads on elsewhere. What was fetched of the partition is dropped; a partition that stopped is mended.
-    ///
-    /// # Errors
-    /// If the partition is not assigned, or the consumer is closed.
-    pub fn seek(&self, partition: &TopicPartition, start: Start) -> Result<(), ClientError> {
-        if self.is_closed() {
-            return Err(ClientError::Closed);
-        }
-        self.delivery.seek(partition, start).ok_or_else(|| self.not_assigned(partition))
-    }
-
-    /// Reads all partitions on elsewhere, those too that are not known yet of topics assigned as a whole.
-    ///
-    /// # Errors
-    /// If the consumer is closed.
-    pub fn seek_all(&self, start: Start) -> Result<(), ClientError> {
-        // The topics first: one whose partitions become known now must not be missed by both.
-        for topic in self.unresolved() {
-            self.send(Command::SeekTopic { topic, start })?;
-        }
-        for partition in self.assignment() {
-            self.seek(&partition, start)?;
-        }
-        Ok(())
-    }
-
-    /// Topics assigned as a whole whose partitions are not known yet.
-    pub fn unresolved(&self) -> Vec<Arc<str>> {
-        let known = distinct(self.assignment().iter());
-        let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-        topics
-            .iter()
-            .filter(|topic| !known.contains(*topic) && !self.delivery.has_failed_topic(topic))
-            .cloned()
-            .collect()
     }
 
     /// Whether it was closed.
@@ -363,15 +265,6 @@ impl Consumer {
             && !self.is_subscribed()
             && self.delivery.is_empty()
             && self.topics.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    fn refuse_if_subscribed(&self) -> Result<(), ClientError> {
-        match self.is_subscribed() {
-            true => Err(ClientError::Argument(
-                "this consumer subscribes to topics, and its group assigns partitions: call unsubscribe() first".into(),
-            )),
-            false => Ok(()),
-        }
     }
 
     /// A batch without rows, of the same schema as every other.
@@ -491,6 +384,7 @@ impl Consumer {
     pub fn close(&self, timeout: Duration) {
         let until = Instant::now() + timeout;
         self.leave(timeout);
+        Alone::finish(&self.alone, &self.runtime, until);
         let tasks = self.take_tasks();
         end(&self.closed, &self.delivery, &self.network, &tasks);
         let (done, ended) = std::sync::mpsc::channel();
@@ -503,22 +397,15 @@ impl Consumer {
         let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 
+    /// Has `tell` be given the task in which this consumer, if it is dropped as a member, leaves its group: whoever stops the
+    /// runtime waits for it, or the others of the group wait for `session.timeout.ms`.
+    pub fn on_farewell(&self, tell: fn(JoinHandle<()>)) {
+        let _ = self.farewell.set(tell);
+    }
+
     fn take_tasks(&self) -> Vec<JoinHandle<()>> {
         drop(self.commands.lock().unwrap_or_else(PoisonError::into_inner).take());
         std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn not_assigned(&self, partition: &TopicPartition) -> ClientError {
-        if self.is_closed() {
-            return ClientError::Closed;
-        }
-        ClientError::Argument(match self.unresolved().contains(&partition.topic) {
-            true => format!(
-                "the partitions of {} are not known yet: poll first, or assign {partition} itself with its position",
-                partition.topic
-            ),
-            false => format!("{partition} is not assigned to this consumer; assign() it first"),
-        })
     }
 
     fn send(&self, command: Command) -> Result<(), ClientError> {
@@ -530,7 +417,7 @@ impl Consumer {
 
 impl Drop for Consumer {
     /// A member that is forgotten without [`Self::close`] still tries to commit and to leave, for a second and in the
-    /// background: nobody is kept waiting for it, and nothing is sure.
+    /// background: nobody is kept waiting for it, and nothing is sure, unless [`Self::on_farewell`] was asked for.
     fn drop(&mut self) {
         let Some(group) = self.group.take().filter(|_| self.is_subscribed() && !self.is_closed()) else {
             return self.close(Duration::ZERO);
@@ -541,11 +428,14 @@ impl Drop for Consumer {
         }
         let tasks = self.take_tasks();
         let (closed, delivery, network) = (self.closed.clone(), self.delivery.clone(), self.network.clone());
-        self.runtime.spawn_blocking(move || {
+        let leaving = self.runtime.spawn_blocking(move || {
             delivery.leaving(until);
             drop(group);
             end(&closed, &delivery, &network, &tasks);
         });
+        if let Some(tell) = self.farewell.get() {
+            tell(leaving);
+        }
     }
 }
 
@@ -575,7 +465,3 @@ async fn unless_closed<T>(
 pub trait Lookup: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send {}
 
 impl<T: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send> Lookup for T {}
-
-fn distinct<'p>(partitions: impl Iterator<Item = &'p TopicPartition>) -> BTreeSet<Arc<str>> {
-    partitions.map(|partition| partition.topic.clone()).collect()
-}

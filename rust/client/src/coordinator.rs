@@ -136,7 +136,18 @@ impl Coordinators {
         if partitions.as_ref().is_some_and(Vec::is_empty) {
             return Ok(Committed::new());
         }
-        self.run(Lookup { group, partitions }, timeout).await
+        self.run(Lookup { group, partitions, stable: false }, timeout).await
+    }
+
+    /// As [`Self::committed`], to start there: offsets that an open transaction may still change are waited for (KIP-447).
+    pub(crate) async fn stable(
+        &self,
+        group: String,
+        partitions: Vec<TopicPartition>,
+        timeout: Duration,
+    ) -> Result<Committed, ClientError> {
+        check_group(&group)?;
+        self.run(Lookup { group, partitions: Some(partitions), stable: true }, timeout).await
     }
 
     async fn run<C: GroupCall>(&self, mut call: C, timeout: Duration) -> Result<C::Outcome, ClientError> {
@@ -329,6 +340,7 @@ impl Commit {
 struct Lookup {
     group: String,
     partitions: Option<Vec<TopicPartition>>,
+    stable: bool,
 }
 
 impl GroupCall for Lookup {
@@ -344,7 +356,7 @@ impl GroupCall for Lookup {
 
     async fn ask(&mut self, network: &Network, node: i32) -> Result<Committed, Failure> {
         let build = |version| match version {
-            ..=7 => self.of_one_group(),
+            ..=7 => self.of_one_group(version),
             _ => self.of_groups(),
         };
         let call = network.call(NodeId::Broker(node), Purpose::Control, 2..=9, Duration::ZERO, build).await;
@@ -365,11 +377,12 @@ impl GroupCall for Lookup {
 }
 
 impl Lookup {
-    fn of_one_group(&self) -> OffsetFetchRequest<'_> {
+    fn of_one_group(&self, version: i16) -> OffsetFetchRequest<'_> {
         let topic =
             |(name, partition_indexes)| OffsetFetchRequestTopic { name, partition_indexes, ..Default::default() };
         let topics = self.by_topic().map(|topics| topics.into_iter().map(topic).collect());
-        OffsetFetchRequest { group_id: &self.group, topics, ..Default::default() }
+        let require_stable = self.stable && version >= 7;
+        OffsetFetchRequest { group_id: &self.group, topics, require_stable, ..Default::default() }
     }
 
     fn of_groups(&self) -> OffsetFetchRequest<'_> {
@@ -377,7 +390,7 @@ impl Lookup {
             |(name, partition_indexes)| OffsetFetchRequestTopics { name, partition_indexes, ..Default::default() };
         let topics = self.by_topic().map(|topics| topics.into_iter().map(topic).collect());
         let group = OffsetFetchRequestGroup { group_id: &self.group, topics, ..Default::default() };
-        OffsetFetchRequest { groups: vec![group], ..Default::default() }
+        OffsetFetchRequest { groups: vec![group], require_stable: self.stable, ..Default::default() }
     }
 
     fn by_topic(&self) -> Option<BTreeMap<&str, Vec<i32>>> {

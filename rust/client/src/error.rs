@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use monedula_columns::WalkError;
+use monedula_columns::{OutOfMemory, WalkError};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fault;
 use monedula_engine::group::GroupError;
@@ -55,6 +55,9 @@ pub enum ClientError {
         /// What; it names the offset.
         error: WalkError,
     },
+    /// An error of a bounded read, of which nobody has a consumer to seek with.
+    #[error("{}", of_read(.0))]
+    Read(Box<Self>),
     /// The user may not use the consumer group.
     #[error(
         "using the consumer group {group} is not allowed (GROUP_AUTHORIZATION_FAILED); ask for the READ permission \
@@ -161,6 +164,25 @@ pub enum ClientError {
         /// What the broker offers.
         theirs: String,
     },
+    /// A broker's answer is larger than the setting that bounds answers.
+    #[error(
+        "{broker}: the answer to {api} has {bytes} bytes, more than receive.message.max.bytes ({limit}): raise \
+             receive.message.max.bytes{}",
+        too_large_advice(api)
+    )]
+    AnswerTooLarge {
+        /// The broker.
+        broker: String,
+        /// Name of the API.
+        api: &'static str,
+        /// Size of the answer.
+        bytes: usize,
+        /// The setting.
+        limit: usize,
+    },
+    /// The system has no memory left for a buffer. What needed it was not done; the client goes on.
+    #[error(transparent)]
+    NoMemory(#[from] OutOfMemory),
     /// The system has no memory left for a buffer. The consumer is closed: rows that were being put together are gone.
     #[error(
         "no memory for a buffer of {bytes} bytes; the consumer is closed. Raise the process's memory limit (in Spark, \
@@ -206,6 +228,7 @@ impl ClientError {
         match self {
             Self::Partition(fault) => Some(fault.partition()),
             Self::Decode { partition, .. } => Some(partition),
+            Self::Read(error) => error.partition(),
             _ => None,
         }
     }
@@ -283,6 +306,45 @@ pub enum RequestError {
     /// Not to be repeated.
     #[error(transparent)]
     Fatal(Box<ClientError>),
+}
+
+/// A fetch answers with a single record batch even where that is larger than everything that was asked for (KIP-74).
+fn too_large_advice(api: &str) -> &'static str {
+    match api {
+        "Fetch" => {
+            " above the topic's largest record batch (its max.message.bytes) and above fetch.max.bytes, or seek past the batch"
+        }
+        _ => "",
+    }
+}
+
+/// What is wrong, with what to do in place of a seek.
+fn of_read(error: &ClientError) -> String {
+    match error {
+        ClientError::Decode { error, .. } => match error.next_offset {
+            Some(next_offset) => format!("{error}. A read that starts at {next_offset} goes on behind it"),
+            None => error.to_string(),
+        },
+        ClientError::Partition(Fault::OffsetOutOfRange { partition, offset, log_start, log_end }) => format!(
+            "{partition}: offset {offset} is out of range: the log holds {log_start}..{log_end}. Give the read a start and \
+             an end in it"
+        ),
+        ClientError::Partition(Fault::TopicRecreated { partition }) => format!(
+            "{partition}: the topic was deleted and created again; offsets of the old topic mean nothing in the new one. \
+             Read the new one from its beginning"
+        ),
+        ClientError::Partition(Fault::LogTruncated { partition, offset, divergent }) => format!(
+            "{partition}: the log was truncated: records from offset {divergent} to {offset} that were read are gone or \
+             replaced. Read again from {divergent} for what stands there now"
+        ),
+        ClientError::Partition(Fault::Corrupt { partition, offset, reason }) => {
+            format!(
+                "{partition}: the record batch at offset {offset} cannot be read: {reason}. Read from behind it to go on"
+            )
+        }
+        ClientError::Closed => "the stream is closed; start another read".into(),
+        other => other.to_string(),
+    }
 }
 
 fn refusal(reason: Option<&str>, spoilers: usize) -> String {

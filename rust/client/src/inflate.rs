@@ -17,6 +17,9 @@ use crate::budget::{Budget, Charge};
 /// Compressed bytes of a segment: small enough for many threads to share one fetch, large enough to be worth a hand-over.
 pub(crate) const SEGMENT_BYTES: usize = 256 << 10;
 
+/// How much more than usual a segment may grow before its last batches are left to the reader.
+const HEADROOM: f64 = 1.25;
+
 /// A run of whole record batches of one partition.
 pub(crate) struct Segment {
     state: Mutex<State>,
@@ -147,7 +150,11 @@ impl Shared {
                     continue;
                 }
             };
-            let work = AssertUnwindSafe(|| inflate(&data, &self.options, &self.pool, &mut scratch));
+            let work = AssertUnwindSafe(|| {
+                // No more than there is budget for: the rest of a segment that grows beyond that stays as it came.
+                let mut grant = |bytes| charge.reach(bytes);
+                inflate(&data, &self.options, &self.pool, &mut scratch, &mut grant)
+            });
             let Ok(inflated) = catch_unwind(work) else {
                 // Out of memory. The reader, who waits for it, tries for itself, and can tell the user.
                 *segment.lock() = State::Raw(data);
@@ -156,11 +163,14 @@ impl Shared {
                 continue;
             };
             charge.set(inflated.bytes());
-            let ratio = inflated.bytes() as f64 / segment.compressed_bytes.max(1) as f64;
+            let done_bytes = data.len() - inflated.rest().len();
+            let ratio = inflated.bytes() as f64 / done_bytes.max(1) as f64;
             *segment.lock() = State::Inflated(inflated, charge);
             segment.finished.notify_all();
             let mut queue = self.lock();
-            queue.ratio += (ratio - queue.ratio) / 16.0;
+            if done_bytes > 0 {
+                queue.ratio += (ratio - queue.ratio) / 16.0;
+            }
         }
     }
 
@@ -180,7 +190,9 @@ impl Shared {
                 queue.segments.pop_front();
                 continue;
             };
-            let estimate = (segment.compressed_bytes as f64 * queue.ratio.max(1.0)) as usize;
+            let estimate = (segment.compressed_bytes as f64 * queue.ratio.max(1.0) * HEADROOM) as usize;
+            // What would not fit is begun nevertheless: it goes as far as there is room.
+            let estimate = estimate.min(self.budget.limit() / 4);
             if let Some(charge) = self.budget.try_take(estimate) {
                 queue.segments.pop_front();
                 return Some((segment, charge));

@@ -13,6 +13,7 @@ mod connection;
 pub mod consumer;
 mod coordinator;
 mod delivery;
+mod dial;
 mod driver;
 pub mod error;
 pub mod group;
@@ -24,6 +25,8 @@ pub mod network;
 mod offsets;
 pub mod producer;
 pub mod reader;
+mod starts;
+pub mod tasks;
 mod topic_name;
 
 pub use config_keys::{KEYS, Key, Kind, Role};

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 /// How important an event is; the numbers are those of Python's `logging`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +28,8 @@ pub struct Event {
     pub target: &'static str,
     /// The sentence.
     pub message: String,
+    /// When it happened: nobody may drain it for long.
+    pub at: SystemTime,
 }
 
 /// A bounded queue of events; cheap to clone. When it is full the oldest go, and their number is told.
@@ -64,7 +67,7 @@ impl Log {
         if !self.wants(level) {
             return;
         }
-        let event = Event { level, target, message: message() };
+        let event = Event { level, target, message: message(), at: SystemTime::now() };
         let mut events = self.0.events.lock().unwrap_or_else(PoisonError::into_inner);
         if events.0.len() == Self::CAPACITY {
             events.0.pop_front();

@@ -21,6 +21,7 @@ use crate::error::{ClientError, RequestError};
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::network::{Network, NodeId, Purpose};
+use crate::tasks::caught;
 
 /// A view with its age: how many answers were merged, and whether the last attempt failed.
 #[derive(Clone, Debug, Default)]
@@ -204,10 +205,11 @@ impl Metadata {
         if view.fatal.is_some() {
             return view.fatal.clone();
         }
-        let (since, _) = view.failing.as_ref()?;
+        let (since, error) = view.failing.as_ref()?;
         let after = since.elapsed();
+        // A broker that is connected to and does not answer Metadata has not failed as an address.
         (view.answers == 0 && after >= self.config.bootstrap_timeout)
-            .then(|| ClientError::Unreachable { after, reasons: self.network.failures() })
+            .then(|| ClientError::Unreachable { after, reasons: self.network.failures_or(error) })
     }
 
     /// Keeps the view fresh, for ever, from the first wish on: before that nothing is connected.
@@ -216,9 +218,17 @@ impl Metadata {
         let first = *self.first_attempt.get_or_init(Instant::now);
         let mut jitter = Jitter::new(first.duration_since(self.started).as_nanos() as u64);
         let (mut failures, mut repetitions) = (0u32, 0u32);
+        // Since when no broker of metadata has answered, or the bootstrap was repeated.
+        let mut unanswered_since = first;
         loop {
             let asked_at = Instant::now();
-            match self.refresh().await {
+            if failures == 0 {
+                unanswered_since = asked_at;
+            }
+            let refreshed = caught(self.refresh(&mut unanswered_since)).await.unwrap_or_else(|reason| {
+                Err(RequestError::Disconnected { broker: "the metadata of the cluster".into(), reason })
+            });
+            match refreshed {
                 Ok(()) => failures = 0,
                 Err(error) => {
                     failures = failures.saturating_add(1);
@@ -254,22 +264,44 @@ impl Metadata {
         });
     }
 
-    /// One attempt at each known address until one answers.
-    async fn refresh(&self) -> Result<(), RequestError> {
+    /// One attempt at each known address until one answers. Where none has for the rebootstrap's trigger, the known brokers
+    /// are forgotten amid the attempt, and it goes on with the bootstrap's (KIP-1102).
+    async fn refresh(&self, unanswered_since: &mut Instant) -> Result<(), RequestError> {
         let mut last = RequestError::UnknownNode(-1);
+        let mut are_forgotten = false;
         for node in self.network.candidates() {
-            let timeout = self.config.request_timeout.min(self.config.bootstrap_timeout);
+            let is_known = matches!(node, NodeId::Broker(_));
+            if is_known && are_forgotten {
+                continue;
+            }
+            let timeout = self.attempt_timeout(node, *unanswered_since);
             match tokio::time::timeout(timeout, self.ask(node)).await {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(error @ RequestError::Fatal(_))) => return Err(error),
                 Ok(Err(error)) => last = error,
-                Err(_) => last = RequestError::TimedOut { broker: format!("{node:?}"), after: timeout },
+                Err(_) => last = self.network.gave_up(node, timeout),
             }
             self.log.record(Level::Debug, "metadata", || format!("no metadata from {node:?}: {last}"));
             // Every failed address is news: someone may be waiting for the bootstrap's time to be over.
             self.fail(&last);
+            let unanswered = unanswered_since.elapsed();
+            if is_known && self.config.rebootstrap && unanswered >= self.config.rebootstrap_trigger {
+                *unanswered_since = Instant::now();
+                are_forgotten = true;
+                self.network.rebootstrap(&format!("no metadata for {} ms", unanswered.as_millis()));
+            }
         }
         Err(last)
+    }
+
+    /// How long an address may take: one of metadata no longer than until the rebootstrap is due.
+    fn attempt_timeout(&self, node: NodeId, unanswered_since: Instant) -> Duration {
+        let timeout = self.config.request_timeout.min(self.config.bootstrap_timeout);
+        let left = self.config.rebootstrap_trigger.saturating_sub(unanswered_since.elapsed());
+        match node {
+            NodeId::Broker(_) if self.config.rebootstrap && !left.is_zero() => timeout.min(left),
+            _ => timeout,
+        }
     }
 
     async fn ask(&self, node: NodeId) -> Result<(), RequestError> {
@@ -297,6 +329,7 @@ impl Metadata {
             let same = |asked: &Filter| filter.as_ref().is_some_and(|filter| Arc::ptr_eq(asked, filter));
             view.complete = asked.as_ref().is_some_and(same);
             drop((held, filter));
+            self.network.set_cluster_id(cluster.cluster_id.as_deref());
             self.network.set_brokers(&cluster.brokers);
             view.cluster = Arc::new(cluster);
             view.answers += 1;
@@ -375,7 +408,10 @@ impl Metadata {
                     }
                     Ok(Err(RequestError::Fatal(error))) => return Err(*error),
                     Ok(Err(error)) => *last_error = Some(error.to_string()),
-                    Err(_) => *last_error = Some(format!("{node:?}: no answer")),
+                    Err(_) => {
+                        let gave_up = self.network.gave_up(node, self.config.request_timeout);
+                        *last_error = Some(gave_up.to_string());
+                    }
                 }
             }
             self.metrics.retriable_error("metadata");
@@ -426,7 +462,7 @@ impl Metadata {
             return Ok(response);
         }
         if error == ErrorCode::RebootstrapRequired {
-            self.network.set_brokers(&BTreeMap::new());
+            self.network.rebootstrap(&format!("{node:?} answered {}", error.name()));
         }
         let reason = format!("metadata failed: {}", error.name());
         Err(RequestError::Disconnected { broker: format!("{node:?}"), reason })
@@ -454,3 +490,7 @@ impl Endpoint {
         Some(Self { node_id, broker })
     }
 }
+
+#[cfg(test)]
+#[path = "rebootstrap_tests.rs"]
+mod tests;

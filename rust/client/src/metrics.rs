@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -14,6 +15,7 @@ macro_rules! counters {
         struct Counters {
             $($name: AtomicU64,)*
             errors: Mutex<BTreeMap<String, u64>>,
+            last_failed_fetch: Mutex<Option<(Instant, String)>>,
         }
 
         impl Metrics {
@@ -69,6 +71,8 @@ counters! {
     records_failed,
     /// Times that a fetch had to wait for the byte budget.
     budget_waits,
+    /// Answers after which a broker wants no request for a while, since a quota was exceeded.
+    throttled,
 }
 
 impl Metrics {
@@ -76,6 +80,18 @@ impl Metrics {
     pub fn retriable_error(&self, name: &str) {
         let mut errors = self.0.errors.lock().unwrap_or_else(PoisonError::into_inner);
         *errors.entry(name.to_owned()).or_default() += 1;
+    }
+
+    /// Counts a fetch, or a partition's part of one, that failed and is repeated.
+    pub fn failed_fetch(&self, name: &str, what: String) {
+        self.retriable_error(name);
+        *self.0.last_failed_fetch.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), what));
+    }
+
+    /// What failed last of fetching, if it was after `since`.
+    pub fn last_failed_fetch(&self, since: Instant) -> Option<String> {
+        let last = self.0.last_failed_fetch.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().filter(|(when, _)| *when >= since).map(|(_, what)| what.clone())
     }
 
     /// Retried errors by name.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,11 +14,11 @@ use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
-use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 
 use crate::config::ClientConfig;
 use crate::connection::{Connection, Frame, Limits, Pieces, Reply};
+use crate::dial::Dialer;
 use crate::error::{ClientError, RequestError};
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
@@ -58,11 +59,22 @@ pub(crate) struct Link {
     offered: Arc<Offered>,
 }
 
+type Address = (String, u16);
+
+/// Makes a request of the version, the correlation id and `client.id`.
+type Encode<'a> = Box<dyn FnOnce(i16, i32, &str) -> Result<Vec<u8>, WireError> + Send + 'a>;
+
+/// Where a connection stands, or is to stand.
 #[derive(Default)]
 struct Slot {
-    link: Option<(Link, (String, u16))>,
+    link: Option<Link>,
+    /// Where the link goes to, and what follows is about.
+    address: Address,
+    /// Attempts in a row that came to nothing: no connection, or one that ended before it was of any use.
     failures: u32,
     retry_at: Option<Instant>,
+    /// What the connection before was told (KIP-219).
+    throttled_until: Option<Instant>,
 }
 
 type SharedSlot = Arc<tokio::sync::Mutex<Slot>>;
@@ -72,12 +84,17 @@ pub(crate) struct Network {
     config: Arc<ClientConfig>,
     limits: Limits,
     brokers: Mutex<BTreeMap<i32, Broker>>,
+    /// The cluster that these brokers were named for, once known.
+    cluster_id: Mutex<Option<String>>,
     slots: Mutex<BTreeMap<(NodeId, Purpose), SharedSlot>>,
     /// The last failure of each address, for errors that must say what happened where.
     failures: Mutex<BTreeMap<String, String>>,
     jitter: Mutex<Jitter>,
     features: Mutex<Features>,
 }
+
+/// A heartbeat is given so long at least, however short its session: half of that may be less than a broker takes.
+const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the cluster has agreed on, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +123,7 @@ impl Network {
             config,
             limits,
             brokers: Mutex::default(),
+            cluster_id: Mutex::default(),
             slots: Mutex::default(),
             failures: Mutex::default(),
             jitter: Mutex::new(Jitter::new(seed)),
@@ -121,6 +139,31 @@ impl Network {
     /// Takes the brokers of the newest metadata.
     pub(crate) fn set_brokers(&self, brokers: &BTreeMap<i32, Broker>) {
         self.brokers.lock().unwrap_or_else(PoisonError::into_inner).clone_from(brokers);
+    }
+
+    /// Takes the id of the cluster that metadata came from.
+    pub(crate) fn set_cluster_id(&self, cluster_id: Option<&str>) {
+        *self.cluster_id.lock().unwrap_or_else(PoisonError::into_inner) = cluster_id.map(str::to_owned);
+    }
+
+    /// Forgets the brokers of metadata and closes what is connected to them: only `bootstrap.servers` is known from now on, as
+    /// at the start. Not with `metadata.recovery.strategy=none`.
+    pub(crate) fn rebootstrap(&self, reason: &str) {
+        if !self.config.rebootstrap {
+            return;
+        }
+        self.limits.log.record(Level::Warning, "network", || format!("bootstrapping again: {reason}"));
+        self.brokers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.set_cluster_id(None);
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, slot) in slots.iter().filter(|((node, _), _)| matches!(node, NodeId::Broker(_))) {
+            // One that is just being made has no address any more when it is asked for again.
+            if let Ok(slot) = slot.try_lock()
+                && let Some(link) = &slot.link
+            {
+                link.connection.close();
+            }
+        }
     }
 
     /// Brokers known from metadata, then the bootstrap addresses (KIP-899: the way back when no known broker answers).
@@ -145,10 +188,15 @@ impl Network {
 
     /// Addresses that failed last time, each with what happened.
     pub(crate) fn failures(&self) -> String {
+        self.failures_or("no attempt has ended yet")
+    }
+
+    /// As [`Self::failures`]; `otherwise` where every address could be connected to.
+    pub(crate) fn failures_or(&self, otherwise: &str) -> String {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let reasons: Vec<String> = failures.iter().map(|(broker, reason)| format!("{broker}: {reason}")).collect();
         match reasons.is_empty() {
-            true => "no attempt has ended yet".into(),
+            true => otherwise.into(),
             false => reasons.join("; "),
         }
     }
@@ -161,12 +209,11 @@ impl Network {
         purpose: Purpose,
         versions: RangeInclusive<i16>,
         extra: Duration,
-        build: impl FnOnce(i16) -> R,
+        build: impl FnOnce(i16) -> R + Send,
     ) -> Result<(Frame, i16), RequestError> {
-        let link = self.link(node, purpose).await?;
-        let version = link.version(R::API_KEY, versions)?;
-        let answer = link.connection.call(&build(version), version, extra).await?;
-        Ok((answer, version))
+        let encode =
+            |version, id, client_id: &str| frame::encode_request(&build(version), version, id, Some(client_id));
+        self.call_encoded(node, purpose, R::API_KEY, versions, extra, encode).await
     }
 
     /// As [`Self::call`], for a request that `encode` makes of the version, the correlation id and `client.id`.
@@ -177,7 +224,19 @@ impl Network {
         api: ApiKey,
         versions: RangeInclusive<i16>,
         extra: Duration,
-        encode: impl FnOnce(i16, i32, &str) -> Result<Vec<u8>, WireError>,
+        encode: impl FnOnce(i16, i32, &str) -> Result<Vec<u8>, WireError> + Send,
+    ) -> Result<(Frame, i16), RequestError> {
+        self.call_boxed(node, purpose, (api, versions), extra, Box::new(encode)).await
+    }
+
+    /// As [`Self::call_encoded`], compiled once for all kinds of requests.
+    async fn call_boxed(
+        &self,
+        node: NodeId,
+        purpose: Purpose,
+        (api, versions): (ApiKey, RangeInclusive<i16>),
+        extra: Duration,
+        encode: Encode<'_>,
     ) -> Result<(Frame, i16), RequestError> {
         let link = self.link(node, purpose).await?;
         let version = link.version(api, versions)?;
@@ -209,7 +268,7 @@ impl Network {
         let slots: Vec<SharedSlot> =
             self.slots.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         let alive = |slot: &SharedSlot| {
-            slot.try_lock().is_ok_and(|slot| slot.link.as_ref().is_some_and(|(link, _)| !link.connection.is_closed()))
+            slot.try_lock().is_ok_and(|slot| slot.link.as_ref().is_some_and(|link| !link.connection.is_closed()))
         };
         slots.iter().filter(|slot| alive(slot)).count()
     }
@@ -220,15 +279,35 @@ impl Network {
         for slot in slots.values() {
             // One that is just being made is dropped with the task that makes it.
             if let Ok(slot) = slot.try_lock()
-                && let Some((link, _)) = &slot.link
+                && let Some(link) = &slot.link
             {
                 link.connection.close();
             }
         }
     }
 
-    /// The connection to `node`: the one that stands, or a new one. Waits out the backoff of earlier failures.
-    async fn link(&self, node: NodeId, purpose: Purpose) -> Result<Link, RequestError> {
+    /// The connection to `node`: the one that stands, or a new one. Waits out the backoff of earlier failures, and the time
+    /// for which the broker wants no request (KIP-219).
+    ///
+    /// A boxed future: it is awaited for every kind of request, and would be compiled into each of them.
+    fn link(
+        &self,
+        node: NodeId,
+        purpose: Purpose,
+    ) -> Pin<Box<dyn Future<Output = Result<Link, RequestError>> + Send + '_>> {
+        Box::pin(async move {
+            loop {
+                let link = self.standing_link(node, purpose).await?;
+                // Without the slot: meanwhile the connection counts as one that stands, and can be closed.
+                match link.connection.throttled_until().filter(|&until| until > Instant::now()) {
+                    Some(until) => tokio::time::sleep_until(until.into()).await,
+                    None => return Ok(link),
+                }
+            }
+        })
+    }
+
+    async fn standing_link(&self, node: NodeId, purpose: Purpose) -> Result<Link, RequestError> {
         let address = self.address(node)?;
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -236,21 +315,24 @@ impl Network {
         };
         // Held while connecting: callers that come meanwhile share the outcome instead of connecting as well.
         let mut slot = slot.lock().await;
-        if let Some((link, known_address)) = &slot.link
-            && !link.connection.is_closed()
-            && *known_address == address
-        {
+        if slot.address != address {
+            *slot = Slot { address: address.clone(), ..Slot::default() };
+        }
+        if let Some(link) = slot.link.take_if(|link| link.connection.is_closed()) {
+            self.ended(&mut slot, &link.connection);
+        }
+        if let Some(link) = &slot.link {
             return Ok(link.clone());
         }
-        slot.link = None;
         if let Some(at) = slot.retry_at {
             tokio::time::sleep_until(at.into()).await;
         }
-        match self.connect(&address).await {
+        match self.connect(node, &address, purpose).await {
             Ok(link) => {
                 self.connected_to(&address);
-                (slot.failures, slot.retry_at) = (0, None);
-                slot.link = Some((link.clone(), address));
+                slot.retry_at = None;
+                link.connection.throttle_until(slot.throttled_until);
+                slot.link = Some(link.clone());
                 Ok(link)
             }
             Err(error) => {
@@ -260,23 +342,47 @@ impl Network {
         }
     }
 
-    fn connected_to(&self, (host, port): &(String, u16)) {
+    /// A connection ended. The next one waits as after a failed attempt, and ever longer where it was of no use: a broker,
+    /// or what stands before it, that takes every connection and drops it would be asked as fast as it answers.
+    fn ended(&self, slot: &mut Slot, connection: &Connection) {
+        if connection.has_served() {
+            slot.failures = 0;
+        }
+        let delay = self.next_delay(slot);
+        slot.retry_at = Some(connection.ended_at().unwrap_or_else(Instant::now) + delay);
+        slot.throttled_until = connection.throttled_until();
+    }
+
+    fn next_delay(&self, slot: &mut Slot) -> Duration {
+        let mut jitter = self.jitter.lock().unwrap_or_else(PoisonError::into_inner);
+        let delay = self.config.reconnect_backoff.delay(slot.failures, &mut jitter);
+        slot.failures = slot.failures.saturating_add(1);
+        delay
+    }
+
+    /// Whoever waited for this node waits no longer: what is said of addresses that failed has to say so, though the attempt
+    /// itself was cut short.
+    pub(crate) fn gave_up(&self, node: NodeId, after: Duration) -> RequestError {
+        let Ok((host, port)) = self.address(node) else { return RequestError::UnknownNode(-1) };
+        let broker = format!("{host}:{port}");
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).insert(broker.clone(), no_answer(after));
+        RequestError::TimedOut { broker, after }
+    }
+
+    fn connected_to(&self, (host, port): &Address) {
         let broker = format!("{host}:{port}");
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(&broker);
         self.limits.metrics.connections_opened(1);
         self.limits.log.record(Level::Info, "network", || format!("connected to {broker}"));
     }
 
-    fn failed(&self, slot: &mut Slot, (host, port): &(String, u16), error: &RequestError) {
+    fn failed(&self, slot: &mut Slot, (host, port): &Address, error: &RequestError) {
         let broker = format!("{host}:{port}");
-        let delay = {
-            let mut jitter = self.jitter.lock().unwrap_or_else(PoisonError::into_inner);
-            self.config.reconnect_backoff.delay(slot.failures, &mut jitter)
-        };
-        slot.failures = slot.failures.saturating_add(1);
+        let delay = self.next_delay(slot);
         slot.retry_at = Some(Instant::now() + delay);
         let reason = match error {
             RequestError::Disconnected { reason, .. } => reason.clone(),
+            RequestError::TimedOut { after, .. } => no_answer(*after),
             other => other.to_string(),
         };
         self.limits.metrics.connections_failed(1);
@@ -286,7 +392,7 @@ impl Network {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).insert(broker, reason);
     }
 
-    fn address(&self, node: NodeId) -> Result<(String, u16), RequestError> {
+    fn address(&self, node: NodeId) -> Result<Address, RequestError> {
         match node {
             NodeId::Bootstrap(index) => {
                 self.config.bootstrap_servers.get(index).cloned().ok_or(RequestError::UnknownNode(-1))
@@ -299,20 +405,86 @@ impl Network {
         }
     }
 
-    async fn connect(&self, (host, port): &(String, u16)) -> Result<Link, RequestError> {
+    async fn connect(&self, node: NodeId, (host, port): &Address, purpose: Purpose) -> Result<Link, RequestError> {
         let broker = format!("{host}:{port}");
         self.limits.log.record(Level::Debug, "network", || format!("connecting to {broker}"));
-        let timeout = self.config.connection_setup_timeout;
-        let attempt = tokio::time::timeout(timeout, self.open(host, *port));
-        let stream = match attempt.await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return Err(RequestError::Disconnected { broker, reason: error.to_string() }),
-            Err(_) => return Err(RequestError::TimedOut { broker, after: timeout }),
+        let limits = self.limits_of(purpose);
+        let dialer = Dialer {
+            timeout: match purpose {
+                Purpose::Heartbeat => self.config.connection_setup_timeout.min(limits.request_timeout),
+                _ => self.config.connection_setup_timeout,
+            },
+            receive_buffer_bytes: self.config.receive_buffer_bytes,
         };
-        let connection = Connection::start(stream, broker, self.limits.clone());
-        let (offered, features) = handshake(&connection).await?;
+        let stream = match dialer.dial(host, *port).await {
+            Ok(stream) => stream,
+            Err(reason) => return Err(RequestError::Disconnected { broker, reason }),
+        };
+        let connection = Connection::start(stream, broker, limits);
+        let (offered, features) = self.handshake(node, &connection).await?;
         self.learn_features(features);
         Ok(Link { connection: Arc::new(connection), offered: Arc::new(offered) })
+    }
+
+    /// A member that waits longer than this for the answer to a heartbeat has no time for another before its session is over.
+    fn limits_of(&self, purpose: Purpose) -> Limits {
+        let mut limits = self.limits.clone();
+        if purpose == Purpose::Heartbeat {
+            let half = (self.config.session_timeout / 2).max(SHORTEST_HEARTBEAT_TIMEOUT);
+            limits.request_timeout = limits.request_timeout.min(half);
+        }
+        limits
+    }
+
+    /// Asks the broker which versions it offers (KIP-35). One that does not know ours answers in version 0 with the range
+    /// that it knows (KIP-511), and is asked again. A broker of metadata is told which node of which cluster it is taken for
+    /// (KIP-1242): behind an address that others have by now stands one that refuses it.
+    async fn handshake(&self, node: NodeId, connection: &Connection) -> Result<Handshake, RequestError> {
+        let wire = |error| RequestError::Wire { broker: connection.broker().to_owned(), error };
+        let cluster_id = self.cluster_id.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // Both or neither.
+        let meant = match (node, &cluster_id) {
+            (NodeId::Broker(id), Some(cluster_id)) => Some((cluster_id.as_str(), id)),
+            _ => None,
+        };
+        let request = ApiVersionsRequest {
+            client_software_name: "monedula",
+            client_software_version: env!("CARGO_PKG_VERSION"),
+            cluster_id: meant.map(|(cluster_id, _)| cluster_id),
+            node_id: meant.map_or(-1, |(_, id)| id),
+            ..Default::default()
+        };
+        let mut version = *ApiVersionsRequest::VERSIONS.end();
+        for _ in 0..2 {
+            let answer = connection.call(&request, version, Duration::ZERO).await?;
+            let answer = answer.as_slice();
+            let code = answer.get(4..6).map_or(0, |bytes| i16::from_be_bytes([bytes[0], bytes[1]]));
+            let refused = ErrorCode::from_code(code) == ErrorCode::UnsupportedVersion;
+            let response: ApiVersionsResponse<'_> =
+                frame::decode_response::<ApiVersionsRequest<'_>>(answer, if refused { 0 } else { version })
+                    .map_err(wire)?;
+            let error = ErrorCode::from_code(response.error_code);
+            if error == ErrorCode::None {
+                // Before that version the broker waits itself.
+                if version >= 2 {
+                    connection.throttle(response.throttle_time_ms);
+                }
+                let offered = response.api_keys.iter().map(|api| (api.api_key, (api.min_version, api.max_version)));
+                return Ok((offered.collect(), features(&response)));
+            }
+            if error == ErrorCode::RebootstrapRequired {
+                let broker = connection.broker().to_owned();
+                self.rebootstrap(&format!("{broker} is not broker {} of the cluster", request.node_id));
+                let reason = format!("the handshake failed: {}", error.name());
+                return Err(RequestError::Disconnected { broker, reason });
+            }
+            let range = response.api_keys.iter().find(|api| api.api_key == ApiKey::ApiVersions.code());
+            let common =
+                range.and_then(|api| negotiate(ApiVersionsRequest::VERSIONS, api.min_version, api.max_version));
+            version = common.filter(|_| refused).unwrap_or(0);
+        }
+        let reason = "the broker refused every version of ApiVersions".to_owned();
+        Err(RequestError::Disconnected { broker: connection.broker().to_owned(), reason })
     }
 
     fn learn_features(&self, told: Features) {
@@ -321,23 +493,6 @@ impl Network {
         if told.epoch > known.epoch {
             *known = told;
         }
-    }
-
-    /// Tries every address that the name stands for.
-    async fn open(&self, host: &str, port: u16) -> std::io::Result<TcpStream> {
-        let mut last = std::io::Error::other(format!("the name {host} stands for no address"));
-        for address in tokio::net::lookup_host((host, port)).await? {
-            let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-            if let Some(bytes) = self.config.receive_buffer_bytes {
-                socket.set_recv_buffer_size(u32::try_from(bytes).unwrap_or(u32::MAX))?;
-            }
-            socket.set_nodelay(true)?;
-            match socket.connect(address).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
     }
 }
 
@@ -376,43 +531,16 @@ impl Link {
     }
 }
 
+fn no_answer(after: Duration) -> String {
+    format!("no answer within {} ms", after.as_millis())
+}
+
 fn features(response: &ApiVersionsResponse<'_>) -> Features {
     let transactions = response.finalized_features.iter().find(|feature| feature.name == "transaction.version");
     Features {
         epoch: response.finalized_features_epoch,
         transaction_version: transactions.map_or(0, |feature| feature.max_version_level),
     }
-}
-
-/// Asks the broker which versions it offers (KIP-35). One that does not know ours answers in version 0 with the range
-/// that it knows (KIP-511), and is asked again.
-async fn handshake(connection: &Connection) -> Result<Handshake, RequestError> {
-    let wire = |error| RequestError::Wire { broker: connection.broker().to_owned(), error };
-    let request = ApiVersionsRequest {
-        client_software_name: "monedula",
-        client_software_version: env!("CARGO_PKG_VERSION"),
-        ..Default::default()
-    };
-    let mut version = *ApiVersionsRequest::VERSIONS.end();
-    for _ in 0..2 {
-        let answer = connection.call(&request, version, Duration::ZERO).await?;
-        let answer = answer.as_slice();
-        let code = answer.get(4..6).map_or(0, |bytes| i16::from_be_bytes([bytes[0], bytes[1]]));
-        let refused = ErrorCode::from_code(code) == ErrorCode::UnsupportedVersion;
-        let response: ApiVersionsResponse<'_> =
-            frame::decode_response::<ApiVersionsRequest<'_>>(answer, if refused { 0 } else { version })
-                .map_err(wire)?;
-        let error = ErrorCode::from_code(response.error_code);
-        if error == ErrorCode::None {
-            let offered = response.api_keys.iter().map(|api| (api.api_key, (api.min_version, api.max_version)));
-            return Ok((offered.collect(), features(&response)));
-        }
-        let range = response.api_keys.iter().find(|api| api.api_key == ApiKey::ApiVersions.code());
-        let common = range.and_then(|api| negotiate(ApiVersionsRequest::VERSIONS, api.min_version, api.max_version));
-        version = common.filter(|_| refused).unwrap_or(0);
-    }
-    let reason = "the broker refused every version of ApiVersions".to_owned();
-    Err(RequestError::Disconnected { broker: connection.broker().to_owned(), reason })
 }
 
 #[cfg(test)]

@@ -80,30 +80,33 @@ impl Offsets {
         .await
     }
 
-    /// ListOffsets until each partition is answered.
+    /// ListOffsets until each partition is answered. One that is named again is asked for once, as first named.
     ///
     /// # Errors
     /// [`ClientError::TimedOut`] past `timeout`, naming the last failure; at once on errors that no retry mends.
     pub(crate) async fn list(
         &self,
-        questions: Vec<Question>,
+        mut questions: Vec<Question>,
         timeout: Duration,
     ) -> Result<BTreeMap<TopicPartition, Option<Found>>, ClientError> {
+        // Brokers refuse a partition that is asked for twice in one request.
+        let mut asked = BTreeSet::new();
+        questions.retain(|question| asked.insert(question.partition.clone()));
         let topics: Vec<Arc<str>> = questions.iter().map(|question| question.partition.topic.clone()).collect();
         self.metadata.hold(topics.iter().cloned());
-        let last_error = std::sync::Mutex::new(None);
+        let last_error = LastError::default();
         let outcome = tokio::time::timeout(timeout, self.list_all(questions, &last_error)).await;
         self.metadata.release(topics);
-        outcome.unwrap_or_else(|_| {
-            let last_error = last_error
-                .into_inner()
-                .unwrap_or_default()
-                .or_else(|| self.metadata.watch().borrow().failing.as_ref().map(|(_, error)| error.clone()));
-            Err(ClientError::TimedOut { what: "the offset lookup".into(), after: timeout, last_error })
-        })
+        outcome.unwrap_or_else(|_| Err(self.timed_out("the offset lookup", timeout, last_error)))
     }
 
-    /// Every partition of the topics, once the cluster told of them.
+    fn timed_out(&self, what: &str, after: Duration, last_error: LastError) -> ClientError {
+        let failing = || self.metadata.watch().borrow().failing.as_ref().map(|(_, error)| error.clone());
+        let last_error = last_error.into_inner().unwrap_or_default().or_else(failing);
+        ClientError::TimedOut { what: what.into(), after, last_error }
+    }
+
+    /// Every partition of the topics, each once, as soon as the cluster told of them.
     ///
     /// # Errors
     /// If a topic does not exist or may not be read, or nothing is known within `timeout`.
@@ -112,18 +115,19 @@ impl Offsets {
         topics: Vec<String>,
         timeout: Duration,
     ) -> Result<Vec<TopicPartition>, ClientError> {
-        let names: Vec<Arc<str>> = topics.into_iter().map(Arc::from).collect();
+        let mut named = BTreeSet::new();
+        let names = topics.into_iter().map(Arc::<str>::from).filter(|name| named.insert(name.clone()));
+        let names: Vec<Arc<str>> = names.collect();
         self.metadata.hold(names.iter().cloned());
         let firsts: Vec<Question> = names
             .iter()
             .map(|name| Question { partition: TopicPartition::new(name.clone(), 0), what: LATEST })
             .collect();
-        let known = tokio::time::timeout(timeout, self.know(&firsts)).await;
+        let last_error = LastError::default();
+        let known = tokio::time::timeout(timeout, self.know(&firsts, Known::Partitions, &last_error)).await;
         let cluster = self.metadata.cluster();
         self.metadata.release(names.iter().cloned());
-        let last_error = self.metadata.watch().borrow().failing.as_ref().map(|(_, error)| error.clone());
-        let timed_out = ClientError::TimedOut { what: "the lookup of partitions".into(), after: timeout, last_error };
-        known.unwrap_or(Err(timed_out))?;
+        known.unwrap_or_else(|_| Err(self.timed_out("the lookup of partitions", timeout, last_error)))?;
         let partitions = names.iter().flat_map(|name| {
             let topic = cluster.topics.get(name);
             let indexes = topic.into_iter().flat_map(|topic| topic.partitions.keys().copied()).collect::<Vec<_>>();
@@ -135,25 +139,22 @@ impl Offsets {
     async fn list_all(
         &self,
         mut open: Vec<Question>,
-        last_error: &std::sync::Mutex<Option<String>>,
+        last_error: &LastError,
     ) -> Result<BTreeMap<TopicPartition, Option<Found>>, ClientError> {
         let mut found = BTreeMap::new();
         let mut jitter = Jitter::new(Instant::now().elapsed().as_nanos() as u64);
         let mut attempt = 0;
-        self.know(&open).await?;
+        self.know(&open, Known::Leaders, last_error).await?;
         while !open.is_empty() {
             let answers = self.list_once(open.clone()).await;
             for (partition, answer) in answers {
                 match answer {
                     Ok(offset) => {
-                        open.retain(|question| question.partition != partition);
                         found.insert(partition, offset);
                     }
                     Err(code) if code.is_retriable() || code == ErrorCode::FencedLeaderEpoch => {
                         self.metrics.retriable_error(code.name());
-                        if let Ok(mut last) = last_error.lock() {
-                            *last = Some(format!("{partition}: {}", code.name()));
-                        }
+                        note(last_error, &partition, code);
                     }
                     Err(ErrorCode::TopicAuthorizationFailed) => {
                         return Err(ClientError::Partition(Fault::TopicDenied { partition }));
@@ -161,18 +162,19 @@ impl Offsets {
                     Err(code) => return Err(ClientError::Partition(Fault::Refused { partition, code })),
                 }
             }
+            open.retain(|question| !found.contains_key(&question.partition));
             if !open.is_empty() {
                 tokio::time::sleep(self.config.retry_backoff.delay(attempt, &mut jitter)).await;
                 attempt += 1;
-                self.know(&open).await?;
+                self.know(&open, Known::Leaders, last_error).await?;
                 self.metadata.refreshed().await?;
             }
         }
         Ok(found)
     }
 
-    /// Waits until the leaders of all partitions are known.
-    async fn know(&self, questions: &[Question]) -> Result<(), ClientError> {
+    /// Waits until the partitions, or their leaders, are known.
+    async fn know(&self, questions: &[Question], wanted: Known, last_error: &LastError) -> Result<(), ClientError> {
         let mut cluster = self.metadata.cluster();
         let mut fresh_answers = 0;
         loop {
@@ -180,7 +182,15 @@ impl Offsets {
             for question in questions {
                 match missing(&question.partition, &cluster) {
                     Ok(Missing::Nothing) => {}
-                    Ok(Missing::Leader) => known = false,
+                    Ok(Missing::Leader) => match cluster.partition(&question.partition) {
+                        // Which partitions there are is known without any leader.
+                        Some(_) if wanted == Known::Partitions => {}
+                        Some(_) => {
+                            known = false;
+                            note(last_error, &question.partition, ErrorCode::LeaderNotAvailable);
+                        }
+                        None => known = false,
+                    },
                     // The view may be older than the partition, and so may the broker's that answers next.
                     Err(ClientError::Partition(Fault::UnknownTopicOrPartition { what: "partition", .. }))
                         if fresh_answers < UNKNOWN_TOPIC_ANSWERS =>
@@ -327,6 +337,22 @@ impl Offsets {
         self.metrics.retriable_error(code.name());
         fail_all(questions, code)
     }
+}
+
+/// What stood in the way of a lookup last, for the error of one that takes too long.
+type LastError = std::sync::Mutex<Option<String>>;
+
+fn note(last_error: &LastError, partition: &TopicPartition, code: ErrorCode) {
+    if let Ok(mut last) = last_error.lock() {
+        *last = Some(format!("{partition}: {}", code.name()));
+    }
+}
+
+/// What a lookup needs to know first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Partitions,
+    Leaders,
 }
 
 /// What metadata still lacks of a partition.

@@ -74,6 +74,10 @@ impl Reader {
     /// # Errors
     /// If a partition does not exist, a bound lies outside of the log, or `timeout` passes.
     pub async fn resolve(consumer: &Consumer, ranges: Vec<Range>, timeout: Duration) -> Result<Ranges, ClientError> {
+        Self::find(consumer, ranges, timeout).await.map_err(of_read)
+    }
+
+    async fn find(consumer: &Consumer, ranges: Vec<Range>, timeout: Duration) -> Result<Ranges, ClientError> {
         let partitions: Vec<TopicPartition> = ranges.iter().map(|range| range.partition.clone()).collect();
         let starts = consumer.beginning_offsets(partitions.clone(), timeout);
         let ends = consumer.end_offsets(partitions, timeout);
@@ -131,6 +135,10 @@ impl Reader {
     /// Any error of a partition ends the read: part of a range is no answer. So does `default.api.timeout.ms` without
     /// progress, a log that is shorter than its range, and a reader that was closed before the end.
     pub fn next_batch(&mut self, want: &Want, until: Instant) -> Result<Option<Option<ColumnBatch>>, ClientError> {
+        self.take_batch(want, until).map_err(of_read)
+    }
+
+    fn take_batch(&mut self, want: &Want, until: Instant) -> Result<Option<Option<ColumnBatch>>, ClientError> {
         if self.is_done() {
             return Ok(None);
         }
@@ -156,8 +164,10 @@ impl Reader {
             return Err(fault.into());
         }
         if stalled > timeout {
-            let last_error = self.consumer.health().failing.map(|(_, error)| error);
-            return Err(ClientError::TimedOut { what: "progress of the read".into(), after: timeout, last_error });
+            let failed = self.consumer.metrics().last_failed_fetch(self.stalled_since);
+            let last_error = failed.or_else(|| self.consumer.health().failing.map(|(_, error)| error));
+            let what = "the wait for the next records of the read".into();
+            return Err(ClientError::TimedOut { what, after: timeout, last_error });
         }
         Ok(())
     }
@@ -213,6 +223,15 @@ impl Reader {
     /// The consumer underneath.
     pub fn inner(&self) -> &Arc<Consumer> {
         &self.consumer
+    }
+}
+
+fn of_read(error: ClientError) -> ClientError {
+    match error {
+        error @ (ClientError::Partition(_) | ClientError::Decode { .. } | ClientError::Closed) => {
+            ClientError::Read(Box::new(error))
+        }
+        error => error,
     }
 }
 

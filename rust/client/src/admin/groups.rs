@@ -445,8 +445,9 @@ impl ItemCall for DeleteGroups {
         let (frame, version) = shared.call(node, DeleteGroupsRequest::VERSIONS, build).await?;
         let response = read::<DeleteGroupsRequest<'_>>(&frame, version)?;
         let answers = response.results.iter();
-        let answer = |(group, code): (&str, i16)| (group.to_owned(), Refusal::check(code, None));
-        Ok(answers.map(|result| answer((result.group_id, result.error_code))).collect())
+        let checked =
+            answers.map(|result| (result.group_id.to_owned(), Refusal::check(result.error_code, result.error_message)));
+        Ok(checked.collect())
     }
 
     fn settle(&self, refusal: Refusal, lost: bool) -> Result<(), Refusal> {

@@ -1,6 +1,6 @@
 //! Administration: topics, settings, groups and their offsets, the cluster.
 //!
-//! Each verb is an [`call::ItemCall`]: items, where each is asked about, one request; [`call`] does the rest.
+//! Each verb is an [`call::ItemCall`]: items, where each is asked about, one request; [`progress`] does the rest.
 
 mod call;
 mod cluster;
@@ -10,6 +10,7 @@ mod groups;
 mod lag;
 mod log_dirs;
 mod offsets;
+mod progress;
 mod reassignments;
 mod topics;
 

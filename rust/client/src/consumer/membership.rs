@@ -3,28 +3,79 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use monedula_columns::OutOfMemory;
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Pace;
-use monedula_engine::fetch::Fault;
-use monedula_engine::ledger::Holder;
+use monedula_engine::ledger::{BatchId, Holder};
+use tokio::sync::oneshot;
 
-use super::{Consumer, GroupOffset, Partitions, unless_closed};
+use super::alone::{Alone, Maker};
+use super::{Consumer, Partitions};
 use crate::config::GroupProtocol;
-use crate::coordinator::Coordinators;
-use crate::delivery::{CommitCall, Want};
+use crate::delivery::{CommitCall, Delivery, RowGate, Want};
 use crate::error::ClientError;
 use crate::group::handle::{Group, Parts};
 use crate::group::subscription::{Subscription, pattern_for_nobody};
 use crate::group::{
-    CommitError, CommitOffset, CommitOutcome, CommitWhat, GroupHealth, HandedBatch, Leaving, Listens, MemberEvent,
-    PendingCallback, Step, Subscribed,
+    CommitOffset, CommitOutcome, CommitWhat, GroupHealth, HandedBatch, Leaving, Listens, MemberEvent, PendingCallback,
+    Step, Subscribed,
 };
-use crate::log::Level;
+use crate::log::{Level, Log};
+
+/// What the user may still finish. Dropping it says that nobody will: what is not finished then stays uncommitted, holds no
+/// revocation up, and is warned of.
+#[derive(Debug)]
+pub struct Unfinished {
+    what: What,
+    delivery: Weak<Delivery>,
+    log: Log,
+}
+
+#[derive(Debug)]
+enum What {
+    Batch(BatchId),
+    Held(Holder),
+}
+
+impl Unfinished {
+    /// Whether the consumer is gone, and with it what was to be finished.
+    pub fn is_void(&self) -> bool {
+        self.delivery.strong_count() == 0
+    }
+
+    /// Whether it is about the holder of a consumer.
+    pub fn is_of(&self, consumer: &Consumer) -> bool {
+        std::ptr::eq(self.delivery.as_ptr(), Arc::as_ptr(&consumer.delivery))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let Some(delivery) = self.delivery.upgrade() else { return };
+        let (who, unfinished) = match self.what {
+            What::Batch(id) => ("a batch that was handed over was dropped", delivery.batch_ended(id)),
+            What::Held(holder) => {
+                ("a thread or task ended with rows in its hands", delivery.holder_ended(holder).into_iter().collect())
+            }
+        };
+        if unfinished.is_empty() {
+            return;
+        }
+        self.log.record(Level::Warning, "groups", || {
+            let ends = unfinished.iter().map(|(partition, next)| format!("{partition} before offset {}", next.offset));
+            let ends: Vec<String> = ends.collect();
+            format!(
+                "{who} that were not finished: {}. They stay uncommitted, and so does what follows them, until the partition is \
+                 assigned anew: finish() or commit() what is done",
+                ends.join(", ")
+            )
+        });
+    }
+}
 
 impl Consumer {
     /// Joins the group of `group.id`, in the background, and reads what it is given of these topics. In place of an earlier
@@ -40,7 +91,7 @@ impl Consumer {
             return Err(pattern_for_nobody(pattern));
         }
         let _changing = self.changing();
-        let assigned = !self.delivery.is_empty() || !self.topics().is_empty();
+        let assigned = !self.delivery.assigned_by_hand().is_empty() || !self.topics().is_empty();
         if assigned && !self.is_subscribed() {
             return Err(ClientError::Argument(
                 "partitions are assigned to this consumer by hand: call unassign() before subscribe()".into(),
@@ -82,34 +133,86 @@ impl Consumer {
         self.delivery.enter(holder);
     }
 
+    /// A call waits in a task of the runtime's for as long as this lives: that is polling, and callbacks can be run.
+    pub fn waits(&self) -> impl Send + Sync + use<> {
+        self.delivery.waits_in_a_task()
+    }
+
+    /// What `holder` was handed is finished.
+    pub fn finish_held(&self, holder: Holder) {
+        self.delivery.finish_held(holder);
+    }
+
+    /// A batch is finished, whoever was handed it; it is committed with what is finished otherwise.
+    ///
+    /// # Errors
+    /// Without a `group.id`, or if the consumer is closed.
+    pub fn finish(&self, batch: &HandedBatch) -> Result<(), ClientError> {
+        self.refuse_without_group()?;
+        self.delivery.finish_batch(batch.id, batch.columns.record_batch.num_rows());
+        Ok(())
+    }
+
+    /// A batch becomes one for each run of rows of a partition, in their order. Each is finished by [`Self::finish`] or by a
+    /// commit that names it, and by nothing else; `holder`, which was handed the batch, does not finish it by asking for the next.
+    /// With each comes what is to be dropped when nobody can do so any more: it stays uncommitted then, and nobody waits for it.
+    ///
+    /// # Errors
+    /// If the batch is finished already, without a `group.id`, or if the consumer is closed.
+    pub fn hand_over(
+        &self,
+        batch: &HandedBatch,
+        holder: Holder,
+    ) -> Result<Vec<(HandedBatch, Unfinished)>, ClientError> {
+        self.refuse_without_group()?;
+        let parts = self.delivery.hand_over(batch, holder)?.into_iter();
+        let unfinished = |id| Unfinished { what: What::Batch(id), delivery: self.delivery(), log: self.log.clone() };
+        Ok(parts.map(|part| (unfinished(part.id), part)).map(|(guard, part)| (part, guard)).collect())
+    }
+
+    /// What is to be dropped when this thread or task of the user's ends: what it holds then stays uncommitted, and nobody waits
+    /// for it.
+    pub fn holder(&self, holder: Holder) -> Unfinished {
+        Unfinished { what: What::Held(holder), delivery: self.delivery(), log: self.log.clone() }
+    }
+
+    fn delivery(&self) -> Weak<Delivery> {
+        Arc::downgrade(&self.delivery)
+    }
+
+    fn refuse_without_group(&self) -> Result<(), ClientError> {
+        match (&self.config.group_id, self.is_closed()) {
+            (_, true) => Err(ClientError::Closed),
+            (None, _) => Err(no_group()),
+            _ => Ok(()),
+        }
+    }
+
     /// A callback that is to be run now, unless another is running.
     pub fn next_callback(&self) -> Option<PendingCallback> {
         self.delivery.next_callback()
     }
 
-    /// A callback has ended, also by an error that the user sees.
-    pub fn called_back(&self, ticket: u64) {
+    /// A callback has ended. `failed`: by an error that the user sees; partitions that were gained are not handed out before the
+    /// callback for them went well, which the next wait asks for again.
+    pub fn called_back(&self, ticket: u64, failed: bool) {
         if let Some(group) = self.group.get() {
-            group.called_back(ticket);
+            group.called_back(ticket, failed);
         }
     }
 
-    /// The rows of a batch are handed out one by one: a row is finished when the one after it is asked for. The caller counts
-    /// the rows that were asked for, the vain question after the last one too, in what is returned.
-    pub fn by_rows(&self, batch: &HandedBatch, holder: Holder) -> Arc<AtomicUsize> {
-        self.delivery.by_rows(batch.id, holder, &batch.columns)
+    /// The rows of a batch are handed out one by one: a row is finished when the one after it is asked for. The caller asks the
+    /// gate before each row, until it says that no more may be handed out or that there are none, and then calls
+    /// [`Self::give_back`].
+    pub fn by_rows(&self, batch: &HandedBatch, holder: Holder) -> Arc<RowGate> {
+        self.delivery.by_rows(batch, holder)
     }
 
-    /// Whether more rows of a batch may be handed out one by one: its partitions are where they were and not to be given up, and
-    /// the lease has not run out.
-    pub fn may_go_on(&self, batch: &HandedBatch) -> bool {
-        self.delivery.may_go_on(&batch.places)
-    }
-
-    /// Rows of a batch beyond the first `taken` are to be handed out again, except where the partition was sought or lost
-    /// since. The rows taken stay with `holder`, who finishes them with its next call.
-    pub fn give_back(&self, batch: &HandedBatch, taken: usize, holder: Holder) {
-        self.delivery.give_back(batch.id, holder, &batch.columns, &batch.places, taken);
+    /// Rows of a batch that the gate was not asked for are handed out again, before all others of their partition and to whoever
+    /// asks next, except where the partition was sought or lost since. The last row stays with `holder`, who finishes it with its
+    /// next call. Does nothing where all rows were asked for.
+    pub fn give_back(&self, batch: &HandedBatch, holder: Holder) {
+        self.delivery.give_back(batch.id, holder);
     }
 
     /// Commits; the future has what became of each partition. What was finished counts as finished at once, whether the future
@@ -124,10 +227,15 @@ impl Consumer {
     ) -> impl Future<Output = Result<CommitOutcome, ClientError>> + Send + use<> {
         let call = self.delivery.commits();
         let (offsets, known) = self.to_commit(what);
-        let closed = self.closed.subscribe();
+        let mut closed = self.closed.subscribe();
         let committing = self.committing(offsets, timeout, call);
         async move {
-            let mut outcome = unless_closed(closed, committing?).await?;
+            let mut outcome = tokio::select! {
+                // What closing waited for is told, and not that the consumer was closed.
+                biased;
+                outcome = committing? => outcome?,
+                _ = closed.wait_for(|&closed| closed) => return Err(ClientError::Closed),
+            };
             outcome.extend(known);
             Ok(outcome)
         }
@@ -162,16 +270,21 @@ impl Consumer {
             let what = format!("{partition}: metadata of {} bytes cannot be committed", at.metadata.len());
             return Err(ClientError::Argument(format!("{what}; brokers take up to 4096 unless told otherwise")));
         }
-        let member = self.group.get().filter(|_| self.is_subscribed() && !offsets.is_empty());
-        let answer = member.map(|group| group.commit(offsets.clone(), timeout, call)).transpose()?;
-        let (coordinators, delivery) = (self.coordinators.clone(), self.delivery.clone());
+        let answer = match self.group.get().filter(|_| self.is_subscribed()) {
+            _ if offsets.is_empty() => Asked::Nothing,
+            Some(group) => Asked::Member(group.commit(offsets.clone(), timeout, call)?),
+            None => {
+                let maker = || Maker { coordinators: self.coordinators.clone(), delivery: self.delivery.clone() };
+                let what = (group_id, offsets.clone(), timeout);
+                Asked::Alone(Alone::commit(&self.alone, &self.runtime, maker, what)?)
+            }
+        };
         Ok(async move {
-            let outcome = match answer {
-                Some(answer) => return Ok(answer.await.unwrap_or_else(|_| crate::group::closed(offsets))),
-                None => commit_alone(coordinators, group_id, offsets, timeout).await?,
-            };
-            delivery.committed(outcome.iter().map(|(partition, (at, outcome))| (partition, at, outcome.is_ok())));
-            Ok(outcome)
+            match answer {
+                Asked::Nothing => Ok(CommitOutcome::new()),
+                Asked::Member(answer) => Ok(answer.await.unwrap_or_else(|_| crate::group::closed(offsets))),
+                Asked::Alone(answer) => answer.await.unwrap_or_else(|_| Ok(crate::group::closed(offsets))),
+            }
         })
     }
 
@@ -185,12 +298,14 @@ impl Consumer {
         self.delivery.wanted()
     }
 
-    /// Joins the group again, `after` from now.
+    /// Joins the group again, `after` from now. Ends what an assignor left for later: lost members, the first ones of a group and
+    /// the next round are waited for no longer.
     ///
     /// # Errors
     /// If nothing is subscribed to, or the consumer is closed.
     pub fn enforce_rebalance(&self, reason: String, after: Duration) -> Result<(), ClientError> {
         match self.group.get().filter(|_| self.is_subscribed()) {
+            _ if self.is_closed() => Err(ClientError::Closed),
             Some(group) => group.rejoin(reason, after),
             None => Err(ClientError::Argument("there is no rebalance without a subscription; call subscribe()".into())),
         }
@@ -266,7 +381,7 @@ impl Consumer {
         }
         self.abandon_callbacks();
         while let Leaving::Callback(callback) = self.leaving(until) {
-            self.called_back(callback.ticket);
+            self.called_back(callback.ticket, false);
         }
     }
 
@@ -312,34 +427,15 @@ impl Consumer {
     }
 }
 
-pub(super) fn no_group() -> ClientError {
-    ClientError::Argument("this needs a consumer group: set group.id".into())
+/// Who makes a commit.
+enum Asked {
+    Nothing,
+    Member(oneshot::Receiver<CommitOutcome>),
+    Alone(oneshot::Receiver<Result<CommitOutcome, ClientError>>),
 }
 
-/// Commits for a consumer whose partitions were assigned by hand.
-async fn commit_alone(
-    coordinators: Coordinators,
-    group_id: String,
-    offsets: BTreeMap<TopicPartition, CommitOffset>,
-    timeout: Duration,
-) -> Result<CommitOutcome, ClientError> {
-    let alone = |at: &CommitOffset| GroupOffset {
-        offset: at.offset,
-        leader_epoch: at.leader_epoch,
-        metadata: at.metadata.clone(),
-    };
-    let asked = offsets.iter().map(|(partition, at)| (partition.clone(), alone(at))).collect();
-    let mut commits = coordinators.commit(group_id, asked, timeout).await?;
-    let outcome = |partition: &TopicPartition| match commits.remove(partition) {
-        Some(outcome) => outcome.map_err(|fault: Fault| CommitError::Refused { code: fault.code() }),
-        None => Err(CommitError::TimedOut { last: "the answer did not name it".into() }),
-    };
-    let mut outcome = outcome;
-    Ok(offsets
-        .into_iter()
-        .map(|(partition, at)| {
-            let outcome = outcome(&partition);
-            (partition, (at, outcome))
-        })
-        .collect())
+pub(super) fn no_group() -> ClientError {
+    ClientError::Argument(
+        "this needs a consumer group: set group.id; without one, assign() reads topics and partitions".into(),
+    )
 }

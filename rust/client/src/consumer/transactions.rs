@@ -1,7 +1,8 @@
 //! Offsets of the consumer on their way into a producer's transaction (KIP-447).
 //!
 //! What a transaction has of a partition and where the group goes on reading it must stand or fall together. So the member is
-//! named as it was before its offsets were taken: had it lost a partition in between, the coordinator would refuse it.
+//! named as it was before its offsets were taken, and so are its topics by their ids: had it lost a partition in between, or a
+//! topic been made anew, the coordinator would refuse it.
 //! And a partition that was given up while the transaction had records of it spoils the transaction: its next owner
 //! reads them again.
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
+use monedula_engine::group::TopicIds;
 use monedula_engine::transaction::{GroupMetadata, TransactionError};
 
 use super::Consumer;
@@ -68,7 +70,8 @@ impl Consumer {
     /// Whoever is no member.
     fn nobody(&self) -> Result<GroupMetadata, ClientError> {
         let group = self.config.group_id.clone().ok_or_else(no_group)?;
-        Ok(GroupMetadata { group, generation: -1, member_id: String::new(), instance_id: None })
+        let (member_id, topic_ids) = (String::new(), TopicIds::new());
+        Ok(GroupMetadata { group, generation: -1, member_id, instance_id: None, topic_ids })
     }
 
     /// What is to be committed, for a transaction; as [`Self::commit`] takes it.

@@ -5,13 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
 use monedula_engine::group::{CommitError, CommitOffset};
-use monedula_engine::ledger::{BatchId, Holder, Ledger, Place};
+use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, Place};
 
-use super::rows::RowsTaken;
+use super::lane::Lane;
+use super::rows::ByRows;
 use super::{Delivery, State};
-use crate::group::CommitOutcome;
+use crate::error::ClientError;
+use crate::group::{CommitOutcome, HandedBatch};
 
 /// What is kept of a group; without one, nothing of it.
 #[derive(Default)]
@@ -20,7 +23,7 @@ pub(super) struct Account {
     pub(super) ledger: Option<Ledger>,
     last_batch: BatchId,
     /// Batches whose rows are handed out one by one.
-    pub(super) rows: BTreeMap<BatchId, RowsTaken>,
+    pub(super) rows: BTreeMap<BatchId, ByRows>,
     /// Rows in the hands of each holder, and rows finished since the last automatic commit; counted where one depends on it.
     commit_after: Option<u64>,
     held_rows: BTreeMap<Holder, u64>,
@@ -36,7 +39,7 @@ pub(super) struct Account {
 impl Account {
     /// What was finished of batches whose rows are handed out one by one. `all`: the row in the user's hands too.
     pub(super) fn sync_rows(&mut self, only: Option<Holder>, all: bool) {
-        let Some(ledger) = &mut self.ledger else { return };
+        let Some(ledger) = &mut self.ledger else { return self.rows.retain(|_, rows| !rows.is_used_up()) };
         let mut used_up = Vec::new();
         for (id, rows) in self.rows.iter().filter(|(_, rows)| only.is_none_or(|holder| rows.holder == holder)) {
             match rows.is_used_up() {
@@ -117,18 +120,80 @@ impl Account {
         Some(Err(at))
     }
 
-    /// Notes a batch of `rows` rows, and names it.
-    pub(super) fn hand_out(&mut self, holder: Holder, rows: usize, places: &[(TopicPartition, u64, Place)]) -> BatchId {
-        let Some(ledger) = &mut self.ledger else { return 0 };
+    /// A name for a batch.
+    pub(super) fn new_batch(&mut self) -> BatchId {
         self.last_batch += 1;
-        ledger.hand_out(self.last_batch, holder, places);
-        if rows == 0 {
-            // Only markers and aborted records: there is nothing that the user could finish.
-            ledger.finish(self.last_batch);
-        } else if self.commit_after.is_some() {
+        self.last_batch
+    }
+
+    /// Notes a batch, and names it.
+    pub(super) fn hand_out(
+        &mut self,
+        holder: Holder,
+        columns: &ColumnBatch,
+        places: &[(TopicPartition, u64, Place)],
+    ) -> BatchId {
+        let id = self.new_batch();
+        let Some(ledger) = &mut self.ledger else { return id };
+        let has_rows = |partition: &TopicPartition| {
+            let mut spans = columns.spans.iter();
+            spans.any(|span| span.partition == partition.partition && span.topic == partition.topic)
+        };
+        // Only markers and aborted records: there is nothing that the user could finish.
+        let (rows, markers): (Vec<_>, Vec<_>) = places.iter().cloned().partition(|(partition, ..)| has_rows(partition));
+        ledger.hand_out(id, holder, &rows);
+        self.count_held(holder, columns.record_batch.num_rows());
+        let passed = self.new_batch();
+        if let Some(ledger) = self.ledger.as_mut().filter(|_| !markers.is_empty()) {
+            ledger.hand_out(passed, holder, &markers);
+            ledger.finish(passed);
+        }
+        id
+    }
+
+    /// Rows that were given back go to `holder`.
+    pub(super) fn hand_out_again(&mut self, id: BatchId, holder: Holder, rows: usize) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.pass_on(id, Keeper::Holder(holder));
+        }
+        self.count_held(holder, rows);
+    }
+
+    pub(super) fn divide(
+        &mut self,
+        id: BatchId,
+        partition: &TopicPartition,
+        pieces: &[(BatchId, Place)],
+        keeper: Keeper,
+    ) -> bool {
+        self.ledger.as_mut().is_some_and(|ledger| ledger.divide(id, partition, pieces, keeper))
+    }
+
+    /// Parts of a batch, each to be finished by its name. `None` if the batch is finished already, or counts for nothing.
+    fn hand_over(&mut self, id: BatchId, parts: &[(TopicPartition, Place)]) -> Option<Vec<BatchId>> {
+        self.ledger.as_ref()?.keeper(id)?;
+        let named: Vec<(BatchId, &(TopicPartition, Place))> =
+            parts.iter().map(|part| (self.new_batch(), part)).collect();
+        let mut pieces: BTreeMap<&TopicPartition, Vec<(BatchId, Place)>> = BTreeMap::new();
+        for (part, (partition, next)) in &named {
+            pieces.entry(partition).or_default().push((*part, *next));
+        }
+        for (partition, pieces) in pieces {
+            self.divide(id, partition, &pieces, Keeper::Name);
+        }
+        Some(named.into_iter().map(|(part, _)| part).collect())
+    }
+
+    fn count_held(&mut self, holder: Holder, rows: usize) {
+        if self.commit_after.is_some() {
             *self.held_rows.entry(holder).or_default() += rows as u64;
         }
-        self.last_batch
+    }
+
+    pub(super) fn uncount_held(&mut self, holder: Holder, rows: usize) {
+        if let Some(held) = self.held_rows.get_mut(&holder) {
+            *held = held.saturating_sub(rows as u64);
+        }
     }
 
     pub(super) fn has_finished_enough(&self) -> bool {
@@ -190,6 +255,77 @@ impl Delivery {
         offsets.extend(state.account.snapshot(None));
         self.tell_task(state);
         offsets
+    }
+
+    /// A batch becomes one for each of its spans, and each of these is finished by itself: asking for more finishes none.
+    ///
+    /// # Errors
+    /// If the batch is finished already.
+    pub(crate) fn hand_over(&self, batch: &HandedBatch, holder: Holder) -> Result<Vec<HandedBatch>, ClientError> {
+        let parts = batch.columns.parts(0);
+        let place_of = |part: &ColumnBatch| {
+            let span = part.spans.first()?;
+            let next = Place { offset: span.next_offset, leader_epoch: span.leader_epoch };
+            Some((TopicPartition::new(span.topic.clone(), span.partition), next))
+        };
+        let places: Vec<(TopicPartition, Place)> = parts.iter().filter_map(place_of).collect();
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut state = self.state();
+        let since = |partition, span| state.lanes.get(partition).is_some_and(|lane: &Lane| span >= lane.since);
+        let counts = batch.places.iter().any(|(partition, span, _)| since(partition, *span));
+        let ids = match state.account.hand_over(batch.id, &places) {
+            Some(ids) => ids,
+            None if counts => {
+                let message = "this batch is finished already: hand it over before the next one is asked for, and once";
+                return Err(ClientError::Argument(message.into()));
+            }
+            // All of it was lost or sought since: there is nothing to finish, and whoever works on it does it in vain.
+            None => places.iter().map(|_| state.account.new_batch()).collect(),
+        };
+        state.account.uncount_held(holder, batch.columns.record_batch.num_rows());
+        let span_of = |named: &TopicPartition| {
+            batch.places.iter().find(|(partition, ..)| partition == named).map_or(0, |(_, span, _)| *span)
+        };
+        let parts = parts.into_iter().zip(ids).zip(places);
+        let parts = parts.map(|((columns, id), (partition, next))| {
+            let span = span_of(&partition);
+            HandedBatch { columns, id, places: vec![(partition, span, next)] }
+        });
+        Ok(parts.collect())
+    }
+
+    /// A batch of so many rows is finished, and committed when it is time.
+    pub(crate) fn finish_batch(&self, id: BatchId, rows: usize) {
+        let mut state = self.state();
+        if let Some(ledger) = &mut state.account.ledger
+            && ledger.keeper(id).is_some()
+        {
+            ledger.finish(id);
+            state.account.finished_rows += rows as u64;
+        }
+        self.tell_task(state);
+    }
+
+    /// What `holder` holds is finished.
+    pub(crate) fn finish_held(&self, holder: Holder) {
+        let mut state = self.state();
+        state.account.finish_held(holder);
+        self.tell_task(state);
+    }
+
+    /// Nobody can finish this batch any more. Returns the place after it in each partition, unless it is finished.
+    pub(crate) fn batch_ended(&self, id: BatchId) -> Vec<(TopicPartition, Place)> {
+        let mut state = self.state();
+        let Some(ledger) = &mut state.account.ledger else { return Vec::new() };
+        if ledger.keeper(id) != Some(Keeper::Name) {
+            return Vec::new();
+        }
+        ledger.pass_on(id, Keeper::Ended);
+        let unfinished = ledger.unfinished(id);
+        self.tell_task(state);
+        unfinished
     }
 
     /// A batch is finished: what is to be sent for it, and what is known without.

@@ -1,10 +1,12 @@
 //! Waiting for enough to hand out, and building a batch of it.
 
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use monedula_columns::{BatchBuilder, ColumnBatch, PartitionWalker, Walked};
 use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Start;
 use monedula_engine::ledger::{Holder, Place};
 
 use super::lane::Piece;
@@ -33,7 +35,7 @@ struct Taken {
 struct Walk {
     partition: TopicPartition,
     span: u64,
-    from: i64,
+    from: Place,
     next: Place,
 }
 
@@ -53,7 +55,8 @@ impl Delivery {
                 Waited::Callback(callback) => return Ok(Step::Callback(callback)),
                 Waited::Nothing => return Ok(Step::Nothing),
             }
-            let Some(batch) = self.build(want, holder) else { continue };
+            let again = self.hand_out_again(want, holder);
+            let Some(batch) = again.or_else(|| self.build(want, holder)) else { continue };
             self.metrics.batches_delivered(1);
             self.metrics.records_delivered(batch.columns.record_batch.num_rows() as u64);
             self.metrics.bytes_delivered(batch.columns.memory_bytes as u64);
@@ -89,14 +92,24 @@ impl Delivery {
         if let Some(callback) = state.gates.next_callback() {
             return Ok(Waited::Callback(callback));
         }
-        if state.ready.is_empty() || state.gates.keep_back(Instant::now()) {
+        if !state.has_rows() || state.gates.keep_back(Instant::now()) {
             state.raise_lasting()?;
         }
         Ok(Waited::Enough)
     }
 
     /// A batch of what is ready; `None` if that has no rows, or may not be handed out any more.
-    fn build(&self, want: &Want, holder: Holder) -> Option<HandedBatch> {
+    pub(super) fn build(&self, want: &Want, holder: Holder) -> Option<HandedBatch> {
+        let batch = self.build_in_turn(want, holder);
+        let mut state = self.state();
+        // After the turn: who is told takes it.
+        if state.flush && !state.has_ready() {
+            self.drained.notify_one();
+        }
+        batch
+    }
+
+    fn build_in_turn(&self, want: &Want, holder: Holder) -> Option<HandedBatch> {
         let mut turn = self.turn();
         let turn = &mut *turn;
         let kept = turn.builder.take().filter(|(_, rows, bytes)| (*rows, *bytes) == (want.max_rows, want.max_bytes));
@@ -104,7 +117,7 @@ impl Delivery {
         let mut builder = kept.map_or_else(fresh, |(builder, _, _)| builder);
         let mut walks = Vec::new();
         while let Some(mut taken) = self.take_lane() {
-            let (before, from) = (builder.rows(), taken.walker.position());
+            let (before, from) = (builder.rows(), taken.place());
             let walked = self.walk(&mut taken, &mut builder, &mut turn.scratch);
             walks.push(taken.walked(from));
             let go_on = self.put_back(taken, walked, (builder.rows() - before) as u64);
@@ -127,39 +140,59 @@ impl Delivery {
             return None;
         }
         let rows = columns.record_batch.num_rows();
-        if state.account.ledger.is_none() {
-            return (rows > 0).then(|| HandedBatch { columns, id: 0, places: Vec::new() });
-        }
         let places: Vec<_> = walks.into_iter().map(|walk| (walk.partition, walk.span, walk.next)).collect();
-        let id = state.account.hand_out(holder, rows, &places);
+        let id = state.account.hand_out(holder, &columns, &places);
         (rows > 0).then_some(HandedBatch { columns, id, places })
     }
 
-    /// What was walked will not be handed out: it is fetched again, should the partitions stay.
+    /// What was walked will not be handed out: it is fetched again, should the partitions stay. That is a new span, because an
+    /// answer may be under way: it goes on behind what was walked, and the rows before it would be taken for passed.
     fn take_back(&self, state: &mut State, walks: Vec<Walk>) {
-        for Walk { partition, span, from, .. } in walks.into_iter().rev() {
+        let mut begins = BTreeMap::new();
+        for Walk { partition, span, from, .. } in walks {
+            // A partition that was walked several times goes back to where the first walk began.
+            begins.entry(partition).or_insert((span, from));
+        }
+        for (partition, (walked, from)) in begins {
+            if state.current(&partition, walked).is_none() {
+                continue;
+            }
             state.forget_queued(&partition);
-            let Some(lane) = state.current(&partition, span) else { continue };
-            lane.evict(&partition, &self.options);
-            lane.walk_from(&partition, from, &self.options);
-            self.command(Command::Rewind { partition, span, offset: from });
+            let span = state.new_span();
+            let State { lanes, account, .. } = &mut *state;
+            let Some(lane) = lanes.get_mut(&partition) else { continue };
+            lane.restart(span);
+            lane.target = Some(from.offset);
+            if let Some(ledger) = &mut account.ledger {
+                ledger.goes_on_as(&partition, span);
+            }
+            let start = Start::Offset(from.offset, from.leader_epoch);
+            self.command(Command::Seek { partition, span, start });
         }
     }
 
-    /// Walks a lane until the builder is full, or all that was fetched of it is walked.
+    /// Walks a lane until the builder is full, or all that was fetched of it is walked. One that came first for the sake of
+    /// the batch that it holds is walked to the end of that batch: then others have their turn.
     fn walk(
         &self,
         taken: &mut Taken,
         builder: &mut BatchBuilder,
         scratch: &mut monedula_columns::Scratch,
     ) -> Result<Walked, ClientError> {
+        let unreadable =
+            |partition: &TopicPartition, error| ClientError::Decode { partition: partition.clone(), error };
+        if taken.walker.holds_payload() {
+            let walked = taken.walker.walk_open(builder, scratch);
+            walked.map_err(|error| unreadable(&taken.partition, error))?;
+            if taken.walker.pending_bytes() > 0 {
+                return Ok(Walked::Full);
+            }
+        }
         loop {
             match taken.walker.walk(builder, scratch) {
                 Ok(Walked::Full) => return Ok(Walked::Full),
                 Ok(Walked::Drained) => {}
-                Err(error) => {
-                    return Err(ClientError::Decode { partition: taken.partition.clone(), error });
-                }
+                Err(error) => return Err(unreadable(&taken.partition, error)),
             }
             if !self.feed(taken)? {
                 return Ok(Walked::Drained);
@@ -256,9 +289,12 @@ impl Delivery {
 }
 
 impl Taken {
-    fn walked(&self, from: i64) -> Walk {
-        let next = Place { offset: self.walker.position(), leader_epoch: self.walker.position_leader_epoch() };
-        Walk { partition: self.partition.clone(), span: self.span, from, next }
+    fn place(&self) -> Place {
+        Place { offset: self.walker.position(), leader_epoch: self.walker.position_leader_epoch() }
+    }
+
+    fn walked(&self, from: Place) -> Walk {
+        Walk { partition: self.partition.clone(), span: self.span, from, next: self.place() }
     }
 }
 
@@ -272,7 +308,7 @@ impl State {
         if std::mem::take(&mut self.woken) {
             return Err(ClientError::WokenUp);
         }
-        if let Some(error) = self.gates.raise.pop_front().or_else(|| self.gates.fatal.clone()) {
+        if let Some(error) = self.gates.raise.pop_front().or_else(|| self.gates.fatal()) {
             return Err(error);
         }
         self.raise.pop_front().map_or(Ok(()), Err)
@@ -283,12 +319,12 @@ impl State {
         if let Some(error) = &self.fatal {
             return Err(error.clone());
         }
-        let mut faults = self.failed_topics.iter().chain(self.lanes.values().filter_map(|lane| lane.fault.as_ref()));
-        let goes_on = self.lanes.values().any(|lane| lane.fault.is_none());
-        match faults.next() {
-            Some(first) if !goes_on => Err(first.clone()),
-            _ => Ok(()),
+        // Looked at first: mostly the first lane settles it, and this is asked on every wait.
+        if self.lanes.values().any(|lane| lane.fault.is_none()) {
+            return Ok(());
         }
+        let mut faults = self.failed_topics.iter().chain(self.lanes.values().filter_map(|lane| lane.fault.as_ref()));
+        faults.next().map_or(Ok(()), |first| Err(first.clone()))
     }
 
     /// When to look again; `None` if there is something to hand out or to raise now.
@@ -296,8 +332,12 @@ impl State {
         if self.closed || self.woken || !self.raise.is_empty() || self.gates.has_news() {
             return None;
         }
-        if self.ready.is_empty() || self.gates.keep_back(now) {
+        if !self.has_rows() || self.gates.keep_back(now) {
             return self.raise_lasting().is_ok().then(|| now + Self::FOREVER);
+        }
+        // What was given back waited once already.
+        if self.first_returned().is_some() {
+            return None;
         }
         let due = self.ready_since.unwrap_or(now) + want.max_wait;
         let due = want.deadline.map_or(due, |deadline| due.min(deadline));

@@ -6,6 +6,7 @@
 //! lease out of date.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Deref;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -16,6 +17,7 @@ use monedula_engine::ledger::{Holder, Place};
 
 use super::account::Account;
 use super::lane::Lane;
+use super::row_gate::RowClock;
 use super::{Delivery, State};
 use crate::driver::Command;
 use crate::error::ClientError;
@@ -55,9 +57,13 @@ struct Settle {
 /// What is kept of a group; without one, nothing of it.
 #[derive(Default)]
 pub(super) struct Gates {
-    pub(super) lease: Lease,
+    lease: Lease,
+    /// The same for rows that are handed out one by one, outside of the locks.
+    pub(super) clock: Arc<RowClock>,
     settles: Vec<Settle>,
     callbacks: VecDeque<PendingCallback>,
+    /// Those for gained partitions that the user's code failed of: the next call runs them again, before any other.
+    again: VecDeque<PendingCallback>,
     /// The callback that a thread of the user's runs now.
     running: Option<PendingCallback>,
     /// Calls of the user's that wait now, and when the last one ended.
@@ -67,7 +73,7 @@ pub(super) struct Gates {
     stale: bool,
     /// Errors to be raised once, and the one that is raised from now on.
     pub(super) raise: VecDeque<ClientError>,
-    pub(super) fatal: Option<ClientError>,
+    fatal: Option<ClientError>,
     /// The group is being left: nothing more is handed out, and nothing waited for.
     leaving: bool,
     /// Calls of the user's that finished something and whose commit the group's task has not heard of yet.
@@ -94,16 +100,38 @@ impl Gates {
 
     /// Whether there is something that is told before any record: a callback, or an error.
     pub(super) fn has_news(&self) -> bool {
-        let callback = self.running.is_none() && !self.callbacks.is_empty();
-        callback || self.fatal.is_some() || !self.raise.is_empty()
+        let callback = self.running.is_none() && self.has_callbacks();
+        callback || self.fatal().is_some() || !self.raise.is_empty()
+    }
+
+    /// The error that is raised from now on. What became of the partitions is told before it: nobody calls again afterwards.
+    pub(super) fn fatal(&self) -> Option<ClientError> {
+        self.fatal.clone().filter(|_| !self.has_callbacks())
+    }
+
+    fn has_callbacks(&self) -> bool {
+        !self.again.is_empty() || !self.callbacks.is_empty()
+    }
+
+    /// Nobody is to be told any more that these were gained.
+    fn forget_again(&mut self, partitions: &BTreeSet<TopicPartition>) {
+        for callback in &mut self.again {
+            callback.partitions.retain(|partition| !partitions.contains(partition));
+        }
+        self.again.retain(|callback| !callback.partitions.is_empty());
     }
 
     pub(super) fn next_callback(&mut self) -> Option<PendingCallback> {
         if self.running.is_some() {
             return None;
         }
-        self.running = self.callbacks.pop_front();
+        self.running = self.again.pop_front().or_else(|| self.callbacks.pop_front());
         self.running.clone()
+    }
+
+    fn set_lease(&mut self, lease: Lease) -> Lease {
+        self.clock.set_lease(lease);
+        std::mem::replace(&mut self.lease, lease)
     }
 
     fn is_settled(&self, settle: &Settle, account: &Account) -> bool {
@@ -120,9 +148,9 @@ impl Gates {
 }
 
 /// Counts a call that waits; its end counts as a poll.
-pub(super) struct Waiting<'d>(&'d Delivery);
+pub(crate) struct Waiting<D: Deref<Target = Delivery>>(D);
 
-impl Drop for Waiting<'_> {
+impl<D: Deref<Target = Delivery>> Drop for Waiting<D> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.gates.waiting -= 1;
@@ -134,15 +162,25 @@ impl Delivery {
     /// A user's thread comes into a call: what it holds is finished, and it is there to run callbacks.
     pub(crate) fn enter(&self, holder: Holder) {
         let mut state = self.state();
+        state.account.finish_held(holder);
         if state.account.ledger.is_none() {
             return;
         }
-        state.account.finish_held(holder);
         state.gates.polled = Some(Instant::now());
         for settle in &mut state.gates.settles {
             settle.wait_for_user = false;
         }
         self.tell_task(state);
+    }
+
+    /// A thread or task of the user's has ended, and will not finish what it holds: that stays uncommitted, and nobody waits for
+    /// it. Returns the place after it in each partition.
+    pub(crate) fn holder_ended(&self, holder: Holder) -> BTreeSet<(TopicPartition, Place)> {
+        let mut state = self.state();
+        let unfinished = state.holder_ended(holder);
+        self.tell_task(state);
+        self.arrived.notify_all();
+        unfinished
     }
 
     /// As if the user had polled.
@@ -158,9 +196,15 @@ impl Delivery {
         CommitCall(self.clone())
     }
 
-    pub(super) fn waits(&self) -> Waiting<'_> {
+    pub(super) fn waits(&self) -> Waiting<&Self> {
         self.state().gates.waiting += 1;
         Waiting(self)
+    }
+
+    /// As [`Self::waits`], for a call that goes on in a task of the runtime's.
+    pub(crate) fn waits_in_a_task(self: &Arc<Self>) -> Waiting<Arc<Self>> {
+        self.state().gates.waiting += 1;
+        Waiting(self.clone())
     }
 
     pub(super) fn tell_task(&self, state: MutexGuard<'_, State>) {
@@ -176,7 +220,8 @@ impl Delivery {
         let state = self.state();
         let now = Instant::now();
         match state.gates.waiting {
-            0 => state.gates.polled.unwrap_or(now),
+            // Whoever asks for a row is there.
+            0 => state.gates.polled.max(state.gates.clock.asked()).unwrap_or(now),
             _ => now,
         }
     }
@@ -188,7 +233,7 @@ impl Delivery {
 
     /// Until when records may be handed out.
     pub(crate) fn set_lease(&self, lease: Lease) {
-        let before = std::mem::replace(&mut self.state().gates.lease, lease);
+        let before = self.state().gates.set_lease(lease);
         // Every heartbeat renews it; only a lease that was out has anyone waiting for it.
         if !before.holds(Instant::now()) {
             self.arrived.notify_all();
@@ -199,11 +244,12 @@ impl Delivery {
     pub(crate) fn gained(&self, partitions: &BTreeSet<TopicPartition>) {
         let _turn = self.turn();
         let mut state = self.state();
+        state.gates.forget_again(partitions);
         for partition in partitions {
             state.remove(partition);
             let span = state.new_span();
             let mut lane = Lane::new(span, None);
-            (lane.started, lane.announced) = (false, false);
+            (lane.owned, lane.started, lane.announced) = (true, false, false);
             state.lanes.insert(partition.clone(), lane);
             state.account.restart(partition, span, None);
         }
@@ -212,37 +258,91 @@ impl Delivery {
     /// Where gained partitions start; those that the user has sent elsewhere meanwhile stay there.
     pub(crate) fn start(&self, partitions: Vec<(TopicPartition, Committed, bool)>) {
         let mut state = self.state();
-        let mut assigned = Vec::new();
         for (partition, committed, is_new) in partitions {
-            let Some(lane) = state.lanes.get_mut(&partition).filter(|lane| !lane.started) else { continue };
-            let span = lane.span;
-            let start = match committed {
-                Some(at) => {
-                    lane.target = Some(at.offset);
-                    let place = Place { offset: at.offset, leader_epoch: at.leader_epoch };
-                    if let Some(ledger) = &mut state.account.ledger {
-                        ledger.start(&partition, span, place, true);
-                    }
-                    Start::Offset(at.offset, at.leader_epoch)
-                }
-                None if is_new => Start::Earliest,
-                None => Start::Policy,
+            let Some(span) = state.lanes.get(&partition).filter(|lane| lane.owned).map(|lane| lane.span) else {
+                continue;
             };
-            assigned.push((partition, span, start, None));
-        }
-        let started: Vec<TopicPartition> = assigned.iter().map(|(partition, ..)| partition.clone()).collect();
-        self.command(Command::Assign { partitions: assigned, is_owned: true });
-        for partition in &started {
-            self.change(&mut state, partition, |lane| lane.started = true);
+            let otherwise = if is_new { Start::Earliest } else { Start::Policy };
+            self.start_at(&mut state, &partition, span, committed, otherwise);
         }
         drop(state);
         self.arrived.notify_all();
     }
 
-    /// A gained partition will not start.
-    pub(crate) fn start_failed(&self, partition: &TopicPartition, error: ClientError) {
+    /// Where a partition starts that was assigned to start at its committed offset: as [`Self::start`], for this span of it.
+    pub(crate) fn start_assigned(&self, partition: &TopicPartition, span: u64, committed: Committed) {
         let mut state = self.state();
-        let Some(lane) = state.lanes.get_mut(partition).filter(|lane| !lane.started) else { return };
+        self.start_at(&mut state, partition, span, committed, Start::Policy);
+        drop(state);
+        self.arrived.notify_all();
+    }
+
+    fn start_at(
+        &self,
+        state: &mut State,
+        partition: &TopicPartition,
+        span: u64,
+        committed: Committed,
+        otherwise: Start,
+    ) {
+        let State { lanes, account, raise, .. } = &mut *state;
+        let waits = |lane: &&mut Lane| lane.span == span && !lane.started;
+        let Some(lane) = lanes.get_mut(partition).filter(waits) else { return };
+        // It could not be had before.
+        if lane.fault.take().is_some() {
+            raise.retain(|error| error.partition() != Some(partition));
+        }
+        let start = match committed {
+            Some(at) => {
+                lane.target = Some(at.offset);
+                let place = Place { offset: at.offset, leader_epoch: at.leader_epoch };
+                if let Some(ledger) = &mut account.ledger {
+                    ledger.start(partition, span, place, true);
+                }
+                Start::Offset(at.offset, at.leader_epoch)
+            }
+            None => otherwise,
+        };
+        let (is_owned, end) = (lane.owned, lane.end);
+        self.command(Command::Assign { partitions: vec![(partition.clone(), span, start, end)], is_owned });
+        self.change(state, partition, |lane| lane.started = true);
+    }
+
+    /// As [`Self::add`], for a partition that starts at its committed offset: the driver hears of it once that is known.
+    pub(crate) fn add_waiting(&self, partition: &TopicPartition, end: Option<i64>) -> u64 {
+        let span = self.add(partition, end);
+        if let Some(lane) = self.state().current(partition, span) {
+            lane.started = false;
+        }
+        span
+    }
+
+    /// Has a partition that is assigned wait for its committed offset, to go on there. Its span; `None` if it is not assigned.
+    pub(crate) fn wait_for_start(&self, partition: &TopicPartition) -> Option<u64> {
+        let span = self.restart(partition)?;
+        let mut state = self.state();
+        state.current(partition, span)?.started = false;
+        self.command(Command::Unassign { partitions: vec![partition.clone()], topics: Vec::new() });
+        Some(span)
+    }
+
+    /// The partitions that are no group's.
+    pub(crate) fn assigned_by_hand(&self) -> Vec<TopicPartition> {
+        let state = self.state();
+        let by_hand = state.lanes.iter().filter(|(_, lane)| !lane.owned);
+        by_hand.map(|(partition, _)| partition.clone()).collect()
+    }
+
+    /// Whether a partition waits for its committed offset.
+    pub(crate) fn waits_for_start(&self, partition: &TopicPartition, span: u64) -> bool {
+        self.state().current(partition, span).is_some_and(|lane| !lane.started)
+    }
+
+    /// The committed offset of a partition cannot be had for now, where it is to start.
+    pub(crate) fn start_failed(&self, partition: &TopicPartition, span: Option<u64>, error: ClientError) {
+        let mut state = self.state();
+        let waits = |lane: &&mut Lane| !lane.started && span.map_or(lane.owned, |span| lane.span == span);
+        let Some(lane) = state.lanes.get_mut(partition).filter(waits) else { return };
         lane.fault = Some(error.clone());
         state.raise.push_back(error);
         drop(state);
@@ -253,8 +353,10 @@ impl Delivery {
     pub(crate) fn settle(&self, ticket: u64, partitions: BTreeSet<TopicPartition>, wait_for_user: bool) {
         let _turn = self.turn();
         let mut state = self.state();
+        state.gates.forget_again(&partitions);
         for partition in &partitions {
-            self.change(&mut state, partition, |lane| lane.settling = true);
+            // What was assigned by hand since the group was left is none of its business.
+            self.change(&mut state, partition, |lane| lane.settling = lane.owned);
         }
         let wait_for_user = wait_for_user && state.gates.waiting == 0;
         state.gates.settles.push(Settle { ticket, partitions, wait_for_user });
@@ -283,19 +385,26 @@ impl Delivery {
     pub(crate) fn dropped(&self, partitions: &BTreeSet<TopicPartition>) {
         let _turn = self.turn();
         let mut state = self.state();
-        for partition in partitions {
+        state.gates.forget_again(partitions);
+        // The user may have assigned some by hand since the group was left: these are not the group's.
+        let mut gone = partitions.clone();
+        gone.retain(|partition| state.lanes.get(partition).is_none_or(|lane| lane.owned));
+        for partition in &gone {
             state.remove(partition);
         }
         // What was asked of them needs no answer any more: the machine has given them up without waiting for it.
         state.gates.settles.retain(|settle| !settle.partitions.iter().all(|partition| partitions.contains(partition)));
-        self.command(Command::Unassign { partitions: partitions.iter().cloned().collect(), topics: Vec::new() });
+        self.command(Command::Unassign { partitions: gone.into_iter().collect(), topics: Vec::new() });
         drop(state);
         self.arrived.notify_all();
     }
 
     /// Has a thread of the user's run a callback.
     pub(crate) fn call_back(&self, callback: PendingCallback) {
-        self.state().gates.callbacks.push_back(callback);
+        let mut state = self.state();
+        state.gates.callbacks.push_back(callback);
+        state.stop_all_rows();
+        drop(state);
         self.arrived.notify_all();
     }
 
@@ -323,18 +432,30 @@ impl Delivery {
     /// Callbacks that nobody will run any more: they count as run.
     pub(crate) fn take_callbacks(&self) -> Vec<PendingCallback> {
         let mut state = self.state();
+        state.gates.again.clear();
         let running = state.gates.running.take();
         running.into_iter().chain(std::mem::take(&mut state.gates.callbacks)).collect()
     }
 
-    /// A callback has ended. False if it is not the one that runs.
-    pub(crate) fn called_back(&self, ticket: u64) -> bool {
+    /// A callback has ended, `failed` if it raised. False if it is not the one that runs.
+    pub(crate) fn called_back(&self, ticket: u64, failed: bool) -> bool {
         let mut state = self.state();
-        let Some(callback) = state.gates.running.take_if(|callback| callback.ticket == ticket) else { return false };
+        let Some(mut callback) = state.gates.running.take_if(|callback| callback.ticket == ticket) else {
+            return false;
+        };
         state.gates.polled = Some(Instant::now());
-        drop(state);
-        if callback.kind == CallbackKind::Assigned {
+        let gained = callback.kind == CallbackKind::Assigned;
+        if gained && failed && !state.gates.leaving {
+            // The user's part, such as a seek to offsets of its own, is not done: nothing of them is handed out before it is.
+            let State { lanes, gates, .. } = &mut *state;
+            callback.partitions.retain(|partition| lanes.get(partition).is_some_and(|lane| !lane.settling));
+            gates.again.extend(Some(callback).filter(|callback| !callback.partitions.is_empty()));
+            drop(state);
+        } else if gained {
+            drop(state);
             self.announced(&callback.partitions);
+        } else {
+            drop(state);
         }
         self.arrived.notify_all();
         true
@@ -357,6 +478,7 @@ impl Delivery {
             true => state.gates.fatal = Some(error),
             false => state.gates.raise.push_back(error),
         }
+        state.stop_all_rows();
         drop(state);
         self.arrived.notify_all();
     }
@@ -366,10 +488,14 @@ impl Delivery {
         let _turn = self.turn();
         let mut state = self.state();
         state.gates.leaving = leaving;
-        if !leaving {
-            state.gates.fatal = None;
-            state.gates.raise.clear();
-            state.gates.lease = Lease::Free;
+        state.gates.again.clear();
+        match leaving {
+            true => state.stop_all_rows(),
+            false => {
+                state.gates.fatal = None;
+                state.gates.raise.clear();
+                state.gates.set_lease(Lease::Free);
+            }
         }
         drop(state);
         self.group_wanted.notify_one();

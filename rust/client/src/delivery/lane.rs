@@ -50,7 +50,9 @@ pub(super) struct Lane {
     /// was given back.
     pub(super) gained: u64,
     pub(super) since: u64,
-    /// Whether the driver knows of it: a group's partition waits until its committed offset is known.
+    /// Whether it is a group's, and not assigned by hand.
+    pub(super) owned: bool,
+    /// Whether the driver knows of it: one that starts at its committed offset waits until that is known.
     pub(super) started: bool,
     /// Whether the user was told of it.
     pub(super) announced: bool,
@@ -81,6 +83,7 @@ impl Lane {
             paused: false,
             gained: span,
             since: span,
+            owned: false,
             started: true,
             announced: true,
             settling: false,
@@ -97,6 +100,11 @@ impl Lane {
         !self.is_held_back() && self.fault.is_none() && (self.mid_piece || !self.pieces.is_empty())
     }
 
+    /// Whether it holds memory that nobody may have handed out.
+    pub(super) fn pins_memory(&self) -> bool {
+        self.is_held_back() && self.walker.is_some() && (self.mid_piece || !self.pieces.is_empty())
+    }
+
     /// Whether nothing of it is to be handed out or fetched, whatever there is.
     pub(super) fn is_held_back(&self) -> bool {
         self.paused || self.settling || !self.started || !self.announced
@@ -109,18 +117,23 @@ impl Lane {
 
     /// Drops everything that was fetched; reading starts anew, as `span`.
     pub(super) fn restart(&mut self, span: u64) {
-        let Self { end, paused, gained, since, started, announced, settling, queued, .. } = *self;
-        *self = Self { paused, gained, since, started, announced, settling, queued, ..Self::new(span, end) };
+        let Self { end, paused, gained, since, owned, started, announced, settling, queued, .. } = *self;
+        *self = Self { paused, gained, since, owned, started, announced, settling, queued, ..Self::new(span, end) };
     }
 
-    /// Drops what was fetched but keeps the position, to make room.
-    pub(super) fn evict(&mut self, partition: &TopicPartition, options: &WalkOptions) {
+    /// Drops what was fetched and not handed out, to make room; returns where it is to be fetched again from.
+    pub(super) fn evict(&mut self, partition: &TopicPartition, options: &WalkOptions) -> Option<i64> {
+        // Where the log was cut off in between, what is there now begins at the cut: the offsets behind it are out of range.
+        let cuts = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Position(offset) => Some(*offset),
+            Piece::Data(_) | Piece::Fault(_) => None,
+        });
+        let position = cuts.fold(self.position?, i64::min);
         self.pieces.clear();
         (self.queued_records, self.queued_bytes, self.mid_piece) = (0, 0, false);
         self.inflated = None;
-        if let Some(position) = self.position {
-            self.walk_from(partition, position, options);
-        }
+        self.walk_from(partition, position, options);
+        Some(position)
     }
 
     pub(super) fn status(&self) -> PartitionStatus {

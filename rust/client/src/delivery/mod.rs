@@ -8,14 +8,19 @@ mod account;
 mod build;
 mod gates;
 mod lane;
+mod row_gate;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use monedula_columns::{AbortedTransaction, BatchBuilder, BufferPool, ColumnSet, Scratch, WalkOptions, segments};
+use monedula_columns::{
+    AbortedTransaction, BatchBuilder, BufferPool, ColumnSet, PartitionWalker, Scratch, WalkOptions, segments,
+};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::{Fetched, Start};
 use monedula_engine::ledger::Place;
@@ -27,6 +32,8 @@ use self::account::Account;
 use self::gates::Gates;
 pub(crate) use self::gates::{CommitCall, Lease};
 use self::lane::{Data, Lane, Piece};
+pub use self::row_gate::RowGate;
+use self::rows::Returned;
 use crate::budget::Budget;
 use crate::driver::Command;
 use crate::error::ClientError;
@@ -76,6 +83,8 @@ pub(crate) struct Delivery {
     pool: BufferPool,
     metrics: Metrics,
     commands: mpsc::UnboundedSender<Command>,
+    /// All that was ready is handed out, and the driver waits for budget.
+    pub(crate) drained: Notify,
     /// The group's task has something to look at.
     pub(crate) group_wanted: Notify,
 }
@@ -84,6 +93,8 @@ pub(crate) struct Delivery {
 struct State {
     lanes: BTreeMap<TopicPartition, Lane>,
     ready: VecDeque<TopicPartition>,
+    /// Rows that were handed out and given back, in the order of the log: they go before what is ready.
+    returned: BTreeMap<TopicPartition, VecDeque<Returned>>,
     /// When the oldest of what is ready came.
     ready_since: Option<Instant>,
     queued_records: u64,
@@ -131,6 +142,7 @@ impl Delivery {
             pool,
             metrics,
             commands,
+            drained: Notify::new(),
             group_wanted: Notify::new(),
         }
     }
@@ -166,6 +178,8 @@ impl Delivery {
         let _turn = self.turn();
         let mut state = self.state();
         state.forget_queued(partition);
+        state.forget_returned(partition);
+        state.stop_rows_of(partition);
         let span = state.new_span();
         let lane = state.lanes.get_mut(partition)?;
         lane.restart(span);
@@ -194,8 +208,9 @@ impl Delivery {
             self.command(Command::Seek { partition: partition.clone(), span, start });
             return Some(());
         }
-        // A group's partition whose committed offset is not known yet: it will not be asked for any more.
-        self.command(Command::Assign { partitions: vec![(partition.clone(), span, start, None)], is_owned: true });
+        // A partition whose committed offset is not known yet: it will not be asked for any more.
+        let (is_owned, end) = (lane.owned, lane.end);
+        self.command(Command::Assign { partitions: vec![(partition.clone(), span, start, end)], is_owned });
         self.change(&mut state, partition, |_| ());
         Some(())
     }
@@ -219,8 +234,15 @@ impl Delivery {
         change(lane);
         let (after, started) = (lane.is_held_back(), lane.started);
         let (records, bytes) = (lane.queued_records, lane.queued_bytes);
+        if after && let Some(walker) = &mut lane.walker {
+            // Nobody knows for how long: of all lanes, only the first in the queue may hold a batch that it decompressed.
+            walker.shelve();
+        }
         match (before, after) {
-            (false, true) => state.uncount(records, bytes),
+            (false, true) => {
+                state.uncount(records, bytes);
+                state.stop_rows_of(partition);
+            }
             (true, false) => {
                 state.queued_records += records;
                 state.queued_bytes += bytes;
@@ -274,7 +296,8 @@ impl Delivery {
         lane.high_watermark = Some(fetched.high_watermark);
         lane.last_stable_offset = Some(fetched.last_stable_offset).filter(|&offset| offset >= 0);
         lane.log_start_offset = Some(fetched.log_start_offset).filter(|&offset| offset >= 0);
-        if data.is_empty() {
+        // Of a partition that stopped nothing is handed out before a seek: it would only hold memory.
+        if data.is_empty() || lane.fault.is_some() {
             return;
         }
         let held_back = lane.is_held_back();
@@ -352,17 +375,23 @@ impl Delivery {
         self.arrived.notify_all();
     }
 
-    /// Drops what was fetched of partitions that are kept back, so that others can go on; returns where each then stands.
-    pub(crate) fn evict_paused(&self) -> Vec<(TopicPartition, u64, i64)> {
+    /// For a driver without budget. Once nothing is left whose handing out would free some, drops what was fetched of
+    /// partitions that are kept back, and returns where each then stands. [`Self::drained`] tells when to ask again.
+    pub(crate) fn evict_held_back(&self) -> Vec<(TopicPartition, u64, i64)> {
+        if !self.state().pins_memory() {
+            return Vec::new();
+        }
+        // A batch that is being built may free some.
+        let _turn = self.turn();
         let mut state = self.state();
-        if !state.ready.is_empty() {
+        if !state.pins_memory() {
             return Vec::new();
         }
         let mut evicted = Vec::new();
         for (partition, lane) in &mut state.lanes {
-            let held = lane.is_held_back() && lane.walker.is_some() && (lane.mid_piece || !lane.pieces.is_empty());
-            if let Some(position) = lane.position.filter(|_| held) {
-                lane.evict(partition, &self.options);
+            if lane.pins_memory()
+                && let Some(position) = lane.evict(partition, &self.options)
+            {
                 evicted.push((partition.clone(), lane.span, position));
             }
         }
@@ -371,7 +400,10 @@ impl Delivery {
 
     /// Ends the wait that is under way, or the next one.
     pub(crate) fn wake(&self) {
-        self.state().woken = true;
+        let mut state = self.state();
+        state.woken = true;
+        state.stop_all_rows();
+        drop(state);
         self.arrived.notify_all();
     }
 
@@ -379,10 +411,11 @@ impl Delivery {
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
-        let lanes = std::mem::take(&mut state.lanes);
+        state.stop_all_rows();
+        let (lanes, returned) = (std::mem::take(&mut state.lanes), std::mem::take(&mut state.returned));
         state.ready.clear();
         drop(state);
-        drop(lanes);
+        drop((lanes, returned));
         self.inflater.close();
         self.arrived.notify_all();
     }
@@ -391,12 +424,13 @@ impl Delivery {
     pub(crate) fn status(&self) -> BTreeMap<TopicPartition, PartitionStatus> {
         let state = self.state();
         let lanes = state.lanes.iter();
-        lanes.map(|(partition, lane)| (partition.clone(), lane.status())).collect()
+        lanes.map(|(partition, lane)| (partition.clone(), state.status_of(partition, lane))).collect()
     }
 
     /// Where one partition stands; `None` if it is not assigned.
     pub(crate) fn status_of(&self, partition: &TopicPartition) -> Option<PartitionStatus> {
-        self.state().lanes.get(partition).map(Lane::status)
+        let state = self.state();
+        state.lanes.get(partition).map(|lane| state.status_of(partition, lane))
     }
 
     /// Whether there is no partition, and the consumer not closed.
@@ -408,7 +442,7 @@ impl Delivery {
     /// Whether every bounded partition is read to its end.
     pub(crate) fn all_done(&self) -> bool {
         let state = self.state();
-        !state.closed && state.lanes.values().all(Lane::is_done)
+        !state.closed && state.returned.is_empty() && state.lanes.values().all(Lane::is_done)
     }
 
     fn turn(&self) -> MutexGuard<'_, Turn> {
@@ -432,9 +466,17 @@ impl State {
 
     fn remove(&mut self, partition: &TopicPartition) -> bool {
         self.forget_queued(partition);
+        self.forget_returned(partition);
+        self.stop_rows_of(partition);
         self.ready.retain(|ready| ready != partition);
         self.account.released(partition);
         self.lanes.remove(partition).is_some()
+    }
+
+    fn status_of(&self, partition: &TopicPartition, lane: &Lane) -> PartitionStatus {
+        let returned = self.returned.get(partition).and_then(|returned| returned.front());
+        let status = lane.status();
+        PartitionStatus { position: returned.map(Returned::first_offset).or(status.position), ..status }
     }
 
     fn uncount(&mut self, records: u64, bytes: usize) {
@@ -452,12 +494,43 @@ impl State {
         }
     }
 
-    /// Puts a lane that has something to hand out into the queue, once.
+    /// Whether nothing can be handed out, and what is kept back takes memory.
+    fn pins_memory(&mut self) -> bool {
+        !self.has_ready() && self.lanes.values().any(Lane::pins_memory)
+    }
+
+    /// Whether there is anything to hand out. Forgets lanes in the queue that have nothing any more.
+    fn has_ready(&mut self) -> bool {
+        while let Some(partition) = self.ready.front() {
+            let lane = self.lanes.get_mut(partition);
+            if lane.as_ref().is_some_and(|lane| lane.has_data()) {
+                return true;
+            }
+            if let Some(lane) = lane {
+                lane.queued = false;
+            }
+            self.ready.pop_front();
+        }
+        false
+    }
+
+    /// Puts a lane that has something to hand out into the queue, once. One in the middle of a batch that it decompressed goes
+    /// first: there is memory for one such batch beyond the budget, not for one of each partition.
     fn offer(&mut self, partition: &TopicPartition) {
         let Some(lane) = self.lanes.get_mut(partition) else { return };
-        if lane.has_data() && !lane.queued {
-            lane.queued = true;
+        if !lane.has_data() {
+            return;
+        }
+        let was_queued = std::mem::replace(&mut lane.queued, true);
+        if lane.walker.as_ref().is_some_and(PartitionWalker::holds_payload) {
+            if was_queued {
+                self.ready.retain(|ready| ready != partition);
+            }
+            self.ready.push_front(partition.clone());
+        } else if !was_queued {
             self.ready.push_back(partition.clone());
+        }
+        if !was_queued {
             self.ready_since.get_or_insert_with(Instant::now);
         }
     }

@@ -1,37 +1,35 @@
-//! Batches whose rows are handed out one by one: a row is finished when the one after it is asked for.
+//! Batches whose rows are handed out one by one: a row is finished when the one after it is asked for. Rows that are given back
+//! are kept as they are, and handed out before all others of their partition, to whoever asks next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
-use monedula_engine::fetch::Start;
-use monedula_engine::ledger::{BatchId, Holder, Ledger, Place};
+use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, Place};
 
-use super::{Delivery, State};
-use crate::driver::Command;
+use super::row_gate::RowGate;
+use super::{Delivery, State, Want};
+use crate::group::HandedBatch;
 
-/// Holds batches that are finished row by row, so that asking for another batch does not finish them as a whole.
-const ROW_BY_ROW: Holder = Holder::MAX;
-
-/// How far the rows of a batch are taken.
-pub(super) struct RowsTaken {
+/// A batch whose rows are handed out one by one.
+pub(super) struct ByRows {
     pub(super) holder: Holder,
-    /// How many were asked for; more than there are once the batch is used up.
-    taken: Arc<AtomicUsize>,
+    gate: Arc<RowGate>,
     batch: ColumnBatch,
+    /// Its partitions, with the spans of their assignments.
+    spans: BTreeMap<TopicPartition, u64>,
 }
 
-impl RowsTaken {
+impl ByRows {
     pub(super) fn is_used_up(&self) -> bool {
-        self.taken.load(Ordering::Acquire) > self.batch.record_batch.num_rows()
+        self.gate.asked() > self.batch.record_batch.num_rows()
     }
 
     /// Tells the ledger of the rows that are finished: without `all`, the one in the user's hands is not.
     pub(super) fn finish(&self, id: BatchId, ledger: &mut Ledger, all: bool) {
-        let taken = self.taken.load(Ordering::Acquire);
+        let taken = self.gate.asked();
         let finished = if all { taken } else { taken.saturating_sub(1) };
         for (span, offset, leader_epoch) in self.batch.after(finished) {
             let partition = TopicPartition::new(span.topic.clone(), span.partition);
@@ -40,82 +38,164 @@ impl RowsTaken {
     }
 }
 
-impl Delivery {
-    /// The batch's rows are handed out one by one; whoever does counts them in what is returned.
-    pub(crate) fn by_rows(&self, id: BatchId, holder: Holder, batch: &ColumnBatch) -> Arc<AtomicUsize> {
-        let taken = Arc::new(AtomicUsize::new(0));
-        let account = &mut self.state().account;
-        if let Some(ledger) = &mut account.ledger {
-            ledger.pass_on(id, ROW_BY_ROW);
-            account.rows.insert(id, RowsTaken { holder, taken: taken.clone(), batch: batch.clone() });
-        }
-        taken
-    }
+/// Rows of one partition that were given back.
+pub(super) struct Returned {
+    id: BatchId,
+    rows: ColumnBatch,
+    next: Place,
+}
 
-    /// Whether more rows of a batch with these places may be handed out.
-    pub(crate) fn may_go_on(&self, places: &[(TopicPartition, u64, Place)]) -> bool {
-        let state = self.state();
-        let stays =
-            |partition, span| state.lanes.get(partition).is_some_and(|lane| lane.span == span && !lane.settling);
-        // Without places there is no group, and nobody to take anything away.
-        places.is_empty()
-            || (!state.gates.keep_back(Instant::now()) && places.iter().all(|(named, span, _)| stays(named, *span)))
-    }
-
-    /// Rows of a batch beyond the first `taken` will be handed out again, except where the partition was moved, or went on,
-    /// since. What was taken stays in the holder's hands.
-    pub(crate) fn give_back(
-        &self,
-        id: BatchId,
-        holder: Holder,
-        batch: &ColumnBatch,
-        places: &[(TopicPartition, u64, Place)],
-        taken: usize,
-    ) {
-        let _turn = self.turn();
-        let mut state = self.state();
-        let State { account, .. } = &mut *state;
-        if let Some(ledger) = &mut account.ledger {
-            // The rows before the last one taken are finished, whatever becomes of that one.
-            if let Some(rows) = account.rows.remove(&id) {
-                rows.finish(id, ledger, false);
-            }
-            ledger.pass_on(id, holder);
-        }
-        let taken_to: BTreeMap<TopicPartition, (i64, i32)> = batch
-            .after(taken)
-            .map(|(span, offset, epoch)| (TopicPartition::new(span.topic.clone(), span.partition), (offset, epoch)))
-            .collect();
-        for (partition, next) in ends(batch) {
-            let first =
-                batch.spans.iter().find(|span| span.topic == partition.topic && span.partition == partition.partition);
-            let begin = first.map_or(next, |span| span.first_offset);
-            let (offset, leader_epoch) = taken_to.get(&partition).copied().unwrap_or((begin, -1));
-            let current = |state: &State| {
-                let lane = state.lanes.get(&partition)?;
-                let same = places.iter().all(|(named, span, _)| *named != partition || *span == lane.span);
-                (same && lane.position == Some(next)).then_some(())
-            };
-            if offset >= next || current(&state).is_none() {
-                continue;
-            }
-            state.forget_queued(&partition);
-            let span = state.new_span();
-            let State { lanes, account, .. } = &mut *state;
-            let Some(lane) = lanes.get_mut(&partition) else { continue };
-            lane.restart(span);
-            lane.target = Some(offset);
-            if let Some(ledger) = &mut account.ledger {
-                ledger.give_back(id, &partition, span, Place { offset, leader_epoch });
-            }
-            self.command(Command::Seek { partition, span, start: Start::Offset(offset, leader_epoch) });
-        }
+impl Returned {
+    pub(super) fn first_offset(&self) -> i64 {
+        self.rows.spans.first().map_or(self.next.offset, |span| span.first_offset)
     }
 }
 
-/// The partitions of a batch, with where each goes on after it.
-fn ends(batch: &ColumnBatch) -> BTreeMap<TopicPartition, i64> {
-    let end =
-        |span: &monedula_columns::Span| (TopicPartition::new(span.topic.clone(), span.partition), span.next_offset);
-    batch.spans.iter().map(end).collect()
+impl Delivery {
+    /// The batch's rows are handed out one by one; whoever does asks the gate before each.
+    pub(crate) fn by_rows(&self, batch: &HandedBatch, holder: Holder) -> Arc<RowGate> {
+        let mut state = self.state();
+        let gate = Arc::new(RowGate::new(state.gates.clock.clone()));
+        let spans: BTreeMap<_, _> = batch.places.iter().map(|(named, span, _)| (named.clone(), *span)).collect();
+        // What was sought, paused or lost since the batch was handed out is not handed out row by row either.
+        if !spans.iter().all(|(partition, span)| state.may_hand_out(partition, *span)) || state.has_word_first() {
+            gate.stop();
+        }
+        let account = &mut state.account;
+        if let Some(ledger) = &mut account.ledger {
+            ledger.pass_on(batch.id, Keeper::Name);
+        }
+        account.rows.insert(batch.id, ByRows { holder, gate: gate.clone(), batch: batch.columns.clone(), spans });
+        gate
+    }
+
+    /// Rows of a batch that were not asked for are handed out again, except where the partition was moved or lost since. The
+    /// row asked for last stays in the hands of `holder`.
+    pub(crate) fn give_back(&self, id: BatchId, holder: Holder) {
+        let mut state = self.state();
+        if state.account.rows.get(&id).is_some_and(|rows| !rows.is_used_up()) {
+            state.give_back(id, Keeper::Holder(holder));
+        }
+        self.tell_task(state);
+        self.arrived.notify_all();
+    }
+
+    /// Rows that were given back, if there are any that may be handed out.
+    pub(super) fn hand_out_again(&self, want: &Want, holder: Holder) -> Option<HandedBatch> {
+        let mut state = self.state();
+        if state.gates.keep_back(Instant::now()) {
+            return None;
+        }
+        let partition = state.first_returned()?.clone();
+        let State { lanes, account, returned, .. } = &mut *state;
+        let span = lanes.get(&partition)?.span;
+        let queue = returned.get_mut(&partition)?;
+        let Returned { id, rows, next } = queue.pop_front()?;
+        let head = rows.rows_within(want.max_rows, want.max_bytes);
+        let count = rows.record_batch.num_rows();
+        let (columns, next) = if head < count {
+            let (front, rest) = (rows.slice(0, head), rows.slice(head, count - head));
+            let place = front.spans.last().map_or(next, |span| Place { offset: span.next_offset, leader_epoch: -1 });
+            let rest_id = account.new_batch();
+            account.divide(id, &partition, &[(id, place), (rest_id, next)], Keeper::Queue);
+            queue.push_front(Returned { id: rest_id, rows: rest, next });
+            (front, place)
+        } else {
+            (rows, next)
+        };
+        if queue.is_empty() {
+            returned.remove(&partition);
+        }
+        account.hand_out_again(id, holder, head);
+        Some(HandedBatch { columns, id, places: vec![(partition, span, next)] })
+    }
+}
+
+impl State {
+    /// Takes back what was not asked for of a batch whose rows are handed out one by one; who had it before keeps what was.
+    pub(super) fn give_back(&mut self, id: BatchId, keeper: Keeper) {
+        let State { account, lanes, returned, .. } = self;
+        let Some(rows) = account.rows.remove(&id) else { return };
+        rows.gate.stop();
+        if let Some(ledger) = &mut account.ledger {
+            // The rows before the last one asked for are finished, whatever becomes of that one.
+            rows.finish(id, ledger, false);
+            ledger.pass_on(id, keeper);
+        }
+        let taken = rows.gate.asked().min(rows.batch.record_batch.num_rows());
+        let mut pieces: BTreeMap<TopicPartition, Vec<(BatchId, Place)>> = BTreeMap::new();
+        for (span, offset, leader_epoch) in rows.batch.after(taken) {
+            let partition = TopicPartition::new(span.topic.clone(), span.partition);
+            pieces.insert(partition, vec![(id, Place { offset, leader_epoch })]);
+        }
+        for rest in rows.batch.parts(taken) {
+            let Some(span) = rest.spans.first() else { continue };
+            let partition = TopicPartition::new(span.topic.clone(), span.partition);
+            let assigned = rows.spans.get(&partition).copied().unwrap_or_default();
+            if lanes.get(&partition).is_none_or(|lane| assigned < lane.since) {
+                continue;
+            }
+            let next = Place { offset: span.next_offset, leader_epoch: span.leader_epoch };
+            let back = Returned { id: account.new_batch(), rows: rest, next };
+            account.uncount_held(rows.holder, back.rows.record_batch.num_rows());
+            pieces.entry(partition.clone()).or_default().push((back.id, next));
+            let queue = returned.entry(partition).or_default();
+            // Several may give back: in the order of the log.
+            queue.insert(queue.partition_point(|other| other.first_offset() < back.first_offset()), back);
+        }
+        for (partition, pieces) in &pieces {
+            account.divide(id, partition, pieces, Keeper::Queue);
+        }
+    }
+
+    /// No more rows of the partition are handed out of batches that were handed out before.
+    pub(super) fn stop_rows_of(&self, partition: &TopicPartition) {
+        let concerned = self.account.rows.values().filter(|rows| rows.spans.contains_key(partition));
+        concerned.for_each(|rows| rows.gate.stop());
+    }
+
+    /// The user is to come into a call before the next row.
+    pub(super) fn stop_all_rows(&self) {
+        self.account.rows.values().for_each(|rows| rows.gate.stop());
+    }
+
+    /// What was given back of the partition will not be handed out any more.
+    pub(super) fn forget_returned(&mut self, partition: &TopicPartition) {
+        self.returned.remove(partition);
+    }
+
+    /// The partition whose rows were given back and are to be handed out next.
+    pub(super) fn first_returned(&self) -> Option<&TopicPartition> {
+        let is_open = |partition: &&TopicPartition| self.lanes.get(*partition).is_some_and(|lane| !lane.is_held_back());
+        self.returned.keys().find(is_open)
+    }
+
+    /// Whether there is anything that could be handed out.
+    pub(super) fn has_rows(&self) -> bool {
+        !self.ready.is_empty() || self.first_returned().is_some()
+    }
+
+    fn may_hand_out(&self, partition: &TopicPartition, span: u64) -> bool {
+        self.lanes.get(partition).is_some_and(|lane| span >= lane.since && !lane.is_held_back())
+    }
+
+    /// Whether the user is to hear of something before any row.
+    fn has_word_first(&self) -> bool {
+        self.closed || self.woken || self.gates.has_news() || self.gates.keep_back(Instant::now())
+    }
+
+    /// The holder's rows that nobody will ask for are handed out again; its unfinished batches are nobody's. Returns these,
+    /// with the place after the last row of each partition.
+    pub(super) fn holder_ended(&mut self, holder: Holder) -> BTreeSet<(TopicPartition, Place)> {
+        self.account.sync_rows(Some(holder), false);
+        let held = self.account.rows.iter().filter(|(_, rows)| rows.holder == holder);
+        let by_rows: Vec<BatchId> = held.map(|(id, _)| *id).collect();
+        for id in &by_rows {
+            self.give_back(*id, Keeper::Ended);
+        }
+        let Some(ledger) = &mut self.account.ledger else { return BTreeSet::new() };
+        let held = ledger.held(holder);
+        held.iter().for_each(|id| ledger.pass_on(*id, Keeper::Ended));
+        held.iter().chain(&by_rows).flat_map(|id| ledger.unfinished(*id)).collect()
+    }
 }

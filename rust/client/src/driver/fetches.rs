@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use monedula_engine::fetch::FetchPlan;
 use monedula_protocol::api::Request;
+use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
-use monedula_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic, ForgottenTopic};
+use monedula_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic};
 use monedula_protocol::types::Uuid;
 
+use super::credit::Credit;
 use super::{Event, Running};
 use crate::budget::Charge;
 use crate::config::ClientConfig;
@@ -17,6 +19,7 @@ use crate::error::RequestError;
 use crate::log::Level;
 use crate::metadata::Endpoint;
 use crate::network::{NodeId, Purpose};
+use crate::tasks::caught;
 
 /// A fetch answer's bytes with their share of the budget; both go when the last record is walked.
 struct ChargedFrame {
@@ -31,41 +34,35 @@ impl AsRef<[u8]> for ChargedFrame {
 }
 
 impl Running {
-    /// Sends a fetch to every node that wants one and for which there is budget.
+    /// Sends a fetch to every node that wants one and for which there is budget, the one that was asked longest ago first.
     pub(super) fn send_fetches(&mut self) {
         let now = self.now();
-        let nodes = self.machine.ready_nodes(now);
+        let ready = self.machine.ready_nodes(now);
         let mut starved = false;
-        for node in &nodes {
-            let Some(charge) = self.credit(nodes.len()) else {
-                starved = true;
-                break;
-            };
-            let Some(plan) = self.machine.next_fetch(*node, now) else { continue };
-            self.send_fetch(*node, plan, charge);
-        }
-        if starved && !self.starved {
-            self.driver.metrics.budget_waits(1);
-            for (partition, span, offset) in self.driver.delivery.evict_paused() {
-                self.machine.rewind(&partition, span, offset, false, now);
+        if !ready.is_empty() {
+            let driver = &self.driver;
+            let mut credit = Credit::new(driver.budget.limit(), &driver.config, self.machine.demand());
+            for node in ready {
+                let Some(charge) = credit.take(&self.driver.budget, self.machine.is_behind(node)) else { continue };
+                let Some(plan) = self.machine.next_fetch(node, now) else { continue };
+                self.send_fetch(node, plan, charge);
             }
+            starved = credit.is_short();
         }
-        self.starved = starved;
         // Rows need not wait for company either where everything that was asked for is fetched.
         let flush = starved || self.machine.is_complete();
         if flush != self.flush {
             self.flush = flush;
             self.driver.delivery.set_flush(flush);
         }
-    }
-
-    /// Budget for one fetch: its cap, but no more than its share of what fetches may take together. That is not all:
-    /// three eighths stay for decompressing ahead, and for answers that are larger than asked (KIP-74).
-    fn credit(&self, nodes: usize) -> Option<Charge> {
-        let ceiling = self.driver.budget.limit() / 8 * 5;
-        let share = ceiling / 2 / nodes.max(1);
-        let bytes = self.driver.config.fetch_max_bytes.min(share.max(64 << 10));
-        self.driver.budget.try_take_below(bytes, ceiling)
+        if starved {
+            self.driver.metrics.budget_waits(u64::from(!self.starved));
+            // Behind the word to flush, from which on the delivery tells when nothing is left.
+            for (partition, span, offset) in self.driver.delivery.evict_held_back() {
+                self.machine.rewind(&partition, span, offset, now);
+            }
+        }
+        self.starved = starved;
     }
 
     fn send_fetch(&self, node: i32, plan: FetchPlan, charge: Charge) {
@@ -76,8 +73,10 @@ impl Running {
             let versions = *FetchRequest::VERSIONS.start()..=max_version;
             let max_bytes = charge.bytes();
             let build = |version| fetch_request(&plan, &config, max_bytes, version);
-            let answer =
-                network.call(NodeId::Broker(node), Purpose::Fetch, versions, config.fetch_max_wait, build).await;
+            let asked = network.call(NodeId::Broker(node), Purpose::Fetch, versions, config.fetch_max_wait, build);
+            let answer = caught(asked)
+                .await
+                .unwrap_or_else(|reason| Err(RequestError::Disconnected { broker: format!("broker {node}"), reason }));
             let _ = events.send(Event::Fetched { node, answer, charge });
         });
     }
@@ -88,6 +87,9 @@ impl Running {
             Ok(answered) => answered,
             Err(error) => return self.fetch_failed(node, &error),
         };
+        if self.refusing.remove(&node).is_some() {
+            self.tell_fatal();
+        }
         charge.set(frame.capacity());
         let frame = Bytes::from_owner(ChargedFrame { frame, _charge: charge });
         let response = match frame::decode_response::<FetchRequest<'_>>(&frame, version) {
@@ -101,6 +103,7 @@ impl Running {
             let endpoints: Vec<Endpoint> = response.node_endpoints.iter().filter_map(Endpoint::new).collect();
             self.driver.metadata.learn_endpoints(&endpoints);
         }
+        self.note_errors(node, &response);
         let accepted = self.machine.fetched(node, &response, now);
         if accepted.iter().all(|fetched| fetched.records.is_empty()) {
             self.driver.metrics.fetches_empty(1);
@@ -110,11 +113,37 @@ impl Running {
         }
     }
 
+    /// Counts what the machine repeats without a word. A partition that stops is told of, its error too.
+    fn note_errors(&self, node: i32, response: &FetchResponse<'_>) {
+        let metrics = &self.driver.metrics;
+        let failed = |code: i16| Some(ErrorCode::from_code(code)).filter(|&code| code != ErrorCode::None);
+        if let Some(code) = failed(response.error_code) {
+            metrics.failed_fetch(code.name(), format!("broker {node} answered {}", code.name()));
+        }
+        for topic in &response.responses {
+            for partition in &topic.partitions {
+                let Some(code) = failed(partition.error_code) else { continue };
+                if matches!(code, ErrorCode::TopicAuthorizationFailed | ErrorCode::CorruptMessage) {
+                    continue;
+                }
+                let cluster = self.driver.metadata.cluster();
+                let mut topics = cluster.topics.iter();
+                let name: &str = match topic.topic {
+                    "" => topics.find(|(_, known)| known.id == topic.topic_id).map_or("?", |(name, _)| &**name),
+                    name => name,
+                };
+                let place = format!("{name}-{}", partition.partition_index);
+                metrics.failed_fetch(code.name(), format!("{place}: broker {node} answered {}", code.name()));
+            }
+        }
+    }
+
     pub(super) fn fetch_failed(&mut self, node: i32, error: &RequestError) {
-        self.driver.metrics.retriable_error("fetch");
+        self.driver.metrics.failed_fetch("fetch", error.to_string());
         self.driver.log.record(Level::Info, "fetch", || format!("fetch from broker {node} failed: {error}"));
         if let RequestError::Fatal(error) = error {
-            self.driver.delivery.set_fatal(Some((**error).clone()));
+            self.refusing.insert(node, (**error).clone());
+            self.tell_fatal();
         }
         let now = self.now();
         self.machine.fetch_failed(node, now);
@@ -128,6 +157,7 @@ fn fetch_request<'p>(
     max_bytes: usize,
     version: i16,
 ) -> FetchRequest<'p> {
+    let max_bytes = i32::try_from(max_bytes).unwrap_or(i32::MAX);
     // Topics in the order in which the plan first names them: brokers fill their answers in the order of the request.
     let mut topics: Vec<FetchTopic<'_>> = Vec::new();
     let mut places: BTreeMap<(&str, Uuid), usize> = BTreeMap::new();
@@ -153,8 +183,8 @@ fn fetch_request<'p>(
     FetchRequest {
         replica_id: -1,
         max_wait_ms: i32::try_from(config.fetch_max_wait.as_millis()).unwrap_or(i32::MAX),
-        min_bytes: config.fetch_min_bytes,
-        max_bytes: i32::try_from(max_bytes).unwrap_or(i32::MAX),
+        min_bytes: config.fetch_min_bytes.min(max_bytes),
+        max_bytes,
         isolation_level: i8::from(config.read_committed),
         session_id: if sessions { plan.session_id } else { 0 },
         session_epoch: if sessions { plan.session_epoch } else { -1 },

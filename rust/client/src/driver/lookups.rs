@@ -8,6 +8,10 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::{Event, Running};
 use crate::offsets::{Answer, EARLIEST, LATEST, Question};
+use crate::tasks::caught;
+
+/// What a partition's lookup comes to of which nothing came. The machine waits for exactly one answer.
+const UNANSWERED: Answer = Err(ErrorCode::NetworkException);
 
 impl Running {
     pub(super) fn resolve(&self, lookups: BTreeMap<TopicPartition, (u64, Start)>) {
@@ -27,10 +31,11 @@ impl Running {
                 };
                 Question { partition, what }
             });
-            let answers = offsets.list_once(questions.collect()).await;
-            let answers = answers.into_iter().filter_map(|(partition, answer)| {
-                let span = *spans.get(&partition)?;
-                Some((partition, span, resolved(answer, by_time, None)))
+            let answers = caught(offsets.list_once(questions.collect())).await.unwrap_or_default();
+            let mut answers: BTreeMap<TopicPartition, Answer> = answers.into_iter().collect();
+            let answers = spans.into_iter().map(|(partition, span)| {
+                let answer = answers.remove(&partition).unwrap_or(UNANSWERED);
+                (partition, span, resolved(answer, by_time, None))
             });
             let _ = events.send(Event::Resolved { answers: answers.collect() });
         });
@@ -44,12 +49,13 @@ impl Running {
         let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
         tokio::spawn(async move {
             let ask = |what| ranges.keys().map(|partition| Question { partition: partition.clone(), what }).collect();
-            let starts: BTreeMap<TopicPartition, Answer> = offsets.list_once(ask(EARLIEST)).await.into_iter().collect();
-            let ends: BTreeMap<TopicPartition, Answer> = offsets.list_once(ask(LATEST)).await.into_iter().collect();
+            let starts = caught(offsets.list_once(ask(EARLIEST))).await.unwrap_or_default();
+            let ends = caught(offsets.list_once(ask(LATEST))).await.unwrap_or_default();
+            let starts: BTreeMap<TopicPartition, Answer> = starts.into_iter().collect();
+            let ends: BTreeMap<TopicPartition, Answer> = ends.into_iter().collect();
             let answers = ranges.into_iter().map(|(partition, span)| {
-                let missing = Err(ErrorCode::LeaderNotAvailable);
-                let start = starts.get(&partition).copied().unwrap_or(missing);
-                let end = ends.get(&partition).copied().unwrap_or(missing);
+                let start = starts.get(&partition).copied().unwrap_or(UNANSWERED);
+                let end = ends.get(&partition).copied().unwrap_or(UNANSWERED);
                 let answer = match start {
                     Ok(Some(start)) => resolved(end, false, Some(start.offset)),
                     Ok(None) => Err(ErrorCode::UnknownServerError),
@@ -73,9 +79,11 @@ impl Running {
                 .into_iter()
                 .map(|(partition, (_, epoch))| Question { partition, what: i64::from(epoch) })
                 .collect();
-            let answers = offsets.epoch_ends_once(questions).await.into_iter().filter_map(|(partition, answer)| {
-                let span = *spans.get(&partition)?;
-                Some((partition, span, answer.map(|found| found.map(|end| end.offset))))
+            let answers = caught(offsets.epoch_ends_once(questions)).await.unwrap_or_default();
+            let mut answers: BTreeMap<TopicPartition, Answer> = answers.into_iter().collect();
+            let answers = spans.into_iter().map(|(partition, span)| {
+                let answer = answers.remove(&partition).unwrap_or(UNANSWERED);
+                (partition, span, answer.map(|found| found.map(|end| end.offset)))
             });
             let _ = events.send(Event::Validated { answers: answers.collect() });
         });

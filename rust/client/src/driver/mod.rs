@@ -1,5 +1,6 @@
 //! The task that owns the fetch machine: feeds it answers, commands and time, and does what it says.
 
+mod credit;
 mod fetches;
 mod lookups;
 
@@ -17,12 +18,14 @@ use crate::budget::{Budget, Charge};
 use crate::config::ClientConfig;
 use crate::connection::Frame;
 use crate::delivery::Delivery;
-use crate::error::RequestError;
+use crate::error::{ClientError, RequestError};
 use crate::log::{Level, Log};
 use crate::metadata::{Metadata, View};
 use crate::metrics::Metrics;
 use crate::network::Network;
 use crate::offsets::{Offsets, UNKNOWN_TOPIC_ANSWERS};
+use crate::starts::{CommittedStarts, Position};
+use crate::tasks::caught;
 
 /// What the user wants of the driver. Spans come from the delivery, which is told first.
 #[derive(Clone, Debug)]
@@ -36,7 +39,7 @@ pub(crate) enum Command {
     /// All partitions of a topic, those added later too.
     AssignTopic {
         topic: Arc<str>,
-        start: Start,
+        start: Position,
     },
     Unassign {
         partitions: Vec<TopicPartition>,
@@ -50,17 +53,11 @@ pub(crate) enum Command {
     /// All partitions of a topic that was assigned as a whole, before they were known.
     SeekTopic {
         topic: Arc<str>,
-        start: Start,
+        start: Position,
     },
     Pause {
         partition: TopicPartition,
         paused: bool,
-    },
-    /// What was fetched from `offset` on was dropped.
-    Rewind {
-        partition: TopicPartition,
-        span: u64,
-        offset: i64,
     },
     /// The records at `offset` cannot be decoded.
     Unreadable {
@@ -82,6 +79,7 @@ pub(crate) struct Driver {
     pub(crate) network: Arc<Network>,
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) offsets: Offsets,
+    pub(crate) starts: CommittedStarts,
     pub(crate) delivery: Arc<Delivery>,
     pub(crate) budget: Budget,
     pub(crate) log: Log,
@@ -95,7 +93,7 @@ struct Running {
     cluster: Arc<Cluster>,
     events: mpsc::UnboundedSender<Event>,
     /// Topics assigned as a whole: where they start, and whether their first partitions are assigned.
-    topics: BTreeMap<Arc<str>, (Start, bool)>,
+    topics: BTreeMap<Arc<str>, (Position, bool)>,
     /// Their partitions, as they were added.
     grown: BTreeMap<TopicPartition, u64>,
     /// Whether a fetch waits for budget.
@@ -104,11 +102,22 @@ struct Running {
     flush: bool,
     /// When a cluster that was never reached counts as unreachable.
     bootstrap_deadline: Option<Instant>,
+    /// Nodes whose last fetch failed in a way that no repetition mends, until one succeeds or the user reads on elsewhere.
+    refusing: BTreeMap<i32, ClientError>,
 }
 
 impl Driver {
-    /// Runs until all senders of commands are gone.
-    pub(crate) async fn run(self, mut commands: mpsc::UnboundedReceiver<Command>, seed: u64) {
+    /// Runs until all senders of commands are gone. A panic is an error for every call from then on.
+    pub(crate) async fn run(self, commands: mpsc::UnboundedReceiver<Command>, seed: u64) {
+        let (delivery, log) = (self.delivery.clone(), self.log.clone());
+        if let Err(reason) = caught(self.run_until_closed(commands, seed)).await {
+            let error = ClientError::Internal(format!("the task that fetches ended: {reason}"));
+            log.record(Level::Warning, "fetch", || error.to_string());
+            delivery.set_fatal(Some(error));
+        }
+    }
+
+    async fn run_until_closed(self, mut commands: mpsc::UnboundedReceiver<Command>, seed: u64) {
         let (events, mut inbox) = mpsc::unbounded_channel();
         let config = FetchConfig {
             reset: self.config.reset,
@@ -119,7 +128,7 @@ impl Driver {
             unknown_topic_answers: UNKNOWN_TOPIC_ANSWERS,
         };
         let mut view = self.metadata.watch();
-        let budget = self.budget.clone();
+        let (budget, delivery) = (self.budget.clone(), self.delivery.clone());
         let mut running = Running {
             driver: self,
             machine: FetchMachine::new(config, seed),
@@ -131,6 +140,7 @@ impl Driver {
             starved: false,
             flush: false,
             bootstrap_deadline: None,
+            refusing: BTreeMap::new(),
         };
         loop {
             running.act();
@@ -154,10 +164,10 @@ impl Driver {
                     running.view(&view);
                 }
                 () = tokio::time::sleep_until(wake_at.into()) => {
-                    let view = view.borrow().clone();
-                    running.tick(&view);
+                    running.tick();
                 }
                 () = budget.freed(), if running.starved => {}
+                () = delivery.drained.notified(), if running.starved => {}
             }
         }
     }
@@ -181,6 +191,10 @@ impl Running {
 
     fn command(&mut self, command: Command) {
         let now = self.now();
+        if !matches!(command, Command::Pause { .. }) && !self.refusing.is_empty() {
+            self.refusing.clear();
+            self.tell_fatal();
+        }
         match command {
             Command::Assign { partitions, is_owned } => {
                 // What the assignment was told of the cluster came before the command, and must not be asked for again.
@@ -224,14 +238,13 @@ impl Running {
             }
             Command::SeekTopic { topic, start } => self.seek_topic(&topic, start),
             Command::Pause { partition, paused } => self.machine.set_paused(&partition, paused, now),
-            Command::Rewind { partition, span, offset } => self.machine.rewind(&partition, span, offset, false, now),
             Command::Unreadable { partition, span, offset } => {
-                self.machine.rewind(&partition, span, offset, true, now);
+                self.machine.unreadable(&partition, span, offset, now);
             }
         }
     }
 
-    fn seek_topic(&mut self, topic: &Arc<str>, start: Start) {
+    fn seek_topic(&mut self, topic: &Arc<str>, start: Position) {
         let now = self.now();
         match self.topics.get_mut(topic) {
             None => {}
@@ -241,9 +254,15 @@ impl Running {
                 let known = self.cluster.topics.get(topic).into_iter().flat_map(|topic| topic.partitions.keys());
                 for &index in known {
                     let partition = TopicPartition::new(topic.clone(), index);
-                    if let Some(span) = self.driver.delivery.restart(&partition) {
-                        self.grown.insert(partition.clone(), span);
-                        self.machine.seek(&partition, span, start, &self.cluster, now);
+                    let span = match start {
+                        Position::At(_) => self.driver.delivery.restart(&partition),
+                        Position::Committed => self.driver.delivery.wait_for_start(&partition),
+                    };
+                    let Some(span) = span else { continue };
+                    self.grown.insert(partition.clone(), span);
+                    match start {
+                        Position::At(start) => self.machine.seek(&partition, span, start, &self.cluster, now),
+                        Position::Committed => self.driver.starts.look_up(vec![(partition, span)]),
                     }
                 }
             }
@@ -270,7 +289,7 @@ impl Running {
     fn view(&mut self, view: &View) {
         let failing = view.failing.as_ref().filter(|_| view.answers == 0);
         self.bootstrap_deadline = failing.map(|(since, _)| *since + self.driver.config.bootstrap_timeout);
-        self.driver.delivery.set_fatal(self.driver.metadata.unreachable(view));
+        self.tell_fatal();
         if self.adopt(&view.cluster) {
             self.grow();
         }
@@ -286,8 +305,14 @@ impl Running {
         newer
     }
 
-    fn tick(&mut self, view: &View) {
-        self.driver.delivery.set_fatal(self.driver.metadata.unreachable(view));
+    /// What keeps rows from coming is raised where there are none to hand out.
+    fn tell_fatal(&self) {
+        let unreachable = self.driver.metadata.unreachable(&self.driver.metadata.view());
+        self.driver.delivery.set_fatal(unreachable.or_else(|| self.refusing.values().next().cloned()));
+    }
+
+    fn tick(&mut self) {
+        self.tell_fatal();
         self.machine.tick(self.now());
     }
 
@@ -295,7 +320,7 @@ impl Running {
     /// smallest offset, so that none of their records is missed (seed S084).
     fn grow(&mut self) {
         let now = self.now();
-        let topics: Vec<(Arc<str>, Start, bool)> =
+        let topics: Vec<(Arc<str>, Position, bool)> =
             self.topics.iter().map(|(topic, &(start, known))| (topic.clone(), start, known)).collect();
         for (name, start, known) in topics {
             let Some(topic) = self.cluster.topics.get(&name) else { continue };
@@ -312,15 +337,24 @@ impl Running {
                 }
                 _ => {}
             }
-            let start = if known { Start::Earliest } else { start };
+            let mut waiting = Vec::new();
             for &index in topic.partitions.keys() {
                 let partition = TopicPartition::new(name.clone(), index);
-                if self.driver.delivery.status_of(&partition).is_none() {
-                    let span = self.driver.delivery.add(&partition, None);
-                    self.grown.insert(partition.clone(), span);
-                    self.machine.assign(partition, span, start, &self.cluster, now);
+                if self.driver.delivery.status_of(&partition).is_some() {
+                    continue;
+                }
+                let start = if known { Start::Earliest.into() } else { start };
+                let span = match start {
+                    Position::At(_) => self.driver.delivery.add(&partition, None),
+                    Position::Committed => self.driver.delivery.add_waiting(&partition, None),
+                };
+                self.grown.insert(partition.clone(), span);
+                match start {
+                    Position::At(start) => self.machine.assign(partition, span, start, &self.cluster, now),
+                    Position::Committed => waiting.push((partition, span)),
                 }
             }
+            self.driver.starts.look_up(waiting);
             self.topics.insert(name, (start, true));
         }
     }

@@ -8,8 +8,12 @@ use monedula_engine::assign::{AssignError, Assignor, perform, subscribed_topics,
 use monedula_engine::cluster::Cluster;
 use monedula_engine::group::{Assignments, Ticket};
 
+use super::subscription::topic_infos;
 use super::task::{Event, Task};
+use crate::error::ClientError;
+use crate::log::{Level, Log};
 use crate::metadata::Metadata;
+use crate::tasks::caught;
 
 /// Members with their static ids and subscriptions.
 type Members = Vec<(String, Option<String>, Vec<u8>)>;
@@ -26,12 +30,15 @@ impl Task {
     /// Computes an assignment; exactly one [`Event::Assigned`] comes of it.
     pub(super) fn assign(&self, ticket: Ticket, name: String, members: Members) {
         let assignor = self.parts.assignors.iter().find(|assignor| assignor.name() == name).cloned();
-        let (metadata, events) = (self.parts.metadata.clone(), self.events.clone());
-        // Past this the other members would have been thrown out.
-        let timeout = self.parts.config.max_poll_interval.min(self.parts.config.default_api_timeout);
+        let (metadata, events, log) = (self.parts.metadata.clone(), self.events.clone(), self.parts.log.clone());
+        let config = &self.parts.config;
+        // The others wait for this: not for longer than the coordinator would wait for a leader that is gone.
+        let timeout = config.session_timeout.min(config.max_poll_interval).min(config.default_api_timeout);
         tokio::spawn(async move {
             let outcome = match assignor {
-                Some(assignor) => compute(assignor, metadata, members, timeout).await,
+                Some(assignor) => caught(compute(assignor, metadata, log, members, timeout))
+                    .await
+                    .unwrap_or_else(|reason| Err(failed(&name, reason))),
                 None => Err(failed(&name, "the coordinator chose it, and this member does not have it".into())),
             };
             // The task may be gone; then nobody wants to know.
@@ -43,6 +50,7 @@ impl Task {
 async fn compute(
     assignor: Arc<dyn Assignor>,
     metadata: Arc<Metadata>,
+    log: Log,
     members: Members,
     timeout: Duration,
 ) -> Result<Led, AssignError> {
@@ -52,7 +60,18 @@ async fn compute(
         true => Cluster::default(),
         false => {
             let asked = Some(names.iter().cloned().collect());
-            metadata.describe(asked, timeout).await.map_err(|error| failed(&name, error.to_string()))?
+            match metadata.describe(asked, timeout).await {
+                Ok(cluster) => cluster,
+                // Brokers that do not answer are no fault of the assignor's: the next leader would hear as little of them.
+                Err(error @ (ClientError::TimedOut { .. } | ClientError::Unreachable { .. })) => {
+                    log.record(Level::Warning, "groups", || {
+                        format!("partitions are assigned by what was last known of the topics, if that is all: {error}")
+                    });
+                    let known = as_known(&metadata.cluster(), &names);
+                    known.ok_or_else(|| AssignError::NoMetadata { reason: error.to_string() })?
+                }
+                Err(error) => return Err(failed(&name, error.to_string())),
+            }
         }
     };
     let topics = topics_of(&cluster, &names);
@@ -61,6 +80,14 @@ async fn compute(
     let computed = tokio::task::spawn_blocking(move || perform(&*assignor, &topics, &members)).await;
     let assignments = computed.map_err(|error| failed(&name, error.to_string()))??;
     Ok(Led { assigned: (assignments, counts), topics: names, cluster })
+}
+
+/// What was last heard of these topics, if something was of each: what changed since leads to the next rebalance.
+fn as_known(cluster: &Cluster, names: &BTreeSet<Arc<str>>) -> Option<Cluster> {
+    let there = topic_infos(cluster, names)?;
+    let mut known = cluster.clone();
+    known.topics.retain(|name, _| there.contains_key(name));
+    Some(known)
 }
 
 fn failed(assignor: &str, reason: String) -> AssignError {

@@ -14,6 +14,7 @@ use super::machine::Input;
 use super::task::{Event, Task};
 use crate::error::RequestError;
 use crate::network::{Network, NodeId, Purpose};
+use crate::tasks::caught;
 
 /// A request of a machine on its way, and what its answer is to that machine.
 pub(super) trait Question: Send + Sync + 'static {
@@ -87,7 +88,8 @@ impl Task {
         let (network, coordinators, events) =
             (self.parts.network.clone(), self.parts.coordinators.clone(), self.events.clone());
         tokio::spawn(async move {
-            let outcome = ask(network, target, call).await;
+            let asked = caught(ask(network, target, call)).await;
+            let outcome = asked.unwrap_or_else(|reason| Err(CallError::Lost(reason)));
             // A coordinator may be a broker that metadata does not name yet.
             if let Some((node_id, host, port)) = outcome.as_ref().ok().and_then(Q::coordinator) {
                 coordinators.learn(node_id, host, port);

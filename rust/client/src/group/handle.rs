@@ -154,8 +154,8 @@ impl Group {
         Ok(outcome)
     }
 
-    pub(crate) fn called_back(&self, ticket: u64) {
-        if self.delivery.called_back(ticket) {
+    pub(crate) fn called_back(&self, ticket: u64, failed: bool) {
+        if self.delivery.called_back(ticket, failed) {
             self.shared.figures().counted.callbacks += 1;
             let _ = self.order(Order::CalledBack { ticket });
         }
@@ -175,17 +175,21 @@ impl Group {
         health.last_rebalance_reason = health.last_rebalance_reason.or_else(|| figures.rebalance_reason.clone());
         health.last_error = figures.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone()));
         health.figures = figures.counted.clone();
+        health.figures.reserved = health.reserved.iter().map(|kept| kept.partitions.len()).sum();
+        health.figures.reserved_left = health.reserved.iter().map(|kept| kept.left).max().unwrap_or_default();
         health
     }
 
     /// Who the member is to the coordinator, for a transaction (KIP-447).
     pub(crate) fn metadata(&self) -> GroupMetadata {
-        let (generation, member_id) = self.shared.machine().status().identity();
+        let machine = self.shared.machine();
+        let (generation, member_id) = machine.status().identity();
         GroupMetadata {
             group: self.config.group_id.clone().unwrap_or_default(),
             generation,
             member_id,
             instance_id: self.config.group_instance_id.clone(),
+            topic_ids: machine.topic_ids(),
         }
     }
 

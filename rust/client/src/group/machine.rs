@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use monedula_engine::assign::Assignor;
-use monedula_engine::group::{self, CommitOffset, Ticket};
+use monedula_engine::group::{self, CommitOffset, Ticket, TopicIds};
 use monedula_engine::membership;
 use monedula_engine::{Now, TopicPartition};
 
@@ -103,6 +103,14 @@ impl Machine {
         match self {
             Self::Classic(member) => member.wake_at(),
             Self::Consumer(member) => member.wake_at(),
+        }
+    }
+
+    /// The ids of the topics of what is owned, as far as they are known.
+    pub(super) fn topic_ids(&self) -> TopicIds {
+        match self {
+            Self::Classic(member) => member.topic_ids(),
+            Self::Consumer(member) => member.topic_ids(),
         }
     }
 

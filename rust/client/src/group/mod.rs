@@ -26,8 +26,10 @@ pub use monedula_engine::ledger::{BatchId, Holder, Place};
 pub use monedula_engine::membership::MembershipError;
 
 pub(crate) use self::commits::closed;
+pub use crate::delivery::RowGate;
+
 pub use self::machine::State;
-pub use self::status::{GroupFigures, GroupHealth, Latency, MemberEvent};
+pub use self::status::{GroupFigures, GroupHealth, Kept, Latency, MemberEvent};
 
 /// What to subscribe to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +54,8 @@ pub struct Listens {
     pub assigned: bool,
     /// Partitions are to be given up.
     pub revoked: bool,
-    /// Partitions were lost. Without it, nothing is called for them: not the one for revocation either, which may commit.
+    /// Partitions were lost. Without it, the one for revocation is called for them, as in Java: whoever keeps something for a
+    /// partition clears it there.
     pub lost: bool,
 }
 
@@ -61,7 +64,7 @@ impl Listens {
         match kind {
             CallbackKind::Assigned => self.assigned,
             CallbackKind::Revoked => self.revoked,
-            CallbackKind::Lost => self.lost,
+            CallbackKind::Lost => self.lost || self.revoked,
         }
     }
 }
@@ -82,7 +85,7 @@ pub struct PendingCallback {
 pub struct HandedBatch {
     /// The rows.
     pub columns: ColumnBatch,
-    /// Its name, 0 where the consumer has no `group.id`.
+    /// Its name; 0 if it has no rows.
     pub id: BatchId,
     /// Where each of its partitions goes on after it, with the span of its assignment.
     pub places: Vec<(TopicPartition, u64, Place)>,

@@ -104,6 +104,12 @@ pub struct GroupFigures {
     pub callbacks: u64,
     /// Events that no hook took in time.
     pub events_lost: u64,
+    /// Losses of members that were waited for.
+    pub losses_waited_for: u64,
+    /// Partitions that are kept for lost members at present.
+    pub reserved: usize,
+    /// Until the last of them are given away.
+    pub reserved_left: Duration,
 }
 
 impl GroupFigures {
@@ -122,6 +128,7 @@ impl GroupFigures {
                 self.commits_failed += *failed as u64;
             }
             GroupEvent::Lost { partitions, .. } => self.lost += partitions.len() as u64,
+            GroupEvent::Reserved { .. } => self.losses_waited_for += 1,
             GroupEvent::LeaseExpired => self.lease_expiries += 1,
             GroupEvent::CoordinatorLost { .. } => self.coordinators_lost += 1,
             GroupEvent::Retried { .. } => self.retried += 1,
@@ -129,6 +136,7 @@ impl GroupFigures {
             | GroupEvent::CoordinatorFound { .. }
             | GroupEvent::RebalanceStarted { .. }
             | GroupEvent::RebalanceWanted { .. }
+            | GroupEvent::Released { .. }
             | GroupEvent::LeaseRenewed
             | GroupEvent::Left { .. } => {}
         }
@@ -178,8 +186,25 @@ pub struct GroupHealth {
     pub last_error: Option<(Duration, String)>,
     /// Partitions that are to be given up as soon as the user has finished what it holds of them.
     pub wanted: Vec<TopicPartition>,
+    /// In how much time the group meets again for what the assignor left for later.
+    pub deferred: Option<Duration>,
+    /// What is kept for members that were lost, and for how long.
+    pub reserved: Vec<Kept>,
     /// What happened so far.
     pub figures: GroupFigures,
+}
+
+/// Partitions that are nobody's for now, since whoever had them may come back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The partitions.
+    pub partitions: BTreeSet<TopicPartition>,
+    /// How many members are waited for.
+    pub members: usize,
+    /// Who they are: static ids or member ids; empty where the leader did not tell.
+    pub names: BTreeSet<Arc<str>>,
+    /// For how long they are kept.
+    pub left: Duration,
 }
 
 impl GroupHealth {
@@ -212,6 +237,8 @@ impl GroupHealth {
             pending_commits: status.pending_commits,
             last_error: None,
             wanted: Vec::new(),
+            deferred: status.deferred_until.map(|until| until.saturating_sub(now)),
+            reserved: status.reserved.into_iter().map(|reserved| kept(reserved, now)).collect(),
             figures: GroupFigures::default(),
         }
     }
@@ -243,9 +270,16 @@ impl GroupHealth {
             pending_commits: status.pending_commits,
             last_error: None,
             wanted: Vec::new(),
+            deferred: None,
+            reserved: Vec::new(),
             figures: GroupFigures::default(),
         }
     }
+}
+
+fn kept(reserved: group::Reserved, now: Now) -> Kept {
+    let group::Reserved { partitions, members, names, until } = reserved;
+    Kept { partitions, members, names, left: until.saturating_sub(now) }
 }
 
 impl Status {
@@ -324,11 +358,26 @@ fn of_group(event: &GroupEvent, is_consumer: bool) -> (Level, String) {
         GroupEvent::Retried { api, reason } => (Level::Debug, format!("{api} is tried again: {reason}")),
         GroupEvent::RebalanceWanted { partitions } => (Level::Debug, format!("to be given up: {}", list(partitions))),
         GroupEvent::Lost { partitions, reason } => (Level::Warning, format!("lost {}: {reason}", list(partitions))),
+        GroupEvent::Reserved { partitions, members, names, left } => {
+            (Level::Info, format!("{} kept for {} for {} ms", list(partitions), lost(*members, names), ms(left)))
+        }
+        GroupEvent::Released { partitions } => (Level::Info, format!("{} not kept any more", list(partitions))),
         GroupEvent::LeaseExpired => {
             (Level::Warning, "no heartbeat was acknowledged for too long: nothing is handed out until one is".into())
         }
         GroupEvent::LeaseRenewed => (Level::Info, "a heartbeat was acknowledged: records are handed out again".into()),
         GroupEvent::Left { reason } => (Level::Info, format!("left: {reason}")),
+    }
+}
+
+/// Members that are waited for, for the log.
+fn lost(members: usize, names: &BTreeSet<Arc<str>>) -> String {
+    let named: Vec<&str> = names.iter().map(|name| &**name).collect();
+    match (members, named.is_empty()) {
+        (1, true) => "a lost member".into(),
+        (members, true) => format!("{members} lost members"),
+        (members, false) if members == named.len() => named.join(", "),
+        (members, false) => format!("{members} of {}", named.join(", ")),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::cluster::Cluster;
+use monedula_engine::group::TopicInfo;
 use regex::Regex;
 
 use super::Subscribed;
@@ -100,20 +101,20 @@ fn whole(pattern: &str) -> Result<Regex, ClientError> {
         .map_err(|error| ClientError::Argument(format!("the pattern {pattern:?} cannot be read: {error}")))
 }
 
-/// How many partitions each of these topics has, as far as they exist; `None` before metadata has said something of each.
-pub(super) fn counts<'t>(
+/// What is known of each of these topics, as far as they exist; `None` before metadata has said something of each.
+pub(super) fn topic_infos<'t>(
     cluster: &Cluster,
     topics: impl IntoIterator<Item = &'t Arc<str>>,
-) -> Option<BTreeMap<Arc<str>, usize>> {
-    let mut counts = BTreeMap::new();
+) -> Option<BTreeMap<Arc<str>, TopicInfo>> {
+    let mut infos = BTreeMap::new();
     for name in topics {
         let topic = cluster.topics.get(name)?;
         let exists = crate::offsets::missing(&TopicPartition::new(name.clone(), 0), cluster).is_ok();
         if let Some((&last, _)) = topic.partitions.last_key_value().filter(|_| exists) {
-            counts.insert(name.clone(), last as usize + 1);
+            infos.insert(name.clone(), TopicInfo { id: topic.id, partitions: last as usize + 1 });
         }
     }
-    Some(counts)
+    Some(infos)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::assigning::Led;
 use super::commits::Waiting;
 use super::handle::{Order, Parts, Shared};
 use super::machine::{Input, Machine, Output, State};
-use super::subscription::{Subscription, counts};
+use super::subscription::{Subscription, topic_infos};
 use super::{Listens, MemberEvent, PendingCallback};
 use crate::coordinator::fault;
 use crate::delivery::Lease;
@@ -53,9 +53,9 @@ pub(super) struct Task {
     listens: Listens,
     /// Whether the machine was told of this subscription.
     told: bool,
-    /// The topics that the machine was last told to subscribe to, and the partition counts that it was told.
+    /// The topics that the machine was last told to subscribe to, and what it was told of them.
     pub(super) subscribed: BTreeSet<Arc<str>>,
-    counted: Option<BTreeMap<Arc<str>, usize>>,
+    counted: Option<BTreeMap<Arc<str>, TopicInfo>>,
     /// Under KIP-848: what the machine was told of topics, and those that it asked for by id.
     pub(super) known: Option<BTreeMap<Arc<str>, TopicInfo>>,
     pub(super) resolved: BTreeSet<Arc<str>>,
@@ -253,7 +253,7 @@ impl Task {
         self.tell_denied(view);
         self.tell_missing(view);
         match self.state {
-            State::Classic(_) => self.tell_counts(view),
+            State::Classic(_) => self.tell_topics(view),
             State::Consumer(_) => self.tell_ids(view),
         }
     }
@@ -276,11 +276,11 @@ impl Task {
         });
     }
 
-    fn tell_counts(&mut self, view: &View) {
-        let known = counts(&view.cluster, self.subscribed.union(&self.led));
+    fn tell_topics(&mut self, view: &View) {
+        let known = topic_infos(&view.cluster, self.subscribed.union(&self.led));
         if let Some(known) = known.filter(|known| self.counted.as_ref() != Some(known)) {
             self.counted = Some(known.clone());
-            self.handle(Input::Classic(group::Input::Topics { counts: known }));
+            self.handle(Input::Classic(group::Input::Topics { topics: known }));
         }
     }
 
@@ -379,7 +379,7 @@ impl Task {
             }
             Effect::Start { partitions } => delivery.start(partitions),
             Effect::StartFailed { partition, code } => {
-                delivery.start_failed(&partition, fault(partition.clone(), code).into());
+                delivery.start_failed(&partition, None, fault(partition.clone(), code).into());
             }
             Effect::Settle { ticket, partitions } => {
                 delivery.settle(ticket, partitions, self.listens.revoked && !self.abandoned);
@@ -458,7 +458,7 @@ impl Task {
             }
             MemberEvent::Group(GroupEvent::Retried { api, .. }) => self.parts.metrics.retriable_error(api),
             MemberEvent::Group(GroupEvent::Lost { partitions, .. }) => {
-                let untold = self.parts.delivery.lost(partitions, self.listens.lost);
+                let untold = self.parts.delivery.lost(partitions, self.listens.to(CallbackKind::Lost));
                 self.inputs.extend(untold.into_iter().map(|ticket| Input::CalledBack { ticket }));
             }
             MemberEvent::Group(GroupEvent::LeaseExpired) => {

@@ -1,11 +1,11 @@
 //! Topics by their ids, as the protocol of KIP-848 names them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::ResetPolicy;
-use monedula_engine::membership::{self, TopicInfo};
+use monedula_engine::membership;
 use monedula_protocol::types::Uuid;
 
 use super::machine::Input;
@@ -14,6 +14,7 @@ use super::task::{Event, Task};
 use crate::error::ClientError;
 use crate::log::Level;
 use crate::metadata::View;
+use crate::tasks::caught;
 
 impl Task {
     /// Gives the coordinator a pattern to match. Where it matters which topics come later, those that there are are listed first:
@@ -25,7 +26,7 @@ impl Task {
         let (metadata, events) = (self.parts.metadata.clone(), self.events.clone());
         let timeout = self.parts.config.default_api_timeout;
         tokio::spawn(async move {
-            let cluster = metadata.describe(None, timeout).await.map(Box::new);
+            let cluster = caught(metadata.describe(None, timeout)).await.unwrap_or_else(lost).map(Box::new);
             // The task may be gone; then nobody wants to know.
             let _ = events.send(Event::Listed { pattern, cluster });
         });
@@ -62,7 +63,7 @@ impl Task {
         let (metadata, events) = (self.parts.metadata.clone(), self.events.clone());
         let timeout = self.parts.config.default_api_timeout;
         tokio::spawn(async move {
-            let cluster = metadata.describe_ids(ids, timeout).await;
+            let cluster = caught(metadata.describe_ids(ids, timeout)).await.unwrap_or_else(lost);
             // The task may be gone; then nobody wants to know.
             let _ = events.send(Event::Named(cluster.map(Box::new)));
         });
@@ -93,12 +94,7 @@ impl Task {
         // One that was asked for by its id may be gone since.
         let resolved = self.resolved.iter().filter(|name| view.cluster.topics.contains_key(*name));
         let names = self.subscribed.iter().chain(resolved);
-        let Some(counts) = super::subscription::counts(&view.cluster, names) else { return };
-        let info = |(name, partitions): (Arc<str>, usize)| {
-            let id = view.cluster.topics.get(&name).map_or(Uuid::ZERO, |topic| topic.id);
-            (name, TopicInfo { id, partitions })
-        };
-        let topics: BTreeMap<Arc<str>, TopicInfo> = counts.into_iter().map(info).collect();
+        let Some(topics) = super::subscription::topic_infos(&view.cluster, names) else { return };
         if self.known.as_ref() != Some(&topics) {
             self.known = Some(topics.clone());
             self.handle(Input::Consumer(membership::Input::Topics { topics }));
@@ -109,4 +105,8 @@ impl Task {
     pub(super) fn release_resolved(&mut self) {
         self.parts.metadata.release(std::mem::take(&mut self.resolved));
     }
+}
+
+fn lost<T>(reason: String) -> Result<T, ClientError> {
+    Err(ClientError::Internal(format!("a lookup of topics ended: {reason}")))
 }

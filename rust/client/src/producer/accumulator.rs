@@ -17,12 +17,14 @@ use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
 use monedula_engine::cluster;
 use monedula_engine::produce::{BatchId, Load, Partitioner, draw_partition};
+use monedula_engine::transaction::Ending;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::{BATCH_HEADER_BYTES, NewRecord};
 use tokio::sync::{mpsc, oneshot};
 
 use super::config::ProducerConfig;
 use super::driver::Order;
+use super::gate::Gate;
 use super::memory::{Memory, TopicShare};
 use super::open_batch::{ClosedBatch, Line, NotTaken, OpenBatch, max_payload_bytes};
 use super::parked::Parked;
@@ -35,6 +37,7 @@ use crate::topic_name;
 pub(super) use rows::Stopped;
 
 pub(crate) struct Accumulator {
+    gate: Arc<Gate>,
     pub(crate) memory: Memory,
     pub(crate) pool: BufferPool,
     batch_bytes: usize,
@@ -90,8 +93,14 @@ struct SlotState {
 }
 
 impl Accumulator {
-    pub(crate) fn new(config: &ProducerConfig, orders: mpsc::UnboundedSender<Order>, seed: u64) -> Self {
+    pub(crate) fn new(
+        config: &ProducerConfig,
+        gate: Arc<Gate>,
+        orders: mpsc::UnboundedSender<Order>,
+        seed: u64,
+    ) -> Self {
         Self {
+            gate,
             memory: Memory::new(config.buffer_memory),
             pool: BufferPool::new(config.buffer_memory),
             batch_bytes: max_payload_bytes(config.batch_bytes),
@@ -115,7 +124,7 @@ impl Accumulator {
             value: record.value,
             headers: record.headers,
         };
-        let topics = self.topics_to_send()?;
+        let topics = self.topics_to_send(record.sent_in)?;
         let sent = match topics.get(record.topic) {
             Some(Topic::Known(topic)) => self.send_known(topic, record.partition, &new, record.since),
             Some(Topic::Parked(parked)) => self.park(parked, record, &new),
@@ -209,7 +218,7 @@ impl Accumulator {
                     };
                 }
                 Err(NotTaken::Closed) => self.close_full(slot, state),
-                Err(refused @ NotTaken::Memory(_)) => {
+                Err(refused @ (NotTaken::Memory(_) | NotTaken::Lack(_))) => {
                     if is_new {
                         state.open = None;
                     }
@@ -242,6 +251,7 @@ impl Accumulator {
         match refused {
             NotTaken::Closed => Refused::Error(ClientError::ProducerClosed),
             NotTaken::Memory(needed) => Refused::Full { needed },
+            NotTaken::Lack(lack) => Refused::Error(lack.into()),
         }
     }
 
@@ -376,10 +386,28 @@ impl Accumulator {
         self.topics.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The topics for whoever sends: while they are held, the producer is not closed.
-    fn topics_to_send(&self) -> Result<RwLockReadGuard<'_, HashMap<Arc<str>, Topic>>, ClientError> {
+    /// The topics for whoever sends: while they are held, the producer is not closed, nor the transaction ended.
+    fn topics_to_send(
+        &self,
+        sent_in: Option<u64>,
+    ) -> Result<RwLockReadGuard<'_, HashMap<Arc<str>, Topic>>, ClientError> {
         let topics = self.topics();
-        if self.closed.load(Ordering::Acquire) { Err(ClientError::ProducerClosed) } else { Ok(topics) }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(ClientError::ProducerClosed);
+        }
+        self.gate.check(sent_in)?;
+        Ok(topics)
+    }
+
+    /// Parked records failed: they belong to the open transaction, since an abort takes back those that it finds.
+    pub(crate) fn spoil(&self, error: &ClientError) {
+        self.gate.spoil_open(error);
+    }
+
+    /// Nothing is taken any more until another transaction begins. What was taken is known to the driver before what follows.
+    pub(crate) fn end_transaction(&self, ending: Ending) {
+        let _topics = self.topics_mut();
+        self.gate.close(ending);
     }
 
     fn topics_mut(&self) -> RwLockWriteGuard<'_, HashMap<Arc<str>, Topic>> {

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use crate::coordinator::Coordinators;
 use crate::error::RequestError;
 use crate::network::{Network, NodeId, Purpose};
+use crate::tasks::caught;
 
 /// What came for a call of the session.
 pub(crate) type Answered = (CallId, Result<Answer, CallFailure>);
@@ -26,7 +27,8 @@ impl Calls {
     pub(super) fn send(&self, id: CallId, target: Target, call: Call) {
         let calls = self.clone();
         tokio::spawn(async move {
-            let outcome = calls.ask(target, &call).await;
+            let asked = caught(calls.ask(target, &call)).await;
+            let outcome = asked.unwrap_or_else(|reason| Err(CallFailure::Lost(reason)));
             // A coordinator may be a broker that metadata does not name yet.
             if let Ok(Answer::Coordinator { node_id, host, port }) = &outcome {
                 calls.coordinators.learn(*node_id, host, *port);

@@ -21,11 +21,14 @@ use crate::connection::{Connection, Frame, Pieces};
 use crate::error::RequestError;
 use crate::metadata::{Endpoint, Metadata};
 use crate::network::{Awaited, Network, NodeId, Purpose};
+use crate::tasks::caught;
 
 /// The last version that names topics; those after it have ids.
 const LAST_VERSION_OF_NAMES: i16 = 12;
 /// The last version before a transaction takes partitions in by itself (KIP-890).
 const LAST_VERSION_OF_TRANSACTIONS_1: i16 = 11;
+/// The first version in which the client waits where a quota is exceeded, not the broker.
+const FIRST_VERSION_OF_THROTTLED_CLIENTS: i16 = 6;
 
 /// A request with its batches.
 pub(crate) struct Order {
@@ -99,7 +102,12 @@ async fn run(
             move |version: i16, id: i32, client_id: &str| order.encode(version, id, client_id)
         };
         let api = (ApiKey::Produce, *ProduceRequest::VERSIONS.start()..=order.last_version());
-        let sent = network.send(NodeId::Broker(broker), Purpose::Produce, api, order.acks != 0, encode).await;
+        let sent = caught(network.send(NodeId::Broker(broker), Purpose::Produce, api, order.acks != 0, encode)).await;
+        let sent = match sent {
+            Ok(sent) => sent.map_err(|error| failure(error, RequestFailure::NotSent)),
+            // It may have been on its way already.
+            Err(reason) => Err(RequestFailure::Lost(reason)),
+        };
         if let Ok(sent) = &sent
             && order.acks == 0
         {
@@ -127,16 +135,13 @@ fn watch(sent: &Awaited, watched: &mut Weak<Connection>, metadata: &Arc<Metadata
 
 /// Waits for answers in the order of their requests.
 async fn hand_on(
-    mut waiting: mpsc::UnboundedReceiver<(Arc<Order>, Result<Awaited, RequestError>)>,
+    mut waiting: mpsc::UnboundedReceiver<(Arc<Order>, Result<Awaited, RequestFailure>)>,
     answers: mpsc::UnboundedSender<Answered>,
 ) {
     while let Some((order, sent)) = waiting.recv().await {
         let answered = match sent {
-            Ok(sent) => match sent.answer().await {
-                Ok((frame, version)) => order.answered(&frame, version),
-                Err(error) => order.failed(failure(error, RequestFailure::Lost)),
-            },
-            Err(error) => order.failed(failure(error, RequestFailure::NotSent)),
+            Ok(sent) => caught(order.answer(sent)).await.unwrap_or_else(|reason| order.lost(reason)),
+            Err(failure) => order.failed(failure),
         };
         if answers.send(answered).is_err() {
             return;
@@ -194,16 +199,32 @@ impl Order {
         Ok(Pieces(pieces))
     }
 
+    async fn answer(&self, sent: Awaited) -> Answered {
+        let connection = sent.connection().clone();
+        match sent.answer().await {
+            Ok((frame, version)) => self.answered(&connection, &frame, version),
+            Err(error) => self.failed(failure(error, RequestFailure::Lost)),
+        }
+    }
+
+    fn lost(&self, reason: String) -> Answered {
+        self.failed(RequestFailure::Lost(reason))
+    }
+
     fn failed(&self, failure: RequestFailure) -> Answered {
         Answered { request: self.id, outcome: Err(failure), endpoints: Vec::new() }
     }
 
-    fn answered(&self, frame: &Frame, version: i16) -> Answered {
+    fn answered(&self, connection: &Connection, frame: &Frame, version: i16) -> Answered {
         if self.acks == 0 {
             return Answered { request: self.id, outcome: Ok(Vec::new()), endpoints: Vec::new() };
         }
         match frame::decode_response::<ProduceRequest<'_>>(frame.as_slice(), version) {
             Ok(response) => {
+                // Brokers before that version wait themselves (KIP-219).
+                if version >= FIRST_VERSION_OF_THROTTLED_CLIENTS {
+                    connection.throttle(response.throttle_time_ms);
+                }
                 let endpoints = response
                     .node_endpoints
                     .iter()
@@ -211,7 +232,7 @@ impl Order {
                 let endpoints = endpoints.collect();
                 Answered { request: self.id, outcome: Ok(self.partitions(&response)), endpoints }
             }
-            Err(error) => self.failed(RequestFailure::Lost(error.to_string())),
+            Err(error) => self.lost(error.to_string()),
         }
     }
 

@@ -8,6 +8,7 @@ mod accumulator;
 mod calls;
 mod config;
 mod driver;
+mod gate;
 mod lanes;
 mod lookups;
 mod memory;
@@ -21,6 +22,7 @@ mod session;
 mod table;
 mod transactions;
 mod under_way;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,13 +38,16 @@ use tokio::task::JoinHandle;
 use accumulator::Accumulator;
 pub use config::ProducerConfig;
 use driver::Driver;
+use gate::Gate;
+pub use gate::Turn;
 pub use receipt::Sent;
 pub use record::{Delivered, DeliveryResult, Header, Record, Refused};
 pub use report::{Report, Summary};
-use session::{Gate, Session};
+use session::Session;
 pub use table::Columns;
 use transactions::Pending;
 use under_way::InFlight;
+pub use waiting::{First, WaitingLines};
 
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
@@ -50,6 +55,7 @@ use crate::log::{Level, Log};
 use crate::metadata::Metadata;
 use crate::metrics::Metrics;
 use crate::network::Network;
+use crate::tasks::caught;
 
 /// What the pool of answers keeps: they are small.
 const ANSWERS_BYTES: usize = 1 << 20;
@@ -108,15 +114,15 @@ impl Producer {
         let coordinators =
             Coordinators::new(client.clone(), network.clone(), metadata.clone(), log.clone(), metrics.clone());
         let (orders, inbox) = mpsc::unbounded_channel();
-        let accumulator = Arc::new(Accumulator::new(&config, orders, seed));
+        let gate = Arc::new(Gate::default());
+        let accumulator = Arc::new(Accumulator::new(&config, gate.clone(), orders, seed));
         let session = SessionConfig {
             transactional_id: config.transactional_id.clone(),
             transaction_timeout: config.transaction_timeout,
             backoff: client.retry_backoff,
         };
         let (events, calls) = mpsc::unbounded_channel();
-        let session = Session::new(session, network.clone(), coordinators, log.clone(), events, seed);
-        let gate = session.gate();
+        let session = Session::new(session, gate.clone(), network.clone(), coordinators, log.clone(), events, seed);
         let (started, in_flight) = (Instant::now(), Arc::new(InFlight::default()));
         let driver = Driver {
             config: config.clone(),
@@ -131,8 +137,14 @@ impl Producer {
         };
         let metadata_task = runtime.spawn(metadata.clone().run());
         let driver = driver.run(inbox, calls, seed);
+        let driver_log = log.clone();
         let tasks = vec![runtime.spawn(async move {
-            driver.await;
+            // What it had was failed when it was dropped.
+            if let Err(reason) = caught(driver).await {
+                let error =
+                    ClientError::Internal(format!("the producer's task ended, and the producer is closed: {reason}"));
+                driver_log.record(Level::Warning, "producer.end", || error.to_string());
+            }
             metadata_task.abort();
         })];
         Self {
@@ -161,17 +173,33 @@ impl Producer {
     /// [`Refused::Full`] where there is no room, and whatever is wrong with the record.
     #[inline]
     pub fn send(&self, record: &Record<'_>) -> Result<Sent, Refused> {
-        self.gate.check()?;
         self.accumulator.send(record)
+    }
+
+    /// Begins something that may have to wait: until what comes back is dropped, the open transaction is not committed. It
+    /// belongs to that one, of which records and waits for room are to be told.
+    ///
+    /// # Errors
+    /// If nothing can be sent now.
+    pub fn enter(&self) -> Result<Turn, ClientError> {
+        self.gate.enter()
+    }
+
+    /// Lines for records that wait, whose transactions are this producer's.
+    pub fn lines<T: Clone>(&self) -> WaitingLines<T> {
+        WaitingLines::new(self.gate.clone())
     }
 
     /// Waits for room in `buffer.memory`, at most until `until`; false if the time was over first.
     ///
     /// # Errors
-    /// If the producer was closed.
-    pub fn wait_for_room(&self, bytes: usize, until: Instant) -> Result<bool, ClientError> {
+    /// If the producer was closed, or the transaction is over that it is for, if that is given.
+    pub fn wait_for_room(&self, bytes: usize, until: Instant, sent_in: Option<u64>) -> Result<bool, ClientError> {
         let mut there = false;
         while !there {
+            if sent_in.is_some() {
+                self.gate.check(sent_in)?;
+            }
             let slice = until.min(Instant::now() + LOOK_AGAIN);
             there = self.accumulator.memory.wait(bytes, slice);
             if there || slice == until {
@@ -192,13 +220,17 @@ impl Producer {
     }
 
     /// Waits until everything that was sent before is done; what became of it is in each record's own future.
+    ///
+    /// # Errors
+    /// If another producer has taken over.
     pub fn flush(&self) -> impl Future<Output = Result<(), ClientError>> + Send + 'static {
         let (reply, done) = oneshot::channel();
         self.accumulator.flush(reply);
-        // A driver that is gone has failed everything, so that nothing is left to be done.
+        let gate = self.gate.clone();
         async move {
+            // A driver that is gone has failed everything, so that nothing is left to be done.
             let _ = done.await;
-            Ok(())
+            Ok(gate.fenced()?)
         }
     }
 
@@ -213,8 +245,12 @@ impl Producer {
         topic: String,
         timeout: Duration,
     ) -> impl Future<Output = Result<Vec<i32>, ClientError>> + Send + 'static {
-        let metadata = self.metadata.clone();
+        let (metadata, closed) = (self.metadata.clone(), self.accumulator.is_closed());
         async move {
+            if closed {
+                // It would connect, and nobody would close the connection again.
+                return Err(ClientError::ProducerClosed);
+            }
             let name: Arc<str> = topic.into();
             let cluster = metadata.describe(Some(vec![name.clone()]), timeout).await?;
             match cluster.topics.get(&name) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use monedula_columns::{BufferPool, NoRoom, PayloadWriter, PooledVec};
+use monedula_columns::{BufferPool, NoRoom, OutOfMemory, PayloadWriter, PooledVec};
 use monedula_engine::TopicPartition;
 use monedula_engine::produce::BatchId;
 use monedula_protocol::records::{BATCH_HEADER_BYTES, NewRecord};
@@ -73,6 +73,8 @@ pub(crate) enum NotTaken {
     Closed,
     /// There is no room for so much more memory.
     Memory(usize),
+    /// The system has none.
+    Lack(OutOfMemory),
 }
 
 impl OpenBatch {
@@ -90,7 +92,7 @@ impl OpenBatch {
         if !charge.raise(capacity) {
             return Err(NotTaken::Memory(capacity));
         }
-        let writer = PayloadWriter::new(pool, capacity);
+        let writer = PayloadWriter::try_new(pool, capacity).map_err(NotTaken::Lack)?;
         charge.set(writer.capacity());
         let (place, in_line) = place.map(|(place, line)| (place, line.join())).unzip();
         Ok(Self { id, since, receipt: Receipt::new(place), writer, charge, in_line })
@@ -117,8 +119,9 @@ impl OpenBatch {
             if !self.charge.raise(wanted) {
                 return Err(NotTaken::Memory(wanted - before));
             }
-            self.writer.grow(wanted);
+            let grown = self.writer.try_grow(wanted);
             self.charge.set(self.writer.capacity());
+            grown.map_err(NotTaken::Lack)?;
         }
         self.writer.append(record, usize::MAX).map_err(|_| NotTaken::Closed)
     }

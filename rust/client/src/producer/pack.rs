@@ -16,6 +16,7 @@ use super::memory::Charge;
 use super::open_batch::{ClosedBatch, InLine};
 use super::receipt::Receipt;
 use super::under_way::Unfinished;
+use crate::tasks::caught_now;
 
 /// Bit 4 of a batch's attributes.
 const TRANSACTIONAL: i16 = 1 << 4;
@@ -145,11 +146,12 @@ impl Packers {
     fn start(&self, job: Job) {
         let mut state = self.0.state();
         state.jobs.push_back(job);
-        if state.workers < self.0.max_workers {
-            state.workers += 1;
-            let inner = self.0.clone();
-            drop(state);
-            self.0.runtime.spawn_blocking(move || inner.work());
+        let is_wanted = state.workers < self.0.max_workers;
+        drop(state);
+        let inner = self.0.clone();
+        // A thread that the system does not grant is a panic of the runtime's: the job is done here then.
+        if is_wanted && caught_now(|| self.0.runtime.spawn_blocking(move || inner.work())).is_err() {
+            self.0.work();
         }
     }
 }
@@ -159,9 +161,16 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does jobs until there are none.
+    /// Does jobs until there are none, unless enough others do.
     fn work(&self) {
-        let mut tools = self.state().idle.pop().unwrap_or_default();
+        let mut tools = {
+            let mut state = self.state();
+            if state.jobs.is_empty() || state.workers >= self.max_workers {
+                return;
+            }
+            state.workers += 1;
+            state.idle.pop().unwrap_or_default()
+        };
         loop {
             let job = {
                 let mut state = self.state();
@@ -174,14 +183,22 @@ impl Inner {
                     }
                 }
             };
+            // The driver waits for every batch, whatever becomes of this one.
             let packed = match job {
-                Job::Pack(batch) => match self.compress(&mut tools, &batch.payload) {
-                    Ok(payload) => Packed::Batch(Box::new(batch.packed(self.codec, Some(payload)))),
-                    Err(error) => Packed::Failed { batch, reason: error.to_string() },
+                Job::Pack(batch) => match caught_now(|| self.compress(&mut tools, &batch.payload)) {
+                    Ok(Ok(payload)) => Packed::Batch(Box::new(batch.packed(self.codec, Some(payload)))),
+                    Ok(Err(error)) => Packed::Failed { batch, reason: error.to_string() },
+                    Err(reason) => {
+                        tools = Tools::default();
+                        Packed::Failed { batch, reason }
+                    }
                 },
                 Job::Split(batch, ids) => {
-                    let parts = self.divide(&mut tools, &batch, ids).unwrap_or_default();
-                    Packed::Parts { batch, parts }
+                    let parts = caught_now(|| self.divide(&mut tools, &batch, ids)).unwrap_or_else(|_| {
+                        tools = Tools::default();
+                        None
+                    });
+                    Packed::Parts { batch, parts: parts.unwrap_or_default() }
                 }
             };
             // A driver that is gone needs it no more.
@@ -278,6 +295,64 @@ impl ClosedBatch {
             charge,
             _in_line,
             unfinished,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::super::memory::{Memory, TopicShare};
+    use super::super::open_batch::{Line, OpenBatch};
+    use super::*;
+
+    const RECORDS: u32 = 3;
+
+    /// A closed batch in memory that `pool` knows nothing of.
+    fn batch(id: BatchId) -> Box<ClosedBatch> {
+        let (memory, share, line) = (Memory::new(1 << 20), TopicShare::default(), Line::default());
+        let place = TopicPartition::new("orders", 0);
+        let at = (1024, Instant::now());
+        let pool = BufferPool::new(1 << 20);
+        let opened = OpenBatch::open(id, Some((place.clone(), &line)), &memory, &share, &pool, at);
+        let mut open = opened.expect("room");
+        for _ in 0..RECORDS {
+            let record = NewRecord { timestamp_ms: 1, key: None, value: Some(b"value"), headers: &[] };
+            open.append(&record, usize::MAX).expect("room");
+        }
+        Box::new(open.close(place, &Unfinished::default()))
+    }
+
+    /// Packers of a runtime that grants so many threads, and what comes of their jobs.
+    fn packers(runtime: &Handle) -> (Packers, mpsc::UnboundedReceiver<Packed>) {
+        let (done, packed) = mpsc::unbounded_channel();
+        (Packers::new(Compression::Lz4, None, BufferPool::new(1 << 20), runtime.clone(), done), packed)
+    }
+
+    #[test]
+    fn every_batch_comes_back_whatever_becomes_of_the_threads() {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let (packers, mut packed) = packers(runtime.handle());
+        for id in 0..100 {
+            assert!(packers.pack(batch(id)).is_none());
+        }
+        let mut ids: Vec<BatchId> = (0..100).map(|_| id_of(packed.blocking_recv().expect("a batch"))).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, (0..100).collect::<Vec<_>>());
+        // Nobody's place stays taken.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while packers.0.state().workers > 0 {
+            assert!(Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+    }
+
+    fn id_of(packed: Packed) -> BatchId {
+        match packed {
+            Packed::Batch(batch) => batch.id,
+            Packed::Failed { batch, .. } => batch.id,
+            Packed::Parts { batch, .. } => batch.id,
         }
     }
 }

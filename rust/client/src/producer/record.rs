@@ -24,6 +24,8 @@ pub struct Record<'a> {
     pub headers: &'a [Header<'a>],
     /// When it counts as sent, for one that had to wait before; `None` is now.
     pub since: Option<Instant>,
+    /// The transaction that it was sent in, for one that had to wait: no other takes it.
+    pub sent_in: Option<u64>,
 }
 
 /// Where a record is.

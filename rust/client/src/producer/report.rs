@@ -27,6 +27,8 @@ struct State {
     sealed: bool,
     wakers: Vec<Waker>,
     summary: Summary,
+    /// The first row that was not even taken failed of this.
+    refusal: Option<ClientError>,
 }
 
 /// What is known of a table so far.
@@ -56,6 +58,7 @@ impl Report {
 
     /// No more rows come.
     pub fn seal(&self) {
+        self.progress().turn = None;
         self.change(|state| state.sealed = true);
     }
 
@@ -128,6 +131,16 @@ impl Report {
             state.summary.failed += count;
             state.summary.errors.push((row, count, error));
         });
+    }
+
+    /// A run of rows fails that is in no batch: nobody but this report hears of it.
+    pub(super) fn refused(&self, row: u64, count: u64, error: ClientError) {
+        self.state().refusal.get_or_insert_with(|| error.clone());
+        self.failed(row, count, error);
+    }
+
+    pub(super) fn refusal(&self) -> Option<ClientError> {
+        self.state().refusal.clone()
     }
 
     fn acknowledged(&self, place: Option<&TopicPartition>, offsets: Option<(i64, i64)>, rows: u64) {

@@ -1,8 +1,7 @@
 //! The session beside the delivery machine: makes its calls, carries its words to that machine, answers those who wait.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use monedula_engine::group::CommitOffset;
@@ -14,8 +13,8 @@ use monedula_engine::{Now, TopicPartition};
 use tokio::sync::{mpsc, oneshot};
 
 use super::calls::{Answered, Calls};
+use super::gate::Gate;
 use crate::coordinator::Coordinators;
-use crate::error::ClientError;
 use crate::log::{Level, Log};
 use crate::network::Network;
 
@@ -47,44 +46,6 @@ pub(super) enum Verb {
     },
 }
 
-/// Whether records may be sent: one that is in no transaction must not get into a batch, from where it would be written.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    open: AtomicBool,
-    refusal: Mutex<Option<TransactionError>>,
-}
-
-impl Gate {
-    /// # Errors
-    /// Why nothing can be sent now.
-    pub(crate) fn check(&self) -> Result<(), ClientError> {
-        if self.open.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
-        refusal.clone().map_or(Ok(()), |refusal| Err(refusal.into()))
-    }
-
-    fn set(&self, refusal: Option<TransactionError>) {
-        let open = refusal.is_none();
-        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
-        self.open.store(open, Ordering::Release);
-    }
-
-    /// Lets nothing in from now on: the transaction is about to end.
-    pub(super) fn close(&self, ending: Ending) {
-        let ending = match ending {
-            Ending::Commit => "committed",
-            Ending::Abort => "aborted",
-        };
-        if self.open.load(Ordering::Acquire) {
-            self.set(Some(TransactionError::State(format!(
-                "the transaction is being {ending}: begin another to send in"
-            ))));
-        }
-    }
-}
-
 /// See the [module](self).
 pub(super) struct Session {
     machine: ProducerSession,
@@ -100,6 +61,7 @@ impl Session {
     /// A session whose answers come to `events`.
     pub(super) fn new(
         config: SessionConfig,
+        gate: Arc<Gate>,
         network: Arc<Network>,
         coordinators: Coordinators,
         log: Log,
@@ -107,22 +69,16 @@ impl Session {
         seed: u64,
     ) -> Self {
         let machine = ProducerSession::new(config.clone(), seed);
-        let gate = Gate { open: AtomicBool::new(true), refusal: Mutex::default() };
         gate.set(machine.refusal());
         Self {
             machine,
             calls: Calls { network, coordinators, config: Arc::new(config), events },
             log,
-            gate: Arc::new(gate),
+            gate,
             waiting: BTreeMap::new(),
             next_ticket: 0,
             version2: false,
         }
-    }
-
-    /// What senders look at.
-    pub(super) fn gate(&self) -> Arc<Gate> {
-        self.gate.clone()
     }
 
     /// Whether transactional batches go by version 12 of Produce and later ones, or by 11 at most (KIP-890).
@@ -193,7 +149,7 @@ impl Session {
                 Output::Joined(partition) => inputs.push(produce::Input::InTransaction(partition)),
                 Output::Ended => inputs.push(produce::Input::TransactionEnded),
                 Output::Done { ticket, outcome } => done.push((ticket, outcome)),
-                Output::FailUnsent(fault) => inputs.push(produce::Input::FailUnsent(fault)),
+                Output::FailUnsent(fault) => inputs.push(produce::Input::TransactionFailed(fault)),
                 Output::Fatal(fault) => inputs.push(produce::Input::FailAll(fault)),
                 Output::Event(event) => self.note(&event),
             }

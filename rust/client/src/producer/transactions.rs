@@ -67,7 +67,7 @@ impl Producer {
         self.verb(Verb::Spoil { reason })
     }
 
-    /// Delivers what was sent, then commits. Nothing can be sent meanwhile.
+    /// Delivers what was sent, then commits. Nothing can be sent meanwhile, but for what waits for room already.
     pub fn commit_transaction(
         &self,
         timeout: Duration,
@@ -81,28 +81,37 @@ impl Producer {
         timeout: Duration,
     ) -> impl Future<Output = Result<(), ClientError>> + Send + 'static {
         if self.config().transactional_id.is_some() {
-            self.gate.close(Ending::Abort);
+            self.accumulator.end_transaction(Ending::Abort);
             self.accumulator.order(Order::FailUnsent(SendFault::Aborted));
         }
         self.end(Ending::Abort, timeout)
     }
 
+    /// # Errors
+    /// If it is known already that the open transaction cannot be committed.
+    pub fn check_commit(&self) -> Result<(), ClientError> {
+        // Without an id there are none, which the verb itself says better.
+        let commits = self.config().transactional_id.as_ref().map(|_| self.gate.commits());
+        Ok(commits.unwrap_or(Ok(()))?)
+    }
+
     fn end(&self, ending: Ending, timeout: Duration) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
-        if self.config().transactional_id.is_some() {
-            self.gate.close(ending);
-        }
-        let (until, flush, accumulator) = (until(timeout), self.flush(), self.accumulator.clone());
-        let pending = self.pending.clone();
+        let (until, pending) = (until(timeout), self.pending.clone());
+        let delivered = self.delivered(ending);
+        let accumulator = self.accumulator.clone();
         // Whoever gives up waiting does not give up the end, nor what follows from it.
         let ended = self.runtime.spawn(async move {
             // The end of a transaction takes in what the coordinator knows of it by then, and nothing that comes later.
-            if tokio::time::timeout_at(until.into(), flush).await.is_err() {
-                let what = match ending {
-                    Ending::Commit => "commit_transaction",
-                    Ending::Abort => "abort_transaction",
-                };
-                let last_error = "records are still on their way".into();
-                return Err(TransactionError::TimedOut { what, last_error }.into());
+            match tokio::time::timeout_at(until.into(), delivered).await {
+                Ok(delivered) => delivered?,
+                Err(_) => {
+                    let what = match ending {
+                        Ending::Commit => "commit_transaction",
+                        Ending::Abort => "abort_transaction",
+                    };
+                    let last_error = "records are still on their way".into();
+                    return Err(TransactionError::TimedOut { what, last_error }.into());
+                }
             }
             let (reply, done) = oneshot::channel();
             accumulator.order(Order::Verb(Verb::End { ending, until }, reply));
@@ -111,6 +120,35 @@ impl Producer {
             Ok(())
         });
         async move { ended.await.unwrap_or(Err(ClientError::ProducerClosed)) }
+    }
+
+    /// Ends when all that was sent in the transaction is done. Nothing can be sent in it then.
+    fn delivered(&self, ending: Ending) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
+        let (gate, accumulator) = (self.gate.clone(), self.accumulator.clone());
+        let commits = ending == Ending::Commit && self.config().transactional_id.is_some();
+        let checked = if commits { gate.commits() } else { Ok(()) };
+        let transaction = gate.to_commit();
+        if commits && checked.is_ok() {
+            gate.close_to_new();
+        }
+        async move {
+            checked?;
+            if commits {
+                gate.turns_over().await;
+                gate.commits()?;
+                gate.still_commits(transaction)?;
+                accumulator.end_transaction(ending);
+            }
+            let (reply, done) = oneshot::channel();
+            accumulator.flush(reply);
+            // A driver that is gone has failed everything.
+            let _ = done.await;
+            if commits {
+                gate.commits()?;
+                gate.still_commits(transaction)?;
+            }
+            Ok(())
+        }
     }
 
     fn verb(&self, verb: Verb) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {

@@ -14,10 +14,12 @@ macro_rules! under_both_protocols {
     };
 }
 
+mod by_hand;
 mod leases;
 mod lives;
 mod rebalances;
 mod rows;
 mod speed;
 mod support;
+mod told;
 mod topics;

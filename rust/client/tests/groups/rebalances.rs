@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use monedula_broker::Effect;
 use monedula_broker::control::Command;
-use monedula_client::consumer::Want;
+use monedula_client::consumer::{Position, Want};
 use monedula_client::error::ClientError;
 use monedula_client::group::{CallbackKind, CommitWhat, GroupError, Listens, Step, Subscribed};
 use monedula_engine::fetch::Start;
@@ -200,7 +200,7 @@ fn the_user_may_seek_and_pause_in_its_callback(protocol: &str) {
     assert_eq!(callback.kind, CallbackKind::Assigned);
     user.consumer.seek(&partition("orders", 0), Start::Offset(6, -1)).expect("seeks");
     user.consumer.set_paused(&partition("orders", 1), true).expect("pauses");
-    user.consumer.called_back(callback.ticket);
+    user.consumer.called_back(callback.ticket, false);
     let Step::Batch(batch) = next(&user) else { panic!("rows") };
     assert_eq!(batch.columns.spans[0].first_offset, 6);
     held.remove().unwrap();
@@ -230,7 +230,7 @@ fn subscribing_and_assigning_at_once_is_refused() {
 
     user.consumer.unassign().expect("gives up");
     user.subscribe(&["orders"]);
-    let error = user.consumer.assign(Vec::new()).expect_err("refused");
+    let error = user.consumer.assign::<Position>(Vec::new()).expect_err("refused");
     assert!(error.to_string().contains("unsubscribe()"), "{error}");
     user.poll_until("it is a member", |user| user.owned().len() == 1);
     user.consumer.start_unsubscribe().expect("unsubscribes");

@@ -186,7 +186,7 @@ impl User {
             Step::Callback(callback) => {
                 let partitions = callback.partitions.iter().map(|partition| partition.partition).collect();
                 self.called.push((callback.kind, partitions));
-                self.consumer.called_back(callback.ticket);
+                self.consumer.called_back(callback.ticket, false);
                 Ok(false)
             }
             Step::Nothing => Ok(false),
@@ -197,7 +197,12 @@ impl User {
     pub(crate) fn poll_until(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_so(self) {
-            assert!(Instant::now() < deadline, "never: {what}; {:?}", self.consumer.group_status());
+            let (read, partitions) = (&self.read, self.consumer.statuses());
+            assert!(
+                Instant::now() < deadline,
+                "never: {what}; {read:?} {partitions:?} {:?}",
+                self.consumer.group_status()
+            );
             self.poll().expect("a poll");
         }
     }
@@ -235,7 +240,7 @@ impl User {
                 Leaving::Callback(callback) => {
                     let partitions = callback.partitions.iter().map(|partition| partition.partition).collect();
                     self.called.push((callback.kind, partitions));
-                    self.consumer.called_back(callback.ticket);
+                    self.consumer.called_back(callback.ticket, false);
                 }
                 Leaving::Waiting => panic!("it does not leave"),
                 Leaving::Done => return,

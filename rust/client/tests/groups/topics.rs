@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use monedula_broker::NodeId;
 use monedula_broker::control::Command;
-use monedula_client::group::{Listens, Subscribed};
+use monedula_broker::{Effect, NodeId};
+use monedula_client::group::{CallbackKind, Listens, Subscribed};
 use serde_json::json;
 
 use crate::support::{GROUP, User, World, until};
 
 crate::under_both_protocols!(
     a_topic_that_is_deleted_is_given_up_without_an_error_and_read_again_once_it_is_back,
+    a_topic_that_is_made_anew_at_once_is_read_from_its_first_record,
+    an_offset_of_a_topic_that_was_made_anew_is_not_committed_to_the_new_one,
     the_rack_is_told_to_whom_records_are_fetched_from,
 );
 
@@ -36,6 +38,66 @@ fn a_topic_that_is_deleted_is_given_up_without_an_error_and_read_again_once_it_i
     world.append("orders", 0, 3);
     user.poll_until("the new one is read from its beginning", |user| user.rows() == 8);
     assert_eq!(user.read[&0], [0, 1, 2, 3, 4, 0, 1, 2]);
+}
+
+// With as many partitions as before, and before anybody saw that it was gone: under the classic protocol the assignment stays as it
+// is. The policy would skip what was written before it was noticed.
+fn a_topic_that_is_made_anew_at_once_is_read_from_its_first_record(protocol: &str) {
+    let world = World::under(protocol, &["orders:1", "other:1"], 1);
+    let mut user = world.consumer(&[("metadata.max.age.ms", "50"), ("auto.offset.reset", "latest")]);
+    user.subscribe(&["orders"]);
+    let first = crate::support::partition("orders", 0);
+    user.poll_until("it is at the end", |user| {
+        user.consumer.status(&first).is_ok_and(|status| status.position == Some(0))
+    });
+    for round in 1..=3 {
+        world.append("orders", 0, 5);
+        user.poll_until("all is read", |user| user.rows() == 5);
+        user.poll_until("and committed", |_| world.committed("orders").get(&0) == Some(&5));
+        user.read.clear();
+        user.called.clear();
+        world.control(Command::DeleteTopic { topic: "orders".into() });
+        create(&world, "orders");
+        world.append("orders", 0, 3);
+        // Each poll would panic with an error.
+        user.poll_until("the new one is read from its beginning", |user| user.rows() == 3);
+        assert_eq!(user.read[&0], [0, 1, 2], "round {round}");
+        // Under KIP-848 the target may come before metadata tells that the topic is another.
+        let gone = [CallbackKind::Lost, CallbackKind::Revoked];
+        let gone = if protocol == "classic" { &gone[..1] } else { &gone[..] };
+        let taken = |user: &User| user.called.iter().filter(|(kind, _)| gone.contains(kind)).count();
+        assert_eq!(taken(&user), 1, "{:?}", user.called);
+        user.poll_until("the new one's offset is committed", |_| world.committed("orders").get(&0) == Some(&3));
+        world.append("orders", 0, 2);
+        user.poll_until("and it goes on", |user| user.rows() == 5);
+        user.read.clear();
+        world.control(Command::DeleteTopic { topic: "orders".into() });
+        create(&world, "orders");
+        user.poll_until("it is taken away again", |user| taken(user) == 2);
+        user.poll_until("and at its beginning", |user| {
+            user.consumer.status(&first).is_ok_and(|status| status.position == Some(0))
+        });
+    }
+}
+
+// The member has not heard of it yet. By its name, the offset would be taken for one of the new topic.
+fn an_offset_of_a_topic_that_was_made_anew_is_not_committed_to_the_new_one(protocol: &str) {
+    let world = World::under(protocol, &["orders:1"], 1);
+    world.append("orders", 0, 5);
+    let mut user = world.consumer(&[("enable.auto.commit", "false")]);
+    user.subscribe(&["orders"]);
+    user.poll_until("all is read", |user| user.rows() == 5);
+    let held = world.fault(&["Metadata"], Effect::Hold, None);
+    world.control(Command::DeleteTopic { topic: "orders".into() });
+    create(&world, "orders");
+    let outcome = user.commit_last(&world).expect("an outcome");
+    assert!(outcome.values().all(|(_, outcome)| outcome.is_err()), "{outcome:?}");
+    assert_eq!(world.committed("orders"), BTreeMap::new());
+    held.remove().expect("removed");
+    world.append("orders", 0, 3);
+    user.poll_until("the new one is read", |user| user.rows() == 8);
+    user.commit_last(&world).expect("commits");
+    assert_eq!(world.committed("orders"), BTreeMap::from([(0, 3)]));
 }
 
 // A policy that would skip it: only what was there before is its business.

@@ -2,6 +2,7 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+mod crossing;
 mod delivery;
 mod memory;
 mod settings;

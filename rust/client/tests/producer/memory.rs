@@ -54,10 +54,10 @@ fn a_dead_cluster_fails_records_within_their_time_and_memory_stays_bounded() {
     let fault = world.fault(&["Produce"], Effect::Hold, None);
     let last = send(&producer, "events", None, "last");
     fill(&world, &producer, "events");
-    assert!(!producer.wait_for_room(900_000, Instant::now()).expect("open"));
+    assert!(!producer.wait_for_room(900_000, Instant::now(), None).expect("open"));
     let error = failure(&last);
     assert!(error.contains("delivery.timeout.ms=700"), "{error}");
-    assert!(producer.wait_for_room(900_000, Instant::now() + PATIENCE).expect("open"));
+    assert!(producer.wait_for_room(900_000, Instant::now() + PATIENCE, None).expect("open"));
     fault.remove().expect("removes");
 }
 

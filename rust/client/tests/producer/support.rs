@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use monedula_broker::server::FaultHandle;
 use monedula_broker::{Effect, Selector};
@@ -37,19 +38,32 @@ impl World {
 
     /// Keys and values of so many records of a partition, from its start on, as text.
     pub(crate) fn read(&self, topic: &str, partition: i32, count: usize) -> Vec<(Option<String>, Option<String>)> {
+        let batches = self.batches(topic, partition, count, ColumnSet::default());
+        let pairs = |batch| column(batch, "key").into_iter().zip(column(batch, "value"));
+        batches.iter().flat_map(pairs).collect()
+    }
+
+    /// The headers of so many records of partition 0, as text.
+    pub(crate) fn headers(&self, topic: &str, count: usize) -> Vec<Vec<(String, Option<String>)>> {
+        let batches = self.batches(topic, 0, count, ColumnSet::HEADERS);
+        batches.iter().flat_map(headers).collect()
+    }
+
+    fn batches(&self, topic: &str, partition: i32, count: usize, columns: ColumnSet) -> Vec<ColumnBatch> {
         let servers = self.broker.addresses()[0].1.to_string();
         let config = ClientConfig::parse([("bootstrap.servers", servers.as_str())]).expect("settings");
-        let consumer = Consumer::new(config, ColumnSet::default(), self.runtime.handle(), 7);
+        let consumer = Consumer::new(config, columns, self.runtime.handle(), 7);
         let place = TopicPartition::new(topic, partition);
         consumer.assign(vec![(place, Start::Earliest, None)]).expect("assigns");
         let want = Want { max_rows: 100_000, max_bytes: 64 << 20, max_wait: Duration::ZERO, deadline: None };
-        let (mut rows, deadline) = (Vec::new(), Instant::now() + PATIENCE);
-        while rows.len() < count {
-            assert!(Instant::now() < deadline, "{} of {count} records", rows.len());
+        let (mut batches, mut rows, deadline) = (Vec::new(), 0, Instant::now() + PATIENCE);
+        while rows < count {
+            assert!(Instant::now() < deadline, "{rows} of {count} records");
             let Some(batch) = consumer.next_batch(&want, Instant::now() + SLICE).expect("reads") else { continue };
-            rows.extend(column(&batch, "key").into_iter().zip(column(&batch, "value")));
+            rows += batch.record_batch.num_rows();
+            batches.push(batch);
         }
-        rows
+        batches
     }
 
     pub(crate) fn flush(&self, producer: &Producer) {
@@ -65,6 +79,17 @@ fn column(batch: &ColumnBatch, name: &str) -> Vec<Option<String>> {
     column.iter().map(|bytes| bytes.map(text)).collect()
 }
 
+fn headers(batch: &ColumnBatch) -> Vec<Vec<(String, Option<String>)>> {
+    let lists = batch.record_batch.column_by_name("headers").expect("headers").as_list::<i32>();
+    let pairs = |list: Option<ArrayRef>| {
+        let Some(list) = list else { return Vec::new() };
+        let (keys, values) = (list.as_struct().column(0).as_string::<i32>(), list.as_struct().column(1));
+        let values = values.as_binary::<i32>().iter().map(|value| Some(String::from_utf8_lossy(value?).into_owned()));
+        keys.iter().map(|key| key.unwrap_or_default().to_owned()).zip(values).collect()
+    };
+    lists.iter().map(pairs).collect()
+}
+
 /// The values of a batch, as text.
 pub(crate) fn values(batch: &ColumnBatch) -> Vec<String> {
     column(batch, "value").into_iter().flatten().collect()
@@ -77,7 +102,7 @@ pub(crate) fn send(producer: &Producer, topic: &str, key: Option<&str>, value: &
         match producer.send(&record) {
             Ok(sent) => return sent,
             Err(Refused::Full { needed }) => {
-                assert!(producer.wait_for_room(needed, Instant::now() + PATIENCE).expect("open"), "no room");
+                assert!(producer.wait_for_room(needed, Instant::now() + PATIENCE, None).expect("open"), "no room");
             }
             Err(Refused::Error(error)) => panic!("{error}"),
         }

@@ -6,9 +6,10 @@ use std::time::Instant;
 use arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder, StructBuilder};
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    ArrayRef, BinaryArray, BinaryViewArray, DictionaryArray, Int32Array, Int64Array, LargeStringArray, RecordBatch,
-    StringArray, StringViewArray, TimestampMicrosecondArray,
+    ArrayRef, BinaryArray, BinaryViewArray, DictionaryArray, Int32Array, Int64Array, LargeStringArray, ListArray,
+    RecordBatch, StringArray, StringViewArray, StructArray, TimestampMicrosecondArray,
 };
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Fields};
 use monedula_client::error::ClientError;
 use monedula_client::producer::{Columns, Producer, Report, Summary};
@@ -116,7 +117,7 @@ fn rows_say_their_topic_partition_time_and_headers() {
         headers.append(true);
     }
     let batch = table(vec![
-        ("topic", Arc::new(StringArray::from(vec![Some("b"), Some("a"), Some("b"), None])) as ArrayRef),
+        ("topic", Arc::new(StringArray::from(vec!["b", "a", "b", "b"])) as ArrayRef),
         ("partition", Arc::new(Int32Array::from(vec![1, 0, 1, 1]))),
         (
             "timestamp",
@@ -126,12 +127,92 @@ fn rows_say_their_topic_partition_time_and_headers() {
         ("value", Arc::new(StringArray::from(vec!["0", "1", "2", "3"]))),
         ("offset", Arc::new(Int64Array::from(vec![7; 4]))),
     ]);
-    let summary = sent(&producer, &batch, Some("b"));
+    let summary = sent(&producer, &batch, None);
     assert_eq!((summary.acknowledged, summary.failed), (4, 0));
     assert_eq!(offsets(&summary, "b", 1), [(0, 2)]);
     assert_eq!(offsets(&summary, "a", 0), [(0, 0)]);
     let values: Vec<_> = world.read("b", 1, 3).into_iter().map(|row| row.1.expect("a value")).collect();
     assert_eq!(values, ["0", "2", "3"]);
+    let summary = sent(&producer, &batch, Some("b"));
+    assert_eq!((offsets(&summary, "b", 0), offsets(&summary, "b", 1)), (vec![(0, 0)], vec![(3, 5)]), "overruled");
+}
+
+/// A column of headers whose fields have these names: for each row its pairs, of which null ones keep what is below them.
+fn headers(names: [&str; 2], rows: &[usize], pairs: &[(bool, Option<&str>, Option<&str>)]) -> ArrayRef {
+    let first: ArrayRef = Arc::new(StringArray::from_iter(pairs.iter().map(|pair| pair.1)));
+    let second: ArrayRef = Arc::new(StringArray::from_iter(pairs.iter().map(|pair| pair.2)));
+    let fields = Fields::from(names.map(|name| Field::new(name, DataType::Utf8, true)).to_vec());
+    let nulls = NullBuffer::from_iter(pairs.iter().map(|pair| pair.0));
+    let structs = StructArray::new(fields.clone(), vec![first, second], Some(nulls));
+    let item = Arc::new(Field::new("item", DataType::Struct(fields), true));
+    Arc::new(ListArray::new(item, OffsetBuffer::from_lengths(rows.iter().copied()), Arc::new(structs), None))
+}
+
+#[test]
+fn headers_are_read_by_the_names_of_their_fields() {
+    let world = World::new(&["t:1"], 1);
+    let producer = world.producer(&[]);
+    for names in [["key", "value"], ["value", "key"]] {
+        let of = |key, value| if names[0] == "key" { (true, Some(key), value) } else { (true, value, Some(key)) };
+        let column = headers(names, &[2, 0, 1], &[of("a", Some("1")), of("a", None), of("", Some(""))]);
+        let values: ArrayRef = Arc::new(StringArray::from(vec!["0", "1", "2"]));
+        let summary = sent(&producer, &table(vec![("headers", column), ("value", values)]), Some("t"));
+        assert_eq!(summary.acknowledged, 3);
+    }
+    let pair = |key: &str, value: Option<&str>| (key.to_owned(), value.map(str::to_owned));
+    let rows = [vec![pair("a", Some("1")), pair("a", None)], vec![], vec![pair("", Some(""))]];
+    assert_eq!(world.headers("t", 6), [rows.clone(), rows].concat());
+}
+
+#[test]
+fn rows_whose_headers_have_no_key_are_refused_alone() {
+    let world = World::new(&["t:1"], 1);
+    let producer = world.producer(&[]);
+    for names in [["key", "value"], ["value", "key"]] {
+        let of = |there, key, value| if names[0] == "key" { (there, key, value) } else { (there, value, key) };
+        let pairs = [
+            of(true, Some("fine"), None),
+            of(true, None, Some("no key")),
+            of(true, Some("first"), None),
+            of(false, Some("below"), Some("the mask")),
+        ];
+        let column = headers(names, &[1, 1, 0, 2], &pairs);
+        let values: ArrayRef = Arc::new(StringArray::from(vec!["0", "1", "2", "3"]));
+        let summary = sent(&producer, &table(vec![("headers", column), ("value", values)]), Some("t"));
+        let errors: Vec<_> = summary.errors.iter().map(|(row, _, error)| (*row, error.to_string())).collect();
+        assert_eq!((summary.acknowledged, errors.len()), (2, 2), "{errors:?}");
+        assert!(errors[0].0 == 1 && errors[0].1.contains("header 0 of the row has no key"), "{errors:?}");
+        assert!(errors[1].0 == 3 && errors[1].1.contains("header 1 of the row is null"), "{errors:?}");
+    }
+}
+
+#[test]
+fn partitions_out_of_range_are_named_as_they_were_given() {
+    let world = World::new(&["t:2"], 1);
+    let producer = world.producer(&[]);
+    let wrong = [1_i64 << 32, (1 << 32) + 1, i64::MAX, i64::MIN, -1, i64::from(i32::MAX) + 1];
+    let given = wrong.into_iter().chain([1]);
+    let values: ArrayRef = Arc::new(StringArray::from_iter_values((0..7).map(|row| row.to_string())));
+    let partitions: ArrayRef = Arc::new(Int64Array::from_iter_values(given));
+    // First of a topic that is not known yet, then of one that is.
+    for _ in 0..2 {
+        let batch = table(vec![("partition", partitions.clone()), ("value", values.clone())]);
+        let summary = sent(&producer, &batch, Some("t"));
+        assert_eq!((summary.acknowledged, summary.failed), (1, 6));
+        for ((row, _, error), given) in summary.errors.iter().zip(wrong) {
+            assert!(error.to_string().contains(&format!("partition={given}:")), "{row}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_dictionary_without_values_is_a_column_of_nulls() {
+    let world = World::new(&["t:1"], 1);
+    let producer = world.producer(&[]);
+    let nothing = || Arc::new(DictionaryArray::<Int32Type>::from_iter([None::<&str>; 3])) as ArrayRef;
+    let summary = sent(&producer, &table(vec![("key", nothing()), ("value", nothing())]), Some("t"));
+    assert_eq!(summary.acknowledged, 3);
+    assert_eq!(world.read("t", 0, 3), vec![(None, None); 3]);
 }
 
 #[test]
@@ -206,6 +287,11 @@ fn columns_that_do_not_do_are_named_before_a_row_is_taken() {
     assert!(error(vec![("name", texts())], true).contains("\"name\" is none of a record's"));
     assert!(error(vec![("Value", texts())], true).contains("did you mean \"value\"?"));
     assert!(error(vec![("headers", texts()), ("value", texts())], true).contains("list<struct"));
+    for names in [["foo", "bar"], ["key", "foo"], ["Key", "Value"], ["key", "key"]] {
+        let message = error(vec![("headers", headers(names, &[0], &[])), ("value", texts())], true);
+        assert!(message.contains("list<struct<key: string, value: binary>>"), "{message}");
+        assert!(message.contains(names[1]), "what was given: {message}");
+    }
     assert!(error(vec![("partition", texts()), ("value", texts())], true).contains("int32"));
     assert!(error(vec![("topic", texts())], true).contains("neither"));
 }

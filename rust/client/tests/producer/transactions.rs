@@ -8,7 +8,7 @@ use monedula_broker::{Effect, Fault, NodeId, Options, Selector, Side};
 use monedula_client::config::ClientConfig;
 use monedula_client::consumer::{Consumer, Want};
 use monedula_client::error::ClientError;
-use monedula_client::group::{CommitOffset, CommitWhat};
+use monedula_client::group::{CommitOffset, CommitWhat, Listens, Step, Subscribed};
 use monedula_client::producer::{Producer, Record, Refused};
 use monedula_columns::ColumnSet;
 use monedula_engine::TopicPartition;
@@ -18,7 +18,7 @@ use monedula_engine::transaction::TransactionError;
 use crate::support::{PATIENCE, World, delivered, failure, send};
 
 /// A cluster with version 1 or 2 of transactions.
-fn world(topics: &[&str], nodes: u16, version: i16) -> World {
+pub(crate) fn world(topics: &[&str], nodes: u16, version: i16) -> World {
     let max_versions = if version == 1 { BTreeMap::from([("EndTxn".to_owned(), 4)]) } else { BTreeMap::new() };
     let topics = topics.iter().map(ToString::to_string).collect();
     World::of(Options { nodes, topics, max_versions, ..Options::default() })
@@ -28,11 +28,11 @@ fn transactional(world: &World, id: &str) -> Producer {
     world.producer(&[("transactional.id", id)])
 }
 
-fn ok(world: &World, future: impl Future<Output = Result<(), ClientError>>) {
+pub(crate) fn ok(world: &World, future: impl Future<Output = Result<(), ClientError>>) {
     outcome(world, future).expect("it goes well");
 }
 
-fn outcome(world: &World, future: impl Future<Output = Result<(), ClientError>>) -> Result<(), ClientError> {
+pub(crate) fn outcome(world: &World, future: impl Future<Output = Result<(), ClientError>>) -> Result<(), ClientError> {
     world.runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await }).expect("in time")
 }
 
@@ -43,7 +43,7 @@ fn reader(world: &World, isolation: &str) -> Consumer {
 }
 
 /// The values that readers of committed records see, once no transaction is open.
-fn seen(world: &World, topic: &str) -> Vec<String> {
+pub(crate) fn seen(world: &World, topic: &str) -> Vec<String> {
     let (committed, all) = (reader(world, "read_committed"), reader(world, "read_uncommitted"));
     let (place, deadline) = (TopicPartition::new(topic, 0), Instant::now() + PATIENCE);
     let end = |of: &Consumer| {
@@ -312,6 +312,8 @@ fn nothing_gets_into_a_transaction_that_is_about_to_end() {
         delivered(&send(&producer, "t", None, "v"));
         let held = world.fault(&["Produce"], Effect::Hold, None);
         let last = send(&producer, "t", None, "w");
+        // An abort waits for what is under way alone: what is not sent yet it takes back, and ends at once.
+        assert!(held.wait(1, PATIENCE).expect("is set"));
         // Already while what was sent is waited for.
         let record = Record { topic: "t", value: Some(b"late"), ..Record::default() };
         let refused = |what: &str| {
@@ -389,4 +391,54 @@ fn records_whose_offsets_were_in_an_aborted_transaction_are_read_again() {
     }
     delivered(&send(&plain, "in", None, "w"));
     assert_eq!(read(), ["w"]);
+}
+
+// KIP-1319. The member has not heard of it yet; by its name, the offset would be taken for one of the new topic.
+#[test]
+fn offsets_of_a_topic_that_was_made_anew_spoil_the_transaction() {
+    for protocol in ["classic", "consumer"] {
+        let world = world(&["in:1"], 1, 2);
+        delivered(&send(&world.producer(&[]), "in", None, "v"));
+        let servers = world.broker.addresses()[0].1.to_string();
+        let settings = [
+            ("bootstrap.servers", servers.as_str()),
+            ("group.id", "g"),
+            ("group.protocol", protocol),
+            ("client.id", "reader"),
+            ("enable.auto.commit", "false"),
+            ("auto.offset.reset", "earliest"),
+        ];
+        let config = ClientConfig::parse(settings).expect("settings");
+        let consumer = Consumer::new(config, ColumnSet::default(), world.runtime.handle(), 7);
+        consumer.subscribe(Subscribed::Topics(["in".into()].into()), Listens::default()).expect("subscribes");
+        let want = Want { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
+        let deadline = Instant::now() + PATIENCE;
+        while !matches!(consumer.next(&want, deadline, 1).expect("reads"), Step::Batch(_)) {
+            assert!(Instant::now() < deadline, "{protocol}: nothing is read");
+        }
+        let (producer, place) = (transactional(&world, "id"), TopicPartition::new("in", 0));
+        ok(&world, producer.init_transactions(PATIENCE));
+        ok(&world, producer.begin_transaction());
+
+        let reader =
+            Selector { apis: vec!["Metadata".into()], client_id: Some("reader".into()), ..Selector::default() };
+        let held = world.broker.fault(Fault { when: reader, what: Effect::Hold, ..Fault::default() }).expect("a fault");
+        world.control(Command::DeleteTopic { topic: "in".into() });
+        world.control(Command::CreateTopic {
+            topic: "in".into(),
+            partitions: Some(1),
+            replicas: None,
+            config: BTreeMap::new(),
+        });
+        let at = CommitOffset { offset: 1, leader_epoch: -1, metadata: String::new() };
+        let what = CommitWhat::Offsets([(place.clone(), at)].into());
+        let offsets = consumer.take_offsets(what).expect("offsets");
+        let error = outcome(&world, producer.send_offsets(offsets, PATIENCE)).expect_err("refused").to_string();
+        assert!(error.contains("must be aborted") && error.contains("UNKNOWN_TOPIC_ID"), "{protocol}: {error}");
+        ok(&world, producer.abort_transaction(PATIENCE));
+        held.remove().expect("removed");
+        let found = consumer.committed_offsets("g".into(), Some([place.clone()].into()), PATIENCE);
+        let found = world.runtime.block_on(found).expect("an answer");
+        assert_eq!(found[&place].clone().expect("no error"), None, "{protocol}");
+    }
 }

@@ -38,6 +38,7 @@ impl From<Refused> for Stopped {
 struct Source<'a, 'b> {
     values: &'a Values<'b>,
     report: &'a Arc<Report>,
+    sent_in: u64,
     now_ms: i64,
 }
 
@@ -63,10 +64,11 @@ impl Accumulator {
         values: &Values<'_>,
         chunk: &mut Chunk,
         report: &Arc<Report>,
+        sent_in: u64,
     ) -> Result<(), Stopped> {
-        let source = Source { values, report, now_ms: now_ms() };
+        let source = Source { values, report, sent_in, now_ms: now_ms() };
         while let Some((name, rows)) = chunk.runs.pop_front() {
-            let topics = match self.topics_to_send() {
+            let topics = match self.topics_to_send(Some(sent_in)) {
                 Ok(topics) => topics,
                 Err(error) => {
                     chunk.runs.push_front((name, rows));
@@ -165,12 +167,7 @@ impl Accumulator {
         row: u32,
         partition: i32,
     ) -> Option<Stopped> {
-        let Err(error) = topic.slot(partition) else { return None };
         let number = chunk.of_table(row);
-        if partition < 0 {
-            source.report.failed(number, 1, error);
-            return None;
-        }
         if source.report.progress().parked >= MAX_PARKED_ROWS {
             return Some(Stopped::Lookup);
         }
@@ -178,8 +175,8 @@ impl Accumulator {
         let record = source.record(row, &mut headers);
         match self.park_beyond(topic, partition, None, &record) {
             Ok(sent) => source.parked(number, &sent),
-            Err(Refused::Error(error)) if !matches!(error, ClientError::ProducerClosed) => {
-                source.report.failed(number, 1, error);
+            Err(Refused::Error(error)) if !ends_all(&error) => {
+                source.report.refused(number, 1, error);
             }
             Err(refused) => return Some(refused.into()),
         }
@@ -243,7 +240,7 @@ impl Accumulator {
                     match self.append(topic, slot, &mut state, &record, None) {
                         Ok((index, _)) => index,
                         Err(Refused::Error(error @ ClientError::RecordTooLarge { .. })) => {
-                            source.report.failed(chunk.of_table(row), 1, error);
+                            source.report.refused(chunk.of_table(row), 1, error);
                             taken += 1;
                             continue;
                         }
@@ -283,7 +280,7 @@ impl Accumulator {
             let number = chunk.of_table(row);
             let missing = source.report.progress().missing.get(name).cloned();
             if let Some(error) = missing {
-                source.report.failed(number, 1, error);
+                source.report.refused(number, 1, error);
                 continue;
             }
             if source.report.progress().parked >= MAX_PARKED_ROWS {
@@ -292,17 +289,23 @@ impl Accumulator {
             let new = source.record(row, &mut headers);
             let partition = source.values.partition.as_ref().and_then(|partitions| partitions.get(row as usize));
             let (timestamp_ms, key, value) = (Some(new.timestamp_ms), new.key, new.value);
-            let record = Record { topic: name, partition, timestamp_ms, key, value, headers: new.headers, since: None };
+            let (headers, sent_in) = (new.headers, Some(source.sent_in));
+            let record = Record { topic: name, partition, timestamp_ms, key, value, headers, since: None, sent_in };
             match self.send(&record) {
                 Ok(sent) => source.parked(number, &sent),
-                Err(Refused::Error(error)) if !matches!(error, ClientError::ProducerClosed) => {
-                    source.report.failed(number, 1, error);
+                Err(Refused::Error(error)) if !ends_all(&error) => {
+                    source.report.refused(number, 1, error);
                 }
                 Err(refused) => return (rows.split_off(done), Some(refused.into())),
             }
         }
         (Vec::new(), None)
     }
+}
+
+/// Whether an error is not about the record: no other could be sent either.
+fn ends_all(error: &ClientError) -> bool {
+    matches!(error, ClientError::ProducerClosed | ClientError::Transaction(_) | ClientError::Delivery(_))
 }
 
 /// About what a record has beside its key and value.

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use monedula_engine::produce::SendFault;
-
 use super::super::lookups::Looked;
 use super::super::parked::Stranded;
 use super::{Flush, Order, Running};
@@ -50,8 +48,9 @@ impl Running {
 
     /// As [`Self::topic_failed`]; a transaction that had records for the topic must not be committed without them.
     pub(super) fn topic_missing(&mut self, topic: &Arc<str>, error: &ClientError) {
-        self.topic_failed(topic, error);
-        self.spoil(error);
+        if self.topic_failed(topic, error) > 0 {
+            self.driver.accumulator.spoil(error);
+        }
     }
 
     /// Records that were parked for partitions which are not there failed.
@@ -59,22 +58,19 @@ impl Running {
         let Stranded { records, error } = stranded;
         self.driver.log.record(Level::Warning, "producer", || format!("{records} records failed: {error}"));
         self.driver.metrics.records_failed(*records);
-        self.spoil(error);
+        self.driver.accumulator.spoil(error);
     }
 
-    fn spoil(&mut self, error: &ClientError) {
-        let fault = SendFault::TransactionFailed { reason: error.to_string() };
-        let inputs = self.driver.session.failed(self.now(), fault);
-        self.tell(inputs);
-    }
-
-    pub(super) fn topic_failed(&mut self, topic: &Arc<str>, error: &ClientError) {
+    /// Says how many records failed.
+    pub(super) fn topic_failed(&mut self, topic: &Arc<str>, error: &ClientError) -> u64 {
         self.driver.log.record(Level::Warning, "producer", || error.to_string());
-        self.driver.metrics.records_failed(self.driver.accumulator.topic_failed(topic, error));
+        let failed = self.driver.accumulator.topic_failed(topic, error);
+        self.driver.metrics.records_failed(failed);
         if !self.lookups.is_beyond(topic) {
             self.driver.metadata.release([topic.clone()]);
         }
         self.looked_up(topic);
+        failed
     }
 
     fn looked_up(&mut self, topic: &Arc<str>) {

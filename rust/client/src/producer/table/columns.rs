@@ -10,7 +10,7 @@ use arrow_array::{
     Array, ArrayRef, FixedSizeBinaryArray, GenericByteArray, GenericByteViewArray, PrimitiveArray, RecordBatch,
 };
 use arrow_buffer::{ArrowNativeType, NullBuffer};
-use arrow_schema::{DataType, Schema, TimeUnit};
+use arrow_schema::{DataType, Fields, Schema, TimeUnit};
 use monedula_protocol::records::Header;
 
 use crate::error::ClientError;
@@ -32,14 +32,17 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Finds the columns of a table.
+    /// Finds the columns of a table. Where all rows go to one topic, a column of topics does not count, as in Spark's sink.
     ///
     /// # Errors
     /// On an unknown column, two of one name, a type that does not do, and rows without a topic.
-    pub fn of(schema: &Schema, has_default_topic: bool) -> Result<Self, ClientError> {
+    pub fn of(schema: &Schema, has_topic: bool) -> Result<Self, ClientError> {
         let mut columns = Self::default();
         for (index, field) in schema.fields().iter().enumerate() {
             let (name, given) = (field.name().as_str(), field.data_type());
+            if name == "topic" && has_topic {
+                continue;
+            }
             let (place, fits, wanted) = match name {
                 "key" => (&mut columns.key, is_bytes(given), BYTES),
                 "value" => (&mut columns.value, is_bytes(given), BYTES),
@@ -59,7 +62,7 @@ impl Columns {
                 return Err(ClientError::Argument(format!("there are two columns {name:?}; keep one")));
             }
         }
-        if columns.topic.is_none() && !has_default_topic {
+        if columns.topic.is_none() && !has_topic {
             let message = "the rows have no topic: give send_batch(data, topic=...), or a column \"topic\"";
             return Err(ClientError::Argument(message.into()));
         }
@@ -116,12 +119,23 @@ fn is_bytes(given: &DataType) -> bool {
 fn is_headers(given: &DataType) -> bool {
     match given {
         DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => match item.data_type() {
-            DataType::Struct(fields) => fields.len() == 2 && fields.iter().all(|field| is_bytes(field.data_type())),
+            // The fields of a map's entries have whatever name their maker gave them; the key is the first.
+            DataType::Struct(fields) => {
+                let is_map = matches!(given, DataType::Map(..));
+                let all_bytes = fields.iter().all(|field| is_bytes(field.data_type()));
+                fields.len() == 2 && all_bytes && (is_map || key_and_value(fields).is_some())
+            }
             _ => false,
         },
         DataType::Null => true,
         _ => false,
     }
+}
+
+/// Where the fields of a header's struct are.
+fn key_and_value(fields: &Fields) -> Option<(usize, usize)> {
+    let place = |name| fields.iter().position(|field| field.name() == name);
+    Some((place("key")?, place("value")?))
 }
 
 fn is_partition(given: &DataType) -> bool {
@@ -136,11 +150,20 @@ fn is_time(given: &DataType) -> bool {
 pub(crate) struct Values<'b> {
     pub(crate) key: Bytes<'b>,
     pub(crate) value: Bytes<'b>,
-    /// `None` where every row goes to the default topic.
+    /// `None` where every row goes to the one topic that was given.
     pub(crate) topic: Option<Bytes<'b>>,
     pub(crate) headers: Option<Headers<'b>>,
     pub(crate) partition: Option<Partitions<'b>>,
     pub(crate) timestamp: Option<Times<'b>>,
+}
+
+impl Values<'_> {
+    /// Why a row is no record, whatever is known of its topic.
+    pub(crate) fn refusal(&self, row: usize) -> Option<ClientError> {
+        let partition = self.partition.as_ref().and_then(|partitions| partitions.refusal(row));
+        let reason = partition.or_else(|| self.headers.as_ref()?.refusal(row))?;
+        Some(ClientError::Argument(reason))
+    }
 }
 
 /// A column of bytes or of text.
@@ -195,6 +218,10 @@ impl<'b> Bytes<'b> {
             DataType::FixedSizeBinary(_) => Self::Fixed(array.as_fixed_size_binary()),
             DataType::Dictionary(..) => {
                 let dictionary = array.as_any_dictionary();
+                // Without values every row is null, and there is nothing that keys could be normalized to.
+                if dictionary.values().is_empty() {
+                    return Self::Null;
+                }
                 let keys = dictionary.normalized_keys();
                 let nulls = dictionary.keys().logical_nulls();
                 let is_null = |row| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
@@ -233,8 +260,12 @@ fn of_view<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize) -> Opti
 pub(crate) struct Headers<'b> {
     bounds: Bounds<'b>,
     nulls: Option<&'b NullBuffer>,
+    /// Of the pairs themselves: what stands in the columns below is no header then.
+    pairs: Option<&'b NullBuffer>,
     keys: Bytes<'b>,
     values: Bytes<'b>,
+    /// Whether there is a pair without a key, in a row or below a null.
+    lacks_keys: bool,
 }
 
 enum Bounds<'b> {
@@ -259,24 +290,53 @@ impl<'b> Headers<'b> {
             }
             _ => return None,
         };
-        let (keys, values) = (Bytes::of(pairs.column(0)), Bytes::of(pairs.column(1)));
-        Some(Self { bounds, nulls: present(array.nulls()), keys, values })
+        let (key, value) = match array.data_type() {
+            DataType::Map(..) => (0, 1),
+            _ => key_and_value(pairs.fields())?,
+        };
+        Some(Self {
+            bounds,
+            nulls: present(array.nulls()),
+            pairs: present(pairs.nulls()),
+            keys: Bytes::of(pairs.column(key)),
+            values: Bytes::of(pairs.column(value)),
+            lacks_keys: pairs.null_count() + pairs.column(key).logical_null_count() > 0,
+        })
+    }
+
+    #[inline]
+    fn range(&self, row: usize) -> std::ops::Range<usize> {
+        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            return 0..0;
+        }
+        match self.bounds {
+            Bounds::Short(offsets) => offsets[row].as_usize()..offsets[row + 1].as_usize(),
+            Bounds::Long(offsets) => offsets[row].as_usize()..offsets[row + 1].as_usize(),
+        }
+    }
+
+    /// Why a row's headers are none: Kafka has no header without a key.
+    fn refusal(&self, row: usize) -> Option<String> {
+        if !self.lacks_keys {
+            return None;
+        }
+        self.range(row).enumerate().find_map(|(number, at)| {
+            if self.pairs.is_some_and(|pairs| pairs.is_null(at)) {
+                Some(format!("header {number} of the row is null: expected a key and a value"))
+            } else {
+                let is_null = self.keys.get(at).is_none();
+                is_null.then(|| format!("header {number} of the row has no key: Kafka's headers have one, be it empty"))
+            }
+        })
     }
 
     /// Puts a row's headers into `into`. Two of one key are two headers.
     #[inline]
     pub(crate) fn get(&self, row: usize, into: &mut Vec<Header<'b>>) {
         into.clear();
-        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
-            return;
-        }
-        let (first, end) = match self.bounds {
-            Bounds::Short(offsets) => (offsets[row].as_usize(), offsets[row + 1].as_usize()),
-            Bounds::Long(offsets) => (offsets[row].as_usize(), offsets[row + 1].as_usize()),
-        };
-        // Kafka has no null key of a header.
+        // Rows with one that has no key are refused before.
         let header = |at| Header { key: self.keys.get(at).unwrap_or_default(), value: self.values.get(at) };
-        into.extend((first..end).map(header));
+        into.extend(self.range(row).map(header));
     }
 }
 
@@ -295,13 +355,24 @@ impl<'b> Partitions<'b> {
         }
     }
 
-    /// `None` leaves it to the partitioner. What is no partition of any topic comes out as -1.
+    /// `None` leaves it to the partitioner.
     #[inline(always)]
     pub(crate) fn get(&self, row: usize) -> Option<i32> {
         match self {
-            Self::Int(array) => (!array.is_null(row)).then(|| array.value(row).max(-1)),
-            Self::Long(array) => (!array.is_null(row)).then(|| i32::try_from(array.value(row)).unwrap_or(-1).max(-1)),
+            Self::Int(array) => (!array.is_null(row)).then(|| array.value(row)),
+            // Rows whose number does not fit are refused before.
+            Self::Long(array) => (!array.is_null(row)).then(|| i32::try_from(array.value(row)).unwrap_or(-1)),
         }
+    }
+
+    /// Why a row's number is no partition of any topic.
+    fn refusal(&self, row: usize) -> Option<String> {
+        let given = match self {
+            Self::Int(array) => (!array.is_null(row)).then(|| array.value(row).into()),
+            Self::Long(array) => (!array.is_null(row)).then(|| array.value(row)),
+        };
+        let given: i64 = given.filter(|given| !(0..=i64::from(i32::MAX)).contains(given))?;
+        Some(format!("partition={given}: expected 0 or more, of 32 bits; null has the partitioner choose"))
     }
 }
 

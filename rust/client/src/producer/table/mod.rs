@@ -14,7 +14,7 @@ pub use columns::Columns;
 pub(super) use columns::Values;
 
 use super::accumulator::Stopped;
-use super::{Producer, Report};
+use super::{Producer, Report, Turn};
 use crate::error::ClientError;
 
 /// Rows that are looked at together: enough that a lock costs nothing, few enough to be in the processor's cache.
@@ -26,6 +26,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How far a table's rows have come.
 #[derive(Default)]
 pub(super) struct Progress {
+    /// The transaction that the whole table belongs to is not committed before its last row is taken.
+    pub(super) turn: Option<Turn>,
     pub(super) left: Option<Chunk>,
     /// Rows that wait for their topic to be known.
     pub(super) parked: u64,
@@ -56,8 +58,10 @@ impl Producer {
     /// Takes rows of a batch from `from_row` on, and says how many. Waits for room, at most until `until`: fewer rows than
     /// there are mean that the time was over. Call it again with the rows that are left, or [`Self::give_up`].
     ///
+    /// All rows of a table belong to the transaction that the first call was in; rows that fail spoil it.
+    ///
     /// # Errors
-    /// If the producer was closed, or is outside of a transaction. What is wrong with single rows is told in `report`.
+    /// If the producer was closed, or is outside of that transaction. What is wrong with single rows is told in `report`.
     pub fn send_batch(
         &self,
         batch: &RecordBatch,
@@ -67,7 +71,31 @@ impl Producer {
         from_row: usize,
         until: Instant,
     ) -> Result<usize, ClientError> {
-        self.gate.check()?;
+        let sent_in = self.transaction_of(report)?;
+        let taken = self.take_rows((batch, columns, default_topic), report, sent_in, from_row, until);
+        if let Some(refusal) = report.refusal() {
+            self.gate.spoil(sent_in, &refusal);
+        }
+        taken
+    }
+
+    fn transaction_of(&self, report: &Report) -> Result<u64, ClientError> {
+        let mut progress = report.progress();
+        let turn = match progress.turn.take() {
+            Some(turn) => turn,
+            None => self.enter()?,
+        };
+        Ok(progress.turn.insert(turn).transaction())
+    }
+
+    fn take_rows(
+        &self,
+        (batch, columns, default_topic): (&RecordBatch, &Columns, Option<&str>),
+        report: &Arc<Report>,
+        sent_in: u64,
+        from_row: usize,
+        until: Instant,
+    ) -> Result<usize, ClientError> {
         let values = columns.values(batch);
         let default_topic = default_topic.map(Arc::from);
         let mut row = from_row;
@@ -77,7 +105,7 @@ impl Producer {
                 let rows = CHUNK_ROWS.min(batch.num_rows() - row);
                 plan(&values, default_topic.as_ref(), report, row, rows)
             });
-            let sent = self.accumulator.send_rows(&values, &mut chunk, report);
+            let sent = self.accumulator.send_rows(&values, &mut chunk, report, sent_in);
             let rows = chunk.rows;
             let Err(stopped) = sent else {
                 row += rows;
@@ -86,7 +114,7 @@ impl Producer {
             report.progress().left = Some(chunk);
             let goes_on = match stopped {
                 Stopped::Error(error) => return Err(error),
-                Stopped::Full { needed } => self.wait_for_room(needed, until)?,
+                Stopped::Full { needed } => self.wait_for_room(needed, until, Some(sent_in))?,
                 Stopped::Lookup => {
                     std::thread::sleep(LOOK_AGAIN);
                     true
@@ -101,9 +129,14 @@ impl Producer {
 
     /// Fails what is left of a chunk with `error`, and says how many rows it had: they count as taken.
     pub fn give_up(&self, report: &Report, error: &ClientError) -> usize {
-        let Some(chunk) = report.progress().left.take() else { return 0 };
+        let mut progress = report.progress();
+        if let Some(turn) = &progress.turn {
+            self.gate.spoil(turn.transaction(), error);
+        }
+        let Some(chunk) = progress.left.take() else { return 0 };
+        drop(progress);
         for row in chunk.runs.iter().flat_map(|(_, rows)| rows) {
-            report.failed(chunk.of_table(*row), 1, error.clone());
+            report.refused(chunk.of_table(*row), 1, error.clone());
         }
         chunk.rows
     }
@@ -114,6 +147,14 @@ fn plan(values: &Values<'_>, default: Option<&Arc<str>>, report: &Report, first_
     let first_of_table = report.took(rows as u64);
     let mut chunk = Chunk { runs: VecDeque::new(), drawn: Vec::new(), rows, first_row, first_of_table };
     let all = first_row as u32..(first_row + rows) as u32;
+    let accepted = |row: &u32| match values.refusal(*row as usize) {
+        Some(refusal) => {
+            report.refused(first_of_table + u64::from(*row - first_row as u32), 1, refusal);
+            false
+        }
+        None => true,
+    };
+    let all = all.filter(accepted);
     let Some(topics) = &values.topic else {
         chunk.runs.extend(default.map(|topic| (topic.clone(), all.collect())));
         return chunk;
@@ -122,7 +163,7 @@ fn plan(values: &Values<'_>, default: Option<&Arc<str>>, report: &Report, first_
     for row in all {
         let bytes = topics.get(row as usize).or_else(|| default.map(|topic| topic.as_bytes()));
         let Some(bytes) = bytes else {
-            report.failed(chunk.of_table(row), 1, ClientError::Argument("the row has no topic".into()));
+            report.refused(chunk.of_table(row), 1, ClientError::Argument("the row has no topic".into()));
             continue;
         };
         let place = *places.entry(bytes).or_insert(chunk.runs.len());

@@ -1,0 +1,278 @@
+//! A call about several items, each at its place in the cluster, until each has its outcome or the time is over.
+//!
+//! Items are numbers here, and the call is behind a trait object: this is compiled once, not for each of twenty kinds of
+//! calls.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use monedula_engine::backoff::Jitter;
+use monedula_engine::cluster::Cluster;
+use monedula_protocol::error_code::ErrorCode;
+use tokio::task::JoinSet;
+
+use super::Shared;
+use super::call::{Asking, Place, Refusal, Subject, refused_of};
+use crate::coordinator::{Failure, again};
+use crate::error::ClientError;
+use crate::log::Level;
+use crate::network::NodeId;
+
+/// An item of a call, by its place among the items.
+pub(super) type Item = usize;
+
+/// What [`super::call::ItemCall`] says of its items, by their numbers.
+pub(super) trait NumberedCall: Send + Sync {
+    fn what(&self, item: Item) -> String;
+
+    fn subject(&self, item: Item) -> Subject;
+
+    fn place(&self, item: Item) -> Place;
+
+    fn ask<'a>(&'a self, shared: &'a Shared, node: NodeId, items: &'a [Item]) -> Asking<'a>;
+
+    fn passes(&self, code: ErrorCode, attempts: u32) -> bool;
+
+    fn settle(&self, item: Item, refusal: Refusal, lost: bool) -> Result<(), Refusal>;
+}
+
+/// A call under way.
+struct Progress {
+    call: Arc<dyn NumberedCall>,
+    open: BTreeSet<Item>,
+    done: BTreeMap<Item, Result<(), ClientError>>,
+    /// Items of which it is not known what became of an attempt.
+    lost: BTreeSet<Item>,
+    attempts: u32,
+    last_error: Option<String>,
+}
+
+impl Shared {
+    /// Asks about items 0 to `count` until each has its outcome. Errors as of [`Self::run`].
+    pub(super) async fn run_numbered(
+        &self,
+        call: Arc<dyn NumberedCall>,
+        count: usize,
+        timeout: Duration,
+    ) -> Result<BTreeMap<Item, Result<(), ClientError>>, ClientError> {
+        let mut progress = Progress {
+            call,
+            open: (0..count).collect(),
+            done: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            attempts: 0,
+            last_error: None,
+        };
+        if progress.open.is_empty() {
+            return Ok(progress.done);
+        }
+        let started = Instant::now();
+        let ended = tokio::time::timeout(timeout, self.until_done(&mut progress)).await;
+        if let Ok(Err(error)) = ended {
+            return Err(error);
+        }
+        self.out_of_time(&mut progress, started)?;
+        Ok(progress.done)
+    }
+
+    /// Items without an outcome get one.
+    fn out_of_time(&self, progress: &mut Progress, started: Instant) -> Result<(), ClientError> {
+        let after = started.elapsed();
+        let (answers, failing) = {
+            let view = self.metadata.watch().borrow().clone();
+            (view.answers, view.failing)
+        };
+        if !progress.open.is_empty() && answers == 0 {
+            return Err(ClientError::Unreachable { after, reasons: self.network.failures() });
+        }
+        for item in std::mem::take(&mut progress.open) {
+            let what = progress.call.what(item);
+            let last_error = progress.last_error.clone().or_else(|| failing.as_ref().map(|(_, error)| error.clone()));
+            progress.done.insert(item, Err(ClientError::TimedOut { what, after, last_error }));
+        }
+        Ok(())
+    }
+
+    async fn until_done(&self, progress: &mut Progress) -> Result<(), ClientError> {
+        if self.metadata.watch().borrow().answers == 0 {
+            self.metadata.refreshed().await?;
+        }
+        let mut jitter = Jitter::new(Instant::now().elapsed().as_nanos() as u64);
+        while !progress.open.is_empty() {
+            self.attempt(progress).await?;
+            if !progress.open.is_empty() {
+                tokio::time::sleep(self.config.retry_backoff.delay(progress.attempts, &mut jitter)).await;
+                progress.attempts += 1;
+            }
+        }
+        Ok(())
+    }
+
+    async fn attempt(&self, progress: &mut Progress) -> Result<(), ClientError> {
+        let mut by_node: BTreeMap<NodeId, Vec<Item>> = BTreeMap::new();
+        let cluster = self.cluster_for(&*progress.call, &progress.open).await?;
+        for item in progress.open.clone() {
+            match self.locate(progress.call.place(item), cluster.as_ref(), &progress.call.what(item)).await {
+                Ok(node) => by_node.entry(node).or_default().push(item),
+                Err(Located::Refused(refusal)) => self.answered(progress, item, Err(refusal)),
+                Err(Located::Failed(failure)) => self.failed(progress, &[item], failure, false)?,
+            }
+        }
+        let mut tasks = JoinSet::new();
+        for (node, items) in by_node {
+            let (shared, call) = (self.clone(), progress.call.clone());
+            tasks.spawn(async move {
+                let asked = call.ask(&shared, node, &items).await;
+                (items, asked)
+            });
+        }
+        while let Some(joined) = tasks.join_next().await {
+            let (items, asked) = joined.map_err(|error| ClientError::Internal(error.to_string()))?;
+            match asked {
+                Ok(answers) => {
+                    answers.into_iter().for_each(|(item, answer)| self.answered(progress, item, answer));
+                }
+                Err(failure) => self.failed(progress, &items, failure, true)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn answered(&self, progress: &mut Progress, item: Item, answer: Result<(), Refusal>) {
+        if !progress.open.contains(&item) {
+            return;
+        }
+        let outcome = match answer {
+            Err(refusal) if progress.call.passes(refusal.code, progress.attempts + 1) => {
+                self.again(progress, item, refusal.code.name(), refusal.code.name().into());
+                if refusal.code == ErrorCode::RequestTimedOut {
+                    progress.lost.insert(item);
+                }
+                return;
+            }
+            Err(refusal) => progress.call.settle(item, refusal, progress.lost.contains(&item)),
+            Ok(()) => Ok(()),
+        };
+        progress.open.remove(&item);
+        let call = &progress.call;
+        let outcome = outcome.map_err(|refusal| refused_of(call.what(item), call.subject(item), refusal));
+        progress.done.insert(item, outcome);
+    }
+
+    /// A request failed, or there is nobody to send it to.
+    fn failed(&self, progress: &mut Progress, items: &[Item], failure: Failure, sent: bool) -> Result<(), ClientError> {
+        for &item in items {
+            match &failure {
+                Failure::Again { name, why, .. } => {
+                    self.again(progress, item, name, why.clone());
+                    if sent {
+                        progress.lost.insert(item);
+                    }
+                }
+                Failure::Final(error @ ClientError::UnsupportedVersion { .. }) => return Err(error.clone()),
+                Failure::Final(error) => {
+                    progress.open.remove(&item);
+                    progress.done.insert(item, Err(error.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn again(&self, progress: &mut Progress, item: Item, name: &str, why: String) {
+        self.metrics.retriable_error(name);
+        self.log.record(Level::Debug, "admin", || format!("{}: {why}", progress.call.what(item)));
+        if let Place::Coordinator(group) = progress.call.place(item) {
+            self.coordinators.forget(&group);
+        }
+        progress.last_error = Some(why);
+    }
+
+    /// The cluster as it is now, if someone has to be found by it.
+    async fn cluster_for(
+        &self,
+        call: &dyn NumberedCall,
+        items: &BTreeSet<Item>,
+    ) -> Result<Option<Cluster>, ClientError> {
+        let mut wanted = false;
+        let mut topics = BTreeSet::new();
+        for &item in items {
+            match call.place(item) {
+                Place::Any | Place::Coordinator(_) => {}
+                Place::Controller | Place::Broker(_) => wanted = true,
+                Place::Leader(partition) => drop(topics.insert(partition.topic)),
+            }
+        }
+        if !wanted && topics.is_empty() {
+            return Ok(None);
+        }
+        // The caller's time is shorter, or this is.
+        let described = self.metadata.describe(Some(topics.into_iter().collect()), self.config.default_api_timeout);
+        described.await.map(Some)
+    }
+
+    async fn locate(&self, place: Place, cluster: Option<&Cluster>, what: &str) -> Result<NodeId, Located> {
+        let partition = match place {
+            Place::Any => return self.any(),
+            Place::Coordinator(group) => {
+                let found = self.coordinators.node_of(&group, what).await;
+                return found.map(NodeId::Broker).map_err(Located::Failed);
+            }
+            Place::Controller => {
+                let controller = cluster.and_then(|cluster| cluster.controller_id);
+                return controller.map_or_else(|| self.any(), |node| Ok(NodeId::Broker(node)));
+            }
+            Place::Broker(node) => {
+                return match cluster.is_some_and(|cluster| cluster.brokers.contains_key(&node)) {
+                    true => Ok(NodeId::Broker(node)),
+                    false => Err(Located::refused(ErrorCode::BrokerNotAvailable, no_broker(node, cluster))),
+                };
+            }
+            Place::Leader(partition) => partition,
+        };
+        let topic = cluster.and_then(|cluster| cluster.topics.get(&partition.topic));
+        let error = topic.map_or(ErrorCode::UnknownTopicOrPartition, |topic| topic.error);
+        if error != ErrorCode::None {
+            return Err(Located::Refused(Refusal { code: error, detail: None }));
+        }
+        match topic.and_then(|topic| topic.partitions.get(&partition.partition)) {
+            Some(known) => known
+                .leader
+                .map(NodeId::Broker)
+                .ok_or(Located::Refused(Refusal { code: ErrorCode::LeaderNotAvailable, detail: None })),
+            None => {
+                let count = topic.map_or(0, |topic| topic.partitions.len());
+                let detail = format!("the topic has {count} partitions, numbered from 0");
+                Err(Located::refused(ErrorCode::UnknownTopicOrPartition, detail))
+            }
+        }
+    }
+
+    fn any(&self) -> Result<NodeId, Located> {
+        let turn = self.turns.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let nodes = self.network.candidates_from(0);
+        match nodes.is_empty() {
+            true => Err(Located::Failed(again(ErrorCode::BrokerNotAvailable, false))),
+            false => Ok(nodes[turn % nodes.len()]),
+        }
+    }
+}
+
+/// Why nobody could be found.
+enum Located {
+    Refused(Refusal),
+    Failed(Failure),
+}
+
+impl Located {
+    fn refused(code: ErrorCode, detail: String) -> Self {
+        Self::Refused(Refusal { code, detail: Some(detail) })
+    }
+}
+
+fn no_broker(node: i32, cluster: Option<&Cluster>) -> String {
+    let known: Vec<String> =
+        cluster.into_iter().flat_map(|cluster| cluster.brokers.keys().map(i32::to_string)).collect();
+    format!("there is no broker {node}; those that are reached: {}", known.join(", "))
+}

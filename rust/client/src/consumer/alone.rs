@@ -1,0 +1,126 @@
+//! Commits of a consumer that is no member of its group: one after the other, in the order of the calls, whoever waits for them.
+//! Two that were under way at once could arrive in any order, and the older one would stand.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Fault;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::GroupOffset;
+use crate::coordinator::Coordinators;
+use crate::delivery::Delivery;
+use crate::error::ClientError;
+use crate::group::{CommitError, CommitOffset, CommitOutcome};
+
+type Offsets = BTreeMap<TopicPartition, CommitOffset>;
+
+/// A commit that waits for its turn.
+pub(super) struct Call {
+    group_id: String,
+    offsets: Offsets,
+    timeout: Duration,
+    deadline: Instant,
+    reply: oneshot::Sender<Result<CommitOutcome, ClientError>>,
+}
+
+/// What the commits are made with.
+#[derive(Clone)]
+pub(super) struct Maker {
+    pub(super) coordinators: Coordinators,
+    pub(super) delivery: Arc<Delivery>,
+}
+
+/// The commits that wait, and the task that makes them, from the first one on.
+#[derive(Default)]
+pub(super) enum Alone {
+    #[default]
+    Unused,
+    Running(mpsc::UnboundedSender<Call>, JoinHandle<()>),
+    Ended,
+}
+
+impl Alone {
+    /// Makes a commit after those before it.
+    ///
+    /// # Errors
+    /// If the consumer is closed.
+    pub(super) fn commit(
+        this: &Mutex<Self>,
+        runtime: &Handle,
+        maker: impl FnOnce() -> Maker,
+        (group_id, offsets, timeout): (String, Offsets, Duration),
+    ) -> Result<oneshot::Receiver<Result<CommitOutcome, ClientError>>, ClientError> {
+        let mut this = this.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*this, Self::Unused) {
+            let (calls, inbox) = mpsc::unbounded_channel();
+            *this = Self::Running(calls, runtime.spawn(maker().run(inbox)));
+        }
+        let Self::Running(calls, _) = &*this else { return Err(ClientError::Closed) };
+        let (reply, outcome) = oneshot::channel();
+        let call = Call { group_id, offsets, timeout, deadline: Instant::now() + timeout, reply };
+        calls.send(call).map_err(|_| ClientError::Closed)?;
+        Ok(outcome)
+    }
+
+    /// Waits until those that were asked for are made, at most until then; no more are taken.
+    pub(super) fn finish(this: &Mutex<Self>, runtime: &Handle, until: Instant) {
+        let before = std::mem::replace(&mut *this.lock().unwrap_or_else(PoisonError::into_inner), Self::Ended);
+        let Self::Running(calls, task) = before else { return };
+        drop(calls);
+        let stop = task.abort_handle();
+        let (done, ended) = std::sync::mpsc::channel();
+        runtime.spawn(async move {
+            let _ = task.await;
+            let _ = done.send(());
+        });
+        if ended.recv_timeout(until.saturating_duration_since(Instant::now())).is_err() {
+            stop.abort();
+        }
+    }
+}
+
+impl Maker {
+    async fn run(self, mut calls: mpsc::UnboundedReceiver<Call>) {
+        while let Some(Call { group_id, offsets, timeout, deadline, reply }) = calls.recv().await {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let outcome = match left.is_zero() {
+                true => Err(late(&group_id, timeout)),
+                false => self.make(group_id, offsets, left).await,
+            };
+            // Whoever asked may have gone; the commit stands.
+            let _ = reply.send(outcome);
+        }
+    }
+
+    async fn make(&self, group_id: String, offsets: Offsets, timeout: Duration) -> Result<CommitOutcome, ClientError> {
+        let asked = offsets.iter().map(|(partition, at)| (partition.clone(), group_offset(at))).collect();
+        let mut commits = self.coordinators.commit(group_id, asked, timeout).await?;
+        let mut outcome_of = |partition: &TopicPartition| match commits.remove(partition) {
+            Some(outcome) => outcome.map_err(|fault: Fault| CommitError::Refused { code: fault.code() }),
+            None => Err(CommitError::TimedOut { last: "the answer did not name it".into() }),
+        };
+        let outcome: CommitOutcome = offsets
+            .into_iter()
+            .map(|(partition, at)| {
+                let outcome = outcome_of(&partition);
+                (partition, (at, outcome))
+            })
+            .collect();
+        self.delivery.committed(outcome.iter().map(|(partition, (at, outcome))| (partition, at, outcome.is_ok())));
+        Ok(outcome)
+    }
+}
+
+fn group_offset(at: &CommitOffset) -> GroupOffset {
+    GroupOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: at.metadata.clone() }
+}
+
+fn late(group: &str, after: Duration) -> ClientError {
+    let what = format!("the commit of offsets to group {group}");
+    ClientError::TimedOut { what, after, last_error: Some("commits before it were not done in time".into()) }
+}

@@ -1,0 +1,204 @@
+//! Partitions assigned by hand, and where a consumer reads on.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+
+use monedula_engine::TopicPartition;
+use monedula_engine::cluster::Cluster;
+use monedula_engine::fetch::Start;
+
+use super::{Consumer, Partitions, membership};
+use crate::driver::Command;
+use crate::error::ClientError;
+use crate::starts::Position;
+
+impl Consumer {
+    /// Replaces the assignment by these partitions. `end` bounds each for a read that ends.
+    ///
+    /// # Errors
+    /// If the consumer is closed, or has no group in which the offset is committed that it is to start at.
+    pub fn assign<P: Into<Position>>(
+        &self,
+        partitions: Vec<(TopicPartition, P, Option<i64>)>,
+    ) -> Result<(), ClientError> {
+        self.assign_known(partitions, None)
+    }
+
+    /// As [`Self::assign`]. `told` is what someone else learned of these partitions: with it, nothing is asked before the
+    /// first fetch, and metadata only if what was told is no longer so.
+    ///
+    /// # Errors
+    /// If the consumer is closed.
+    pub fn assign_known<P: Into<Position>>(
+        &self,
+        partitions: Vec<(TopicPartition, P, Option<i64>)>,
+        told: Option<&Cluster>,
+    ) -> Result<(), ClientError> {
+        let at = partitions.into_iter().map(|(partition, position, end)| (partition, position.into(), end));
+        let partitions: Vec<(TopicPartition, Position, Option<i64>)> = at.collect();
+        partitions.iter().try_for_each(|(_, position, _)| self.check_position(*position))?;
+        self.refuse_if_subscribed()?;
+        let _changing = self.changing();
+        self.unassign()?;
+        self.metadata.hold(distinct(partitions.iter().map(|(partition, _, _)| partition)));
+        if let Some(told) = told {
+            self.metadata.learn(told);
+        }
+        let (mut known, mut waiting) = (Vec::new(), Vec::new());
+        for (partition, position, end) in partitions {
+            match position {
+                Position::At(start) => {
+                    let span = self.delivery.add(&partition, end);
+                    self.delivery.aim(&partition, span, start);
+                    known.push((partition, span, start, end));
+                }
+                Position::Committed => waiting.push((partition.clone(), self.delivery.add_waiting(&partition, end))),
+            }
+        }
+        if told.is_none() {
+            self.metadata.want();
+        }
+        self.send(Command::Assign { partitions: known, is_owned: false })?;
+        self.starts.look_up(waiting);
+        Ok(())
+    }
+
+    /// Replaces the assignment by all partitions of these topics, present and future. Future ones start at their
+    /// smallest offset.
+    ///
+    /// # Errors
+    /// As [`Self::assign`].
+    pub fn assign_topics(&self, topics: Vec<String>, start: impl Into<Position>) -> Result<(), ClientError> {
+        let start = start.into();
+        self.check_position(start)?;
+        self.refuse_if_subscribed()?;
+        let _changing = self.changing();
+        self.unassign()?;
+        let topics: BTreeSet<Arc<str>> = topics.into_iter().map(Arc::from).collect();
+        self.metadata.hold(topics.iter().cloned());
+        self.metadata.want();
+        for topic in &topics {
+            self.send(Command::AssignTopic { topic: topic.clone(), start })?;
+        }
+        *self.topics.lock().unwrap_or_else(PoisonError::into_inner) = topics;
+        Ok(())
+    }
+
+    /// Gives up every partition that was assigned by hand.
+    ///
+    /// # Errors
+    /// If the consumer subscribes to topics, or is closed.
+    pub fn unassign(&self) -> Result<(), ClientError> {
+        self.refuse_if_subscribed()?;
+        let topics = std::mem::take(&mut *self.topics.lock().unwrap_or_else(PoisonError::into_inner));
+        self.delivery.forget_topics();
+        // What a group that is still being left owns is its to give up.
+        let partitions = self.delivery.assigned_by_hand();
+        let single = distinct(partitions.iter()).into_iter().filter(|topic| !topics.contains(topic));
+        self.metadata.release(single.collect::<Vec<_>>());
+        self.metadata.release(topics.iter().cloned());
+        // The driver first: it adds partitions of whole topics, and must not do so after they were removed here.
+        self.send(Command::Unassign { partitions, topics: topics.into_iter().collect() })?;
+        for partition in self.delivery.assigned_by_hand() {
+            self.delivery.remove(&partition);
+        }
+        Ok(())
+    }
+
+    /// The assigned partitions.
+    pub fn assignment(&self) -> Partitions {
+        self.delivery.status().into_keys().collect()
+    }
+
+    /// Reads on elsewhere. What was fetched of the partition is dropped; a partition that stopped is mended.
+    ///
+    /// # Errors
+    /// If the partition is not assigned, or the consumer is closed, or has no group in which the offset is committed.
+    pub fn seek(&self, partition: &TopicPartition, start: impl Into<Position>) -> Result<(), ClientError> {
+        if self.is_closed() {
+            return Err(ClientError::Closed);
+        }
+        let start = start.into();
+        self.check_position(start)?;
+        let sought = match start {
+            Position::At(start) => self.delivery.seek(partition, start),
+            Position::Committed => {
+                self.delivery.wait_for_start(partition).map(|span| self.starts.look_up(vec![(partition.clone(), span)]))
+            }
+        };
+        sought.ok_or_else(|| self.not_assigned(partition))
+    }
+
+    /// Reads all partitions on elsewhere, those too that are not known yet of topics assigned as a whole.
+    ///
+    /// # Errors
+    /// If the consumer is closed.
+    pub fn seek_all(&self, start: impl Into<Position>) -> Result<(), ClientError> {
+        let start = start.into();
+        self.check_position(start)?;
+        // The topics first: one whose partitions become known now must not be missed by both.
+        for topic in self.unresolved() {
+            self.send(Command::SeekTopic { topic, start })?;
+        }
+        for partition in self.assignment() {
+            self.seek(&partition, start)?;
+        }
+        Ok(())
+    }
+
+    /// Topics assigned as a whole whose partitions are not known yet.
+    pub fn unresolved(&self) -> Vec<Arc<str>> {
+        let known = distinct(self.assignment().iter());
+        let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        topics
+            .iter()
+            .filter(|topic| !known.contains(*topic) && !self.delivery.has_failed_topic(topic))
+            .cloned()
+            .collect()
+    }
+
+    /// Where an assignment starts that does not say: where the group has read to, if there is one, as for a member of it.
+    pub fn default_position(&self) -> Position {
+        match self.config.group_id {
+            Some(_) => Position::Committed,
+            None => Position::At(Start::Policy),
+        }
+    }
+
+    fn check_position(&self, position: Position) -> Result<(), ClientError> {
+        match position {
+            Position::Committed if self.config.group_id.is_none() => Err(membership::no_group()),
+            Position::Committed | Position::At(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn refuse_if_subscribed(&self) -> Result<(), ClientError> {
+        match self.is_subscribed() {
+            _ if self.is_closed() => Err(ClientError::Closed),
+            true => Err(ClientError::Argument(
+                "this consumer subscribes to topics, and its group assigns partitions: call unsubscribe() first".into(),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn not_assigned(&self, partition: &TopicPartition) -> ClientError {
+        if self.is_closed() {
+            return ClientError::Closed;
+        }
+        ClientError::Argument(match self.unresolved().contains(&partition.topic) {
+            true => format!(
+                "the partitions of {} are not known yet: poll first, or assign {partition} itself with its position",
+                partition.topic
+            ),
+            false if self.is_subscribed() => {
+                format!("{partition} is not among what the group assigned to this consumer")
+            }
+            false => format!("{partition} is not assigned to this consumer; assign() it first"),
+        })
+    }
+}
+
+fn distinct<'p>(partitions: impl Iterator<Item = &'p TopicPartition>) -> BTreeSet<Arc<str>> {
+    partitions.map(|partition| partition.topic.clone()).collect()
+}

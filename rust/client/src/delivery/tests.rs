@@ -1,0 +1,282 @@
+//! Records that are dropped on the way are fetched again, whatever happens in between: nothing is lost, nothing comes twice.
+
+use std::collections::VecDeque;
+
+use monedula_protocol::compression::Compressor;
+use monedula_protocol::records::{BatchEncoder, NewRecord};
+
+use super::*;
+use crate::budget::Budget;
+
+/// Records of one answer.
+const ANSWER_RECORDS: i64 = 5;
+/// The end of every log.
+const LOG_END: i64 = 60;
+
+fn p(index: i32) -> TopicPartition {
+    TopicPartition::new("t", index)
+}
+
+fn want(max_rows: usize) -> Want {
+    Want { max_rows, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None }
+}
+
+/// What the driver knows of a partition.
+#[derive(Clone, Debug, Default)]
+struct Fetching {
+    span: u64,
+    offset: i64,
+    paused: bool,
+    /// What was asked for, and is on its way.
+    asked: Option<(u64, i64)>,
+}
+
+/// A delivery, and what stands for its driver: commands wait until it has time for them, and so do answers.
+struct World {
+    delivery: Delivery,
+    commands: mpsc::UnboundedReceiver<Command>,
+    waiting: VecDeque<Command>,
+    fetching: Vec<Fetching>,
+    /// The next offset that is to be handed out, by partition.
+    expected: Vec<i64>,
+}
+
+impl World {
+    fn new(partitions: usize) -> Self {
+        let (sender, commands) = mpsc::unbounded_channel();
+        let (pool, budget) = (BufferPool::new(1 << 20), Budget::new(1 << 20));
+        let options = WalkOptions::default();
+        let metrics = Metrics::default();
+        let delivery = Delivery::new(ColumnSet::default(), options, 0, pool, &budget, metrics, sender);
+        delivery.keep_ledger(None);
+        let mut fetching = Vec::new();
+        for index in 0..partitions {
+            let span = delivery.add(&p(index as i32), None);
+            delivery.positioned(&p(index as i32), span, 0);
+            fetching.push(Fetching { span, ..Fetching::default() });
+        }
+        Self { delivery, commands, waiting: VecDeque::new(), expected: vec![0; partitions], fetching }
+    }
+
+    /// A fetch of a partition is sent.
+    fn ask(&mut self, index: usize) {
+        let fetching = &mut self.fetching[index];
+        if fetching.asked.is_none() && !fetching.paused && fetching.offset < LOG_END {
+            fetching.asked = Some((fetching.span, fetching.offset));
+        }
+    }
+
+    /// Its answer comes: it counts only for what was asked, as in the machine.
+    fn answer(&mut self, index: usize) {
+        let fetching = &mut self.fetching[index];
+        let Some((span, offset)) = fetching.asked.take() else { return };
+        if (span, offset) != (fetching.span, fetching.offset) {
+            return;
+        }
+        // Brokers send the whole batch that the offset is in.
+        let base = offset / ANSWER_RECORDS * ANSWER_RECORDS;
+        fetching.offset = base + ANSWER_RECORDS;
+        self.push(index, span, base);
+    }
+
+    fn push(&self, index: usize, span: u64, offset: i64) {
+        let mut encoder = BatchEncoder::new().base_offset(offset).partition_leader_epoch(0);
+        for _ in 0..ANSWER_RECORDS {
+            encoder.append(NewRecord { value: Some(b"v"), ..NewRecord::default() });
+        }
+        let mut records = Vec::new();
+        encoder.encode(&mut Compressor::new(), &mut records).expect("encodes");
+        let frame = Bytes::from(records);
+        let fetched = Fetched {
+            partition: p(index as i32),
+            span,
+            records: &frame,
+            record_count: ANSWER_RECORDS as u64,
+            aborted: Vec::new(),
+            high_watermark: LOG_END,
+            last_stable_offset: LOG_END,
+            log_start_offset: 0,
+        };
+        self.delivery.push(fetched, &frame);
+    }
+
+    /// The driver has time for one command.
+    fn command(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            self.waiting.push_back(command);
+        }
+        match self.waiting.pop_front() {
+            Some(Command::Seek { partition, span, start: Start::Offset(offset, _) }) => {
+                let fetching = &mut self.fetching[partition.partition as usize];
+                (fetching.span, fetching.offset) = (span, offset);
+                self.delivery.positioned(&partition, span, offset);
+            }
+            Some(Command::Pause { partition, paused }) => {
+                self.fetching[partition.partition as usize].paused = paused;
+            }
+            Some(other) => panic!("{other:?}"),
+            None => {}
+        }
+    }
+
+    /// The driver has no budget.
+    fn starve(&mut self) {
+        for (partition, span, offset) in self.delivery.evict_held_back() {
+            let fetching = &mut self.fetching[partition.partition as usize];
+            if fetching.span == span {
+                fetching.offset = offset;
+            }
+        }
+    }
+
+    /// Builds a batch; the lease, looked at before, may run out meanwhile.
+    fn build(&mut self, rows: usize, lease: Lease) {
+        self.delivery.set_lease(lease);
+        let batch = self.delivery.build(&want(rows), 1);
+        self.delivery.set_lease(Lease::Free);
+        let Some(batch) = batch else { return };
+        let mut row = 0;
+        for span in &batch.columns.spans {
+            let expected = &mut self.expected[span.partition as usize];
+            assert_eq!(batch.columns.offset_of(row), Some(*expected), "partition {}", span.partition);
+            *expected += span.rows as i64;
+            row += span.rows;
+        }
+    }
+
+    fn settle(&mut self) {
+        for index in 0..self.fetching.len() {
+            self.delivery.set_paused(&p(index as i32), false);
+        }
+        for _ in 0..1000 {
+            self.command();
+            for index in 0..self.fetching.len() {
+                self.ask(index);
+                self.answer(index);
+            }
+            self.build(7, Lease::Free);
+        }
+        assert!(self.expected.iter().all(|&next| next == LOG_END), "{:?}", self.expected);
+    }
+}
+
+#[test]
+fn an_answer_that_is_under_way_while_a_batch_is_taken_back_does_not_hide_its_rows() {
+    let mut world = World::new(1);
+    world.ask(0);
+    world.answer(0);
+    world.ask(0);
+    world.build(100, Lease::Out);
+    // The driver takes the answer before it hears that what was before it is to be fetched again.
+    world.answer(0);
+    world.build(100, Lease::Free);
+    world.settle();
+}
+
+#[test]
+fn what_is_taken_back_is_not_finished_by_whoever_holds_an_earlier_batch() {
+    let mut world = World::new(1);
+    world.ask(0);
+    world.answer(0);
+    world.build(3, Lease::Free);
+    world.build(100, Lease::Out);
+    world.delivery.enter(1);
+    let finished = world.delivery.snapshot(None);
+    assert_eq!(finished.values().map(|at| at.offset).collect::<Vec<_>>(), [3]);
+    world.settle();
+    world.delivery.enter(1);
+    let finished = world.delivery.snapshot(None);
+    assert_eq!(finished.values().map(|at| at.offset).collect::<Vec<_>>(), [LOG_END]);
+}
+
+#[test]
+fn no_order_of_answers_leases_pauses_and_want_of_memory_loses_or_repeats_a_row() {
+    for seed in 0..400_u64 {
+        let mut world = World::new(3);
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for _ in 0..80 {
+            let index = draw(3) as usize;
+            match draw(9) {
+                0 | 1 => world.ask(index),
+                2 | 3 => world.answer(index),
+                4 => world.command(),
+                5 => world.starve(),
+                6 => drop(world.delivery.set_paused(&p(index as i32), draw(2) == 0)),
+                7 => world.build(draw(8) as usize + 1, Lease::Out),
+                _ => world.build(draw(8) as usize + 1, Lease::Free),
+            }
+        }
+        world.settle();
+    }
+}
+
+#[test]
+fn memory_of_paused_partitions_is_given_back_once_nothing_else_is_ready_whenever_that_is() {
+    let mut world = World::new(2);
+    for index in [0, 1] {
+        world.ask(index);
+        world.answer(index);
+    }
+    world.delivery.set_paused(&p(0), true);
+    world.delivery.set_flush(true);
+    world.starve();
+    assert_eq!(world.delivery.status()[&p(0)].queued_records, 5, "the other has rows whose handing out frees memory");
+    world.build(100, Lease::Free);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let told = async { tokio::time::timeout(Duration::from_secs(60), world.delivery.drained.notified()).await };
+    runtime.block_on(told).expect("the driver is told");
+    world.starve();
+    assert_eq!(world.delivery.status()[&p(0)].queued_records, 0);
+    assert_eq!(world.fetching[0].offset, 0);
+    world.settle();
+}
+
+#[test]
+fn a_partition_that_is_paused_while_it_stands_in_the_queue_keeps_no_memory_back() {
+    let mut world = World::new(2);
+    for index in [0, 1] {
+        world.ask(index);
+        world.answer(index);
+        world.delivery.set_paused(&p(index as i32), true);
+    }
+    world.starve();
+    assert!(world.delivery.status().values().all(|status| status.queued_bytes == 0));
+    world.settle();
+}
+
+#[test]
+fn a_cut_of_the_log_outlives_the_rows_before_it() {
+    let mut world = World::new(1);
+    world.ask(0);
+    world.answer(0);
+    world.delivery.set_paused(&p(0), true);
+    // All but the first two records are gone; the position would be beyond the end.
+    let span = world.fetching[0].span;
+    world.build(100, Lease::Free);
+    world.delivery.positioned(&p(0), span, 2);
+    world.push(0, span, 2);
+    let evicted = world.delivery.evict_held_back();
+    assert_eq!(evicted, [(p(0), span, 0)], "what was not handed out begins before the cut");
+
+    world.push(0, span, 0);
+    world.delivery.set_paused(&p(0), false);
+    world.build(100, Lease::Free);
+    world.delivery.set_paused(&p(0), true);
+    world.delivery.positioned(&p(0), span, 2);
+    world.push(0, span, 2);
+    assert_eq!(world.delivery.evict_held_back(), [(p(0), span, 2)]);
+}
+
+#[test]
+fn a_partition_that_stopped_holds_no_memory_of_what_came_after() {
+    let world = World::new(1);
+    let span = world.fetching[0].span;
+    let error = ClientError::Argument("it cannot be read".into());
+    world.delivery.stopped(&p(0), span, error);
+    world.push(0, span, 0);
+    assert_eq!(world.delivery.status()[&p(0)].queued_bytes, 0);
+}

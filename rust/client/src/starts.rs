@@ -1,0 +1,129 @@
+//! Partitions that are assigned by hand and start where their group has read to: who is no member looks that up by itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use monedula_engine::TopicPartition;
+use monedula_engine::backoff::Jitter;
+use monedula_engine::fetch::Start;
+use monedula_engine::group::CommitOffset;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::config::ClientConfig;
+use crate::coordinator::{Coordinators, GroupOffset};
+use crate::delivery::Delivery;
+use crate::error::ClientError;
+use crate::log::{Level, Log};
+
+/// Where a partition that is assigned by hand starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// There.
+    At(Start),
+    /// At the offset that the group of `group.id` has committed; where it has none, as `auto.offset.reset` says.
+    Committed,
+}
+
+impl From<Start> for Position {
+    fn from(start: Start) -> Self {
+        Self::At(start)
+    }
+}
+
+/// Looks up committed offsets for partitions that wait for theirs.
+#[derive(Clone)]
+pub(crate) struct CommittedStarts {
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) coordinators: Coordinators,
+    pub(crate) delivery: Arc<Delivery>,
+    pub(crate) log: Log,
+    pub(crate) runtime: Handle,
+    /// Whether the consumer is closed.
+    pub(crate) closed: watch::Receiver<bool>,
+}
+
+impl CommittedStarts {
+    /// Starts these, each with its span, once their offsets are known. Those that are sought or given up meanwhile are left alone.
+    pub(crate) fn look_up(&self, waiting: Vec<(TopicPartition, u64)>) {
+        if waiting.is_empty() {
+            return;
+        }
+        let (starts, mut closed) = (self.clone(), self.closed.clone());
+        self.runtime.spawn(async move {
+            tokio::select! {
+                // An error says that the consumer is gone.
+                _ = closed.wait_for(|&closed| closed) => {}
+                () = starts.until_started(waiting) => {}
+            }
+        });
+    }
+
+    /// What keeps an offset from being known may be mended, such as a permission that is missing: the user is told, once for each
+    /// error, and it is asked for again and again.
+    async fn until_started(&self, mut waiting: Vec<(TopicPartition, u64)>) {
+        let mut jitter = Jitter::new(Instant::now().elapsed().as_nanos() as u64);
+        let mut told = BTreeMap::new();
+        for attempt in 0.. {
+            waiting.retain(|(partition, span)| self.delivery.waits_for_start(partition, *span));
+            if waiting.is_empty() {
+                return;
+            }
+            match self.ask(&waiting).await {
+                Ok(found) => self.start(&waiting, found, &mut told),
+                // Nobody has answered yet, which health() shows.
+                Err(error @ (ClientError::TimedOut { .. } | ClientError::Unreachable { .. })) => {
+                    self.log.record(Level::Warning, "groups", || format!("where to start is not known yet: {error}"));
+                }
+                Err(error) => waiting.iter().for_each(|place| self.refused(place, error.clone(), &mut told)),
+            }
+            tokio::time::sleep(self.config.retry_backoff.delay(attempt, &mut jitter)).await;
+        }
+    }
+
+    async fn ask(&self, waiting: &[(TopicPartition, u64)]) -> Result<crate::coordinator::Committed, ClientError> {
+        let group = self.config.group_id.clone().unwrap_or_default();
+        let partitions = waiting.iter().map(|(partition, _)| partition.clone()).collect();
+        self.coordinators.stable(group, partitions, self.config.default_api_timeout).await
+    }
+
+    fn start(
+        &self,
+        waiting: &[(TopicPartition, u64)],
+        mut found: crate::coordinator::Committed,
+        told: &mut BTreeMap<TopicPartition, String>,
+    ) {
+        for place @ (partition, span) in waiting {
+            match found.remove(partition) {
+                Some(Ok(committed)) => {
+                    self.delivery.start_assigned(partition, *span, committed.map(commit_offset));
+                }
+                // An open transaction has offsets of it (KIP-447): asked again until it has ended.
+                Some(Err(fault)) if fault.code().is_retriable() => {
+                    self.log.record(Level::Warning, "groups", || format!("where to start is not known yet: {fault}"));
+                }
+                Some(Err(fault)) => self.refused(place, fault.into(), told),
+                // The answer left it out.
+                None => {}
+            }
+        }
+    }
+
+    fn refused(
+        &self,
+        (partition, span): &(TopicPartition, u64),
+        error: ClientError,
+        told: &mut BTreeMap<TopicPartition, String>,
+    ) {
+        let text = error.to_string();
+        if told.get(partition) != Some(&text) {
+            told.insert(partition.clone(), text);
+            self.delivery.start_failed(partition, Some(*span), error);
+        }
+    }
+}
+
+fn commit_offset(at: GroupOffset) -> CommitOffset {
+    CommitOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: at.metadata }
+}

@@ -1,0 +1,60 @@
+//! Tasks that others wait for: one that panics says so, and leaves nobody waiting for ever.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use monedula_columns::OutOfMemory;
+
+/// What `work` comes to, or why it panicked. What it was working on is dropped then.
+///
+/// # Errors
+/// The panic's message. Memory that cannot be had is a panic too.
+pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    let mut work = pin!(work);
+    std::future::poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+        Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
+        Ok(Poll::Pending) => Poll::Pending,
+        Err(payload) => Poll::Ready(Err(reason_of(payload))),
+    })
+    .await
+}
+
+/// As [`caught`], on this thread.
+///
+/// # Errors
+/// As [`caught`].
+pub(crate) fn caught_now<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(reason_of)
+}
+
+fn reason_of(payload: Box<dyn Any + Send>) -> String {
+    let payload = match payload.downcast::<OutOfMemory>() {
+        Ok(lack) => return lack.to_string(),
+        Err(payload) => payload,
+    };
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    format!("it panicked: {}", text.as_deref().unwrap_or("without a message"))
+}
+
+#[cfg(test)]
+mod tests {
+    use monedula_columns::BufferPool;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_comes_is_passed_on_and_a_panic_is_told() {
+        assert_eq!(caught(async { tokio::task::yield_now().await }).await, Ok(()));
+        let panicked = caught(async {
+            tokio::task::yield_now().await;
+            panic!("at {}", 7)
+        });
+        let told: Result<(), String> = panicked.await;
+        assert_eq!(told, Err("it panicked: at 7".into()));
+        let lack = caught_now(|| BufferPool::new(0).take(1 << 60).len());
+        assert!(lack.expect_err("nobody has an exbibyte").starts_with("no memory for a buffer of 1152921504606846976"));
+    }
+}

@@ -1,0 +1,9 @@
+//! Consumers with assigned partitions, on an embedded broker.
+
+mod brokers;
+#[path = "../cluster/mod.rs"]
+mod cluster;
+#[cfg(target_os = "linux")]
+mod memory;
+mod pausing;
+mod support;

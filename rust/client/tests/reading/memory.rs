@@ -1,0 +1,133 @@
+//! The memory promise: whatever brokers send, a reader takes its budget, 60 MB, and the one batch in hand. Each case reads in a
+//! process of its own, whose greatest resident set is held to that; the broker is in this one.
+
+use std::process::{Command as Process, Stdio};
+
+use monedula_broker::Options;
+use monedula_broker::control::{Command, Data, Record};
+
+use crate::support::{Reader, TOPIC, World, partition};
+
+const BUDGET_BYTES: u64 = 16 << 20;
+const SLACK_BYTES: u64 = 60_000_000;
+
+/// Where a child finds what to do.
+const CHILD: &str = "MONEDULA_TEST_MEMORY";
+
+/// What is written, and how it is read.
+#[derive(Clone, Copy)]
+struct Case {
+    codec: &'static str,
+    partitions: i32,
+    batches: usize,
+    batch_records: usize,
+    value_bytes: usize,
+    decode_threads: usize,
+    max_rows: usize,
+    /// Whether each partition is paused once something of it was handed out, until all of them are.
+    pausing: bool,
+}
+
+/// Batches that grow a thousandfold, below the size from which the ratio is looked at.
+const BOMBS: Case = Case {
+    codec: "zstd",
+    partitions: 1,
+    batches: 24,
+    batch_records: 1,
+    value_bytes: 7 << 20,
+    decode_threads: 2,
+    max_rows: 1000,
+    pausing: false,
+};
+
+impl Case {
+    fn rows(self) -> i64 {
+        i64::from(self.partitions) * (self.batches * self.batch_records) as i64
+    }
+
+    fn batch_bytes(self) -> u64 {
+        (self.batch_records * self.value_bytes) as u64
+    }
+
+    /// Writes the records, reads them in another process, and looks at what that took.
+    fn run(self) {
+        let topics = vec![format!("{TOPIC}:{}", self.partitions)];
+        let world = World::of(Options { topics, ..Options::default() });
+        let record = Record { value: Some(Data(vec![0; self.value_bytes])), ..Record::default() };
+        for partition in 0..self.partitions {
+            for _ in 0..self.batches {
+                let records = vec![record.clone(); self.batch_records];
+                let compression = Some(self.codec.to_owned());
+                world.control(Command::Append { topic: TOPIC.into(), partition, records, compression });
+            }
+        }
+        let numbers = [self.partitions as usize, self.decode_threads, self.max_rows, usize::from(self.pausing)];
+        let numbers = numbers.map(|number| number.to_string()).join(" ");
+        let child = Process::new(std::env::current_exe().expect("a test program"))
+            .args(["--exact", "memory::child", "--nocapture"])
+            .env(CHILD, format!("{} {} {numbers}", world.servers(), self.rows()))
+            .stderr(Stdio::inherit())
+            .output();
+        let output = String::from_utf8(child.expect("starts").stdout).expect("text");
+        let peak = output.lines().find_map(|line| line.split("peak ").nth(1)).unwrap_or_else(|| panic!("{output}"));
+        let peak_bytes: u64 = peak.trim().parse().expect("a number");
+        let promised = BUDGET_BYTES + SLACK_BYTES + self.batch_bytes();
+        assert!(peak_bytes <= promised, "{peak_bytes} bytes where {promised} are promised: {}", self.codec);
+    }
+}
+
+/// Not a test by itself: what the tests below run in a process of its own.
+#[test]
+fn child() {
+    let Ok(case) = std::env::var(CHILD) else { return };
+    let mut words = case.split(' ');
+    let servers = words.next().expect("servers");
+    let mut number = || words.next().and_then(|word| word.parse::<usize>().ok()).expect("a number");
+    let (rows, partitions, threads, max_rows) = (number() as i64, number() as i32, number().to_string(), number());
+    let pausing = number() == 1;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let budget = BUDGET_BYTES.to_string();
+    let settings = [("queued.max.bytes", budget.as_str()), ("decode.threads", threads.as_str())];
+    let mut reader = Reader::at(servers, runtime.handle(), partitions, &settings);
+    // Everything is fetched and decompressed ahead that may be.
+    let mut settled = (0, 0);
+    crate::support::until("nothing moves any more", || {
+        let (used, before) = (reader.consumer.health().budget.0, settled);
+        settled = (used, if used == before.0 && used > 0 { before.1 + 1 } else { 0 });
+        settled.1 == 100
+    });
+    if pausing {
+        reader.read_until("each partition was begun", max_rows, |reader| {
+            for index in reader.rows.keys() {
+                reader.consumer.set_paused(&partition(*index), true).expect("pauses");
+            }
+            reader.rows.len() == partitions as usize
+        });
+        for index in 0..partitions {
+            reader.consumer.set_paused(&partition(index), false).expect("resumes");
+        }
+    }
+    reader.read_until("all is read", max_rows, |reader| reader.total() == rows);
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    let kib: u64 = peak.trim().trim_end_matches(" kB").parse().expect("a number");
+    println!("peak {}", kib * 1024);
+}
+
+#[test]
+fn batches_that_grow_a_thousandfold_are_decompressed_ahead_only_as_far_as_the_budget_reaches() {
+    for codec in ["zstd", "gzip", "lz4", "snappy"] {
+        Case { codec, ..BOMBS }.run();
+    }
+    Case { decode_threads: 0, ..BOMBS }.run();
+}
+
+#[test]
+fn of_many_partitions_only_one_is_in_the_middle_of_a_batch_that_the_reader_decompressed() {
+    // All of them together would be 100 MB, which is more than the promise.
+    let many = Case { partitions: 200, batches: 2, batch_records: 5, value_bytes: 100 << 10, max_rows: 2, ..BOMBS };
+    Case { decode_threads: 0, ..many }.run();
+    many.run();
+    Case { decode_threads: 0, pausing: true, ..many }.run();
+}

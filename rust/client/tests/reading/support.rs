@@ -1,0 +1,128 @@
+//! A reader with one thread, and what it was handed.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use monedula_broker::Options;
+use monedula_broker::control::{Command, Data, Record};
+use monedula_client::config::ClientConfig;
+use monedula_client::consumer::{Consumer, Want};
+use monedula_columns::ColumnSet;
+use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Start;
+use tokio::runtime::Handle;
+
+use crate::cluster::beside;
+pub(crate) use crate::cluster::{PATIENCE, World};
+
+/// The topic that is read.
+pub(crate) const TOPIC: &str = "orders";
+
+/// How long one call waits at most; a test looks at its deadline in between.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// A cluster of so many nodes, each of which leads so many partitions of the topic.
+pub(crate) fn cluster(nodes: u16, partitions_of_each: u16) -> World {
+    with_clock(nodes, partitions_of_each, false)
+}
+
+/// As [`cluster`], but its clock stands still: a fetch without news is never answered, however long its `max_wait_ms`.
+pub(crate) fn standing_still(nodes: u16, partitions_of_each: u16) -> World {
+    with_clock(nodes, partitions_of_each, true)
+}
+
+fn with_clock(nodes: u16, partitions_of_each: u16, manual_clock: bool) -> World {
+    let topics = vec![format!("{TOPIC}:{}", nodes * partitions_of_each)];
+    World::of(Options { nodes, topics, manual_clock, ..Options::default() })
+}
+
+pub(crate) fn partition(index: i32) -> TopicPartition {
+    TopicPartition::new(TOPIC, index)
+}
+
+/// So many bytes that no codec makes smaller.
+pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ seed;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    });
+    noise.take(bytes).collect()
+}
+
+/// Appends one batch of so many records, each of so many bytes that no codec makes smaller.
+pub(crate) fn append_batch(world: &World, partition: i32, records: usize, value_bytes: usize) {
+    let value = Some(Data(noise(partition as u64, value_bytes)));
+    let records = vec![Record { value, ..Record::default() }; records];
+    world.control(Command::Append { topic: TOPIC.into(), partition, records, compression: None });
+}
+
+pub(crate) struct Reader {
+    pub(crate) consumer: Consumer,
+    /// How many rows were handed out, by partition; each partition's are held to come in order and without a gap.
+    pub(crate) rows: BTreeMap<i32, i64>,
+}
+
+impl Reader {
+    /// Reads so many partitions from their start, with these settings.
+    pub(crate) fn of(world: &World, partitions: i32, settings: &[(&str, &str)]) -> Self {
+        Self::at(&world.servers(), world.runtime.handle(), partitions, settings)
+    }
+
+    /// The same, of a cluster that may be in another process.
+    pub(crate) fn at(servers: &str, runtime: &Handle, partitions: i32, settings: &[(&str, &str)]) -> Self {
+        let all = beside(&[("bootstrap.servers", servers), ("retry.backoff.ms", "10")], settings);
+        let config = ClientConfig::parse(all).expect("settings");
+        let consumer = Consumer::new(config, ColumnSet::default(), runtime, 7);
+        let assignment = (0..partitions).map(|index| (partition(index), Start::Offset(0, -1), None));
+        consumer.assign(assignment.collect()).expect("assigns");
+        Self { consumer, rows: BTreeMap::new() }
+    }
+
+    /// One call; true if it brought a batch.
+    pub(crate) fn poll(&mut self, max_rows: usize) -> bool {
+        let want = Want { max_rows, max_bytes: 16 << 20, max_wait: Duration::ZERO, deadline: None };
+        let Some(batch) = self.consumer.next_batch(&want, Instant::now() + SLICE).expect("reads") else { return false };
+        let mut row = 0;
+        for span in &batch.spans {
+            let read = self.rows.entry(span.partition).or_default();
+            assert_eq!(batch.offset_of(row), Some(*read), "partition {}", span.partition);
+            *read += span.rows as i64;
+            assert_eq!(batch.offset_of(row + span.rows - 1), Some(*read - 1), "partition {}", span.partition);
+            row += span.rows;
+        }
+        true
+    }
+
+    /// Reads until something is so.
+    pub(crate) fn read_until(&mut self, what: &str, max_rows: usize, mut is_so: impl FnMut(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so(self) {
+            assert!(
+                Instant::now() < deadline,
+                "never: {what}; read {:?}; {:?}",
+                self.rows,
+                self.consumer.health().budget
+            );
+            self.poll(max_rows);
+        }
+    }
+
+    pub(crate) fn total(&self) -> i64 {
+        self.rows.values().sum()
+    }
+
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        let all = self.consumer.metrics().snapshot();
+        all.into_iter().find(|(known, _)| *known == name).map(|(_, count)| count).expect("a counter")
+    }
+}
+
+/// Waits until something is so.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
