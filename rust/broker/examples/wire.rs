@@ -77,6 +77,11 @@ apis! {
     "TxnOffsetCommit", txn_offset_commit::TxnOffsetCommitRequest;
     "DescribeConfigs", describe_configs::DescribeConfigsRequest;
     "DescribeLogDirs", describe_log_dirs::DescribeLogDirsRequest;
+    "AlterConfigs", alter_configs::AlterConfigsRequest;
+    "AlterReplicaLogDirs", alter_replica_log_dirs::AlterReplicaLogDirsRequest;
+    "DescribeQuorum", describe_quorum::DescribeQuorumRequest;
+    "UpdateFeatures", update_features::UpdateFeaturesRequest;
+    "ListConfigResources", list_config_resources::ListConfigResourcesRequest;
     "CreatePartitions", create_partitions::CreatePartitionsRequest;
     "DeleteGroups", delete_groups::DeleteGroupsRequest;
     "ElectLeaders", elect_leaders::ElectLeadersRequest;

@@ -22,6 +22,12 @@ struct Arguments {
     /// How many nodes to play.
     #[arg(long, default_value_t = 1)]
     nodes: u16,
+    /// The id of the first node; each further one has the next.
+    #[arg(long, default_value_t = 1)]
+    first_node_id: i32,
+    /// The rack of the next node, in order; empty for none. May be given several times.
+    #[arg(long)]
+    rack: Vec<String>,
     /// A topic to make, as name or name:partitions. May be given several times.
     #[arg(long)]
     topic: Vec<String>,
@@ -73,6 +79,8 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<(), BrokerError> {
     let options = Options {
         nodes: arguments.nodes,
+        first_node_id: arguments.first_node_id,
+        racks: arguments.rack,
         host: arguments.host,
         port: arguments.port,
         data_dir: arguments.data_dir,

@@ -16,6 +16,8 @@ use crate::settings::{Settings, TopicSpec};
 pub struct Options {
     /// Virtual nodes.
     pub nodes: u16,
+    /// The id of the first of them; each further one has the next.
+    pub first_node_id: i32,
     /// Where they listen.
     pub host: String,
     /// The port of the first node; 0 takes any free ports.
@@ -45,6 +47,7 @@ impl Default for Options {
         let settings = Settings::default();
         Self {
             nodes: settings.nodes,
+            first_node_id: settings.first_node_id,
             host: settings.host,
             port: settings.port,
             racks: settings.racks,
@@ -85,6 +88,7 @@ impl Options {
         }
         let mut settings = Settings {
             nodes: self.nodes,
+            first_node_id: self.first_node_id,
             host: self.host.clone(),
             port: self.port,
             racks: self.racks.clone(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::BrokerError;
@@ -11,13 +11,15 @@ use crate::cluster::ConfigType;
 /// How the cluster is laid out, and its settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Virtual nodes, with ids from 1 on.
+    /// Virtual nodes.
     pub nodes: u16,
+    /// The id of the first of them; each further one has the next.
+    pub first_node_id: i32,
     /// Where all of them listen.
     pub host: String,
-    /// The port of node 1; each further node has the next. 0 takes any free ports.
+    /// The port of the first node; each further one has the next. 0 takes any free ports.
     pub port: u16,
-    /// The rack of each node, if it has one; fewer than there are nodes leave the rest without.
+    /// The rack of each node, empty for none; fewer than there are nodes leave the rest without.
     pub racks: Vec<String>,
     /// Where topics, offsets and groups are kept; `None` for memory only.
     pub data_dir: Option<PathBuf>,
@@ -41,6 +43,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             nodes: 1,
+            first_node_id: 1,
             host: "127.0.0.1".to_owned(),
             port: 0,
             racks: Vec::new(),
@@ -53,6 +56,17 @@ impl Default for Settings {
             coordinator_load_ms: 0,
             kafka: KafkaSettings::default(),
         }
+    }
+}
+
+/// What the directory is called that is none.
+const MEMORY: &str = "/memory";
+
+impl Settings {
+    /// The directory of all logs, as clients are told of it.
+    pub(crate) fn log_dir(&self) -> PathBuf {
+        let path = self.data_dir.as_deref().unwrap_or(Path::new(MEMORY));
+        std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
     }
 }
 
@@ -162,6 +176,14 @@ kafka_settings! {
     log_cleaner_delete_retention_ms: i64 = 86_400_000, "log.cleaner.delete.retention.ms";
     /// How long a record stays before compaction may drop it.
     log_cleaner_min_compaction_lag_ms: i64 = 0, "log.cleaner.min.compaction.lag.ms";
+    /// How long a record may stay before compaction must look at it, whatever part of the log is new.
+    log_cleaner_max_compaction_lag_ms: i64 = i64::MAX, "log.cleaner.max.compaction.lag.ms";
+    /// Which part of a log must be new before compaction looks at it.
+    log_cleaner_min_cleanable_ratio: f64 = 0.5, "log.cleaner.min.cleanable.ratio";
+    /// How often compaction looks for logs that need it.
+    log_cleaner_backoff_ms: i64 = 15_000, "log.cleaner.backoff.ms";
+    /// Whether logs are compacted by themselves.
+    log_cleaner_enable: bool = true, "log.cleaner.enable";
     /// After which time a segment is closed even if it is not full.
     log_roll_ms: i64 = 604_800_000, "log.roll.ms";
     /// How long records are kept; -1 for ever.
@@ -277,6 +299,18 @@ macro_rules! numbers {
 }
 
 numbers! { i16, Short; i32, Int; i64, Long; }
+
+impl Text for f64 {
+    const KIND: ConfigType = ConfigType::Double;
+
+    fn text(&self) -> String {
+        format!("{self:?}")
+    }
+
+    fn parse(value: &str) -> Result<Self, String> {
+        number(value)
+    }
+}
 
 impl Text for bool {
     const KIND: ConfigType = ConfigType::Boolean;

@@ -1,7 +1,9 @@
-//! ApiVersions, versions 0-4: exactly what is implemented.
+//! ApiVersions, versions 0-5: exactly what is implemented.
 //!
 //! As in Kafka, Produce is listed from version 0 on although it is spoken from 3 on: librdkafka takes a broker without version 0
 //! for one that knows no compression (KIP-896). Features are told as far as they are true here: those that clients act upon.
+//!
+//! From version 5 on a client may say which cluster and node it means; if that is another, it shall bootstrap again (KIP-1242).
 //!
 //! A version from the future is answered in version 0 with UNSUPPORTED_VERSION and the versions of this API alone (KIP-511).
 
@@ -18,6 +20,9 @@ use crate::core::{Answer, Call, Core};
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequest<'_>) -> Answer {
     if call.version >= 3 && !(is_name(request.client_software_name) && is_name(request.client_software_version)) {
         return call.answer::<ApiVersionsRequest<'_>>(&refuse(request, ErrorCode::InvalidRequest));
+    }
+    if let Err(error) = check_meant(core, call, request) {
+        return call.answer::<ApiVersionsRequest<'_>>(&refuse(request, error));
     }
     let offered = |&(key, ..): &(ApiKey, i16, i16)| {
         let (min, max) = core.offered(key)?;
@@ -50,19 +55,29 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequ
     })
 }
 
+/// Whether the client means this very node. It gives both cluster and node, or neither; below version 5 neither.
+fn check_meant(core: &Core, call: &Call<'_>, request: &ApiVersionsRequest<'_>) -> Result<(), ErrorCode> {
+    match (request.cluster_id, request.node_id) {
+        (None, -1) => Ok(()),
+        (None, _) | (Some(_), -1) => Err(ErrorCode::InvalidRequest),
+        (Some(cluster_id), node_id) if cluster_id == core.settings.cluster_id && node_id == call.node.0 => Ok(()),
+        _ => Err(ErrorCode::RebootstrapRequired),
+    }
+}
+
 /// Features never change here.
 const FEATURES_EPOCH: i64 = 1;
 
 /// A feature with the versions that are supported; the highest is finalized.
-struct Feature {
-    name: &'static str,
-    min: i16,
-    max: i16,
+pub(super) struct Feature {
+    pub(super) name: &'static str,
+    pub(super) min: i16,
+    pub(super) max: i16,
 }
 
-/// What Kafka 4.3.1 has finalized. What the settings take from an API they take from its feature.
-fn features(core: &Core) -> Vec<Feature> {
-    let mut features = vec![Feature { name: "metadata.version", min: 7, max: 30 }];
+/// What Kafka 4.4.0 has finalized. What the settings take from an API they take from its feature.
+pub(super) fn features(core: &Core) -> Vec<Feature> {
+    let mut features = vec![Feature { name: "metadata.version", min: 7, max: 33 }];
     if core.offered(ApiKey::ConsumerGroupHeartbeat).is_some() {
         features.push(Feature { name: "group.version", min: 0, max: 1 });
     }

@@ -29,11 +29,16 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHe
             assignment: answer.assignment.as_ref().map(assignment),
             ..Default::default()
         }),
-        Err(refusal) => call.answer::<ConsumerGroupHeartbeatRequest<'_>>(&ConsumerGroupHeartbeatResponse {
-            error_code: refusal.error.code(),
-            error_message: Some(refusal.message.as_str()).filter(|message| !message.is_empty()),
-            ..Default::default()
-        }),
+        Err(refusal) => {
+            // Some clients take INVALID_REQUEST for the end: what was wrong is not to be guessed then.
+            let (error, message) = (refusal.error, &refusal.message);
+            log::info!("member {:?} of group {:?} is refused: {error}: {message}", request.member_id, request.group_id);
+            call.answer::<ConsumerGroupHeartbeatRequest<'_>>(&ConsumerGroupHeartbeatResponse {
+                error_code: refusal.error.code(),
+                error_message: Some(refusal.message.as_str()).filter(|message| !message.is_empty()),
+                ..Default::default()
+            })
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! DeleteGroups, versions 0-2.
+//! DeleteGroups, versions 0-3.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_groups::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};

@@ -1,4 +1,5 @@
-//! DescribeConfigs, versions 1-4: topics, brokers and groups, of a broker those settings that this one has.
+//! DescribeConfigs, versions 1-4: topics, brokers and groups, of a broker those settings that this one has, and those that tools
+//! look at.
 //!
 //! Not implemented: levels of a broker's log, of which there are none to be changed, and client metrics (KIP-714).
 
@@ -10,7 +11,8 @@ use monedula_protocol::messages::describe_configs::{
 
 use super::{ApiError, Mentions, TopicKey, resource};
 use crate::cluster::{
-    ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, Synonym, broker_def, check_topic_name, is_dynamic,
+    ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, STATIC_CONFIGS, Synonym, broker_def, check_topic_name, config_name,
+    is_dynamic,
 };
 use crate::core::{Answer, Call, Core};
 use crate::settings::KafkaSettings;
@@ -96,8 +98,9 @@ fn broker(core: &Core, node: NodeId, name: &str) -> Result<Vec<Described>, ApiEr
         let message = format!("Unexpected broker id, expected {node} or empty string, but received {name}");
         return Err(ApiError::new(ErrorCode::InvalidRequest, message));
     }
+    let statics = STATIC_CONFIGS.iter().map(|config| &config.name);
     let mut described: Vec<Described> =
-        KafkaSettings::NAMES.iter().filter_map(|name| setting(core, Some(node), name)).collect();
+        KafkaSettings::NAMES.iter().chain(statics).filter_map(|name| setting(core, Some(node), name)).collect();
     let unknown = [None, Some(node)].into_iter().filter_map(|node| core.configs.of_broker(node)).flatten();
     for (name, value) in unknown.filter(|(name, _)| broker_def(name).is_none()) {
         if described.iter().all(|config| config.name != *name) {
@@ -111,9 +114,12 @@ fn broker(core: &Core, node: NodeId, name: &str) -> Result<Vec<Described>, ApiEr
 fn setting(core: &Core, node: Option<NodeId>, name: &'static str) -> Option<Described> {
     let def = broker_def(name)?;
     let mut synonyms = core.configs.synonyms_of_broker(node, name);
-    if node.is_none() {
-        synonyms.truncate(1);
+    match node {
+        Some(node) => synonyms.extend(core.own_static_value(node, name).map(|v| (name, v, ConfigSource::StaticBroker))),
+        None => synonyms.truncate(1),
     }
+    // What is set goes before what is the default.
+    synonyms.sort_by_key(|(.., source)| *source as i8);
     let first = synonyms.first();
     let (value, source) = (first.map(|(_, value, _)| value.clone()), first.map(|(.., source)| *source));
     let source = source.unwrap_or(ConfigSource::Default);
@@ -130,7 +136,7 @@ fn setting(core: &Core, node: Option<NodeId>, name: &'static str) -> Option<Desc
 
 /// What was set while the broker runs, be it known or not.
 fn dynamic(core: &Core, node: Option<NodeId>, name: &str, _value: &str) -> Described {
-    if let Some(described) = crate::cluster::setting_name(name).and_then(|name| setting(core, node, name)) {
+    if let Some(described) = config_name(name).and_then(|name| setting(core, node, name)) {
         return described;
     }
     let of_node = node.and_then(|node| core.configs.of_broker(Some(node))).is_some_and(|set| set.contains_key(name));

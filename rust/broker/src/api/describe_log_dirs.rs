@@ -2,8 +2,6 @@
 //!
 //! Not implemented: what is left on the volume, which is told as unknown.
 
-use std::path::{Path, PathBuf};
-
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::describe_log_dirs::{
     DescribableLogDirTopic, DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsResponse,
@@ -16,9 +14,6 @@ use crate::core::{Answer, Call, Core};
 
 type Request<'a> = DescribeLogDirsRequest<'a>;
 
-/// What the directory is called that is none.
-const MEMORY: &str = "/memory";
-
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
     let topics = core.topics.all().map(|topic| {
         let held = topic.partitions.iter().filter(|partition| partition.replicas.contains(&call.node));
@@ -27,15 +22,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     });
     // As in Kafka: whatever is not here is left out, without an error.
     let topics = topics.filter(|topic| !topic.partitions.is_empty()).collect();
-    let path = path(core.settings.data_dir.as_deref());
+    let path = core.settings.log_dir();
     let log_dir = path.to_string_lossy();
     let result = DescribeLogDirsResult { log_dir: &log_dir, topics, ..Default::default() };
     call.answer::<Request<'_>>(&DescribeLogDirsResponse { results: vec![result], ..Default::default() })
-}
-
-fn path(data_dir: Option<&Path>) -> PathBuf {
-    let path = data_dir.unwrap_or(Path::new(MEMORY));
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn is_asked(topics: Option<&[DescribableLogDirTopic<'_>]>, name: &str, index: i32) -> bool {

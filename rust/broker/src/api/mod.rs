@@ -6,7 +6,10 @@
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
+mod alter_configs;
 mod alter_partition_reassignments;
+mod alter_replica_log_dirs;
+mod altering;
 mod api_versions;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
@@ -20,6 +23,7 @@ mod describe_configs;
 mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
+mod describe_quorum;
 mod describe_topic_partitions;
 mod describe_transactions;
 mod elect_leaders;
@@ -31,6 +35,7 @@ mod incremental_alter_configs;
 mod init_producer_id;
 mod join_group;
 mod leave_group;
+mod list_config_resources;
 mod list_groups;
 mod list_offsets;
 mod list_partition_reassignments;
@@ -44,6 +49,7 @@ mod produce;
 mod resource;
 mod sync_group;
 mod txn_offset_commit;
+mod update_features;
 
 use std::sync::Arc;
 
@@ -164,6 +170,7 @@ apis! {
     OffsetForLeaderEpoch, offset_for_leader_epoch, monedula_protocol::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest<'_>;
     CreatePartitions, create_partitions, monedula_protocol::messages::create_partitions::CreatePartitionsRequest<'_>;
     DescribeConfigs, describe_configs, monedula_protocol::messages::describe_configs::DescribeConfigsRequest<'_>;
+    AlterConfigs, alter_configs, monedula_protocol::messages::alter_configs::AlterConfigsRequest<'_>;
     IncrementalAlterConfigs, incremental_alter_configs, monedula_protocol::messages::incremental_alter_configs::IncrementalAlterConfigsRequest<'_>;
     InitProducerId, init_producer_id, monedula_protocol::messages::init_producer_id::InitProducerIdRequest<'_>;
     AddPartitionsToTxn, add_partitions_to_txn, monedula_protocol::messages::add_partitions_to_txn::AddPartitionsToTxnRequest<'_>;
@@ -180,6 +187,10 @@ apis! {
     DescribeTopicPartitions, describe_topic_partitions, monedula_protocol::messages::describe_topic_partitions::DescribeTopicPartitionsRequest<'_>;
     DescribeCluster, describe_cluster, monedula_protocol::messages::describe_cluster::DescribeClusterRequest<'_>;
     DescribeLogDirs, describe_log_dirs, monedula_protocol::messages::describe_log_dirs::DescribeLogDirsRequest<'_>;
+    AlterReplicaLogDirs, alter_replica_log_dirs, monedula_protocol::messages::alter_replica_log_dirs::AlterReplicaLogDirsRequest<'_>;
+    DescribeQuorum, describe_quorum, monedula_protocol::messages::describe_quorum::DescribeQuorumRequest<'_>;
+    UpdateFeatures, update_features, monedula_protocol::messages::update_features::UpdateFeaturesRequest<'_>;
+    ListConfigResources, list_config_resources, monedula_protocol::messages::list_config_resources::ListConfigResourcesRequest<'_>;
     DescribeProducers, describe_producers, monedula_protocol::messages::describe_producers::DescribeProducersRequest<'_>;
     DeleteGroups, delete_groups, monedula_protocol::messages::delete_groups::DeleteGroupsRequest<'_>;
     OffsetDelete, offset_delete, monedula_protocol::messages::offset_delete::OffsetDeleteRequest<'_>;

@@ -14,6 +14,8 @@ use crate::groups::{Commit, Identity, NewOffset};
 
 /// From here on topics go by their ids.
 const TOPIC_IDS_FROM: i16 = 10;
+/// From here on clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH.
+const MEMBER_EPOCHS_FROM: i16 = 9;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitRequest<'_>) -> Answer {
     let names: Vec<_> = request.topics.iter().map(|topic| name_of(core, call.version, topic)).collect();
@@ -79,6 +81,7 @@ fn commit(
             generation_id: request.generation_id_or_member_epoch,
         },
         version: call.version,
+        tells_member_epochs: call.version >= MEMBER_EPOCHS_FROM,
         retention_ms: Some(request.retention_time_ms).filter(|&retention_ms| retention_ms >= 0),
         producer_id: None,
         offsets,

@@ -8,6 +8,7 @@ use crate::cluster::NodeId;
 pub(super) const TOPIC: i8 = 2;
 pub(super) const BROKER: i8 = 4;
 pub(super) const BROKER_LOGGER: i8 = 8;
+pub(super) const CLIENT_METRICS: i8 = 16;
 pub(super) const GROUP: i8 = 32;
 
 /// Whether the name is that of the node that was asked: brokers answer for themselves alone.

@@ -1,9 +1,12 @@
-//! TxnOffsetCommit, versions 0-5: offsets that count when the transaction commits. From version 5 on it adds the group's
-//! partition to the transaction itself (KIP-890).
+//! TxnOffsetCommit, versions 0-6: offsets that count when the transaction commits. From version 5 on it adds the group's
+//! partition to the transaction itself (KIP-890), from version 6 on topics go by their ids (KIP-1319).
+
+use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::txn_offset_commit::{
-    TxnOffsetCommitRequest, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
+    TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
 };
 
 use super::{Mentions, TopicKey};
@@ -17,16 +20,19 @@ const KNOWS_LOADING_FROM: i16 = 2;
 /// From here on clients know TRANSACTION_ABORTABLE.
 const KNOWS_ABORTABLE_FROM: i16 = 4;
 const ADDS_FROM: i16 = 5;
+/// From here on topics go by their ids, and clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH.
+const TOPIC_IDS_FROM: i16 = 6;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommitRequest<'_>) -> Answer {
     let mut errors = Vec::new();
     let mut offsets = Vec::new();
-    for topic in &request.topics {
+    let names: Vec<_> = request.topics.iter().map(|topic| name_of(core, call.version, topic)).collect();
+    for (topic, name) in request.topics.iter().zip(&names) {
         for partition in &topic.partitions {
-            let error = check(core, call, topic.name, partition.partition_index);
-            if error == ErrorCode::None {
+            let error = check(core, call, name.as_deref(), partition.partition_index);
+            if let (Some(name), ErrorCode::None) = (name, error) {
                 offsets.push(NewOffset {
-                    topic: topic.name,
+                    topic: name,
                     partition: partition.partition_index,
                     offset: partition.committed_offset,
                     leader_epoch: partition.committed_leader_epoch,
@@ -58,7 +64,12 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommit
     call.answer::<TxnOffsetCommitRequest<'_>>(&response)
 }
 
-fn check(core: &mut Core, call: &Call<'_>, topic: &str, partition: i32) -> ErrorCode {
+fn name_of(core: &Core, version: i16, topic: &TxnOffsetCommitRequestTopic<'_>) -> Option<Arc<str>> {
+    if version >= TOPIC_IDS_FROM { core.topics.name_of(topic.topic_id) } else { Some(topic.name.into()) }
+}
+
+fn check(core: &mut Core, call: &Call<'_>, topic: Option<&str>, partition: i32) -> ErrorCode {
+    let Some(topic) = topic else { return ErrorCode::UnknownTopicId };
     if let Some(error) = core.faults.partition_error(call, topic, partition) {
         return error;
     }
@@ -92,9 +103,10 @@ fn commit(
         who: Identity {
             member_id: request.member_id,
             instance_id: request.group_instance_id,
-            generation_id: request.generation_id,
+            generation_id: request.generation_id_or_member_epoch,
         },
         version: call.version,
+        tells_member_epochs: call.version >= TOPIC_IDS_FROM,
         retention_ms: None,
         producer_id: Some(request.producer_id),
         offsets,
@@ -114,7 +126,12 @@ fn respond<'a>(
             ..Default::default()
         });
         let partitions = partitions.collect();
-        topics.push(TxnOffsetCommitResponseTopic { name: topic.name, partitions, ..Default::default() });
+        topics.push(TxnOffsetCommitResponseTopic {
+            name: topic.name,
+            topic_id: topic.topic_id,
+            partitions,
+            ..Default::default()
+        });
     }
     TxnOffsetCommitResponse { topics, ..Default::default() }
 }
@@ -125,7 +142,7 @@ pub(super) fn refuse<'a>(request: &TxnOffsetCommitRequest<'a>, error: ErrorCode)
 
 pub(super) fn mentions<'a>(request: &TxnOffsetCommitRequest<'a>) -> Mentions<'a> {
     let partitions = request.topics.iter().flat_map(|topic| {
-        let key = TopicKey::Name(topic.name);
+        let key = TopicKey::new(topic.name, topic.topic_id);
         topic.partitions.iter().map(move |partition| (key, partition.partition_index))
     });
     Mentions {

@@ -1,5 +1,7 @@
 //! Writing to partitions: what clients send, what coordinators and tests write themselves.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use monedula_protocol::compression::{Compression, Compressor};
 use monedula_protocol::error_code::ErrorCode;
@@ -8,7 +10,7 @@ use monedula_protocol::records::{BatchEncoder, ControlRecordType, TimestampType}
 use crate::cluster::{Partition, Topic};
 use crate::core::Core;
 use crate::log::validate::{Refusal, Rules};
-use crate::log::{Batch, DataDir, Rolling};
+use crate::log::{Batch, Rolling};
 use crate::settings::KafkaSettings;
 
 /// Where a client's batch is.
@@ -59,28 +61,27 @@ fn target_compression(name: &str) -> Option<Compression> {
 fn rolling(topic: &Topic, settings: &KafkaSettings, now_ms: i64) -> Rolling {
     Rolling {
         segment_bytes: topic.config.segment_bytes(settings).max(1) as u64,
-        segment_ms: topic.config.segment_ms(settings),
+        segment_ms: topic.config.roll_ms(settings),
         now_ms,
     }
 }
 
-/// Appends to a partition of a topic, and commits.
+/// Appends to a partition of a topic, and commits. Returns the first offset, and whether there is more now that compaction may
+/// take: a segment was closed, or a transaction ended.
 fn append(
     topic: &mut Topic,
     index: i32,
     batch: Batch,
-    (settings, now_ms, data_dir): (&KafkaSettings, i64, Option<&DataDir>),
-) -> Result<i64, ErrorCode> {
+    (settings, now_ms): (&KafkaSettings, i64),
+) -> Result<(i64, bool), ErrorCode> {
     let rolling = rolling(topic, settings, now_ms);
     let min_insync_replicas = topic.config.min_insync_replicas(settings);
-    let id = topic.id;
     let partition = partition_of(topic, index)?;
-    if let Some(data_dir) = data_dir {
-        partition.log.attach(|| data_dir.log_directory(id, index), data_dir.open_files())?;
-    }
+    let before = partition.log.closed_segments();
+    let ends = batch.header.is_control();
     let base_offset = partition.log.append(batch, partition.leader_epoch, rolling)?;
     partition.advance_high_watermark(min_insync_replicas);
-    Ok(base_offset)
+    Ok((base_offset, ends || partition.log.closed_segments() != before))
 }
 
 fn partition_of(topic: &mut Topic, index: i32) -> Result<&mut Partition, ErrorCode> {
@@ -119,15 +120,42 @@ impl Core {
             }
             log.producers().check(&batch.header)?;
         }
-        let base_offset = append(found, index, batch, (settings, self.now_ms, self.data_dir.as_ref()))?;
+        self.attach(topic, index)?;
+        let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let (base_offset, closed) = append(found, index, batch, (&self.settings.kafka, self.now_ms))?;
         let log_start_offset = partition_of(found, index)?.log.start_offset();
+        if closed {
+            self.housekeeping.look_for_dirt();
+        }
         self.partition_changed(topic, index);
         let log_append_time_ms = if rules.timestamp_type == TimestampType::LogAppendTime { self.now_ms } else { -1 };
         Ok(Appended { base_offset, log_append_time_ms, log_start_offset })
     }
 
+    /// Gives the log of a partition its directory, where there is a data directory, and has that noted in the topic's file: a
+    /// directory that is not there at the next start was taken away. The file is there before the directory is.
+    fn attach(&mut self, topic: &str, index: i32) -> Result<(), ErrorCode> {
+        let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let (id, name) = (found.id, Arc::clone(&found.name));
+        let is_in_files = partition_of(found, index)?.log.is_in_files();
+        let Some(data_dir) = self.data_dir.as_ref().filter(|_| !is_in_files) else { return Ok(()) };
+        if !data_dir.has_saved(id) {
+            self.topics.touch(&name);
+            self.save_topics().map_err(|error| {
+                log::error!("{error}");
+                ErrorCode::KafkaStorageError
+            })?;
+        }
+        let (Some(data_dir), Some(found)) = (&self.data_dir, self.topics.get_for_append(topic)) else { return Ok(()) };
+        partition_of(found, index)?.log.attach(|| data_dir.log_directory(id, index), data_dir.open_files())?;
+        self.topics.touch(&name);
+        Ok(())
+    }
+
     /// A partition's leader epoch is another one, or other replicas are in sync.
     pub(crate) fn new_epoch(&mut self, topic: &str, index: i32) {
+        // More may be committed, and so be compacted.
+        self.housekeeping.look_for_dirt();
         let Some(found) = self.topics.get_mut(topic) else { return };
         let min_insync_replicas = found.config.min_insync_replicas(&self.settings.kafka);
         if let Ok(partition) = partition_of(found, index) {
@@ -149,7 +177,12 @@ impl Core {
         if known.is_some_and(|known| header.producer_epoch < known.epoch) {
             return Err(ErrorCode::InvalidProducerEpoch);
         }
-        let base_offset = append(found, index, batch, (&self.settings.kafka, self.now_ms, self.data_dir.as_ref()))?;
+        self.attach(topic, index)?;
+        let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let (base_offset, closed) = append(found, index, batch, (&self.settings.kafka, self.now_ms))?;
+        if closed {
+            self.housekeeping.look_for_dirt();
+        }
         self.partition_changed(topic, index);
         Ok(base_offset)
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::config_def::{ConfigDef, ConfigSource, ConfigType, Rule};
+use super::static_configs::static_config;
 use super::topic_configs::TOPIC_CONFIGS;
 use crate::cluster::{NodeId, TopicConfig};
 use crate::core::Core;
@@ -18,11 +19,17 @@ pub(crate) type Values = BTreeMap<String, String>;
 pub(crate) type Synonym = (&'static str, String, ConfigSource);
 
 /// Settings that may change while brokers run and are not a topic's default.
-const OTHER_DYNAMIC: &[(&str, Rule)] =
-    &[("producer.id.expiration.ms", Rule::AtLeast(1)), ("transaction.partition.verification.enable", Rule::Any)];
+const OTHER_DYNAMIC: &[(&str, Rule)] = &[
+    ("log.cleaner.backoff.ms", Rule::AtLeast(0)),
+    ("producer.id.expiration.ms", Rule::AtLeast(1)),
+    ("transaction.partition.verification.enable", Rule::Any),
+];
 
 /// Kafka has no default for these: it has them in coarser units as well. Ours is what the coarser ones say.
 const WITHOUT_DEFAULT: &[&str] = &["log.retention.ms", "log.roll.ms"];
+
+/// Kafka's brokers may be given other listeners while they run.
+const FIXED_HERE: &[&str] = &["listener.security.protocol.map", "listeners"];
 
 const LISTS: &[&str] = &["log.cleanup.policy", "group.consumer.assignors"];
 
@@ -87,6 +94,11 @@ impl Configs {
         self.groups.get(group)
     }
 
+    /// The groups that have configs of their own.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &str> {
+        self.groups.keys().map(String::as_str)
+    }
+
     pub(crate) fn set_group(&mut self, group: &str, values: Values) {
         if values.is_empty() {
             self.groups.remove(group);
@@ -112,6 +124,9 @@ impl Configs {
                 synonyms.push((name, default, ConfigSource::Default));
             }
         }
+        if let Some(default) = static_config(name).and_then(|config| config.default) {
+            synonyms.push((name, default.to_owned(), ConfigSource::Default));
+        }
         synonyms
     }
 
@@ -130,13 +145,30 @@ fn entry(settings: &KafkaSettings, name: &str) -> Option<(String, String)> {
     Some((find(settings)?, find(&KafkaSettings::default())?))
 }
 
-/// The name of a setting that there is.
-pub(crate) fn setting_name(name: &str) -> Option<&'static str> {
+/// The name of a setting that is described: with an effect, or without.
+pub(crate) fn config_name(name: &str) -> Option<&'static str> {
+    setting_name(name).or_else(|| static_config(name).map(|config| config.name))
+}
+
+/// The name of a setting that has an effect.
+fn setting_name(name: &str) -> Option<&'static str> {
     KafkaSettings::NAMES.iter().copied().find(|setting| *setting == name)
 }
 
 /// A broker's setting as a config. Where topics have it too, it obeys the same rule.
 pub(crate) fn broker_def(name: &str) -> Option<ConfigDef> {
+    if let Some(config) = static_config(name) {
+        let like = TOPIC_CONFIGS.iter().find(|def| def.server == Some(config.name));
+        return Some(ConfigDef {
+            name: config.name,
+            kind: config.kind,
+            rule: like.map_or(Rule::Any, |def| def.rule),
+            default: config.default.unwrap_or_default(),
+            server: Some(config.name),
+            effect: !config.dynamic || FIXED_HERE.contains(&config.name),
+            documentation: config.documentation,
+        });
+    }
     let name = setting_name(name)?;
     let like = TOPIC_CONFIGS.iter().find(|def| def.server == Some(name));
     let kind = match KafkaSettings::kind(name)? {
@@ -157,12 +189,15 @@ pub(crate) fn broker_def(name: &str) -> Option<ConfigDef> {
 
 /// Whether a broker's setting may change while it runs.
 pub(crate) fn is_dynamic(name: &str) -> bool {
-    TOPIC_CONFIGS.iter().any(|def| def.server == Some(name)) || OTHER_DYNAMIC.iter().any(|(other, _)| *other == name)
+    static_config(name).is_some_and(|config| config.dynamic && !FIXED_HERE.contains(&name))
+        || TOPIC_CONFIGS.iter().any(|def| def.server == Some(name))
+        || OTHER_DYNAMIC.iter().any(|(other, _)| *other == name)
 }
 
 impl Core {
     /// Sets what holds for a broker, or for all of them, and makes it take effect.
     pub(crate) fn set_broker_configs(&mut self, node: Option<NodeId>, values: Values) {
+        self.housekeeping.look_for_dirt();
         let before = self.configs.brokers.insert(node, values).unwrap_or_default();
         let after = self.configs.brokers.get(&node).cloned().unwrap_or_default();
         let changed = before.keys().chain(after.keys()).filter(|name| before.get(*name) != after.get(*name));
@@ -222,7 +257,7 @@ impl Core {
     }
 
     fn synonyms_of_topic_default(&self, def: &'static ConfigDef, server: &'static str) -> Vec<Synonym> {
-        if setting_name(server).is_some() {
+        if config_name(server).is_some() {
             return self.configs.synonyms_of_broker(None, server);
         }
         vec![(server, def.default.to_owned(), ConfigSource::Default)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::BrokerError;
 use crate::settings::Settings;
 
-/// A node's id: 1 and on.
+/// A node's id: from the first node's on, 1 unless the settings say otherwise.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(pub i32);
@@ -34,7 +34,11 @@ pub(crate) struct Node {
 
 /// All of them.
 #[derive(Debug)]
-pub(crate) struct Nodes(BTreeMap<NodeId, Node>);
+pub(crate) struct Nodes {
+    by_id: BTreeMap<NodeId, Node>,
+    /// How often another node became the controller.
+    controller_epoch: i32,
+}
 
 impl Nodes {
     pub(crate) fn new(settings: &Settings) -> Result<Self, BrokerError> {
@@ -42,30 +46,54 @@ impl Nodes {
             let problem = "0, but a cluster has at least one node".to_owned();
             return Err(BrokerError::Setting { name: "nodes".to_owned(), problem });
         }
+        let first = settings.first_node_id;
+        if first < 0 || first.checked_add(i32::from(settings.nodes) - 1).is_none() {
+            let problem = format!("{first}, but {} nodes have ids from 0 to {}", settings.nodes, i32::MAX);
+            return Err(BrokerError::Setting { name: "first_node_id".to_owned(), problem });
+        }
         let node = |index: u16| Node {
-            id: NodeId(i32::from(index) + 1),
+            id: NodeId(first + i32::from(index)),
             host: settings.host.as_str().into(),
             port: 0,
-            rack: settings.racks.get(usize::from(index)).map(|rack| rack.as_str().into()),
+            rack: settings
+                .racks
+                .get(usize::from(index))
+                .filter(|rack| !rack.is_empty())
+                .map(|rack| rack.as_str().into()),
             alive: true,
         };
-        Ok(Self((0..settings.nodes).map(node).map(|node| (node.id, node)).collect()))
+        let by_id = (0..settings.nodes).map(node).map(|node| (node.id, node)).collect();
+        Ok(Self { by_id, controller_epoch: 1 })
+    }
+
+    /// Says whether a node runs.
+    pub(crate) fn set_alive(&mut self, id: NodeId, alive: bool) {
+        let before = self.controller();
+        if let Some(node) = self.get_mut(id) {
+            node.alive = alive;
+        }
+        self.controller_epoch += i32::from(self.controller() != before);
+    }
+
+    /// The epoch of the controller, which grows with each new one.
+    pub(crate) fn controller_epoch(&self) -> i32 {
+        self.controller_epoch
     }
 
     pub(crate) fn get(&self, id: NodeId) -> Option<&Node> {
-        self.0.get(&id)
+        self.by_id.get(&id)
     }
 
     pub(crate) fn get_mut(&mut self, id: NodeId) -> Option<&mut Node> {
-        self.0.get_mut(&id)
+        self.by_id.get_mut(&id)
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Node> {
-        self.0.values()
+        self.by_id.values()
     }
 
     pub(crate) fn alive(&self) -> impl Iterator<Item = &Node> {
-        self.0.values().filter(|node| node.alive)
+        self.by_id.values().filter(|node| node.alive)
     }
 
     pub(crate) fn is_alive(&self, id: NodeId) -> bool {

@@ -27,6 +27,7 @@ fn stored(topic: &Topic) -> StoredTopic {
             isr: ids(&partition.isr),
             log_start_offset: start_offset,
             epochs,
+            has_segments: partition.log.is_in_files(),
         }
     };
     StoredTopic {

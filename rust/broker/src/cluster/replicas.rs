@@ -17,9 +17,7 @@ pub(crate) enum Election {
 impl Core {
     /// A node has stopped: it leaves the replicas in sync, unless it is the last of them, and others lead what it led.
     pub(crate) fn node_stopped(&mut self, node: NodeId) {
-        if let Some(node) = self.nodes.get_mut(node) {
-            node.alive = false;
-        }
+        self.nodes.set_alive(node, false);
         self.each_partition(|core, topic, index| {
             let Some(partition) = core.topics.partition_mut(topic, index) else { return };
             if partition.isr.len() > 1 {
@@ -33,21 +31,26 @@ impl Core {
 
     /// A node runs again: it is in sync at once, and leads what nobody could lead without it.
     pub(crate) fn node_started(&mut self, node: NodeId) {
-        if let Some(node) = self.nodes.get_mut(node) {
-            node.alive = true;
-        }
+        self.nodes.set_alive(node, true);
         self.each_partition(|core, topic, index| {
             let Some(partition) = core.topics.partition(topic, index) else { return };
             if !partition.replicas.contains(&node) {
                 return;
             }
-            if partition.leader.is_none() {
+            let had_no_leader = partition.leader.is_none();
+            if had_no_leader {
                 core.elect(topic, index);
             }
             let Some(partition) = core.topics.partition(topic, index) else { return };
-            if partition.leader.is_some() && !partition.isr.contains(&node) {
-                let isr = partition.isr.iter().copied().chain([node]).collect();
-                core.set_isr(topic, index, isr);
+            if partition.leader.is_some() {
+                // Replicas that came back while nobody led had nobody to catch up with: they do now.
+                let catches_up = |replica: &NodeId| *replica == node || had_no_leader && core.nodes.is_alive(*replica);
+                let lags = |replica: &NodeId| !partition.isr.contains(replica) && catches_up(replica);
+                let caught_up = partition.replicas.iter().copied().filter(lags);
+                let isr: Vec<NodeId> = partition.isr.iter().copied().chain(caught_up).collect();
+                if isr.len() > partition.isr.len() {
+                    core.set_isr(topic, index, isr);
+                }
             }
             core.complete_reassignment(topic, index);
         });

@@ -27,7 +27,7 @@ macro_rules! defs {
     };
 }
 
-/// Kafka 4.3.1's, by name.
+/// Kafka 4.4.0's, by name.
 #[rustfmt::skip]
 pub(crate) const TOPIC_CONFIGS: &[ConfigDef] = defs! {
     "cleanup.policy", List, Rule::OneOf(&["compact", "delete"]), "delete", Some("log.cleanup.policy"), true,
@@ -42,6 +42,8 @@ pub(crate) const TOPIC_CONFIGS: &[ConfigDef] = defs! {
         "The level of zstd where compression.type is zstd.";
     "delete.retention.ms", Long, Rule::AtLeast(0), "86400000", Some("log.cleaner.delete.retention.ms"), true,
         "How long compaction keeps a tombstone.";
+    "errors.deadletterqueue.group.enable", Boolean, Rule::Any, "false", None, false,
+        "Whether share groups may write here what they could not deliver.";
     "file.delete.delay.ms", Long, Rule::AtLeast(0), "60000", Some("log.segment.delete.delay.ms"), false,
         "How long the file of a deleted segment stays on disk.";
     "flush.messages", Long, Rule::AtLeast(1), "9223372036854775807", Some("log.flush.interval.messages"), false,
@@ -60,8 +62,10 @@ pub(crate) const TOPIC_CONFIGS: &[ConfigDef] = defs! {
         "Bytes that stay local where there is tiered storage.";
     "local.retention.ms", Long, Rule::AtLeast(-2), "-2", Some("log.local.retention.ms"), false,
         "How long segments stay local where there is tiered storage.";
-    "max.compaction.lag.ms", Long, Rule::AtLeast(1), "9223372036854775807", Some("log.cleaner.max.compaction.lag.ms"), false,
+    "max.compaction.lag.ms", Long, Rule::AtLeast(1), "9223372036854775807", Some("log.cleaner.max.compaction.lag.ms"), true,
         "How long a record may stay without being looked at by compaction.";
+    "max.decompressed.message.bytes", Int, Rule::Between(1, 2147483639), "2147483639", Some("max.decompressed.message.bytes"), false,
+        "The largest record that is taken, as it is without compression.";
     "max.message.bytes", Int, Rule::AtLeast(0), "1048588", Some("message.max.bytes"), true,
         "The largest record batch that is taken.";
     "message.timestamp.after.max.ms", Long, Rule::AtLeast(0), "3600000", Some("log.message.timestamp.after.max.ms"), true,
@@ -70,7 +74,7 @@ pub(crate) const TOPIC_CONFIGS: &[ConfigDef] = defs! {
         "How far a record's time may lie before the broker's.";
     "message.timestamp.type", Text, Rule::OneOf(&["CreateTime", "LogAppendTime"]), "CreateTime", Some("log.message.timestamp.type"), true,
         "Whether a record keeps the producer's time or gets the broker's.";
-    "min.cleanable.dirty.ratio", Double, Rule::Between(0, 1), "0.5", Some("log.cleaner.min.cleanable.ratio"), false,
+    "min.cleanable.dirty.ratio", Double, Rule::Between(0, 1), "0.5", Some("log.cleaner.min.cleanable.ratio"), true,
         "Which part of the log must be new before compaction looks at it.";
     "min.compaction.lag.ms", Long, Rule::AtLeast(0), "0", Some("log.cleaner.min.compaction.lag.ms"), true,
         "How long a record stays before compaction may drop it.";
@@ -78,6 +82,10 @@ pub(crate) const TOPIC_CONFIGS: &[ConfigDef] = defs! {
         "How many replicas must be in sync for a write with acks=all.";
     "preallocate", Boolean, Rule::Any, "false", Some("log.preallocate"), false,
         "Whether the file of a segment is made in full size.";
+    "remote.copy.lag.bytes", Long, Rule::AtLeast(-1), "-1", Some("log.remote.copy.lag.bytes"), false,
+        "After how many bytes behind it a segment is copied to tiered storage; -1 as long as it stays local.";
+    "remote.copy.lag.ms", Long, Rule::AtLeast(-1), "0", Some("log.remote.copy.lag.ms"), false,
+        "After which time a segment is copied to tiered storage; -1 as long as it stays local.";
     "remote.log.copy.disable", Boolean, Rule::Any, "false", None, false,
         "Whether segments are no longer copied to tiered storage.";
     "remote.log.delete.on.disable", Boolean, Rule::Any, "false", None, false,
@@ -149,6 +157,8 @@ typed! {
     compression_type: String, "compression.type", compression_type;
     /// How long compaction keeps a tombstone.
     delete_retention_ms: i64, "delete.retention.ms", log_cleaner_delete_retention_ms;
+    /// How long a record may stay before compaction must look at it.
+    max_compaction_lag_ms: i64, "max.compaction.lag.ms", log_cleaner_max_compaction_lag_ms;
     /// The largest record batch that is taken.
     max_message_bytes: i32, "max.message.bytes", message_max_bytes;
     /// How far a record's time may lie after the broker's.
@@ -157,6 +167,8 @@ typed! {
     message_timestamp_before_max_ms: i64, "message.timestamp.before.max.ms", log_message_timestamp_before_max_ms;
     /// `CreateTime` or `LogAppendTime`.
     message_timestamp_type: String, "message.timestamp.type", log_message_timestamp_type;
+    /// Which part of the log must be new before compaction looks at it.
+    min_cleanable_dirty_ratio: f64, "min.cleanable.dirty.ratio", log_cleaner_min_cleanable_ratio;
     /// How long a record stays before compaction may drop it.
     min_compaction_lag_ms: i64, "min.compaction.lag.ms", log_cleaner_min_compaction_lag_ms;
     /// How many replicas must be in sync for a write with acks=all.
@@ -206,6 +218,18 @@ impl TopicConfig {
         Ok(Self { typed: Typed::read(&texts), texts })
     }
 
+    /// Whether compaction may look at records before it must.
+    ///
+    /// # Errors
+    /// Kafka's words.
+    pub(crate) fn check_lags(&self, settings: &KafkaSettings) -> Result<(), String> {
+        let (min, max) = (self.min_compaction_lag_ms(settings), self.max_compaction_lag_ms(settings));
+        if min <= max {
+            return Ok(());
+        }
+        Err(format!("conflict topic config setting min.compaction.lag.ms ({min}) > max.compaction.lag.ms ({max})"))
+    }
+
     /// The value that was set.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.texts.get(name).map(String::as_str)
@@ -218,6 +242,16 @@ impl TopicConfig {
 
     pub(crate) fn cleanup_policy(&self, settings: &KafkaSettings) -> CleanupPolicy {
         self.typed.cleanup_policy.unwrap_or_else(|| CleanupPolicy::read(&settings.log_cleanup_policy))
+    }
+
+    /// After which time a segment is closed: a record that compaction must look at may not stay in the last one for longer.
+    pub(crate) fn roll_ms(&self, settings: &KafkaSettings) -> i64 {
+        let segment_ms = self.segment_ms(settings);
+        if self.cleanup_policy(settings).compact {
+            segment_ms.min(self.max_compaction_lag_ms(settings).max(1))
+        } else {
+            segment_ms
+        }
     }
 
     /// The size of a segment.

@@ -23,6 +23,7 @@ pub(crate) struct Topics {
     by_name: BTreeMap<Arc<str>, Topic>,
     names: HashMap<Uuid, Arc<str>>,
     touched: Touched,
+    changes: i64,
 }
 
 /// Topics that may have to be saved.
@@ -82,7 +83,14 @@ impl Topics {
 
     /// What was touched since this was asked last.
     pub(crate) fn take_touched(&mut self) -> Touched {
-        std::mem::take(&mut self.touched)
+        let touched = std::mem::take(&mut self.touched);
+        self.changes += (touched.changed.len() + touched.removed.len()) as i64;
+        touched
+    }
+
+    /// How often topics were touched: what is told for the end of the log of the cluster's metadata.
+    pub(crate) fn changes(&self) -> i64 {
+        self.changes + 1
     }
 
     /// The name that belongs to an id.
@@ -199,6 +207,7 @@ impl Core {
 
     /// Gives a topic other configs, which take effect at once.
     pub(crate) fn set_topic_config(&mut self, name: &str, config: TopicConfig) {
+        self.housekeeping.look_for_dirt();
         if let Some(topic) = self.topics.get_mut(name) {
             topic.config = config;
         }

@@ -126,7 +126,8 @@ impl Core {
     /// When [`Core::tick`] has something to do, if nothing happens before.
     pub fn next_due_ms(&self) -> Option<i64> {
         let (groups, transactions) = (self.groups.next_due_ms(), self.transactions.next_due_ms());
-        let (fetches, housekeeping) = (self.fetching.parked.next_due_ms(), self.housekeeping.next_due_ms());
+        let (fetches, housekeeping) =
+            (self.fetching.parked.next_due_ms(), self.housekeeping.next_due_ms(&self.settings.kafka));
         let due = [groups, transactions, fetches, housekeeping, self.faults_due_ms()];
         due.into_iter().flatten().min()
     }

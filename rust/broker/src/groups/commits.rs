@@ -9,16 +9,15 @@ use super::{ClassicGroup, Committed, ConsumerGroup, Effects, Group, Groups, Iden
 use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;
 
-/// From here on, OffsetCommit tells an unknown group from a wrong generation.
-const GROUP_ID_NOT_FOUND_FROM: i16 = 9;
-
 /// Offsets to be committed.
 #[derive(Debug)]
 pub(crate) struct Commit<'a> {
     pub(crate) group_id: &'a str,
     pub(crate) who: Identity<'a>,
-    /// The version of OffsetCommit.
+    /// The version of OffsetCommit or TxnOffsetCommit.
     pub(crate) version: i16,
+    /// Whether the client tells an unknown group and an old member epoch from a wrong generation.
+    pub(crate) tells_member_epochs: bool,
     /// How long to keep them, where the client asks for a time of its own.
     pub(crate) retention_ms: Option<i64>,
     /// The producer in whose open transaction they are.
@@ -63,9 +62,7 @@ impl Core {
                 group.check_commit(self.now_ms, commit.who, in_transaction)?;
                 slot.group = Some(Group::Classic(group));
             }
-            None if !in_transaction && commit.version >= GROUP_ID_NOT_FOUND_FROM => {
-                return Err(ErrorCode::GroupIdNotFound);
-            }
+            None if commit.tells_member_epochs => return Err(ErrorCode::GroupIdNotFound),
             None => return Err(ErrorCode::IllegalGeneration),
         }
         let commit_one = |offset: &NewOffset<'_>| self.commit_one(slot, commit, offset, effects);
@@ -86,8 +83,10 @@ impl Core {
             Ok(())
         };
         check().map_err(|error| match error {
-            // Producers know of generations only.
-            ErrorCode::StaleMemberEpoch if in_transaction => ErrorCode::IllegalGeneration,
+            // Below version 6 of TxnOffsetCommit producers know of generations only.
+            ErrorCode::StaleMemberEpoch if in_transaction && !commit.tells_member_epochs => {
+                ErrorCode::IllegalGeneration
+            }
             error => error,
         })
     }

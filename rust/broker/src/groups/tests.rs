@@ -31,6 +31,7 @@ fn commit(core: &mut Core, producer_id: Option<i64>, partition: i32, offset: i64
         group_id: "g",
         who: Identity { member_id: "", instance_id: None, generation_id: -1 },
         version: 9,
+        tells_member_epochs: true,
         retention_ms: None,
         producer_id,
         offsets: vec![NewOffset { topic: "t", partition, offset, leader_epoch: -1, metadata: None }],

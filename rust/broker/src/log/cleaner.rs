@@ -45,16 +45,23 @@ struct Plan {
 }
 
 impl Log {
-    /// Compacts all that no open transaction holds back.
+    /// Compacts all that no open transaction holds back and no lag, the last segment as well.
     ///
     /// # Errors
     /// KAFKA_STORAGE_ERROR.
     pub(crate) fn compact(&mut self, cleaning: Cleaning) -> Result<(), ErrorCode> {
         self.roll()?;
         let young = cleaning.now_ms.saturating_sub(cleaning.min_lag_ms);
-        let closed = self.segments.len() - 1;
-        let old = |segment: &&Segment| cleaning.min_lag_ms <= 0 || segment.largest_timestamp_ms() <= young;
-        let count = self.segments.iter().take(closed).take_while(old).count();
+        let old = |segment: &&Segment| cleaning.min_lag_ms <= 0 || segment.age_from_ms() <= young;
+        let count = self.segments.iter().take(self.closed_segments()).take_while(old).count();
+        self.clean(cleaning, count)
+    }
+
+    /// Compacts so many segments from the front on, which nothing is appended to any more.
+    ///
+    /// # Errors
+    /// KAFKA_STORAGE_ERROR.
+    pub(super) fn clean(&mut self, cleaning: Cleaning, count: usize) -> Result<(), ErrorCode> {
         let end_offset = self.segments.get(count).map_or(0, |next| next.base_offset).min(self.last_stable_offset());
         let mut plan = self.plan(cleaning, count, end_offset)?;
         let mut cleaned = Vec::new();
@@ -67,6 +74,7 @@ impl Log {
         }
         self.put_together(cleaned, cleaning.segment_bytes)?;
         self.compacted_bytes = self.bytes();
+        self.cleaned_offset = end_offset;
         Ok(())
     }
 

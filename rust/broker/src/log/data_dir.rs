@@ -5,12 +5,17 @@
 //! lock                   held by the broker that uses the directory
 //! topics/<id>/topic.json a topic: name, configs, partitions
 //! topics/<id>/0/         the segments of a partition
+//! known/<id>             an empty file for each topic
 //! ```
+//!
+//! What is missing at the start is told: a topic that a broker was robbed of must not look like one that never was. A topic that is
+//! deleted goes from `known` first, and its directory is renamed to `<id>.deleted` before it is emptied, so that what a kill
+//! leaves half done is told from what somebody took away.
 //!
 //! Directories are named by ids: names may differ in case only, which not every file system can tell, and a topic that is created
 //! again is another.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,6 +63,9 @@ pub(crate) struct StoredPartition {
     pub(crate) log_start_offset: i64,
     /// Leader epochs with their first offsets.
     pub(crate) epochs: Vec<(i32, i64)>,
+    /// Whether it has been written to, and so has segments.
+    #[serde(default)]
+    pub(crate) has_segments: bool,
 }
 
 fn hex(id: Uuid) -> String {
@@ -79,6 +87,11 @@ fn storage(path: &Path, problem: impl ToString) -> BrokerError {
     BrokerError::Storage { path: path.to_owned(), problem: problem.to_string() }
 }
 
+/// A file or directory that should be there.
+fn missing(path: &Path, what: &str, give_up: &str) -> BrokerError {
+    storage(path, format!("it is missing, {what}: restore it from a copy, or {give_up}"))
+}
+
 /// Writes a file so that whoever reads it finds all of it, or what was there before.
 fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
@@ -92,7 +105,7 @@ impl DataDir {
     /// # Errors
     /// A directory that cannot be read or written, that another broker uses, or that a newer version wrote.
     pub(crate) fn open(path: &Path) -> Result<Self, BrokerError> {
-        fs::create_dir_all(path.join("topics")).map_err(|error| storage(path, error))?;
+        fs::create_dir_all(path).map_err(|error| storage(path, error))?;
         let lock_path = path.join("lock");
         let lock = File::create(&lock_path).map_err(|error| storage(&lock_path, error))?;
         match lock.try_lock() {
@@ -105,10 +118,23 @@ impl DataDir {
         }
         let broker_path = path.join("broker.json");
         let mut broker = StoredBroker { format: FORMAT, starts: 0 };
+        let topics_path = path.join("topics");
         match fs::read(&broker_path) {
+            Ok(_) if !topics_path.exists() => {
+                let give_up = format!("delete all of {} to begin anew", path.display());
+                return Err(missing(&topics_path, "and a broker has run here before", &give_up));
+            }
             Ok(text) => broker = serde_json::from_slice(&text).map_err(|error| storage(&broker_path, error))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if fs::read_dir(&topics_path).is_ok_and(|mut entries| entries.next().is_some()) {
+                    let give_up = format!("delete all of {} to begin anew", path.display());
+                    return Err(missing(&broker_path, "and there are topics", &give_up));
+                }
+            }
             Err(error) => return Err(storage(&broker_path, error)),
+        }
+        for folder in [&topics_path, &path.join("known")] {
+            fs::create_dir_all(folder).map_err(|error| storage(folder, error))?;
         }
         if broker.format != FORMAT {
             let problem = format!("the directory has format {}, and this broker knows {FORMAT}", broker.format);
@@ -130,8 +156,17 @@ impl DataDir {
         &self.open_files
     }
 
+    /// Whether a topic has its file.
+    pub(crate) fn has_saved(&self, id: Uuid) -> bool {
+        self.saved.contains_key(&id)
+    }
+
     fn topic_directory(&self, id: Uuid) -> PathBuf {
         self.path.join("topics").join(hex(id))
+    }
+
+    fn known_file(&self, id: Uuid) -> PathBuf {
+        self.path.join("known").join(hex(id))
     }
 
     /// Where the log of a partition lies.
@@ -142,29 +177,55 @@ impl DataDir {
     /// The topics that are there. One that was deleted, or created, only half way is removed.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A file that cannot be read, and one that is missing.
     pub(crate) fn load(&mut self) -> Result<Vec<(Uuid, StoredTopic)>, BrokerError> {
         let directory = self.path.join("topics");
+        let mut known: HashSet<Uuid> = ids(&self.path.join("known"))?.into_iter().map(|(id, _)| id).collect();
         let mut topics = Vec::new();
-        for entry in fs::read_dir(&directory).map_err(|error| storage(&directory, error))? {
-            let path = entry.map_err(|error| storage(&directory, error))?.path();
-            let Some(id) = path.file_name().and_then(|name| name.to_str()).and_then(id_of) else { continue };
+        for (id, path) in ids(&directory)? {
             let file = path.join("topic.json");
+            let was_known = known.remove(&id);
+            if path.extension().is_some() {
+                fs::remove_dir_all(&path).map_err(|error| storage(&path, error))?;
+                continue;
+            }
             let text = match fs::read(&file) {
                 Ok(text) => text,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    if was_known || has_partitions(&path) {
+                        let give_up = format!("delete {} and {}", path.display(), self.known_file(id).display());
+                        return Err(missing(&file, "and the topic's partitions are there", &give_up));
+                    }
                     fs::remove_dir_all(&path).map_err(|error| storage(&path, error))?;
                     continue;
                 }
                 Err(error) => return Err(storage(&file, error)),
             };
             let topic: StoredTopic = serde_json::from_slice(&text).map_err(|error| storage(&file, error))?;
+            for (index, partition) in (0..).zip(&topic.partitions) {
+                let log = self.log_directory(id, index);
+                if partition.has_segments && !log.exists() {
+                    let what = format!("which has records of partition {index} of topic {}", topic.name);
+                    let give_up = format!("make an empty directory there to lose them, or delete topic {}", topic.name);
+                    return Err(missing(&log, &what, &give_up));
+                }
+            }
+            self.set_known(id)?;
             self.saved.insert(id, topic.clone());
             topics.push((id, topic));
+        }
+        if let Some(&id) = known.iter().min() {
+            let give_up = format!("delete {} to lose the topic", self.known_file(id).display());
+            return Err(missing(&self.topic_directory(id), "which has a topic", &give_up));
         }
         // The order of a directory means nothing.
         topics.sort_by(|(_, left), (_, right)| left.name.cmp(&right.name));
         Ok(topics)
+    }
+
+    fn set_known(&self, id: Uuid) -> Result<(), BrokerError> {
+        let file = self.known_file(id);
+        File::create(&file).map(drop).map_err(|error| storage(&file, error))
     }
 
     /// Saves what is known of a topic, if it changed.
@@ -180,6 +241,9 @@ impl DataDir {
         let text = serde_json::to_vec_pretty(&topic).map_err(|error| storage(&file, error))?;
         let written = fs::create_dir_all(&directory).and_then(|()| write_whole(&file, &text));
         written.map_err(|error| storage(&file, error))?;
+        if !self.saved.contains_key(&id) {
+            self.set_known(id)?;
+        }
         self.saved.insert(id, topic);
         Ok(())
     }
@@ -192,10 +256,30 @@ impl DataDir {
         if self.saved.remove(&id).is_none() {
             return Ok(());
         }
-        let directory = self.topic_directory(id);
-        // Without its description the rest is rubbish, whatever becomes of it.
-        let file = directory.join("topic.json");
-        let removed = fs::remove_file(&file).and_then(|()| fs::remove_dir_all(&directory));
+        let (directory, known) = (self.topic_directory(id), self.known_file(id));
+        match fs::remove_file(&known) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(storage(&known, error)),
+            _ => {}
+        }
+        // Under this name the rest is rubbish, whatever becomes of it.
+        let deleted = directory.with_extension("deleted");
+        let removed = fs::rename(&directory, &deleted).and_then(|()| fs::remove_dir_all(&deleted));
         removed.map_err(|error| storage(&directory, error))
     }
+}
+
+/// What is in a directory whose names are ids, but for an extension.
+fn ids(directory: &Path) -> Result<Vec<(Uuid, PathBuf)>, BrokerError> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).map_err(|error| storage(directory, error))? {
+        let path = entry.map_err(|error| storage(directory, error))?.path();
+        let id = path.file_stem().and_then(|name| name.to_str()).and_then(id_of);
+        found.extend(id.map(|id| (id, path)));
+    }
+    Ok(found)
+}
+
+/// Whether a topic's directory has a log.
+fn has_partitions(topic: &Path) -> bool {
+    fs::read_dir(topic).is_ok_and(|entries| entries.flatten().any(|entry| entry.path().is_dir()))
 }

@@ -13,6 +13,8 @@ use crate::BrokerError;
 
 /// What a file's name ends with that is complete, and replaces others which may still be there.
 const MERGED: &str = ".merged";
+/// Says where the log starts: it is written before the segments before that are removed.
+const START: &str = "start";
 /// Says that offsets may be missing.
 const COMPACTED: &str = "compacted";
 /// The extension of one that is not complete.
@@ -35,6 +37,14 @@ pub(crate) struct LogState {
 impl Directory {
     pub(super) fn create_segment(&self, base_offset: i64) -> io::Result<Segment> {
         Segment::create(&self.path, base_offset, &self.open_files)
+    }
+
+    /// Says that the log starts at an offset, before what lies before it is removed.
+    pub(super) fn write_start(&self, start_offset: i64) -> io::Result<()> {
+        let file = self.path.join(START);
+        let new = file.with_extension(UNFINISHED);
+        fs::write(&new, start_offset.to_string())?;
+        fs::rename(&new, &file)
     }
 
     /// Puts one file in place of all that begin in a range of offsets. Whoever opens the directory after a crash finds either
@@ -80,6 +90,11 @@ impl Log {
         Ok(())
     }
 
+    /// Whether it has a directory.
+    pub(crate) fn is_in_files(&self) -> bool {
+        self.directory.is_some()
+    }
+
     /// What is kept beside the batches.
     pub(crate) fn state(&self) -> LogState {
         LogState { start_offset: self.start_offset, epochs: self.epochs.entries().to_vec() }
@@ -92,9 +107,22 @@ impl Log {
     pub(crate) fn open(path: PathBuf, state: &LogState, open_files: &OpenFiles) -> Result<Self, BrokerError> {
         let mut log = Self { epochs: Epochs::from_entries(state.epochs.clone()), ..Self::default() };
         let files = segment_files(&path)?;
-        if let Some(&(first, _)) = files.first() {
-            log.segments.clear();
-            log.start_offset = state.start_offset.max(first);
+        let start_offset = state.start_offset.max(start_in(&path)?);
+        match files.first() {
+            Some(&(first, ref file)) => {
+                if first > start_offset {
+                    let problem = format!(
+                        "it begins at offset {first}, but the log starts at {start_offset}: the files before it are missing. \
+                         Restore them from a copy, or write {first} into {} to go on without them",
+                        path.join(START).display()
+                    );
+                    return Err(BrokerError::Storage { path: file.clone(), problem });
+                }
+                log.segments.clear();
+                log.start_offset = start_offset;
+            }
+            // Emptied by hand: what comes next goes on where the log started.
+            None => (log.start_offset, log.end_offset) = (start_offset, start_offset),
         }
         let last = files.len().saturating_sub(1);
         let gaps = path.join(COMPACTED).exists();
@@ -143,6 +171,17 @@ fn finish_merge(merged: &Path) -> io::Result<Option<PathBuf>> {
     let file = directory.join(name_of(base_offset));
     fs::rename(merged, &file)?;
     Ok(Some(file))
+}
+
+/// Where a log's directory says that it starts; 0 if it does not say.
+fn start_in(path: &Path) -> Result<i64, BrokerError> {
+    let file = path.join(START);
+    let storage = |problem: String| BrokerError::Storage { path: file.clone(), problem };
+    match fs::read_to_string(&file) {
+        Ok(text) => text.trim().parse().map_err(|error| storage(format!("{:?} is no offset: {error}", text.trim()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(storage(error.to_string())),
+    }
 }
 
 /// The files of a directory's segments, by their first offsets. What compaction left half done is brought to its end.

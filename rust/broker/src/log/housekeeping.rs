@@ -1,8 +1,8 @@
-//! What logs need done from time to time: retention, and forgetting producers.
+//! What logs need done from time to time: retention, compaction, and forgetting producers.
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{Cleaning, Retention};
+use super::{Cleaning, Dirt, Retention};
 use crate::cluster::Topic;
 use crate::core::Core;
 use crate::settings::KafkaSettings;
@@ -17,6 +17,12 @@ const COMPACT_ABOVE_BYTES: u64 = 1 << 20;
 pub(crate) struct Housekeeping {
     retention_due_ms: i64,
     producers_due_ms: i64,
+    /// When logs were looked at for compaction last.
+    cleaner_ran_ms: i64,
+    /// Whether something has happened since that may have made one worth it.
+    cleaner_looks: bool,
+    /// When time alone may make one worth it.
+    cleaner_due_ms: Option<i64>,
 }
 
 impl Housekeeping {
@@ -24,11 +30,39 @@ impl Housekeeping {
         Self {
             retention_due_ms: now_ms.saturating_add(settings.log_retention_check_interval_ms.max(1)),
             producers_due_ms: now_ms + PRODUCER_CHECK_INTERVAL_MS,
+            cleaner_ran_ms: now_ms,
+            cleaner_looks: true,
+            cleaner_due_ms: None,
         }
     }
 
-    pub(crate) fn next_due_ms(&self) -> Option<i64> {
-        Some(self.retention_due_ms.min(self.producers_due_ms))
+    pub(crate) fn next_due_ms(&self, settings: &KafkaSettings) -> Option<i64> {
+        let cleaner_due_ms = self.cleaner_due_ms(settings).unwrap_or(i64::MAX);
+        Some(self.retention_due_ms.min(self.producers_due_ms).min(cleaner_due_ms))
+    }
+
+    /// When logs are looked at for compaction next: a backoff after the last time at the earliest, and not while nothing changes.
+    fn cleaner_due_ms(&self, settings: &KafkaSettings) -> Option<i64> {
+        let earliest_ms = self.cleaner_ran_ms.saturating_add(settings.log_cleaner_backoff_ms.max(1));
+        match self.cleaner_looks {
+            true => Some(earliest_ms),
+            false => self.cleaner_due_ms.map(|due_ms| due_ms.max(earliest_ms)),
+        }
+    }
+
+    /// Something has happened that may make a log worth compacting: a segment was closed, or other configs hold.
+    pub(crate) fn look_for_dirt(&mut self) {
+        self.cleaner_looks = true;
+    }
+}
+
+fn cleaning(topic: &Topic, settings: &KafkaSettings, now_ms: i64) -> Cleaning {
+    let config = &topic.config;
+    Cleaning {
+        now_ms,
+        delete_retention_ms: config.delete_retention_ms(settings),
+        min_lag_ms: config.min_compaction_lag_ms(settings),
+        segment_bytes: config.segment_bytes(settings).max(1) as u64,
     }
 }
 
@@ -48,6 +82,11 @@ impl Core {
             let interval_ms = self.settings.kafka.log_retention_check_interval_ms.max(1);
             self.housekeeping.retention_due_ms = now_ms.saturating_add(interval_ms);
             self.run_retention();
+        }
+        if self.housekeeping.cleaner_due_ms(&self.settings.kafka).is_some_and(|due_ms| due_ms <= now_ms) {
+            self.housekeeping.cleaner_ran_ms = now_ms;
+            self.housekeeping.cleaner_looks = false;
+            self.housekeeping.cleaner_due_ms = self.run_cleaner();
         }
         if self.housekeeping.producers_due_ms <= now_ms {
             self.housekeeping.producers_due_ms = now_ms + PRODUCER_CHECK_INTERVAL_MS;
@@ -76,19 +115,37 @@ impl Core {
         }
     }
 
+    /// Compacts what is worth it of topics whose policy says so. Returns when time alone may make another worth it. A log that
+    /// cannot be compacted is told of, and looked at again when something has changed.
+    fn run_cleaner(&mut self) -> Option<i64> {
+        let settings = &self.settings.kafka;
+        if !settings.log_cleaner_enable {
+            return None;
+        }
+        let mut next_due_ms: Option<i64> = None;
+        for topic in self.topics.all_for_append().filter(|topic| topic.config.cleanup_policy(settings).compact) {
+            let cleaning = cleaning(topic, settings, self.now_ms);
+            let dirt = Dirt {
+                min_ratio: topic.config.min_cleanable_dirty_ratio(settings),
+                max_lag_ms: topic.config.max_compaction_lag_ms(settings),
+            };
+            for partition in &mut topic.partitions {
+                match partition.log.clean_dirt(dirt, cleaning) {
+                    Ok(due_ms) => next_due_ms = [next_due_ms, due_ms].into_iter().flatten().min(),
+                    Err(error) => ::log::error!("{}-{} cannot be compacted: {error}", topic.name, partition.index),
+                }
+            }
+        }
+        next_due_ms
+    }
+
     /// Compacts a partition, whatever its topic's policy says.
     ///
     /// # Errors
     /// UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR.
     pub(crate) fn compact(&mut self, topic: &str, index: i32) -> Result<(), ErrorCode> {
-        let settings = &self.settings.kafka;
         let found = self.topics.get_mut(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        let cleaning = Cleaning {
-            now_ms: self.now_ms,
-            delete_retention_ms: found.config.delete_retention_ms(settings),
-            min_lag_ms: found.config.min_compaction_lag_ms(settings),
-            segment_bytes: found.config.segment_bytes(settings).max(1) as u64,
-        };
+        let cleaning = cleaning(found, &self.settings.kafka, self.now_ms);
         let index = usize::try_from(index).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
         found.partitions.get_mut(index).ok_or(ErrorCode::UnknownTopicOrPartition)?.log.compact(cleaning)
     }

@@ -10,6 +10,7 @@
 mod batch;
 mod cleaner;
 mod data_dir;
+mod dirt;
 mod disk;
 mod epochs;
 mod file;
@@ -32,6 +33,7 @@ use monedula_protocol::records::{BatchHeader, ControlRecordType, Records, contro
 pub(crate) use batch::Batch;
 pub(crate) use cleaner::Cleaning;
 pub(crate) use data_dir::{DataDir, StoredPartition, StoredTopic};
+use dirt::Dirt;
 use disk::Directory;
 pub(crate) use disk::LogState;
 pub(crate) use epochs::Epochs;
@@ -58,6 +60,8 @@ pub(crate) struct Log {
     directory: Option<Directory>,
     /// Bytes after it was compacted the last time.
     compacted_bytes: u64,
+    /// Up to where it was compacted; what is behind is dirty.
+    cleaned_offset: i64,
 }
 
 /// An aborted transaction.
@@ -91,6 +95,7 @@ impl Default for Log {
             aborted: Vec::new(),
             directory: None,
             compacted_bytes: 0,
+            cleaned_offset: 0,
         }
     }
 }
@@ -241,6 +246,11 @@ impl Log {
         Ok(())
     }
 
+    /// How many segments are not appended to any more.
+    pub(crate) fn closed_segments(&self) -> usize {
+        self.segments.len() - 1
+    }
+
     /// The place of the segment that has an offset, or would have it.
     fn segment_of(&self, offset: i64) -> usize {
         self.segments.partition_point(|segment| segment.base_offset <= offset).saturating_sub(1)
@@ -306,6 +316,7 @@ impl Log {
             self.storage(appended)?;
         }
         self.end_offset = end_offset;
+        self.cleaned_offset = self.cleaned_offset.min(end_offset);
         // Where compaction took the last records, nothing but a segment's name says where the log ends.
         if self.active().next_offset() != end_offset {
             self.roll()?;

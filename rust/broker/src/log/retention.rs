@@ -52,6 +52,9 @@ impl Log {
         if count == self.segments.len() {
             self.roll()?;
         }
+        if let (Some(directory), Some(next), 1..) = (&self.directory, self.segments.get(count), count) {
+            self.storage(directory.write_start(self.start_offset.max(next.base_offset)))?;
+        }
         for _ in 0..count {
             let Some(segment) = self.segments.pop_front() else { break };
             self.storage(segment.remove())?;

@@ -36,6 +36,8 @@ pub(super) async fn listen(shared: &Shared, node: NodeId, port: u16) -> Result<S
     let address = listener.local_addr().map_err(failed)?;
     shared.with(|core, _| {
         if let Some(node) = core.nodes.get_mut(node) {
+            // The address and not the name: a client might find another address under it, where nobody listens.
+            node.host = address.ip().to_string().into();
             node.port = address.port();
         }
     });

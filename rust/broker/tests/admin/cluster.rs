@@ -58,10 +58,10 @@ fn features_tell_clients_what_they_may_do() {
     let request = ApiVersionsRequest { client_software_name: "x", client_software_version: "1", ..Default::default() };
     let answer = world.call(1, &request, 4);
     let supported: Vec<_> = answer.supported_features.iter().map(|f| (f.name, f.min_version, f.max_version)).collect();
-    assert_eq!(supported, [("metadata.version", 7, 30), ("group.version", 0, 1), ("transaction.version", 0, 2)]);
+    assert_eq!(supported, [("metadata.version", 7, 33), ("group.version", 0, 1), ("transaction.version", 0, 2)]);
     let finalized: Vec<_> =
         answer.finalized_features.iter().map(|f| (f.name, f.min_version_level, f.max_version_level)).collect();
-    assert_eq!(finalized, [("metadata.version", 30, 30), ("group.version", 1, 1), ("transaction.version", 2, 2)]);
+    assert_eq!(finalized, [("metadata.version", 33, 33), ("group.version", 1, 1), ("transaction.version", 2, 2)]);
     assert!(answer.finalized_features_epoch >= 0);
     // Version 3 cannot carry a lowest version of 0.
     let names: Vec<_> = world.call(1, &request, 3).supported_features.iter().map(|f| f.name).collect();
@@ -194,6 +194,19 @@ fn leaders_are_elected() {
     assert_eq!(elect(&mut world, 1, "b", 0).0, EligibleLeadersNotAvailable.code());
 }
 
+#[test]
+fn replicas_that_came_back_before_their_leader_are_in_sync_once_it_leads() {
+    let mut world = World::with(3, &[]);
+    create(&mut world, vec![assigned("a", &[(0, &[2, 3])])]);
+    for (command, node) in [("stop", 3), ("stop", 2), ("start", 3), ("start", 2)] {
+        world.control(json!({"command": format!("{command}_node"), "node": node}));
+    }
+    let described = crate::support::topic(&mut world, 1, "a");
+    let mut in_sync = described.partitions[0].isr_nodes.clone();
+    in_sync.sort_unstable();
+    assert_eq!((described.partitions[0].leader_id, in_sync), (2, vec![2, 3]));
+}
+
 /// Topics with their error and partitions, and where the next page begins.
 type Page = (Vec<(String, i16, Vec<i32>)>, Option<(String, i32)>);
 
@@ -235,4 +248,36 @@ fn topics_are_described_a_page_at_a_time() {
     }
     assert_eq!(page(&mut world, &["b c"], 9, None).0, [one("b c", ErrorCode::InvalidTopicException, &[])]);
     assert_eq!(page(&mut world, &[""], 9, None).0, [one("", ErrorCode::UnknownServerError, &[])]);
+}
+
+#[test]
+fn a_client_that_means_another_broker_shall_bootstrap_again() {
+    let mut world = World::default();
+    let own = world.call(1, &DescribeClusterRequest::default(), 0).cluster_id.to_owned();
+    let mut ask = |version, cluster_id, node_id| {
+        let request = ApiVersionsRequest {
+            client_software_name: "x",
+            client_software_version: "1",
+            cluster_id,
+            node_id,
+            ..Default::default()
+        };
+        let answer = world.call(1, &request, version);
+        (ErrorCode::from_code(answer.error_code), answer.api_keys.is_empty())
+    };
+    for (cluster_id, node_id, expected) in [
+        (None, -1, ErrorCode::None),
+        (Some(&*own), 1, ErrorCode::None),
+        (Some(&*own), 2, ErrorCode::RebootstrapRequired),
+        (Some(&*own), 4711, ErrorCode::RebootstrapRequired),
+        (Some("other"), 1, ErrorCode::RebootstrapRequired),
+        (Some(""), 1, ErrorCode::RebootstrapRequired),
+        // Both or neither.
+        (None, 1, ErrorCode::InvalidRequest),
+        (Some(&*own), -1, ErrorCode::InvalidRequest),
+    ] {
+        assert_eq!(ask(5, cluster_id, node_id), (expected, expected != ErrorCode::None), "{cluster_id:?} {node_id}");
+    }
+    // Below version 5 nobody can say.
+    assert_eq!(ask(4, Some("other"), 7), (ErrorCode::None, false));
 }

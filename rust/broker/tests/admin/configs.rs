@@ -30,7 +30,7 @@ fn a_topics_configs_are_described_with_where_they_come_from() {
     assert_eq!(names, expected.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     assert_eq!(described(&result), expected.map(|(_, described)| described));
     assert_eq!(result.configs.iter().map(|config| config.config_type).collect::<Vec<_>>(), [5, 3, 3, 5, 5]);
-    assert_eq!(describe(&mut world, TOPIC, "a", &[]).configs.len(), 33);
+    assert_eq!(describe(&mut world, TOPIC, "a", &[]).configs.len(), 37);
     let error = |result: DescribeConfigsResult<'_>| (result.error_code, result.error_message.map(str::to_owned));
     let unknown = ErrorCode::UnknownTopicOrPartition.code();
     assert_eq!(error(describe(&mut world, TOPIC, "b", &[])), (unknown, Some(String::new())));

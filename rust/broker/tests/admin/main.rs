@@ -1,9 +1,10 @@
-//! Topics, partitions and configs, created, changed, described and deleted: codes and words are those of Apache Kafka 4.3.1.
+//! Topics, partitions and configs, created, changed, described and deleted: codes and words are those of Apache Kafka 4.4.0.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod cluster;
 mod configs;
 mod helpers;
+mod more;
 #[path = "../support/mod.rs"]
 mod support;
 mod topics;

@@ -25,7 +25,7 @@ fn topics_are_created_with_numbers_assignments_and_defaults() {
     assert_eq!(told, [(0, 3, 2), (0, 4, 2), (0, 2, 2), (0, 1, 1)]);
     assert!(answer.topics.iter().all(|topic| !topic.topic_id.is_zero()));
     let configs = answer.topics[3].configs.as_ref().unwrap();
-    assert_eq!(configs.len(), 33);
+    assert_eq!(configs.len(), 37);
     let retention = configs.iter().find(|config| config.name == "retention.ms").unwrap();
     assert_eq!((retention.value, retention.config_source), (Some("7"), 1));
     let replicas = |world: &mut World| -> Vec<Vec<i32>> {

@@ -1,8 +1,10 @@
-//! Bugs that Kafka's own coordinator had under this protocol, each with its name.
+//! Bugs that Kafka's own coordinator had under this protocol, each with its name, and one that librdkafka has.
 
 use std::collections::BTreeMap;
 
 use monedula_broker::settings::Settings;
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
 use monedula_protocol::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
@@ -201,4 +203,28 @@ fn kafka_19246_offsets_of_a_topic_of_the_same_name_are_not_given_out_by_id() {
     assert_eq!(committed(&mut world, "orders", 0), 7, "by its name nobody can tell");
     assert_eq!(commit(&mut world, &alone, new, 0, -1), 0);
     assert_eq!(committed_by_id(&mut world, new, 0), 7);
+}
+
+// What librdkafka sends where it left while it was given partitions: it begins in epoch 0, and does not say everything. Kafka, too,
+// refuses that, and the client takes it for the end.
+#[test]
+fn who_begins_again_says_everything() {
+    let mut world = World::default();
+    create(&mut world, "orders", 2);
+    let mut one = Client::new("one", &["orders"]);
+    one.join(&mut world);
+    one.leave(&mut world, -1);
+    let (fresh, no_time, owned) = (Client::new("one", &["orders"]), -1, Some(vec![]));
+    for (rebalance_timeout_ms, topic_partitions, words) in [
+        (no_time, owned.clone(), "RebalanceTimeoutMs must be provided in first request."),
+        (no_time, None, "RebalanceTimeoutMs must be provided in first request."),
+        (60_000, None, "TopicPartitions must be empty when (re-)joining."),
+    ] {
+        let request =
+            ConsumerGroupHeartbeatRequest { member_epoch: 0, rebalance_timeout_ms, topic_partitions, ..fresh.full() };
+        let answer = one.ask(&mut world, &request);
+        assert_eq!((answer.error_code, answer.error_message), (ErrorCode::InvalidRequest.code(), Some(words)));
+    }
+    one.join(&mut world);
+    assert_eq!(one.owned.len(), 2);
 }

@@ -121,6 +121,17 @@ pub(crate) fn records(data: &PartitionData<'_>) -> Vec<(i64, String)> {
     records
 }
 
+/// Offsets and values of all records from an offset on: an answer has those of one segment.
+pub(crate) fn all_records(world: &mut World, mut offset: i64) -> Vec<(i64, String)> {
+    let mut all = Vec::new();
+    loop {
+        let data = fetch(world, offset);
+        let Some(last) = Batches::new(data.records.unwrap_or_default()).map(Result::unwrap).last() else { return all };
+        all.extend(records(&data));
+        offset = last.header.next_offset();
+    }
+}
+
 pub(crate) fn values(data: &PartitionData<'_>) -> Vec<String> {
     records(data).into_iter().map(|(_, value)| value).collect()
 }

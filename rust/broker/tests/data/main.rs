@@ -1,6 +1,7 @@
 //! The data path as clients see it: what is produced, fetched and looked up, in virtual time.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod compaction;
 mod fetching;
 mod helpers;
 mod idempotence;

@@ -1,7 +1,7 @@
 //! A broker on a data directory: what it acknowledged is there when it starts again, however it ended.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use monedula_broker::BrokerError;
 use monedula_broker::core::Core;
@@ -13,16 +13,16 @@ use crate::helpers::*;
 use crate::support::{START_MS, World};
 
 /// A directory that is gone with the value.
-struct TempDir(PathBuf);
+pub(crate) struct TempDir(PathBuf);
 
 impl TempDir {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("monedula-data-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         Self(path)
     }
 
-    fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> Settings {
         Settings { data_dir: Some(self.0.clone()), ..Settings::default() }
     }
 
@@ -138,4 +138,78 @@ fn what_cannot_be_written_is_not_acknowledged() {
     assert_eq!(fetch(&mut world, 0).high_watermark, 0);
     fs::remove_file(&in_the_way).unwrap();
     assert_eq!(produce_values(&mut world, &["b"]), 0);
+}
+
+/// Starts a broker on a directory of which a file or directory was taken away; what it says is to name that.
+#[track_caller]
+fn start_without(directory: &TempDir, taken: &Path, told: &Path) -> String {
+    let away = directory.0.with_extension("away");
+    fs::rename(taken, &away).unwrap();
+    let error = Core::new(directory.settings(), START_MS).unwrap_err();
+    let BrokerError::Storage { path, problem } = error else { panic!("{error}") };
+    assert_eq!(path, told);
+    // Nothing was changed by looking: with what was missing all is as before.
+    fs::rename(&away, taken).unwrap();
+    problem
+}
+
+#[test]
+fn what_was_taken_out_of_the_directory_is_told() {
+    let directory = TempDir::new("robbed");
+    let mut settings = directory.settings();
+    settings.kafka.set("log.segment.bytes", &batch(&["a"]).len().to_string()).unwrap();
+    let mut world = World::new(settings.clone());
+    let id = create(&mut world, TOPIC);
+    for value in ["a", "b", "c", "d"] {
+        produce_values(&mut world, &[value]);
+    }
+    world.control(json!({"command": "delete_records", "topic": TOPIC, "partition": 0, "before": 1}));
+    world.control(json!({"command": "run_retention"}));
+    drop(world);
+    let hex: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let topic = directory.0.join("topics").join(hex);
+    let log = topic.join("0");
+    let segment = |offset: i64| log.join(format!("{offset:020}.log"));
+    let missing = [
+        (directory.0.join("broker.json"), None, "there are topics"),
+        (directory.0.join("topics"), None, "a broker has run here before"),
+        (topic.join("topic.json"), None, "the topic's partitions are there"),
+        (topic.clone(), None, "which has a topic"),
+        (log.clone(), None, "which has records of partition 0 of topic orders"),
+        (segment(1), Some(segment(2)), "the files before it are missing"),
+        (segment(2), Some(segment(3)), "the file before it goes up to 2"),
+    ];
+    for (taken, told, words) in missing {
+        let problem = start_without(&directory, &taken, told.as_ref().unwrap_or(&taken));
+        assert!(problem.contains(words), "{}: {problem}", taken.display());
+    }
+    let mut world = World::new(settings);
+    assert_eq!(create(&mut world, TOPIC), id);
+    let left: Vec<String> = all_records(&mut world, 1).into_iter().map(|(_, value)| value).collect();
+    assert_eq!(left, ["b", "c", "d"]);
+    // A log that somebody emptied on purpose goes on where it started.
+    drop(world);
+    fs::remove_dir_all(&log).unwrap();
+    fs::create_dir(&log).unwrap();
+    let mut world = World::new(directory.settings());
+    assert_eq!((list_offset(&mut world, -2, 0).1, produce_values(&mut world, &["e"])), (1, 1));
+}
+
+#[test]
+fn a_topic_that_was_deleted_half_way_is_gone() {
+    let directory = TempDir::new("half-deleted");
+    let mut world = World::new(directory.settings());
+    let id = create(&mut world, TOPIC);
+    produce_values(&mut world, &["a"]);
+    drop(world);
+    let hex: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    fs::remove_file(directory.0.join("known").join(&hex)).unwrap();
+    let topic = directory.0.join("topics").join(&hex);
+    fs::rename(&topic, topic.with_extension("deleted")).unwrap();
+    // A topic that was created half way has no partitions yet.
+    fs::create_dir(directory.0.join("topics").join("0".repeat(31) + "7")).unwrap();
+    let mut world = World::new(directory.settings());
+    assert_ne!(create(&mut world, TOPIC), id);
+    assert_eq!(fetch(&mut world, 0).high_watermark, 0);
+    assert_eq!(fs::read_dir(directory.0.join("topics")).unwrap().count(), 1);
 }

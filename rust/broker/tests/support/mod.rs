@@ -13,6 +13,9 @@ use monedula_broker::core::{Action, ConnectionId, Core, Wire};
 use monedula_broker::settings::Settings;
 use monedula_protocol::api::Request;
 use monedula_protocol::frame::{correlation_id, decode_response, encode_request};
+use monedula_protocol::messages::incremental_alter_configs::{
+    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
+};
 use monedula_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponseTopic};
 use serde_json::Value;
 
@@ -212,6 +215,28 @@ impl World {
         let answer = self.core.control(self.now_ms, command).unwrap();
         self.collect();
         answer
+    }
+
+    /// Sets configs of a topic.
+    #[track_caller]
+    pub(crate) fn alter_topic(&mut self, name: &str, configs: &[(&str, &str)]) {
+        self.alter(2, name, configs);
+    }
+
+    /// Sets settings of all brokers.
+    #[track_caller]
+    pub(crate) fn alter_broker(&mut self, configs: &[(&str, &str)]) {
+        self.alter(4, "", configs);
+    }
+
+    #[track_caller]
+    fn alter(&mut self, resource_type: i8, resource_name: &str, configs: &[(&str, &str)]) {
+        let config = |&(name, value)| AlterableConfig { name, value: Some(value), ..Default::default() };
+        let configs = configs.iter().map(config).collect();
+        let resource = AlterConfigsResource { resource_type, resource_name, configs, ..Default::default() };
+        let request = IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
+        let answer = self.call(1, &request, 1);
+        assert_eq!(answer.responses[0].error_code, 0, "{answer:?}");
     }
 
     /// What is wrong with a command.

@@ -29,7 +29,10 @@ fn commit_to(
         committed_metadata: Some(""),
         ..Default::default()
     };
-    let topic = TxnOffsetCommitRequestTopic { name: topic, partitions: vec![partition], ..Default::default() };
+    // From version 6 on the id counts, and the name is left out.
+    let topic_id = if topic == TOPIC { world.leader(0).1 } else { Default::default() };
+    let topic =
+        TxnOffsetCommitRequestTopic { name: topic, topic_id, partitions: vec![partition], ..Default::default() };
     let request = TxnOffsetCommitRequest {
         transactional_id: id,
         group_id: "g",
@@ -61,7 +64,7 @@ fn offsets_count_when_the_transaction_commits() {
             if speaks == Speaks::One {
                 assert_eq!(add_offsets(&mut world, "t", producer, "g", 4), ErrorCode::None);
             }
-            let version = if speaks == Speaks::One { 3 } else { 5 };
+            let version = if speaks == Speaks::One { 3 } else { 6 };
             let before = committed(&mut world, false);
             assert_eq!(commit(&mut world, "t", producer, offset, version), ErrorCode::None);
             assert_eq!(committed(&mut world, false), before);
@@ -87,12 +90,14 @@ fn who_was_shut_out_commits_nothing() {
     let mut world = world();
     let old = init(&mut world, "t").unwrap();
     let new = init(&mut world, "t").unwrap();
-    for version in [0, 3, 5] {
+    for version in [0, 3, 5, 6] {
         assert_eq!(commit(&mut world, "t", old, 5, version), ErrorCode::InvalidProducerEpoch);
         assert_eq!(commit(&mut world, "t", (77, 0), 5, version), ErrorCode::InvalidProducerIdMapping);
         assert_eq!(commit(&mut world, "u", new, 5, version), ErrorCode::InvalidProducerIdMapping);
     }
     assert_eq!(commit_to(&mut world, "t", new, ("nothing", 0), 5, 5), ErrorCode::UnknownTopicOrPartition);
+    assert_eq!(commit_to(&mut world, "t", new, ("nothing", 0), 5, 6), ErrorCode::UnknownTopicId);
+    assert_eq!(commit_to(&mut world, "t", new, (TOPIC, 99), 5, 6), ErrorCode::UnknownTopicOrPartition);
     assert_eq!(committed(&mut world, true), Ok(-1));
 }
 

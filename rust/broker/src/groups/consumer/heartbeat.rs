@@ -64,9 +64,11 @@ impl ConsumerGroup {
             Some(instance_id) => self.rejoining_static_member(request, instance_id, &mut changes)?,
         };
         let mut member = request.updated(&before);
+        // Since Kafka 4.4 another assignor assigns at once; before, with the next change.
+        let is_outvoted = self.assignor_now(context) != self.assignor(context, &member);
         let subscribed = self.subscribe(context, &before, &member, &mut changes, |update| {
             // A pattern that is new is resolved after this answer, and bumps the epoch then.
-            update == RegexUpdate::UpdatedAndResolved
+            is_outvoted || update == RegexUpdate::UpdatedAndResolved
         })?;
         let (target_epoch, target) = self.target_for(context, subscribed.epoch, &member, &mut changes);
         let step = Step {

@@ -52,6 +52,10 @@ impl ConsumerGroup {
         let hash = self.subscriptions_without(gone).hash(context.image);
         let epoch = if planted(Bug::SkipBump) { self.epoch } else { self.epoch + 1 };
         changes.push(Change::Epoch(epoch, hash));
+        if self.members.keys().all(|id| gone.contains(id)) {
+            // Nobody is left to assign to: since Kafka 4.4 the empty group counts as assigned, at no time.
+            changes.push(Change::TargetEpoch(epoch, 0));
+        }
         self.apply_all(&changes);
         log::info!("group {} is in epoch {} now, because members are gone: {gone:?}", self.id, self.epoch);
         changes

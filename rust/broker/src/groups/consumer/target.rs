@@ -71,9 +71,14 @@ impl ConsumerGroup {
     }
 
     /// The assignor that most members ask for.
-    fn assignor(&self, context: &Context<'_>, member: &Member) -> Assignor {
+    pub(super) fn assignor(&self, context: &Context<'_>, member: &Member) -> Assignor {
         let others = self.members.values().filter(|other| other.id != member.id);
         elect(others.chain([member])).unwrap_or_else(|| context.settings.default_assignor())
+    }
+
+    /// The same, as the members are so far.
+    pub(super) fn assignor_now(&self, context: &Context<'_>) -> Assignor {
+        self.preferred_assignor().unwrap_or_else(|| context.settings.default_assignor())
     }
 
     /// The same, for those who look at the group.

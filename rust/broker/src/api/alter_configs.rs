@@ -1,0 +1,73 @@
+//! AlterConfigs, versions 0-2: what IncrementalAlterConfigs does, but what the request does not name is taken back.
+//!
+//! Not implemented: client metrics (KIP-714), which are refused.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::alter_configs::{
+    AlterConfigsRequest, AlterConfigsResource, AlterConfigsResourceResponse, AlterConfigsResponse, AlterableConfig,
+};
+
+use super::altering::{self, Target, invalid};
+use super::{ApiError, Mentions, TopicKey, resource};
+use crate::cluster::{NodeId, Values};
+use crate::core::{Answer, Call, Core};
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AlterConfigsRequest<'_>) -> Answer {
+    let outcomes = altering::each(
+        &request.resources,
+        |wanted| (wanted.resource_type, wanted.resource_name),
+        |wanted| alter(core, call.node, wanted, request.validate_only),
+    );
+    let responses = request.resources.iter().zip(&outcomes).map(|(wanted, outcome)| AlterConfigsResourceResponse {
+        error_code: outcome.as_ref().err().map_or(0, |error| error.code.code()),
+        error_message: outcome.as_ref().err().and_then(|error| error.message.as_deref()),
+        resource_type: wanted.resource_type,
+        resource_name: wanted.resource_name,
+        ..Default::default()
+    });
+    let response = AlterConfigsResponse { responses: responses.collect(), ..Default::default() };
+    call.answer::<AlterConfigsRequest<'_>>(&response)
+}
+
+fn alter(
+    core: &mut Core,
+    node: NodeId,
+    wanted: &AlterConfigsResource<'_>,
+    validate_only: bool,
+) -> Result<(), ApiError> {
+    altering::check_names(wanted.configs.iter().map(|config| (config.name, config.value.is_some())))?;
+    let named: Vec<(&str, bool)> = wanted.configs.iter().map(|config| (config.name, true)).collect();
+    let value = |config: &AlterableConfig<'_>| (config.name.to_owned(), config.value.unwrap_or_default().to_owned());
+    let set: Values = wanted.configs.iter().map(value).collect();
+    let target = Target { node, name: wanted.resource_name, validate_only };
+    match wanted.resource_type {
+        resource::TOPIC => altering::topic(core, target, |_| Ok(set)),
+        resource::BROKER => altering::broker(core, target, &named, |_| Ok(set)),
+        resource::GROUP => altering::group(core, target, |_| Ok(set)),
+        // Levels of a broker's log were never known to this API.
+        kind => Err(invalid(format!("Unknown resource type {kind}"))),
+    }
+}
+
+pub(super) fn refuse<'a>(request: &AlterConfigsRequest<'a>, error: ErrorCode) -> AlterConfigsResponse<'a> {
+    let refused = |wanted: &AlterConfigsResource<'a>| AlterConfigsResourceResponse {
+        error_code: error.code(),
+        error_message: Some(error.message()),
+        resource_type: wanted.resource_type,
+        resource_name: wanted.resource_name,
+        ..Default::default()
+    };
+    AlterConfigsResponse { responses: request.resources.iter().map(refused).collect(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(request: &AlterConfigsRequest<'a>) -> Mentions<'a> {
+    let named = |kind: i8| {
+        let resources = request.resources.iter().filter(move |wanted| wanted.resource_type == kind);
+        resources.map(|wanted| wanted.resource_name)
+    };
+    Mentions {
+        topics: named(resource::TOPIC).map(TopicKey::Name).collect(),
+        groups: named(resource::GROUP).collect(),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,215 @@
+//! Changes of configs: what IncrementalAlterConfigs and AlterConfigs have in common.
+//!
+//! A change says what is set after it, given what was set before; everything is checked before anything takes effect.
+
+use std::collections::{BTreeSet, HashMap};
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::{ApiError, resource};
+use crate::cluster::{GROUP_CONFIGS, NodeId, TopicConfig, Values, broker_def, check_topic_name, is_dynamic};
+use crate::core::Core;
+
+const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
+
+/// A resource to change.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Target<'a> {
+    /// The node that was asked.
+    pub(super) node: NodeId,
+    /// The resource's name.
+    pub(super) name: &'a str,
+    /// Whether the change is only checked.
+    pub(super) validate_only: bool,
+}
+
+pub(super) fn invalid(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorCode::InvalidRequest, message)
+}
+
+/// What is changed in each resource of a request, in order: those that it names more than once are refused.
+pub(super) fn each<'a, R>(
+    resources: &'a [R],
+    key: impl Fn(&'a R) -> (i8, &'a str),
+    mut alter: impl FnMut(&'a R) -> Result<(), ApiError>,
+) -> Vec<Result<(), ApiError>> {
+    let mut times: HashMap<(i8, &str), usize> = HashMap::new();
+    for resource in resources {
+        *times.entry(key(resource)).or_default() += 1;
+    }
+    let outcome = |resource: &'a R| match times.get(&key(resource)) {
+        Some(1) => alter(resource),
+        _ => Err(invalid("Each resource must appear at most once.")),
+    };
+    resources.iter().map(outcome).collect()
+}
+
+/// Whether a resource's configs are named once each, and those that need a value have one.
+///
+/// # Errors
+/// INVALID_REQUEST with Kafka's words.
+pub(super) fn check_names<'a>(names: impl Iterator<Item = (&'a str, bool)> + Clone) -> Result<(), ApiError> {
+    let mut seen = BTreeSet::new();
+    if !names.clone().all(|(name, _)| seen.insert(name)) {
+        return Err(invalid("Error due to duplicate config keys"));
+    }
+    let nulls: Vec<&str> = names.filter(|(_, is_given)| !is_given).map(|(name, _)| name).collect();
+    if nulls.is_empty() {
+        return Ok(());
+    }
+    Err(invalid(format!("Null value not supported for : {}", nulls.join(","))))
+}
+
+/// Changes a topic's configs.
+///
+/// # Errors
+/// What Kafka's controller finds wrong, in the order in which it looks.
+pub(super) fn topic(
+    core: &mut Core,
+    target: Target<'_>,
+    change: impl FnOnce(Values) -> Result<Values, ApiError>,
+) -> Result<(), ApiError> {
+    let name = target.name;
+    let before: Option<Values> = core.topics.get(name).map(|topic| {
+        let set = topic.config.set_values();
+        set.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    });
+    let exists = before.is_some();
+    let after = change(before.unwrap_or_default())?;
+    if name.is_empty() {
+        return Err(invalid("Default topic resources are not allowed."));
+    }
+    check_topic_name(name).map_err(|message| ApiError::new(ErrorCode::InvalidTopicException, message))?;
+    let refused = |message: String| ApiError::new(ErrorCode::InvalidConfig, message);
+    let values = after.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let config = TopicConfig::new(values).map_err(refused)?;
+    config.check_lags(&core.settings.kafka).map_err(refused)?;
+    if !exists {
+        let message = format!("The topic '{name}' does not exist.");
+        return Err(ApiError::new(ErrorCode::UnknownTopicOrPartition, message));
+    }
+    if !target.validate_only {
+        core.set_topic_config(name, config);
+    }
+    Ok(())
+}
+
+/// Changes what is set for a broker, or for all of them. `named` are the settings that the request names, each with whether it
+/// is to have a value.
+///
+/// # Errors
+/// What Kafka's broker, and then its controller, finds wrong.
+pub(super) fn broker(
+    core: &mut Core,
+    target: Target<'_>,
+    named: &[(&str, bool)],
+    change: impl FnOnce(Values) -> Result<Values, ApiError>,
+) -> Result<(), ApiError> {
+    let of = match target.name {
+        "" => None,
+        name => {
+            resource::own_node(target.node, name, "Broker id").map_err(|error| match &error.message {
+                // Kafka reads the name as a node's id first.
+                Some(message) if message.starts_with("Broker id must") => {
+                    invalid(message.replacen("Broker", "Node", 1))
+                }
+                _ => error,
+            })?;
+            Some(target.node)
+        }
+    };
+    let fixed: Vec<&str> = named.iter().map(|(name, _)| *name).filter(|name| is_fixed(name)).collect();
+    // To take one of them back changes nothing, and is let through; one that is set is refused with all of them.
+    if named.iter().any(|(name, is_set)| *is_set && is_fixed(name)) {
+        return Err(invalid(format!("Cannot update these configs dynamically: [{}]", fixed.join(", "))));
+    }
+    let before = core.configs.of_broker(of).cloned().unwrap_or_default();
+    let was_set = before.contains_key(MIN_INSYNC_REPLICAS);
+    let mut after = change(before)?;
+    let named = named.iter().any(|(name, _)| *name == MIN_INSYNC_REPLICAS);
+    check_min_insync(of, named || was_set, after.contains_key(MIN_INSYNC_REPLICAS))?;
+    for (name, value) in &mut after {
+        let Some(def) = broker_def(name) else { continue };
+        *value = def.normalize(value).map_err(invalid)?;
+    }
+    if !target.validate_only {
+        core.set_broker_configs(of, after);
+    }
+    Ok(())
+}
+
+/// Whether a setting stands still while the broker runs.
+fn is_fixed(name: &str) -> bool {
+    broker_def(name).is_some() && !is_dynamic(name)
+}
+
+/// While eligible leader replicas (KIP-966) are on, min.insync.replicas is the cluster's alone, and always set.
+fn check_min_insync(of: Option<NodeId>, is_touched: bool, is_set: bool) -> Result<(), ApiError> {
+    let message = match of {
+        Some(_) if is_touched => "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+        None if is_touched && !is_set => "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+        _ => return Ok(()),
+    };
+    Err(ApiError::new(ErrorCode::InvalidConfig, message))
+}
+
+/// Changes a group's configs.
+///
+/// # Errors
+/// What Kafka's controller finds wrong.
+pub(super) fn group(
+    core: &mut Core,
+    target: Target<'_>,
+    change: impl FnOnce(Values) -> Result<Values, ApiError>,
+) -> Result<(), ApiError> {
+    let group = target.name;
+    if group.is_empty() {
+        return Err(invalid("Default group resources are not allowed."));
+    }
+    let before = core.configs.of_group(group).cloned().unwrap_or_default();
+    let mut after = change(before)?;
+    let refused = |message: String| ApiError::new(ErrorCode::InvalidConfig, message);
+    for (name, value) in &mut after {
+        let def = group_def(name).ok_or_else(|| refused(format!("Unknown group config name: {name}")))?;
+        *value = def.normalize(value).map_err(refused)?;
+        let settings = &core.settings.kafka;
+        let (min, max, what) = match def.name {
+            "consumer.assignment.interval.ms" => continue,
+            "consumer.session.timeout.ms" => (
+                settings.group_consumer_min_session_timeout_ms,
+                settings.group_consumer_max_session_timeout_ms,
+                "session.timeout.ms",
+            ),
+            _ => (
+                settings.group_consumer_min_heartbeat_interval_ms,
+                settings.group_consumer_max_heartbeat_interval_ms,
+                "heartbeat.interval.ms",
+            ),
+        };
+        let number: i32 = value.parse().unwrap_or_default();
+        if number < min {
+            return Err(refused(format!("{name} must be greater than or equal to group.consumer.min.{what}")));
+        }
+        if number > max {
+            return Err(refused(format!("{name} must be less than or equal to group.consumer.max.{what}")));
+        }
+    }
+    let effective =
+        |name: &str, otherwise: i32| after.get(name).and_then(|value| value.parse().ok()).unwrap_or(otherwise);
+    let session = effective("consumer.session.timeout.ms", core.settings.kafka.group_consumer_session_timeout_ms);
+    let heartbeat =
+        effective("consumer.heartbeat.interval.ms", core.settings.kafka.group_consumer_heartbeat_interval_ms);
+    if session <= heartbeat {
+        let message = "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms";
+        return Err(refused(message.to_owned()));
+    }
+    if !target.validate_only {
+        core.configs.set_group(group, after);
+    }
+    Ok(())
+}
+
+/// The config of groups that has this name.
+pub(super) fn group_def(name: &str) -> Option<&'static crate::cluster::ConfigDef> {
+    GROUP_CONFIGS.iter().find(|def| def.name == name)
+}

@@ -1,0 +1,48 @@
+//! ListConfigResources, versions 0-1: what has configs, by type. Of client metrics (KIP-714) there are none.
+
+use std::collections::BTreeSet;
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::list_config_resources::{
+    ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse,
+};
+
+use super::{Mentions, resource};
+use crate::core::{Answer, Call, Core};
+
+type Request<'a> = ListConfigResourcesRequest<'a>;
+
+/// Types that version 1 knows, in the order in which Kafka lists them.
+const TYPES: [i8; 5] =
+    [resource::GROUP, resource::CLIENT_METRICS, resource::BROKER_LOGGER, resource::BROKER, resource::TOPIC];
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+    let wanted: BTreeSet<i8> = match call.version {
+        0 => [resource::CLIENT_METRICS].into(),
+        _ if request.resource_types.is_empty() => TYPES.into(),
+        _ => request.resource_types.iter().copied().collect(),
+    };
+    if wanted.iter().any(|kind| !TYPES.contains(kind)) {
+        return call.answer::<Request<'_>>(&refuse(request, ErrorCode::UnsupportedVersion));
+    }
+    let nodes: Vec<String> = core.nodes.alive().map(|node| node.id.to_string()).collect();
+    let mut resources = Vec::new();
+    for kind in TYPES.into_iter().filter(|kind| wanted.contains(kind)) {
+        let of_kind = |name| ConfigResource { resource_name: name, resource_type: kind, ..Default::default() };
+        match kind {
+            resource::GROUP => resources.extend(core.configs.groups().map(of_kind)),
+            resource::BROKER | resource::BROKER_LOGGER => resources.extend(nodes.iter().map(|id| of_kind(id))),
+            resource::TOPIC => resources.extend(core.topics.all().map(|topic| of_kind(&topic.name))),
+            _ => {}
+        }
+    }
+    call.answer::<Request<'_>>(&ListConfigResourcesResponse { config_resources: resources, ..Default::default() })
+}
+
+pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> ListConfigResourcesResponse<'a> {
+    ListConfigResourcesResponse { error_code: error.code(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
+    Mentions::default()
+}

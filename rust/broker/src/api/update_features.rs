@@ -1,0 +1,99 @@
+//! UpdateFeatures, versions 0-2: checked as Kafka does, and refused where something would change: what a broker plays stands
+//! still while it runs, and `max_versions` says at its start what that is.
+
+use std::collections::BTreeMap;
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::update_features::{
+    FeatureUpdateKey, UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse,
+};
+
+use super::Mentions;
+use super::api_versions::{Feature, features};
+use crate::cluster::NodeId;
+use crate::core::{Answer, Call, Core};
+
+type Request<'a> = UpdateFeaturesRequest<'a>;
+
+const UPGRADE: i8 = 1;
+const SAFE_DOWNGRADE: i8 = 2;
+const UNSAFE_DOWNGRADE: i8 = 3;
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+    let known = features(core);
+    let controller = core.nodes.controller().unwrap_or(call.node);
+    // Of a feature that is named twice the last counts.
+    let updates: BTreeMap<&str, &FeatureUpdateKey<'_>> =
+        request.feature_updates.iter().map(|update| (update.feature, update)).collect();
+    let refused = updates.values().find_map(|update| {
+        let problem = check(controller, &known, update).err()?;
+        let (level, name) = (update.max_version_level, update.feature);
+        Some(format!("Invalid update version {level} for feature {name}. {problem}"))
+    });
+    if let Some(problem) = refused {
+        let message = format!("The update failed for all features since the following feature had an error: {problem}");
+        return call.answer::<Request<'_>>(&UpdateFeaturesResponse {
+            error_code: ErrorCode::InvalidUpdateVersion.code(),
+            error_message: Some(&message),
+            ..Default::default()
+        });
+    }
+    let named = |update: &FeatureUpdateKey<'_>| update.feature.to_owned();
+    let names: Vec<String> = request.feature_updates.iter().filter(|_| call.version < 2).map(named).collect();
+    let results = names.iter().map(|feature| UpdatableFeatureResult {
+        feature,
+        // Kafka gives the words of "no error" here.
+        error_message: Some(ErrorCode::None.name()),
+        ..Default::default()
+    });
+    call.answer::<Request<'_>>(&UpdateFeaturesResponse {
+        error_message: None,
+        results: results.collect(),
+        ..Default::default()
+    })
+}
+
+/// Whether a feature has the level already.
+///
+/// # Errors
+/// Why it cannot be given it.
+fn check(controller: NodeId, known: &[Feature], update: &FeatureUpdateKey<'_>) -> Result<(), String> {
+    let level = update.max_version_level;
+    if !(UPGRADE..=UNSAFE_DOWNGRADE).contains(&update.upgrade_type) {
+        return Err("The controller does not support the given upgrade type.".to_owned());
+    }
+    if level < 0 {
+        return Err("A feature version cannot be less than 0.".to_owned());
+    }
+    let Some(feature) = known.iter().find(|feature| feature.name == update.feature) else {
+        return Err(match level {
+            0 => format!("Feature {} not found.", update.feature),
+            _ => format!("Local controller {controller} does not support this feature."),
+        });
+    };
+    if !(feature.min..=feature.max).contains(&level) {
+        let (min, max) = (feature.min, feature.max);
+        return Err(format!("Local controller {controller} only supports versions {min}-{max}"));
+    }
+    // The highest level is the one that holds.
+    let downgrades = [SAFE_DOWNGRADE, UNSAFE_DOWNGRADE].contains(&update.upgrade_type);
+    match (level < feature.max, downgrades) {
+        (false, _) => Ok(()),
+        (true, false) => {
+            Err("Can't downgrade the version of this feature without setting the upgrade type to either safe \
+                              or unsafe downgrade."
+                .to_owned())
+        }
+        (true, true) => Err("The features of this broker stand still while it runs: it is told at its start, by the \
+                             highest versions of its APIs, what it plays."
+            .to_owned()),
+    }
+}
+
+pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> UpdateFeaturesResponse<'a> {
+    UpdateFeaturesResponse { error_code: error.code(), error_message: Some(error.message()), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
+    Mentions::default()
+}
