@@ -14,11 +14,12 @@ use pyo3::prelude::*;
 
 use crate::admin_values as values;
 use crate::config::{parse_admin, seed};
-use crate::consumer::{PyPartition, py_partition, seconds, topic_partition};
+use crate::consumer::{PyPartition, py_partition, topic_partition};
 use crate::error::argument_error;
 use crate::logging::flush_log;
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{Own, handle, register_admin};
+use crate::seconds::Seconds;
 
 /// Name, partitions, replicas, brokers of each partition, settings.
 type PyNewTopic = (String, Option<i32>, Option<i16>, Vec<(i32, Vec<i32>)>, Vec<(String, String)>);
@@ -58,7 +59,7 @@ impl AdminCore {
         descriptor: Option<i64>,
         topics: Vec<PyNewTopic>,
         validate_only: bool,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let topic = |(name, partitions, replication_factor, assignments, configs)| NewTopic {
             name,
@@ -77,7 +78,7 @@ impl AdminCore {
         py: Python<'_>,
         descriptor: Option<i64>,
         topics: Vec<String>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let call = self.admin.get()?.delete_topics(topics, self.timeout(py, timeout)?);
         self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::nothing))
@@ -89,7 +90,7 @@ impl AdminCore {
         descriptor: Option<i64>,
         topics: Vec<PyNewPartitions>,
         validate_only: bool,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let topic = |(topic, total, assignments)| NewPartitions { topic, total, assignments };
         let topics = topics.into_iter().map(topic).collect();
@@ -97,7 +98,7 @@ impl AdminCore {
         self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::nothing))
     }
 
-    fn list_topics(&self, py: Python<'_>, descriptor: Option<i64>, timeout: Option<f64>) -> PyResult<Operation> {
+    fn list_topics(&self, py: Python<'_>, descriptor: Option<i64>, timeout: Option<Seconds>) -> PyResult<Operation> {
         let call = self.admin.get()?.list_topics(self.timeout(py, timeout)?);
         self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::topic))
     }
@@ -107,7 +108,7 @@ impl AdminCore {
         py: Python<'_>,
         descriptor: Option<i64>,
         topics: Vec<String>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let call = self.admin.get()?.describe_topics(topics, self.timeout(py, timeout)?);
         self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::topic))
@@ -120,7 +121,7 @@ impl AdminCore {
         resources: Vec<PyResource>,
         names: Option<Vec<String>>,
         documentation: bool,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let resources = resources.into_iter().map(resource).collect();
         let call = self.admin.get()?.describe_configs(resources, names, documentation, self.timeout(py, timeout)?);
@@ -133,7 +134,7 @@ impl AdminCore {
         descriptor: Option<i64>,
         changes: Vec<(PyResource, Vec<PyChange>)>,
         validate_only: bool,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let mut wanted = Vec::with_capacity(changes.len());
         for (whose, changes) in changes {
@@ -150,7 +151,7 @@ impl AdminCore {
         descriptor: Option<i64>,
         states: Vec<String>,
         types: Vec<String>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let call = self.admin.get()?.list_groups(GroupFilter { states, types }, self.timeout(py, timeout)?);
         self.start(descriptor, call, |py, groups| values::sure(py, groups, |name| name, values::listing))
@@ -161,7 +162,7 @@ impl AdminCore {
         py: Python<'_>,
         descriptor: Option<i64>,
         groups: Vec<String>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let call = self.admin.get()?.describe_groups(groups, self.timeout(py, timeout)?);
         self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::group))
@@ -172,7 +173,7 @@ impl AdminCore {
         py: Python<'_>,
         descriptor: Option<i64>,
         groups: Vec<String>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let call = self.admin.get()?.delete_groups(groups, self.timeout(py, timeout)?);
         self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::nothing))
@@ -184,7 +185,7 @@ impl AdminCore {
         descriptor: Option<i64>,
         group: String,
         partitions: Option<Vec<PyPartition>>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let partitions = partitions.map(topic_partitions);
         let call = self.admin.get()?.list_group_offsets(group, partitions, self.timeout(py, timeout)?);
@@ -197,7 +198,7 @@ impl AdminCore {
         descriptor: Option<i64>,
         group: String,
         offsets: Vec<(PyPartition, i64, String)>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let at = |(partition, offset, metadata)| {
             (topic_partition(partition), GroupOffset { offset, leader_epoch: -1, metadata })
@@ -217,7 +218,7 @@ impl AdminCore {
         topics: Option<Vec<String>>,
         partitions: Option<Vec<PyPartition>>,
         dry_run: bool,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let ((kind, number), offsets) = target;
         let target = match kind.as_str() {
@@ -239,7 +240,7 @@ impl AdminCore {
         descriptor: Option<i64>,
         group: String,
         partitions: Vec<PyPartition>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let timeout = self.timeout(py, timeout)?;
         let call = self.admin.get()?.delete_group_offsets(group, topic_partitions(partitions), timeout);
@@ -253,7 +254,7 @@ impl AdminCore {
         group: String,
         topics: Option<Vec<String>>,
         partitions: Option<Vec<PyPartition>>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let call = self.admin.get()?.group_lag(group, which(topics, partitions), self.timeout(py, timeout)?);
         self.start(descriptor, call, |py, lag| {
@@ -268,7 +269,7 @@ impl AdminCore {
         descriptor: Option<i64>,
         what: (Vec<(PyPartition, PySpec)>, Vec<String>, PySpec),
         read_committed: bool,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let (partitions, topics, for_topics) = what;
         let mut specs = Vec::with_capacity(partitions.len());
@@ -293,14 +294,19 @@ impl AdminCore {
         py: Python<'_>,
         descriptor: Option<i64>,
         before: Vec<(PyPartition, i64)>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let before = before.into_iter().map(|(partition, offset)| (topic_partition(partition), offset)).collect();
         let call = self.admin.get()?.delete_records(before, self.timeout(py, timeout)?);
         self.start(descriptor, call, |py, items| values::items(py, items, py_partition, |offset| offset))
     }
 
-    fn describe_cluster(&self, py: Python<'_>, descriptor: Option<i64>, timeout: Option<f64>) -> PyResult<Operation> {
+    fn describe_cluster(
+        &self,
+        py: Python<'_>,
+        descriptor: Option<i64>,
+        timeout: Option<Seconds>,
+    ) -> PyResult<Operation> {
         let call = self.admin.get()?.describe_cluster(self.timeout(py, timeout)?);
         self.start(descriptor, call, |py, cluster| {
             let nodes: Vec<values::PyNode> = cluster.nodes.into_iter().map(values::node).collect();
@@ -315,7 +321,7 @@ impl AdminCore {
         brokers: Option<Vec<i32>>,
         topics: Option<Vec<String>>,
         partitions: Option<Vec<PyPartition>>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let (which, timeout) = (which(topics, partitions), self.timeout(py, timeout)?);
         let call = self.admin.get()?.describe_log_dirs(brokers, which, timeout);
@@ -328,7 +334,7 @@ impl AdminCore {
         descriptor: Option<i64>,
         partitions: Option<Vec<PyPartition>>,
         unclean: bool,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let partitions = partitions.map(topic_partitions);
         let call = self.admin.get()?.elect_leaders(partitions, unclean, self.timeout(py, timeout)?);
@@ -340,7 +346,7 @@ impl AdminCore {
         py: Python<'_>,
         descriptor: Option<i64>,
         moves: Vec<(PyPartition, Option<Vec<i32>>)>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let moves = moves.into_iter().map(|(partition, replicas)| (topic_partition(partition), replicas)).collect();
         let call = self.admin.get()?.alter_partition_reassignments(moves, self.timeout(py, timeout)?);
@@ -352,7 +358,7 @@ impl AdminCore {
         py: Python<'_>,
         descriptor: Option<i64>,
         partitions: Option<Vec<PyPartition>>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let partitions = partitions.map(topic_partitions);
         let call = self.admin.get()?.list_partition_reassignments(partitions, self.timeout(py, timeout)?);
@@ -363,9 +369,9 @@ impl AdminCore {
         Ok(self.admin.get()?.metrics().snapshot())
     }
 
-    fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+    fn close(&self, py: Python<'_>, timeout: Seconds) -> PyResult<()> {
         let admin = self.admin.get()?;
-        let timeout = seconds(py, "timeout", timeout)?;
+        let timeout = timeout.duration(py)?;
         py.detach(|| admin.close(timeout));
         flush_log(py, admin.log());
         Ok(())
@@ -386,9 +392,9 @@ impl AdminCore {
         Operation::start(call, notifier, self.admin.get()?.log(), convert)
     }
 
-    fn timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
+    fn timeout(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Duration> {
         match timeout {
-            Some(timeout) => seconds(py, "timeout", timeout),
+            Some(timeout) => timeout.duration(py),
             None => Ok(self.admin.get()?.config().default_api_timeout),
         }
     }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::{RecordBatch, RecordBatchIterator};
-use monedula_client::group::HandedBatch;
+use monedula_client::consumer::Unfinished;
+use monedula_client::group::{HandedBatch, RowGate};
 use monedula_columns::ColumnBatch;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict};
+use pyo3::types::{PyCapsule, PyDict, PyType};
 
 use crate::capsule;
 use crate::record::Record;
+use crate::runtime::Own;
 use crate::schema::Schema;
 
 /// Kafka records as Arrow columns.
@@ -18,13 +20,20 @@ use crate::schema::Schema;
 /// Anything that takes Arrow's PyCapsule interface takes a batch: `polars.DataFrame(batch)`, `pyarrow.record_batch(batch)`,
 /// `pandas.DataFrame.from_arrow(batch)`, DuckDB. No copy is made, and the memory lives as long as anyone holds it.
 #[pyclass(frozen, module = "monedula")]
-pub(crate) struct Batch(pub(crate) HandedBatch);
+pub(crate) struct Batch(
+    pub(crate) HandedBatch,
+    #[expect(dead_code, reason = "its end says that nobody can finish the batch any more")]
+    pub(crate)  Option<Own<Unfinished>>,
+);
 
 impl From<ColumnBatch> for Batch {
     fn from(columns: ColumnBatch) -> Self {
-        Self(HandedBatch { columns, id: 0, places: Vec::new() })
+        Self(HandedBatch { columns, id: 0, places: Vec::new() }, None)
     }
 }
+
+/// The attributes of a span, in their order.
+type PySpan = (String, i32, usize, i64, i64, i32);
 
 /// Consecutive rows of one partition in a batch.
 #[pyclass(frozen, get_all, module = "monedula")]
@@ -45,6 +54,18 @@ pub(crate) struct Span {
 
 #[pymethods]
 impl Span {
+    #[new]
+    #[pyo3(signature = (topic, partition, rows, first_offset, next_offset, leader_epoch))]
+    fn new(topic: String, partition: i32, rows: usize, first_offset: i64, next_offset: i64, leader_epoch: i32) -> Self {
+        Self { topic, partition, rows, first_offset, next_offset, leader_epoch }
+    }
+
+    /// So that it can be pickled and copied.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, PySpan) {
+        let Self { topic, partition, rows, first_offset, next_offset, leader_epoch } = slf.get();
+        (slf.get_type(), (topic.clone(), *partition, *rows, *first_offset, *next_offset, *leader_epoch))
+    }
+
     fn __repr__(&self) -> String {
         let Self { topic, partition, rows, first_offset, next_offset, .. } = self;
         format!("<monedula.Span of {rows} rows: {topic}-{partition} {first_offset}..{next_offset}>")
@@ -105,7 +126,7 @@ impl Batch {
 
     /// The rows one by one, as `Record` objects. For services; analysis is faster on the columns.
     fn records(&self) -> PyResult<Records> {
-        Ok(Records::new(&self.0.columns.record_batch, Arc::default()))
+        Ok(Records::of(&self.0.columns.record_batch))
     }
 
     /// As a `pyarrow.RecordBatch`, without a copy. Needs pyarrow (`pip install 'monedula[arrow]'`).
@@ -173,14 +194,43 @@ impl Batch {
 #[pyclass(frozen, module = "monedula")]
 pub(crate) struct Records {
     columns: crate::record::Columns,
-    /// How many rows were asked for; more than there are once all were taken.
-    next: Arc<AtomicUsize>,
+    next: Next,
+}
+
+/// Which row is next.
+enum Next {
+    /// The batch is the user's, and so is each row.
+    Row(AtomicUsize),
+    /// As long as this lets rows through.
+    Gate(Arc<RowGate>),
+}
+
+impl Next {
+    /// The row that is taken next.
+    fn row(&self) -> usize {
+        match self {
+            Self::Row(next) => next.load(Ordering::Acquire),
+            Self::Gate(gate) => gate.asked(),
+        }
+    }
+
+    /// Takes a row: its index, beyond the last one once all were taken; `None` if no more may be.
+    fn take(&self) -> Option<usize> {
+        match self {
+            Self::Row(next) => Some(next.fetch_add(1, Ordering::AcqRel)),
+            Self::Gate(gate) => gate.ask(),
+        }
+    }
 }
 
 impl Records {
-    /// The rows, counted in `next` as they are asked for.
-    pub(crate) fn new(rows: &RecordBatch, next: Arc<AtomicUsize>) -> Self {
-        Self { columns: crate::record::Columns::of(rows), next }
+    fn of(rows: &RecordBatch) -> Self {
+        Self { columns: crate::record::Columns::of(rows), next: Next::Row(AtomicUsize::new(0)) }
+    }
+
+    /// The rows, each of which `gate` is asked for.
+    pub(crate) fn behind(rows: &RecordBatch, gate: Arc<RowGate>) -> Self {
+        Self { columns: crate::record::Columns::of(rows), next: Next::Gate(gate) }
     }
 }
 
@@ -191,11 +241,17 @@ impl Records {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
-        let row = self.next.fetch_add(1, Ordering::AcqRel);
-        self.columns.record(py, row)
+        // Made before it is taken: a row for which there is no memory is not in the user's hands, and comes again.
+        let next = self.next.row();
+        let record = self.columns.record(py, next)?;
+        match self.next.take() {
+            Some(row) if row == next => Ok(record),
+            Some(row) => self.columns.record(py, row),
+            None => Ok(None),
+        }
     }
 
     fn __length_hint__(&self) -> usize {
-        self.columns.rows().saturating_sub(self.next.load(Ordering::Acquire))
+        self.columns.rows().saturating_sub(self.next.row())
     }
 }

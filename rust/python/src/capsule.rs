@@ -6,10 +6,13 @@
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
+use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
-use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray};
-use arrow_schema::{ArrowError, DataType, Schema};
+use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::{
+    Array, ArrayReader, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray,
+};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -44,7 +47,7 @@ pub(crate) fn import(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
         // SAFETY: the name says what it points to; whoever made the capsule sees it as taken from here on.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
         // The schema may come from a generator of Python's.
-        let reader = py.detach(|| RecordBatchStreamReader::try_new(stream)).map_err(|error| unreadable(py, &error))?;
+        let reader = py.detach(|| Structs::try_new(stream)).map_err(|error| unreadable(py, &error))?;
         return Ok(Box::new(reader));
     }
     if is_object && data.hasattr("__arrow_c_array__")? {
@@ -67,18 +70,62 @@ pub(crate) fn import(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
     Err(argument_error(py, message))
 }
 
+/// A stream of structs, as tables are handed over.
+struct Structs {
+    arrays: ArrayStreamReader,
+    schema: SchemaRef,
+}
+
+impl Structs {
+    fn try_new(stream: FFI_ArrowArrayStream) -> Result<Self, ArrowError> {
+        let arrays = ArrayStreamReader::try_new(stream)?;
+        let DataType::Struct(fields) = arrays.field().data_type() else {
+            return Err(no_columns(arrays.field().data_type()));
+        };
+        let schema = Schema::new(fields.clone()).into();
+        Ok(Self { arrays, schema })
+    }
+}
+
+impl Iterator for Structs {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let array = self.arrays.next()?;
+        Some(array.and_then(|array| rows(array.as_struct().clone(), &self.schema)))
+    }
+}
+
+impl RecordBatchReader for Structs {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
 /// # Safety
 /// `array` must be of the type that `schema` says.
 unsafe fn one_batch(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<RecordBatch, ArrowError> {
     // SAFETY: the caller's promise.
     let data = unsafe { from_ffi(array, schema)? };
     let DataType::Struct(fields) = data.data_type().clone() else {
-        let message = format!("expected columns, not an array of {}", data.data_type());
-        return Err(ArrowError::InvalidArgumentError(message));
+        return Err(no_columns(data.data_type()));
     };
-    let options = RecordBatchOptions::new().with_row_count(Some(data.len()));
-    let columns = StructArray::from(data).into_parts().1;
-    RecordBatch::try_new_with_options(Schema::new(fields).into(), columns, &options)
+    rows(StructArray::from(data), &Schema::new(fields).into())
+}
+
+fn no_columns(given: &DataType) -> ArrowError {
+    ArrowError::InvalidArgumentError(format!("expected columns, not an array of {given}"))
+}
+
+/// The structs as rows. A null one is none: what its columns hold there is below its mask.
+fn rows(structs: StructArray, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(structs.len()));
+    let (_, columns, nulls) = structs.into_parts();
+    if let Some(row) = nulls.and_then(|nulls| (0..nulls.len()).find(|&row| nulls.is_null(row))) {
+        let message = format!("row {row} of a batch is null as a whole, which no record can be: leave such rows out");
+        return Err(ArrowError::InvalidArgumentError(message));
+    }
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
 }
 
 fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<NonNull<T>> {

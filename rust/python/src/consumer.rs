@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use monedula_client::config::GroupProtocol;
-use monedula_client::consumer::{Consumer, Found, GroupOffset, PartitionStatus, Want};
+use monedula_client::consumer::{Consumer, Found, GroupOffset, PartitionStatus, Position, Want};
 use monedula_client::error::ClientError;
 use monedula_client::group::Step;
 use monedula_client::log::Log;
@@ -26,6 +26,7 @@ use crate::operation::{Notifier, Operation};
 use crate::rows::thread_holder;
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
+use crate::seconds::{Seconds, seconds};
 
 /// A partition as Python gives it.
 pub(crate) type PyPartition = (String, i32);
@@ -106,13 +107,14 @@ impl ConsumerCore {
         let consumer = self.consumer.get()?;
         let partitions = partitions
             .into_iter()
-            .map(|(partition, at)| Ok((topic_partition(partition), start(py, &at)?, None)))
+            .map(|(partition, at)| Ok((topic_partition(partition), position(py, consumer, &at)?, None)))
             .collect::<PyResult<Vec<_>>>()?;
         py.detach(|| consumer.assign(partitions)).map_err(|error| to_py(py, error))
     }
 
     fn assign_topics(&self, py: Python<'_>, topics: Vec<String>, at: PyStart) -> PyResult<()> {
-        let (consumer, start) = (self.consumer.get()?, start(py, &at)?);
+        let consumer = self.consumer.get()?;
+        let start = position(py, consumer, &at)?;
         py.detach(|| consumer.assign_topics(topics, start)).map_err(|error| to_py(py, error))
     }
 
@@ -130,13 +132,15 @@ impl ConsumerCore {
     }
 
     fn seek(&self, py: Python<'_>, partition: PyPartition, at: PyStart) -> PyResult<()> {
-        let (consumer, partition, start) = (self.consumer.get()?, topic_partition(partition), start(py, &at)?);
+        let (consumer, partition) = (self.consumer.get()?, topic_partition(partition));
+        let start = position(py, consumer, &at)?;
         py.detach(|| consumer.seek(&partition, start)).map_err(|error| to_py(py, error))
     }
 
     /// All partitions, those too that are not known yet of topics assigned as a whole.
     fn seek_all(&self, py: Python<'_>, at: PyStart) -> PyResult<()> {
-        let (consumer, start) = (self.consumer.get()?, start(py, &at)?);
+        let consumer = self.consumer.get()?;
+        let start = position(py, consumer, &at)?;
         py.detach(|| consumer.seek_all(start)).map_err(|error| to_py(py, error))
     }
 
@@ -163,19 +167,19 @@ impl ConsumerCore {
     fn next_step(
         &self,
         py: Python<'_>,
-        max_rows: usize,
-        max_bytes: usize,
+        max_rows: &Bound<'_, PyAny>,
+        max_bytes: &Bound<'_, PyAny>,
         max_wait: f64,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
         holder: Option<u64>,
     ) -> PyResult<Option<PyStep>> {
         let consumer = self.consumer.get()?;
         let want = want(py, max_rows, max_bytes, max_wait, timeout)?;
-        let holder = holder.unwrap_or_else(thread_holder);
+        let holder = holder.unwrap_or_else(|| thread_holder(consumer));
         let step = in_slices(py, |until| {
             let until = want.deadline.map_or(until, |deadline| until.min(deadline));
             match consumer.next(&want, until, holder)? {
-                Step::Batch(batch) => Ok(Some(Some(PyStep::Batch(Batch(batch))))),
+                Step::Batch(batch) => Ok(Some(Some(PyStep::Batch(Batch(batch, None))))),
                 Step::Callback(callback) => Ok(Some(Some(PyStep::Callback(callback.into())))),
                 Step::Nothing if self.has_news(consumer) => Ok(Some(None)),
                 Step::Nothing if want.deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
@@ -195,18 +199,22 @@ impl ConsumerCore {
         &self,
         py: Python<'_>,
         descriptor: i64,
-        max_rows: usize,
-        max_bytes: usize,
+        max_rows: &Bound<'_, PyAny>,
+        max_bytes: &Bound<'_, PyAny>,
         max_wait: f64,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
         holder: Option<u64>,
     ) -> PyResult<Operation> {
         let consumer = self.consumer.get()?;
         let want = want(py, max_rows, max_bytes, max_wait, timeout)?;
-        let holder = holder.unwrap_or_else(thread_holder);
-        py.detach(|| consumer.enter(holder));
+        let holder = holder.unwrap_or_else(|| thread_holder(consumer));
+        let waits = py.detach(|| {
+            consumer.enter(holder);
+            consumer.waits()
+        });
         let (consumer, news) = (Arc::downgrade(consumer), self.news.clone());
         let waiting = async move {
+            let _waits = waits;
             loop {
                 // Weak in between: waiting for a batch must not keep a forgotten consumer alive.
                 let Some(consumer) = consumer.upgrade() else { return Err(ClientError::Closed) };
@@ -227,26 +235,21 @@ impl ConsumerCore {
         Operation::start(waiting, Notifier::new(descriptor)?, self.log()?, |py, ()| Ok(py.None()))
     }
 
-    /// The rows of a batch one by one: each is finished when the next one is asked for.
+    /// The rows of a batch one by one: each is finished when the next one is asked for. They end early where no more may be
+    /// handed out: the user is to come into a call, or the partition went elsewhere.
     #[pyo3(signature = (batch, holder=None))]
     fn rows(&self, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<Records> {
-        let (consumer, Batch(batch)) = (self.consumer.get()?, batch.get());
-        let taken = consumer.by_rows(batch, holder.unwrap_or_else(thread_holder));
-        Ok(Records::new(&batch.columns.record_batch, taken))
+        let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
+        let gate = consumer.by_rows(batch, holder.unwrap_or_else(|| thread_holder(consumer)));
+        Ok(Records::behind(&batch.columns.record_batch, gate))
     }
 
-    /// Whether rows of a batch may still be handed out: its partitions are owned, and not to be given up.
-    fn may_go_on(&self, py: Python<'_>, batch: &Bound<'_, Batch>) -> PyResult<bool> {
-        let (consumer, Batch(batch)) = (self.consumer.get()?, batch.get());
-        Ok(py.detach(|| consumer.may_go_on(batch)))
-    }
-
-    /// Lets rows of a batch beyond the first `taken` be handed out again.
-    #[pyo3(signature = (batch, taken, holder=None))]
-    fn give_back(&self, py: Python<'_>, batch: &Bound<'_, Batch>, taken: usize, holder: Option<u64>) -> PyResult<()> {
-        let (consumer, Batch(batch)) = (self.consumer.get()?, batch.get());
-        let holder = holder.unwrap_or_else(thread_holder);
-        py.detach(|| consumer.give_back(batch, taken, holder));
+    /// Lets rows of a batch that were not asked for be handed out again.
+    #[pyo3(signature = (batch, holder=None))]
+    fn give_back(&self, py: Python<'_>, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<()> {
+        let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
+        let holder = holder.unwrap_or_else(|| thread_holder(consumer));
+        py.detach(|| consumer.give_back(batch, holder));
         Ok(())
     }
 
@@ -267,7 +270,7 @@ impl ConsumerCore {
         py: Python<'py>,
         kind: &str,
         partitions: Option<Vec<PyPartition>>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let found = wait(py, self.listing(py, kind, partitions, timeout)?);
         self.flush_log(py);
@@ -280,7 +283,7 @@ impl ConsumerCore {
         descriptor: i64,
         kind: &str,
         partitions: Option<Vec<PyPartition>>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let listing = self.listing(py, kind, partitions, timeout)?;
         Operation::start(listing, Notifier::new(descriptor)?, self.log()?, |py, found| {
@@ -293,7 +296,7 @@ impl ConsumerCore {
         &self,
         py: Python<'py>,
         times: Vec<(PyPartition, i64)>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let found = wait(py, self.by_time(py, times, timeout)?);
         self.flush_log(py);
@@ -305,7 +308,7 @@ impl ConsumerCore {
         py: Python<'_>,
         descriptor: i64,
         times: Vec<(PyPartition, i64)>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let lookup = self.by_time(py, times, timeout)?;
         Operation::start(lookup, Notifier::new(descriptor)?, self.log()?, |py, found| {
@@ -313,7 +316,12 @@ impl ConsumerCore {
         })
     }
 
-    fn partitions_of(&self, py: Python<'_>, topics: Vec<String>, timeout: Option<f64>) -> PyResult<Vec<PyPartition>> {
+    fn partitions_of(
+        &self,
+        py: Python<'_>,
+        topics: Vec<String>,
+        timeout: Option<Seconds>,
+    ) -> PyResult<Vec<PyPartition>> {
         let timeout = self.timeout(py, timeout)?;
         let partitions = wait(py, self.consumer.get()?.partitions_of(topics, timeout));
         self.flush_log(py);
@@ -325,7 +333,7 @@ impl ConsumerCore {
         py: Python<'_>,
         descriptor: i64,
         topics: Vec<String>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let timeout = self.timeout(py, timeout)?;
         let lookup = self.consumer.get()?.partitions_of(topics, timeout);
@@ -337,7 +345,7 @@ impl ConsumerCore {
 
     /// Brokers, and these topics, or all: `({node id: (host, port)}, {topic: (id, is internal, error name or None,
     /// {partition: (leader or -1, leader epoch)})})`.
-    fn describe(&self, py: Python<'_>, topics: Option<Vec<String>>, timeout: Option<f64>) -> PyResult<PyCluster> {
+    fn describe(&self, py: Python<'_>, topics: Option<Vec<String>>, timeout: Option<Seconds>) -> PyResult<PyCluster> {
         let timeout = self.timeout(py, timeout)?;
         let described = wait(py, self.consumer.get()?.describe(topics, timeout));
         self.flush_log(py);
@@ -350,7 +358,7 @@ impl ConsumerCore {
         py: Python<'_>,
         group_id: String,
         offsets: Vec<(PyPartition, i64)>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<BTreeMap<PyPartition, Option<&'static str>>> {
         let offsets = offsets.into_iter().map(|(partition, offset)| {
             let at = GroupOffset { offset, leader_epoch: -1, metadata: String::new() };
@@ -370,7 +378,7 @@ impl ConsumerCore {
         py: Python<'_>,
         group_id: String,
         partitions: Option<Vec<PyPartition>>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<BTreeMap<PyPartition, Option<PyCommitted>>> {
         let partitions = partitions.map(|partitions| partitions.into_iter().map(topic_partition).collect());
         let timeout = self.timeout(py, timeout)?;
@@ -413,17 +421,17 @@ impl ConsumerCore {
         Ok((pool.outstanding_bytes(), pool.idle_bytes()))
     }
 
-    fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+    fn close(&self, py: Python<'_>, timeout: Seconds) -> PyResult<()> {
         let consumer = self.consumer.get()?;
-        let timeout = seconds(py, "timeout", timeout)?;
+        let timeout = timeout.duration(py)?;
         py.detach(|| consumer.close(timeout));
         self.flush_log(py);
         Ok(())
     }
 
-    fn start_close(&self, py: Python<'_>, descriptor: i64, timeout: f64) -> PyResult<Operation> {
+    fn start_close(&self, py: Python<'_>, descriptor: i64, timeout: Seconds) -> PyResult<Operation> {
         let consumer = self.consumer.get()?.clone();
-        let timeout = seconds(py, "timeout", timeout)?;
+        let timeout = timeout.duration(py)?;
         let closing = async move {
             let closed = tokio::task::spawn_blocking(move || consumer.close(timeout)).await;
             closed.map_err(|_| ClientError::Closed)
@@ -438,9 +446,9 @@ impl ConsumerCore {
         self.news.swap(false, Ordering::AcqRel) || consumer.has_events()
     }
 
-    fn timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
+    fn timeout(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Duration> {
         match timeout {
-            Some(timeout) => seconds(py, "timeout", timeout),
+            Some(timeout) => timeout.duration(py),
             None => Ok(self.consumer.get()?.config().default_api_timeout),
         }
     }
@@ -450,7 +458,7 @@ impl ConsumerCore {
         py: Python<'_>,
         kind: &str,
         partitions: Option<Vec<PyPartition>>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<impl Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send + use<>>
     {
         let (consumer, timeout) = (self.consumer.get()?.clone(), self.timeout(py, timeout)?);
@@ -473,7 +481,7 @@ impl ConsumerCore {
         &self,
         py: Python<'_>,
         times: Vec<(PyPartition, i64)>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<impl Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send + use<>>
     {
         let timeout = self.timeout(py, timeout)?;
@@ -512,33 +520,38 @@ pub(crate) fn py_partition(partition: TopicPartition) -> PyPartition {
     (partition.topic.to_string(), partition.partition)
 }
 
-pub(crate) fn start(py: Python<'_>, (kind, number): &PyStart) -> PyResult<Start> {
+fn position(py: Python<'_>, consumer: &Consumer, (kind, number): &PyStart) -> PyResult<Position> {
     Ok(match kind.as_str() {
-        "offset" => Start::Offset(*number, -1),
-        "earliest" => Start::Earliest,
-        "latest" => Start::Latest,
-        "timestamp" => Start::Timestamp(*number),
-        "policy" => Start::Policy,
+        "offset" => Start::Offset(*number, -1).into(),
+        "earliest" => Start::Earliest.into(),
+        "latest" => Start::Latest.into(),
+        "timestamp" => Start::Timestamp(*number).into(),
+        "committed" => Position::Committed,
+        "default" => consumer.default_position(),
         other => return Err(argument_error(py, format!("no such start: {other}"))),
     })
 }
 
-pub(crate) fn seconds(py: Python<'_>, name: &str, seconds: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| argument_error(py, format!("{name}={seconds}: expected seconds, 0 or more")))
+/// How many at most. Whatever else there is in place of a number, the error names the argument.
+fn count(name: &str, given: &Bound<'_, PyAny>) -> PyResult<usize> {
+    match given.extract::<usize>() {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(argument_error(
+            given.py(),
+            format!("{name}={}: expected a whole number, 1 or more", given.repr()?.to_string_lossy()),
+        )),
+    }
 }
 
 pub(crate) fn want(
     py: Python<'_>,
-    max_rows: usize,
-    max_bytes: usize,
+    max_rows: &Bound<'_, PyAny>,
+    max_bytes: &Bound<'_, PyAny>,
     max_wait: f64,
-    timeout: Option<f64>,
+    timeout: Option<Seconds>,
 ) -> PyResult<Want> {
-    if max_rows == 0 || max_bytes == 0 {
-        return Err(argument_error(py, "max_rows and max_bytes must be at least 1".into()));
-    }
-    let deadline = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+    let (max_rows, max_bytes) = (count("max_rows", max_rows)?, count("max_bytes", max_bytes)?);
+    let deadline = timeout.map(|timeout| timeout.duration(py)).transpose()?;
     let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
     Ok(Want { max_rows, max_bytes, max_wait: seconds(py, "max_wait", max_wait)?, deadline })
 }

@@ -15,14 +15,15 @@ use crate::producer;
 
 /// The exception for `error`, with its attributes.
 pub(crate) fn to_py(py: Python<'_>, error: ClientError) -> PyErr {
-    if matches!(error, ClientError::OutOfMemory { .. }) {
+    if matches!(error, ClientError::OutOfMemory { .. } | ClientError::NoMemory(_)) {
         return PyMemoryError::new_err(error.to_string());
     }
     build(py, &error).unwrap_or_else(|failure| failure)
 }
 
 fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
-    let details = PyDict::new(py);
+    let (details, message) = (PyDict::new(py), error.to_string());
+    let error = if let ClientError::Read(error) = error { error } else { error };
     if let ClientError::Partition(fault) = error {
         let partition = fault.partition();
         details.set_item("topic", &*partition.topic)?;
@@ -55,12 +56,13 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
         }
         ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => details.set_item("retriable", true)?,
         ClientError::Config(error) => details.set_item("key", &error.key)?,
+        ClientError::AnswerTooLarge { .. } => details.set_item("key", "receive.message.max.bytes")?,
         ClientError::Group(error) => group_details(error, &details)?,
         ClientError::Membership(error) => membership_details(error, &details)?,
         ClientError::Transaction(error) => transaction_details(error, &details)?,
         _ => producer::set_details(error, &details)?,
     }
-    exception(py, class_of(error), error.to_string(), &details)
+    exception(py, class_of(error), message, &details)
 }
 
 fn refused_details(error: &Refused, details: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -164,7 +166,7 @@ fn transaction_details(error: &TransactionError, details: &Bound<'_, PyDict>) ->
 
 fn class_of(error: &ClientError) -> &'static str {
     match error {
-        ClientError::Config(_) => "ConfigError",
+        ClientError::Config(_) | ClientError::AnswerTooLarge { .. } => "ConfigError",
         ClientError::Argument(_) => "ArgumentError",
         ClientError::Unreachable { .. } => "BrokerConnectionError",
         ClientError::TimedOut { .. } => "KafkaTimeoutError",

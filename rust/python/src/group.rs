@@ -14,12 +14,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::batch::Batch;
-use crate::consumer::{PyPartition, py_partition, seconds, topic_partition};
+use crate::consumer::{PyPartition, py_partition, topic_partition};
 use crate::error::to_py;
 use crate::group_state::{PyEvent, py_event, py_figures, py_health};
 use crate::logging::flush_log;
 use crate::operation::{Notifier, Operation};
+use crate::rows::thread_holder;
 use crate::runtime::{Own, SLICE, in_slices, wait};
+use crate::seconds::{Seconds, seconds};
 
 /// An offset to commit, as Python gives it: partition, offset, leader epoch or -1, metadata.
 type PyOffset = (PyPartition, i64, i32, String);
@@ -70,9 +72,9 @@ impl MemberCore {
         self.consumer.get()
     }
 
-    fn timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
+    fn timeout(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Duration> {
         match timeout {
-            Some(timeout) => seconds(py, "timeout", timeout),
+            Some(timeout) => timeout.duration(py),
             None => Ok(self.consumer.get()?.config().default_api_timeout),
         }
     }
@@ -99,15 +101,48 @@ impl MemberCore {
         self.subscribe_to(py, Subscribed::ServerPattern(pattern), listens)
     }
 
-    fn called_back(&self, py: Python<'_>, ticket: u64) -> PyResult<()> {
+    /// `failed`: by an error that the user sees.
+    fn called_back(&self, py: Python<'_>, ticket: u64, failed: bool) -> PyResult<()> {
         let consumer = self.consumer.get()?;
-        py.detach(|| consumer.called_back(ticket));
+        py.detach(|| consumer.called_back(ticket, failed));
         Ok(())
     }
 
     fn keep_alive(&self, py: Python<'_>) -> PyResult<()> {
         let consumer = self.consumer.get()?;
         py.detach(|| consumer.keep_alive());
+        Ok(())
+    }
+
+    /// What a thread, or a task, was handed is finished.
+    #[pyo3(signature = (holder=None))]
+    fn finish_held(&self, py: Python<'_>, holder: Option<u64>) -> PyResult<()> {
+        let consumer = self.consumer.get()?;
+        let holder = holder.unwrap_or_else(|| thread_holder(consumer));
+        py.detach(|| consumer.finish_held(holder));
+        Ok(())
+    }
+
+    /// A batch is finished.
+    fn finish(&self, py: Python<'_>, batch: &Bound<'_, Batch>) -> PyResult<()> {
+        let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
+        py.detach(|| consumer.finish(batch)).map_err(|error| to_py(py, error))
+    }
+
+    /// A batch as one for each run of rows of a partition, each finished by itself.
+    #[pyo3(signature = (batch, holder=None))]
+    fn hand_over(&self, py: Python<'_>, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<Vec<Batch>> {
+        let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
+        let holder = holder.unwrap_or_else(|| thread_holder(consumer));
+        let parts = py.detach(|| consumer.hand_over(batch, holder)).map_err(|error| to_py(py, error))?;
+        Ok(parts.into_iter().map(|(part, unfinished)| Batch(part, Some(Own::new(unfinished)))).collect())
+    }
+
+    /// A task that was handed rows has ended.
+    fn holder_ended(&self, py: Python<'_>, holder: u64) -> PyResult<()> {
+        let consumer = self.consumer.get()?;
+        py.detach(|| drop(consumer.holder(holder)));
+        flush_log(py, consumer.log());
         Ok(())
     }
 
@@ -128,10 +163,10 @@ impl MemberCore {
         py: Python<'py>,
         what: Option<&Bound<'py, PyAny>>,
         holder: Option<u64>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let consumer = self.consumer.get()?;
-        let what = commit_what(what, holder)?;
+        let what = commit_what(consumer, what, holder)?;
         let outcome = wait(py, consumer.commit(what, self.timeout(py, timeout)?));
         flush_log(py, consumer.log());
         outcome_dict(py, outcome?)
@@ -145,14 +180,14 @@ impl MemberCore {
         descriptor: Option<i64>,
         what: Option<&Bound<'_, PyAny>>,
         holder: Option<u64>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let consumer = self.consumer.get()?;
         let notifier = match descriptor {
             Some(descriptor) => Notifier::new(descriptor)?,
             None => Notifier::Flag(self.news.clone()),
         };
-        let committing = consumer.commit(commit_what(what, holder)?, self.timeout(py, timeout)?);
+        let committing = consumer.commit(commit_what(consumer, what, holder)?, self.timeout(py, timeout)?);
         Operation::start(committing, notifier, consumer.log(), |py, outcome| {
             Ok(outcome_dict(py, outcome)?.into_any().unbind())
         })
@@ -163,7 +198,7 @@ impl MemberCore {
         &self,
         py: Python<'_>,
         partitions: Option<Vec<PyPartition>>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<BTreeMap<PyPartition, Option<PyCommitted>>> {
         let found = wait(py, self.looking_up(py, partitions, timeout)?);
         flush_log(py, self.consumer.get()?.log());
@@ -175,7 +210,7 @@ impl MemberCore {
         py: Python<'_>,
         descriptor: i64,
         partitions: Option<Vec<PyPartition>>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let lookup = self.looking_up(py, partitions, timeout)?;
         Operation::start(lookup, Notifier::new(descriptor)?, self.consumer.get()?.log(), |py, found| {
@@ -213,24 +248,24 @@ impl MemberCore {
         py.detach(|| consumer.start_unsubscribe()).map_err(|error| to_py(py, error))
     }
 
-    fn begin_close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
-        let (consumer, timeout) = (self.consumer.get()?, seconds(py, "timeout", timeout)?);
+    fn begin_close(&self, py: Python<'_>, timeout: Seconds) -> PyResult<()> {
+        let (consumer, timeout) = (self.consumer.get()?, timeout.duration(py)?);
         py.detach(|| consumer.start_close(timeout)).map_err(|error| to_py(py, error))
     }
 
     /// Goes on with leaving the group: a callback to be run, or `None` when all is done or `timeout` seconds are over.
-    fn leaving(&self, py: Python<'_>, timeout: f64) -> PyResult<Option<PendingCallback>> {
+    fn leaving(&self, py: Python<'_>, timeout: Seconds) -> PyResult<Option<PendingCallback>> {
         let consumer = self.consumer.get()?;
-        let deadline = Instant::now() + seconds(py, "timeout", timeout)?;
+        let deadline = timeout.deadline(py)?;
         let step = in_slices(py, |until| Ok(left(consumer, until, deadline)));
         flush_log(py, consumer.log());
         step
     }
 
-    fn start_leaving(&self, py: Python<'_>, descriptor: i64, timeout: f64) -> PyResult<Operation> {
+    fn start_leaving(&self, py: Python<'_>, descriptor: i64, timeout: Seconds) -> PyResult<Operation> {
         let consumer = self.consumer.get()?.clone();
         let log = consumer.log().clone();
-        let deadline = Instant::now() + seconds(py, "timeout", timeout)?;
+        let deadline = timeout.deadline(py)?;
         let leaving = async move {
             loop {
                 let consumer = consumer.clone();
@@ -271,7 +306,7 @@ impl MemberCore {
         &self,
         py: Python<'_>,
         partitions: Option<Vec<PyPartition>>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<impl Future<Output = Result<BTreeMap<PyPartition, Option<PyCommitted>>, ClientError>> + Send + use<>>
     {
         let consumer = self.consumer.get()?;
@@ -307,12 +342,16 @@ fn left(consumer: &Consumer, until: Instant, deadline: Instant) -> Option<Option
     }
 }
 
-pub(crate) fn commit_what(what: Option<&Bound<'_, PyAny>>, holder: Option<u64>) -> PyResult<CommitWhat> {
+pub(crate) fn commit_what(
+    consumer: &Consumer,
+    what: Option<&Bound<'_, PyAny>>,
+    holder: Option<u64>,
+) -> PyResult<CommitWhat> {
     let Some(what) = what else {
-        return Ok(CommitWhat::Finished { holder: holder.unwrap_or_else(crate::rows::thread_holder) });
+        return Ok(CommitWhat::Finished { holder: holder.unwrap_or_else(|| thread_holder(consumer)) });
     };
     if let Ok(batch) = what.cast::<Batch>() {
-        let Batch(batch) = batch.get();
+        let Batch(batch, _) = batch.get();
         return Ok(CommitWhat::Batch { id: batch.id, places: batch.places.clone() });
     }
     let offsets: Vec<PyOffset> = what.extract()?;

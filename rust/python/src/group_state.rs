@@ -1,8 +1,10 @@
 //! What happens to a member, and how it is, as Python is told.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use monedula_client::group::{GroupEvent, GroupFigures, GroupHealth, Latency, MemberEvent, State};
+use monedula_client::group::{GroupEvent, GroupFigures, GroupHealth, Kept, Latency, MemberEvent, State};
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Protocol;
 use pyo3::IntoPyObjectExt;
@@ -61,6 +63,13 @@ fn parts(py: Python<'_>, event: MemberEvent) -> PyResult<(&'static str, Vec<Fiel
         GroupEvent::Retried { api, reason } => ("Retried", fields![api: api, reason: reason]),
         GroupEvent::RebalanceWanted { partitions } => ("RebalanceWanted", fields![partitions: pairs(partitions)]),
         GroupEvent::Lost { partitions, reason } => ("Lost", fields![partitions: pairs(partitions), reason: reason]),
+        GroupEvent::Reserved { partitions, members, names, left } => (
+            "Reserved",
+            fields![
+                partitions: pairs(partitions), members: members, names: texts(names), seconds: left.as_secs_f64()
+            ],
+        ),
+        GroupEvent::Released { partitions } => ("Released", fields![partitions: pairs(partitions)]),
         GroupEvent::LeaseExpired => ("LeaseExpired", Vec::new()),
         GroupEvent::LeaseRenewed => ("LeaseRenewed", Vec::new()),
         GroupEvent::Left { reason } => ("Left", fields![reason: reason]),
@@ -97,7 +106,23 @@ pub(crate) fn py_health(py: Python<'_>, health: GroupHealth) -> PyResult<Bound<'
     dict.set_item("last_retried_error_ago", seconds(health.last_error.as_ref().map(|(ago, _)| *ago)))?;
     dict.set_item("last_retried_error", health.last_error.map(|(_, error)| error))?;
     dict.set_item("pending_commits", health.pending_commits)?;
+    dict.set_item("deferred_left", seconds(health.deferred))?;
+    let reserved = health.reserved.into_iter().map(|kept| py_kept(py, kept));
+    dict.set_item("reserved", reserved.collect::<PyResult<Vec<_>>>()?)?;
     Ok(dict)
+}
+
+fn py_kept(py: Python<'_>, kept: Kept) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("partitions", pairs(kept.partitions))?;
+    dict.set_item("members", kept.members)?;
+    dict.set_item("names", texts(kept.names))?;
+    dict.set_item("left", kept.left.as_secs_f64())?;
+    Ok(dict)
+}
+
+fn texts(names: BTreeSet<Arc<str>>) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
 }
 
 /// A member's figures by name, for `metrics()`.
@@ -128,10 +153,13 @@ pub(crate) fn py_figures<'py>(py: Python<'py>, figures: Option<&GroupFigures>) -
         ("retried_errors", figures.retried),
         ("callbacks", figures.callbacks),
         ("events_lost", figures.events_lost),
+        ("losses_waited_for", figures.losses_waited_for),
+        ("partitions_reserved", figures.reserved as u64),
     ];
     for (name, count) in counts {
         dict.set_item(format!("group_{name}"), count)?;
     }
+    dict.set_item("group_reserved_seconds_left", figures.reserved_left.as_secs_f64())?;
     Ok(dict)
 }
 

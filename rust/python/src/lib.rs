@@ -23,52 +23,58 @@ mod record;
 mod rows;
 mod runtime;
 mod schema;
+mod seconds;
 mod table;
 
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 
 /// The Rust core of monedula. Everything public is in `monedula` itself.
 #[pymodule(gil_used = false)]
-mod _monedula {
-    #[pymodule_export]
-    use super::admin::AdminCore;
-    #[pymodule_export]
-    use super::assignor::AssignorDesk;
-    #[pymodule_export]
-    use super::batch::{Batch, Span};
-    #[pymodule_export]
-    use super::broker::BrokerCore;
-    #[pymodule_export]
-    use super::config::{check_producer_settings, check_settings, config_keys};
-    #[pymodule_export]
-    use super::consumer::ConsumerCore;
-    #[pymodule_export]
-    use super::group::{MemberCore, PendingCallback};
-    #[pymodule_export]
-    use super::json_lines::json_lines;
-    #[pymodule_export]
-    use super::operation::Operation;
-    #[pymodule_export]
-    use super::producer::{
-        BatchFuture, CallbackDesk, LoopWaker, ProducerCore, RecordMetadata, SendFuture, TransactionCore,
-    };
-    #[pymodule_export]
-    use super::reader::ReaderCore;
-    #[pymodule_export]
-    use super::record::Record;
-    #[pymodule_export]
-    use super::rows::new_holder;
-    #[pymodule_export]
-    use super::runtime::shutdown;
-    #[pymodule_export]
-    use super::schema::Schema;
-    #[pymodule_export]
-    use super::table::Table;
-    use super::*;
+fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // Before any class is made: their types are the process's.
+    refuse_subinterpreters()?;
+    module.add_class::<admin::AdminCore>()?;
+    module.add_class::<assignor::AssignorDesk>()?;
+    module.add_class::<batch::Batch>()?;
+    module.add_class::<batch::Span>()?;
+    module.add_class::<broker::BrokerCore>()?;
+    module.add_class::<consumer::ConsumerCore>()?;
+    module.add_class::<group::MemberCore>()?;
+    module.add_class::<group::PendingCallback>()?;
+    module.add_class::<operation::Operation>()?;
+    module.add_class::<producer::BatchFuture>()?;
+    module.add_class::<producer::CallbackDesk>()?;
+    module.add_class::<producer::LinesCore>()?;
+    module.add_class::<producer::LoopWaker>()?;
+    module.add_class::<producer::ProducerCore>()?;
+    module.add_class::<producer::RecordMetadata>()?;
+    module.add_class::<producer::SendFuture>()?;
+    module.add_class::<producer::TransactionCore>()?;
+    module.add_class::<reader::ReaderCore>()?;
+    module.add_class::<record::Record>()?;
+    module.add_class::<schema::Schema>()?;
+    module.add_class::<table::Table>()?;
+    module.add_function(wrap_pyfunction!(config::check_producer_settings, module)?)?;
+    module.add_function(wrap_pyfunction!(config::check_settings, module)?)?;
+    module.add_function(wrap_pyfunction!(config::config_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(json_lines::json_lines, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::new_holder, module)?)?;
+    module.add_function(wrap_pyfunction!(runtime::shutdown, module)?)?;
+    runtime::notice_forks(module)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))
+}
 
-    #[pymodule_init]
-    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        runtime::notice_forks(module)?;
-        module.add("__version__", env!("CARGO_PKG_VERSION"))
+/// PyO3 lets the module into another interpreter than the first. What it keeps for the whole process then belongs to one
+/// that may end at any time, and the interpreter that is attached to is not the caller's.
+fn refuse_subinterpreters() -> PyResult<()> {
+    // SAFETY: the GIL is held, so there is an interpreter.
+    let id = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    if id == 0 {
+        return Ok(());
     }
+    let message = "monedula cannot be imported in a sub-interpreter: its connections and threads belong to the whole process. \
+                   Import it in the main interpreter, or use processes";
+    Err(PyImportError::new_err(message))
 }

@@ -3,12 +3,25 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
 
 use monedula_client::log::Log;
 use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+
+/// An event as Python is told of it: level, part, message, seconds since 1970.
+type PyLogged = (u8, &'static str, String, f64);
+
+fn drained(log: &Log) -> (Vec<PyLogged>, usize) {
+    let (events, lost) = log.drain();
+    let logged = events.into_iter().map(|event| {
+        let at = event.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        (event.level as u8, event.target, event.message, at.as_secs_f64())
+    });
+    (logged.collect(), lost)
+}
 
 /// Passes events on, and asks which ones are wanted from now on.
 pub(crate) fn flush_log(py: Python<'_>, log: &Log) {
@@ -17,9 +30,7 @@ pub(crate) fn flush_log(py: Python<'_>, log: &Log) {
 
 /// As [`flush_log`], as the interpreter ends.
 pub(crate) fn flush_last(py: Python<'_>, log: &Log) {
-    let (events, lost) = log.drain();
-    let events: Vec<(u8, &str, String)> =
-        events.into_iter().map(|event| (event.level as u8, event.target, event.message)).collect();
+    let (events, lost) = drained(log);
     if let Err(error) = function(py, &EMIT_LAST, "emit_last").and_then(|emit| emit.call1((events, lost))) {
         put_off(py, error);
     }
@@ -28,9 +39,7 @@ pub(crate) fn flush_last(py: Python<'_>, log: &Log) {
 /// The same for a part of monedula whose child logger decides by itself what is wanted.
 pub(crate) fn flush_part(py: Python<'_>, log: &Log, part: &str) {
     if !log.is_empty() {
-        let (events, lost) = log.drain();
-        let events: Vec<(u8, &str, String)> =
-            events.into_iter().map(|event| (event.level as u8, event.target, event.message)).collect();
+        let (events, lost) = drained(log);
         // Logging must not break the call that it reports on.
         if let Err(error) = function(py, &EMIT, "emit").and_then(|emit| emit.call1((events, lost))) {
             put_off(py, error);

@@ -12,10 +12,10 @@ use monedula_client::error::ClientError;
 use monedula_client::log::Log;
 use pyo3::prelude::*;
 
-use crate::consumer::seconds;
 use crate::error::to_py;
 use crate::logging::flush_log;
-use crate::runtime::{in_slices, is_of_the_end, park_for_ever};
+use crate::runtime::{Own, ended, in_slices, is_of_the_end, park_for_ever, spawn};
+use crate::seconds::Seconds;
 
 /// What an operation came to; made into a Python object by whoever asks.
 pub(crate) type Outcome = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
@@ -37,6 +37,11 @@ fn locked(slot: &Slot) -> std::sync::MutexGuard<'_, State> {
 /// An operation under way, or done.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct Operation {
+    /// In a forked child there is no thread that could end it.
+    parts: Own<Parts>,
+}
+
+struct Parts {
     slot: Slot,
     cancel: Box<dyn Fn() + Send + Sync>,
     log: Log,
@@ -52,34 +57,37 @@ impl Operation {
     ) -> PyResult<Self> {
         let slot = Slot::default();
         let done = slot.clone();
-        let task = crate::runtime::handle()?.spawn(async move {
-            let outcome = future.await.map(|value| Box::new(move |py: Python<'_>| convert(py, value)) as Outcome);
+        let task = spawn(async move {
+            let outcome =
+                ended(future).await.map(|value| Box::new(move |py: Python<'_>| convert(py, value)) as Outcome);
             *locked(&done) = State::Done(outcome);
             done.1.notify_all();
             notifier.notify();
-        });
-        Ok(Self { slot, cancel: Box::new(move || task.abort()), log: log.clone() })
+        })?;
+        let parts = Parts { slot, cancel: Box::new(move || task.abort()), log: log.clone() };
+        Ok(Self { parts: Own::new(parts) })
     }
 }
 
 #[pymethods]
 impl Operation {
     /// Whether the result is there.
-    fn done(&self) -> bool {
-        !matches!(*locked(&self.slot), State::UnderWay)
+    fn done(&self) -> PyResult<bool> {
+        Ok(!matches!(*locked(&self.parts.get()?.slot), State::UnderWay))
     }
 
     /// Waits until it is done; `timeout` in seconds, `None` for no end. Whether it is.
     #[pyo3(signature = (timeout=None))]
-    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
-        let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+    fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
+        let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let slot = &self.parts.get()?.slot;
         in_slices(py, |until| {
             let until = deadline.map_or(until, |deadline| until.min(deadline));
-            let state = locked(&self.slot);
+            let state = locked(slot);
             let left = until.saturating_duration_since(Instant::now());
             let waits = |state: &mut State| matches!(state, State::UnderWay);
-            let waited = self.slot.1.wait_timeout_while(state, left, waits);
+            let waited = slot.1.wait_timeout_while(state, left, waits);
             let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
             let done = !matches!(*state, State::UnderWay);
             let over = deadline.is_some_and(|deadline| deadline <= Instant::now());
@@ -89,8 +97,9 @@ impl Operation {
 
     /// Takes the result, or raises what went wrong. Once only.
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        flush_log(py, &self.log);
-        let mut slot = locked(&self.slot);
+        let parts = self.parts.get()?;
+        flush_log(py, &parts.log);
+        let mut slot = locked(&parts.slot);
         let state = match *slot {
             State::UnderWay => State::UnderWay,
             _ => std::mem::replace(&mut *slot, State::Taken),
@@ -110,7 +119,9 @@ impl Operation {
 
     /// Ends the operation; its result is never asked for.
     fn cancel(&self) {
-        (self.cancel)();
+        if let Ok(parts) = self.parts.get() {
+            (parts.cancel)();
+        }
     }
 }
 

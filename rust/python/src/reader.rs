@@ -50,8 +50,8 @@ impl ReaderCore {
         settings: Vec<(String, String)>,
         columns: Option<Vec<String>>,
         headers: bool,
-        max_rows: usize,
-        max_bytes: usize,
+        max_rows: &Bound<'_, PyAny>,
+        max_bytes: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let settings = config::parse(py, &settings)?;
         let columns = config::columns(py, columns, headers)?;

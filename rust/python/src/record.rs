@@ -4,7 +4,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{PyBytes, PyList, PyString, PyType};
 
 /// One record. Columns that were not asked for are `None`.
 #[pyclass(frozen, get_all, module = "monedula")]
@@ -27,8 +27,53 @@ pub(crate) struct Record {
     headers: Option<Py<PyList>>,
 }
 
+/// The attributes of a record, in their order.
+type PyFields<'py> = (
+    Option<Bound<'py, PyString>>,
+    Option<i32>,
+    Option<i64>,
+    Option<i64>,
+    Option<i32>,
+    Option<Bound<'py, PyBytes>>,
+    Option<Bound<'py, PyBytes>>,
+    Option<Bound<'py, PyList>>,
+);
+
 #[pymethods]
 impl Record {
+    #[new]
+    #[pyo3(signature = (topic, partition, offset, timestamp, timestamp_type, key, value, headers))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
+    fn new(
+        topic: Option<Py<PyString>>,
+        partition: Option<i32>,
+        offset: Option<i64>,
+        timestamp: Option<i64>,
+        timestamp_type: Option<i32>,
+        key: Option<Py<PyBytes>>,
+        value: Option<Py<PyBytes>>,
+        headers: Option<Py<PyList>>,
+    ) -> Self {
+        Self { topic, partition, offset, timestamp, timestamp_type, key, value, headers }
+    }
+
+    /// So that it can be pickled and copied, as for the processes of a pool.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, PyFields<'py>) {
+        let (py, record) = (slf.py(), slf.get());
+        let bytes = |bytes: &Option<Py<PyBytes>>| bytes.as_ref().map(|bytes| bytes.bind(py).clone());
+        let fields = (
+            record.topic.as_ref().map(|topic| topic.bind(py).clone()),
+            record.partition,
+            record.offset,
+            record.timestamp,
+            record.timestamp_type,
+            bytes(&record.key),
+            bytes(&record.value),
+            record.headers.as_ref().map(|headers| headers.bind(py).clone()),
+        );
+        (slf.get_type(), fields)
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let show = |bytes: &Option<Py<PyBytes>>| match bytes {
             Some(bytes) => bytes.bind(py).repr().map(|text| text.to_string()),
@@ -95,16 +140,25 @@ impl Columns {
             offset: self.offset.as_ref().map(|column| column.as_primitive::<Int64Type>().value(row)),
             timestamp: self.timestamp.as_ref().map(|column| micros(column).div_euclid(1000)),
             timestamp_type: integer(&self.timestamp_type),
-            key: self.key.as_ref().and_then(|column| binary(py, column, row)),
-            value: self.value.as_ref().and_then(|column| binary(py, column, row)),
+            key: self.key.as_ref().map(|column| binary(py, column, row)).transpose()?.flatten(),
+            value: self.value.as_ref().map(|column| binary(py, column, row)).transpose()?.flatten(),
             headers: self.headers.as_ref().map(|column| headers(py, column, row)).transpose()?.flatten(),
         }))
     }
 }
 
-fn binary(py: Python<'_>, column: &ArrayRef, row: usize) -> Option<Py<PyBytes>> {
+/// A cell, `None` for null. Cells may be large: `PyBytes::new` would panic where there is no memory for one.
+fn binary(py: Python<'_>, column: &ArrayRef, row: usize) -> PyResult<Option<Py<PyBytes>>> {
     let column = column.as_binary::<i32>();
-    column.is_valid(row).then(|| PyBytes::new(py, column.value(row)).unbind())
+    if column.is_null(row) {
+        return Ok(None);
+    }
+    let cell = column.value(row);
+    let copied = PyBytes::new_with(py, cell.len(), |bytes| {
+        bytes.copy_from_slice(cell);
+        Ok(())
+    });
+    copied.map(|bytes| Some(bytes.unbind()))
 }
 
 fn headers(py: Python<'_>, column: &ArrayRef, row: usize) -> PyResult<Option<Py<PyList>>> {
@@ -117,7 +171,7 @@ fn headers(py: Python<'_>, column: &ArrayRef, row: usize) -> PyResult<Option<Py<
     let (keys, values) = (entries.column(0).as_string::<i32>(), entries.column(1));
     let list = PyList::empty(py);
     for index in 0..entries.len() {
-        list.append((keys.value(index), binary(py, values, index)))?;
+        list.append((keys.value(index), binary(py, values, index)?))?;
     }
     Ok(Some(list.unbind()))
 }

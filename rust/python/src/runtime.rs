@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::ThreadId;
@@ -12,6 +13,7 @@ use monedula_client::admin::Admin;
 use monedula_client::consumer::Consumer;
 use monedula_client::error::ClientError;
 use monedula_client::log::Log;
+use monedula_client::tasks::caught;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -36,6 +38,8 @@ struct Owned {
     producers: Vec<Weak<producer::Shared>>,
     /// What producers that nobody has any more still deliver, with their logs.
     left: Vec<(JoinHandle<()>, Log)>,
+    /// Members that nobody has any more and that leave their groups, each for a second at most.
+    leaving: Vec<JoinHandle<()>>,
 }
 
 /// The thread that ends the interpreter. Any other that is then still in a wait is a daemon, about to be frozen.
@@ -65,12 +69,14 @@ pub(crate) fn handle() -> PyResult<Handle> {
         admins: Vec::new(),
         producers: Vec::new(),
         left: Vec::new(),
+        leaving: Vec::new(),
     });
     Ok(handle)
 }
 
-/// Remembers a consumer, so that it is closed when the interpreter exits.
+/// Remembers a consumer, so that it is closed when the interpreter exits, and has left its group if it is gone by then.
 pub(crate) fn register(consumer: &Arc<Consumer>) {
+    consumer.on_farewell(say_farewell);
     let mut owned = OWNED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(owned) = owned.as_mut() {
         owned.consumers.retain(|consumer| consumer.strong_count() > 0);
@@ -105,6 +111,14 @@ pub(crate) fn leave(tasks: Vec<JoinHandle<()>>, log: &Log) {
     }
 }
 
+fn say_farewell(task: JoinHandle<()>) {
+    let mut owned = OWNED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(owned) = owned.as_mut() {
+        owned.leaving.retain(|task| !task.is_finished());
+        owned.leaving.push(task);
+    }
+}
+
 /// Closes every producer, consumer and administrator, stops the runtime and then every embedded broker; called at interpreter exit.
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
@@ -121,7 +135,7 @@ pub(crate) fn shutdown(py: Python<'_>) {
 /// Gives back the logs of producers, for what they said of their end.
 fn stop_clients() -> Vec<Log> {
     let taken = OWNED.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(Owned { pid, runtime, consumers, admins, producers, left }) = taken else { return Vec::new() };
+    let Some(Owned { pid, runtime, consumers, admins, producers, left, leaving }) = taken else { return Vec::new() };
     if pid != std::process::id() {
         return Vec::new();
     }
@@ -141,6 +155,11 @@ fn stop_clients() -> Vec<Log> {
     for consumer in consumers.iter().filter_map(Weak::upgrade) {
         consumer.close(Duration::from_secs(1));
     }
+    runtime.block_on(async {
+        for task in leaving {
+            let _ = task.await;
+        }
+    });
     for admin in admins.iter().filter_map(Weak::upgrade) {
         admin.close(Duration::from_secs(1));
     }
@@ -223,8 +242,13 @@ pub(crate) fn in_slices<T: Send>(
 
 /// Whether a daemon thread meets this only because the interpreter ends.
 pub(crate) fn is_of_the_end(error: &ClientError) -> bool {
+    let error = if let ClientError::Read(error) = error { error } else { error };
     matches!(error, ClientError::Closed | ClientError::AdminClosed | ClientError::ProducerClosed)
         && is_ending_elsewhere()
+}
+
+pub(crate) fn is_ending() -> bool {
+    ENDING.get().is_some()
 }
 
 pub(crate) fn is_ending_elsewhere() -> bool {
@@ -237,6 +261,18 @@ pub(crate) fn park_for_ever() {
     }
 }
 
+/// Starts a task of the runtime. Its future is boxed: tokio's own code for a task, of some kilobytes, would otherwise be
+/// compiled for each of a hundred kinds of them.
+pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> PyResult<JoinHandle<()>> {
+    let future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(future);
+    Ok(handle()?.spawn(future))
+}
+
+/// What `future` comes to; a panic is an error as well: somebody waits.
+pub(crate) async fn ended<T>(future: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+    caught(future).await.unwrap_or_else(|reason| Err(ClientError::Internal(format!("a call ended: {reason}"))))
+}
+
 /// Waits for a future on the runtime, detached. A signal's exception cancels it.
 pub(crate) fn wait<T: Send + 'static>(
     py: Python<'_>,
@@ -244,9 +280,9 @@ pub(crate) fn wait<T: Send + 'static>(
 ) -> PyResult<T> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let receiver = Mutex::new(receiver);
-    let task = handle()?.spawn(async move {
-        let _ = sender.send(future.await);
-    });
+    let task = spawn(async move {
+        let _ = sender.send(ended(future).await);
+    })?;
     let waited = in_slices(py, |until| {
         let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
         match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {

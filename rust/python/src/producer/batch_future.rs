@@ -9,13 +9,14 @@ use monedula_client::producer::Report;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::consumer::{PyPartition, py_partition, seconds};
+use crate::consumer::{PyPartition, py_partition};
 use crate::error::{argument_error, exception, to_py};
 use crate::logging::flush_log;
 use crate::producer::callbacks::Callbacks;
 use crate::producer::loop_waker::LoopWaker;
 use crate::producer::not_yet;
 use crate::runtime::{Own, in_slices};
+use crate::seconds::Seconds;
 
 /// Errors of single rows that a report has at most: a table may have millions of rows that fail for one reason.
 const ERRORS_KEPT: usize = 1000;
@@ -66,7 +67,7 @@ impl BatchFuture {
     ///     BatchSendError: if rows were given up; its `report` says which and why.
     ///     KafkaTimeoutError: past `timeout`; the rows are still on their way.
     #[pyo3(signature = (timeout=None))]
-    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+    fn result(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Py<PyAny>> {
         let report = self.report(py, timeout)?;
         match self.failure(py, &report)? {
             Some(error) => Err(error),
@@ -79,7 +80,7 @@ impl BatchFuture {
     /// Raises:
     ///     KafkaTimeoutError: past `timeout`.
     #[pyo3(signature = (timeout=None))]
-    fn report(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+    fn report(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Py<PyAny>> {
         let rows = self.rows.get()?;
         rows.wait(py, timeout)?;
         if !rows.report.is_done() {
@@ -90,7 +91,7 @@ impl BatchFuture {
 
     /// What went wrong, or `None`; waits as `report` does.
     #[pyo3(signature = (timeout=None))]
-    fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<PyErr>> {
+    fn exception(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Option<PyErr>> {
         let report = self.report(py, timeout)?;
         self.failure(py, &report)
     }
@@ -141,11 +142,11 @@ impl BatchFuture {
 }
 
 impl Rows {
-    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+    fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
         if self.report.is_done() {
             return Ok(());
         }
-        let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+        let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let waited = in_slices(py, |until| {
             let until = deadline.map_or(until, |deadline| until.min(deadline));

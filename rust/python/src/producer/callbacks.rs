@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Instant;
 
-use monedula_client::log::Log;
+use monedula_client::log::{Level, Log};
 use pyo3::prelude::*;
 
 use crate::logging::flush_log;
@@ -36,7 +36,9 @@ struct State {
     /// What the thread has in hands.
     taken: u64,
     thread: Option<ThreadId>,
-    runs: bool,
+    /// The desk of the thread that runs; nobody runs what is due where there is none.
+    desk: Option<u64>,
+    desks: u64,
     closed: bool,
 }
 
@@ -56,12 +58,12 @@ impl Callbacks {
         let starts = {
             let mut state = self.state();
             state.pending += 1;
-            !std::mem::replace(&mut state.runs, true)
+            state.open_desk()
         };
-        if starts && let Err(error) = self.start(py) {
-            let mut state = self.state();
-            state.pending -= 1;
-            state.runs = false;
+        if let Some(number) = starts
+            && let Err(error) = self.start(py, number)
+        {
+            self.state().pending -= 1;
             return Err(error);
         }
         let (callbacks, job) = (self.clone(), (call.clone().unbind(), future));
@@ -69,8 +71,9 @@ impl Callbacks {
         Ok(())
     }
 
-    fn start(self: &Arc<Self>, py: Python<'_>) -> PyResult<()> {
-        let desk = CallbackDesk { callbacks: Own::new(self.clone()) };
+    fn start(self: &Arc<Self>, py: Python<'_>, number: u64) -> PyResult<()> {
+        // Where no thread can be started, this is dropped, and says so.
+        let desk = CallbackDesk { callbacks: Own::new(self.clone()), number };
         py.import("monedula._callbacks")?.call_method1("start", (desk,))?;
         Ok(())
     }
@@ -80,8 +83,40 @@ impl Callbacks {
         state.pending -= 1;
         state.queued += 1;
         state.due.push_back(job);
+        if state.desk.is_none() {
+            return self.give_up(state);
+        }
         if state.due.len() == 1 {
             self.changed.notify_all();
+        }
+    }
+
+    /// The thread of this desk ended. If that was not its end, whoever waits for callbacks must not wait for ever.
+    fn left(&self, number: u64) {
+        let mut state = self.state();
+        if state.desk != Some(number) {
+            return;
+        }
+        (state.desk, state.thread) = (None, None);
+        self.log.record(Level::Warning, "producer", || {
+            "the thread that runs callbacks ended; callbacks that are due now are not run".into()
+        });
+        self.give_up(state);
+    }
+
+    /// Nobody runs what is due: it counts as run.
+    fn give_up(&self, mut state: MutexGuard<'_, State>) {
+        (state.ran, state.taken) = (state.queued, 0);
+        let due = std::mem::take(&mut state.due);
+        let lost = due.len();
+        drop(state);
+        // What the callbacks hold may come back here when it is let go of.
+        drop(due);
+        self.changed.notify_all();
+        if lost > 0 {
+            self.log.record(Level::Warning, "producer", || {
+                format!("{lost} callbacks were not run: their thread has ended")
+            });
         }
     }
 
@@ -117,14 +152,17 @@ impl Callbacks {
     }
 
     /// What is due, once something is; nothing when the thread is to end.
-    fn next(&self) -> Vec<Job> {
+    fn next(&self, number: u64) -> Vec<Job> {
         let mut state = self.state();
+        if state.desk != Some(number) {
+            return Vec::new();
+        }
         state.thread = Some(std::thread::current().id());
         state.ran += std::mem::take(&mut state.taken);
         self.changed.notify_all();
         while state.due.is_empty() {
             if state.closed && state.pending == 0 {
-                (state.runs, state.thread) = (false, None);
+                (state.desk, state.thread) = (None, None);
                 return Vec::new();
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -139,25 +177,59 @@ impl Callbacks {
     }
 }
 
-/// Where Python's thread finds what it is to call; see `monedula._callbacks`.
+impl State {
+    /// The number of the desk for a thread that is to be started, if there is none.
+    fn open_desk(&mut self) -> Option<u64> {
+        if self.desk.is_some() {
+            return None;
+        }
+        self.desks += 1;
+        self.desk = Some(self.desks);
+        self.desk
+    }
+}
+
+/// What a thread of Python's runs; see `monedula._callbacks`. When it is dropped, the thread has ended.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct CallbackDesk {
     callbacks: Own<Arc<Callbacks>>,
+    number: u64,
+}
+
+impl Drop for CallbackDesk {
+    fn drop(&mut self) {
+        if let Ok(callbacks) = self.callbacks.get() {
+            callbacks.left(self.number);
+        }
+    }
 }
 
 #[pymethods]
 impl CallbackDesk {
-    /// Waits for callbacks with their futures; none when the producer is gone.
-    fn next(&self, py: Python<'_>) -> PyResult<Vec<(Py<PyAny>, Py<PyAny>)>> {
+    /// Runs callbacks with their futures, one after the other, until the producer is gone. `report` is called with those that
+    /// raise, and what they raise.
+    fn run(&self, py: Python<'_>, report: &Bound<'_, PyAny>) -> PyResult<()> {
         let callbacks = self.callbacks.get()?;
-        flush_log(py, &callbacks.log);
-        Ok(py.detach(|| {
-            let due = callbacks.next();
-            // The interpreter is about to freeze this thread; there is nothing left for it.
-            if due.is_empty() && is_ending_elsewhere() {
-                park_for_ever();
+        loop {
+            flush_log(py, &callbacks.log);
+            let due = py.detach(|| {
+                let due = callbacks.next(self.number);
+                // The interpreter is about to freeze this thread; there is nothing left for it.
+                if due.is_empty() && is_ending_elsewhere() {
+                    park_for_ever();
+                }
+                due
+            });
+            if due.is_empty() {
+                return Ok(());
             }
-            due
-        }))
+            for (call, future) in due {
+                // Also what is no `Exception`, such as SystemExit or pytest's Failed: nobody stands above this thread to see it.
+                if let Err(error) = call.call1(py, (future,)) {
+                    // A handler of the log that raises must not end the thread either.
+                    let _ = report.call1((call, error));
+                }
+            }
+        }
     }
 }

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use monedula_client::producer::{Delivered, Sent};
-use pyo3::exceptions::PyBaseException;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyString, PyType};
 
-use crate::consumer::seconds;
 use crate::error::{argument_error, to_py};
 use crate::logging::flush_log;
 use crate::producer::callbacks::Callbacks;
@@ -16,6 +15,7 @@ use crate::producer::late::{Found, Late, Waker};
 use crate::producer::loop_waker::LoopWaker;
 use crate::producer::not_yet;
 use crate::runtime::{Own, in_slices};
+use crate::seconds::Seconds;
 
 /// What becomes of a sent record.
 #[pyclass(frozen, freelist = 4096, module = "monedula")]
@@ -33,6 +33,9 @@ enum Sending {
     Late(Arc<Late>),
 }
 
+/// Topic, partition, offset and time of a record.
+type PyPlace<'py> = (Bound<'py, PyString>, i32, Option<i64>, i64);
+
 /// Where a record is.
 #[pyclass(frozen, get_all, module = "monedula")]
 pub(crate) struct RecordMetadata {
@@ -48,6 +51,19 @@ pub(crate) struct RecordMetadata {
 
 #[pymethods]
 impl RecordMetadata {
+    #[new]
+    #[pyo3(signature = (topic, partition, offset, timestamp))]
+    fn new(topic: Py<PyString>, partition: i32, offset: Option<i64>, timestamp: i64) -> Self {
+        Self { topic, partition, offset, timestamp }
+    }
+
+    /// So that it can be pickled and copied: it is what a process tells another one of what it sent.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, PyPlace<'py>)> {
+        let metadata = slf.get();
+        let topic = metadata.topic.bind(slf.py()).clone();
+        Ok((slf.get_type(), (topic, metadata.partition, metadata.offset, metadata.timestamp)))
+    }
+
     fn __eq__(&self, py: Python<'_>, other: &Self) -> PyResult<bool> {
         let numbers = |metadata: &Self| (metadata.partition, metadata.offset, metadata.timestamp);
         Ok(numbers(self) == numbers(other) && self.topic.bind(py).as_any().eq(other.topic.bind(py))?)
@@ -91,7 +107,7 @@ impl SendFuture {
     ///         `RecordTooLargeError`, `InvalidRecordError` and so on.
     ///     KafkaTimeoutError: past `timeout`; the record is still on its way.
     #[pyo3(signature = (timeout=None))]
-    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<RecordMetadata> {
+    fn result(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<RecordMetadata> {
         let parts = self.parts.get()?;
         if let Some(outcome) = parts.sending.outcome(py) {
             return outcome;
@@ -105,7 +121,7 @@ impl SendFuture {
     /// Raises:
     ///     KafkaTimeoutError: past `timeout`.
     #[pyo3(signature = (timeout=None))]
-    fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<PyErr>> {
+    fn exception(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Option<PyErr>> {
         let parts = self.parts.get()?;
         if !parts.sending.is_done() {
             parts.wait(py, timeout)?;
@@ -135,23 +151,6 @@ impl SendFuture {
         Ok(())
     }
 
-    /// The record was sent after all.
-    fn _send(&self, py: Python<'_>, sent: &Self) -> PyResult<()> {
-        match (&self.parts.get()?.sending, &sent.parts.get()?.sending) {
-            (Sending::Late(late), Sending::Sent(sent)) => py.detach(|| late.send(sent)),
-            _ => return Err(argument_error(py, "this future has a record already".into())),
-        }
-        Ok(())
-    }
-
-    /// The record will not be sent.
-    fn _fail(&self, py: Python<'_>, error: Py<PyBaseException>) -> PyResult<()> {
-        if let Sending::Late(late) = &self.parts.get()?.sending {
-            py.detach(|| late.fail(error));
-        }
-        Ok(())
-    }
-
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(match self.parts.get()?.sending.outcome(py) {
             None => "<monedula.SendFuture under way>".into(),
@@ -167,9 +166,17 @@ impl SendFuture {
         Self { parts: Own::new(Parts { sending: Sending::Sent(sent), callbacks: callbacks.clone() }) }
     }
 
-    pub(crate) fn late(callbacks: &Arc<Callbacks>) -> Self {
-        let sending = Sending::Late(Arc::default());
+    pub(crate) fn late(late: Arc<Late>, callbacks: &Arc<Callbacks>) -> Self {
+        let sending = Sending::Late(late);
         Self { parts: Own::new(Parts { sending, callbacks: callbacks.clone() }) }
+    }
+
+    /// The record, of one that was sent straight away.
+    pub(crate) fn sent(&self) -> PyResult<&Sent> {
+        match &self.parts.get()?.sending {
+            Sending::Sent(sent) => Ok(sent),
+            Sending::Late(_) => Err(PyRuntimeError::new_err("this future's record stands in a line")),
+        }
     }
 
     pub(crate) fn call_when_done(&self, slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -184,8 +191,8 @@ impl SendFuture {
 }
 
 impl Parts {
-    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+    fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
+        let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let waited = in_slices(py, |until| {
             let until = deadline.map_or(until, |deadline| until.min(deadline));

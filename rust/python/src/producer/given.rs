@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use monedula_client::error::ClientError;
-use monedula_client::producer::{Record, Refused, Sent};
+use monedula_client::producer::{Record, Refused, Sent, Turn};
 use pyo3::prelude::*;
 
 use super::future::SendFuture;
@@ -23,6 +23,8 @@ pub(super) struct Given<'a, 'py> {
     pub(super) timestamp: Option<&'a Bound<'py, PyAny>>,
     /// When it counts as sent, if not now.
     pub(super) since: Option<Instant>,
+    /// The transaction that it was sent in, if it had to wait.
+    pub(super) sent_in: Option<u64>,
 }
 
 impl<'py> Given<'_, 'py> {
@@ -37,6 +39,7 @@ impl<'py> Given<'_, 'py> {
             value: value.as_ref().map(|value| value.bytes()),
             headers: &[],
             since: self.since,
+            sent_in: self.sent_in,
         };
         match self.headers {
             None => Ok(with(&record)),
@@ -63,10 +66,16 @@ impl<'py> Given<'_, 'py> {
         patience: Duration,
     ) -> PyResult<Sent> {
         let deadline = Instant::now() + patience;
+        // It belongs to the transaction that is open now, whatever is open when there is room.
+        let turn = match self.sent_in {
+            Some(_) => None,
+            None => Some(shared.producer.enter().map_err(|error| refused(py, error))?),
+        };
+        let given = Self { sent_in: turn.as_ref().map(Turn::transaction).or(self.sent_in), ..*self };
         let mut needed = needed;
         loop {
-            shared.wait_for_room(py, needed, deadline)?;
-            match self.send(shared)? {
+            shared.wait_for_room(py, needed, deadline, given.sent_in)?;
+            match given.send(shared)? {
                 Ok(sent) => return Ok(sent),
                 Err(Refused::Full { needed: more }) => needed = more,
                 Err(Refused::Error(error)) => return Err(refused(py, error)),
@@ -80,7 +89,7 @@ impl<'py> Given<'_, 'py> {
         core: &Bound<'py, ProducerCore>,
         on_delivery: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, SendFuture>> {
-        let Self { topic, value, key, partition, headers, timestamp, since: _ } = *self;
+        let Self { topic, value, key, partition, headers, timestamp, .. } = *self;
         let arguments = (topic, value, key, partition, headers, timestamp, on_delivery);
         Ok(core.call_method1("_detour", arguments)?.cast_into::<SendFuture>()?)
     }

@@ -9,6 +9,7 @@ mod errors;
 mod future;
 mod given;
 mod late;
+mod lines;
 mod loop_waker;
 mod outgoing;
 mod shared;
@@ -26,7 +27,9 @@ pub(crate) use self::batch_future::BatchFuture;
 pub(crate) use self::callbacks::CallbackDesk;
 pub(crate) use self::errors::{class_of, set_details};
 pub(crate) use self::future::{RecordMetadata, SendFuture};
+pub(crate) use self::lines::LinesCore;
 pub(crate) use self::loop_waker::LoopWaker;
+pub(crate) use self::outgoing::short;
 pub(crate) use self::shared::Shared;
 pub(crate) use self::transactions::TransactionCore;
 
@@ -38,10 +41,11 @@ use crate::error::{argument_error, exception, to_py};
 use crate::logging::{flush_log, follow_level};
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, wait};
+use crate::seconds::Seconds;
 
 /// Nothing came of it within the time that a future's user gave it.
-pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<f64>) -> PyErr {
-    let message = format!("{what} is still under way after {} s", timeout.unwrap_or_default());
+pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>) -> PyErr {
+    let message = format!("{what} is still under way after {} s", timeout.map_or(0.0, |timeout| timeout.0));
     let details = PyDict::new(py);
     let made = details.set_item("retriable", true).and_then(|()| exception(py, "KafkaTimeoutError", message, &details));
     made.unwrap_or_else(|failure| failure)
@@ -68,7 +72,7 @@ impl ProducerCore {
         follow_level(py, producer.log());
         flush_log(py, producer.log());
         let callbacks = Callbacks::new(producer.log().clone());
-        let shared = Arc::new(Shared { producer, callbacks, max_block });
+        let shared = Arc::new(Shared { lines: producer.lines(), producer, callbacks, max_block });
         runtime::register_producer(&shared);
         Ok(Self { shared: Own::new(shared), waits, detours: AtomicBool::new(detours) })
     }
@@ -108,7 +112,7 @@ impl ProducerCore {
         on_delivery: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, SendFuture>> {
         let (py, core) = (slf.py(), slf.get());
-        let given = Given { topic, value, key, partition, headers, timestamp, since: None };
+        let given = Given { topic, value, key, partition, headers, timestamp, since: None, sent_in: None };
         if core.detours.load(Ordering::Relaxed) {
             return given.detour(slf, on_delivery);
         }
@@ -126,12 +130,14 @@ impl ProducerCore {
         Ok(future)
     }
 
-    /// As `send`, by the straight way, waiting for room so many seconds at most; it was sent so many seconds ago.
+    /// As `send`, by the straight way, waiting for room so many seconds at most; it was sent so many seconds ago, in this
+    /// transaction if one is given.
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn _send<'py>(
         slf: &Bound<'py, Self>,
         seconds: f64,
         ago: f64,
+        sent_in: Option<u64>,
         topic: &Bound<'py, PyAny>,
         value: Option<&Bound<'py, PyAny>>,
         key: Option<&Bound<'py, PyAny>>,
@@ -141,7 +147,7 @@ impl ProducerCore {
     ) -> PyResult<Bound<'py, SendFuture>> {
         let (py, shared) = (slf.py(), slf.get().shared.get()?);
         let since = Duration::try_from_secs_f64(ago).ok().and_then(|ago| Instant::now().checked_sub(ago));
-        let given = Given { topic, value, key, partition, headers, timestamp, since };
+        let given = Given { topic, value, key, partition, headers, timestamp, since, sent_in };
         let sent = match given.send(shared)? {
             Ok(sent) => sent,
             Err(Refused::Full { needed }) => {
@@ -153,9 +159,11 @@ impl ProducerCore {
         SendFuture::of(sent, &shared.callbacks).into_untracked(py)
     }
 
-    /// Raises what is wrong with a record.
+    /// Raises what is wrong with a record, or why nothing can be sent now.
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn _check(
         &self,
+        py: Python<'_>,
         topic: &Bound<'_, PyAny>,
         value: Option<&Bound<'_, PyAny>>,
         key: Option<&Bound<'_, PyAny>>,
@@ -163,13 +171,8 @@ impl ProducerCore {
         headers: Option<&Bound<'_, PyAny>>,
         timestamp: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.shared.get()?;
-        Given { topic, value, key, partition, headers, timestamp, since: None }.with_record(|_| ())
-    }
-
-    /// A future whose record is not sent yet.
-    fn _late(&self) -> PyResult<SendFuture> {
-        Ok(SendFuture::late(&self.shared.get()?.callbacks))
+        self.shared.get()?.producer.enter().map_err(|error| refused(py, error))?;
+        Given { topic, value, key, partition, headers, timestamp, since: None, sent_in: None }.with_record(|_| ())
     }
 
     /// Whether records make a detour from now on.
@@ -213,6 +216,8 @@ impl ProducerCore {
             return Err(argument_error(py, message.into()));
         }
         let report = Report::new();
+        // Also where this ends with an error: a commit waits for it.
+        let _sealed = Sealed(&report);
         let (mut count, mut untaken) = (0, None);
         while let Some(batch) = py.detach(|| reader.next()) {
             let batch = batch.map_err(|error| capsule::unreadable(py, &error))?;
@@ -223,24 +228,24 @@ impl ProducerCore {
             count += batch.num_rows() as u64;
         }
         flush_log(py, shared.producer.log());
-        Ok(BatchFuture::new(report, count, untaken, &shared.callbacks))
+        Ok(BatchFuture::new(report.clone(), count, untaken, &shared.callbacks))
     }
 
     /// Waits until all that was sent before is done, and its callbacks were run.
-    fn _flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+    fn _flush(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
         let shared = self.shared.get()?;
         let flushed = wait(py, shared.flushing(py, timeout)?);
         flush_log(py, shared.producer.log());
         flushed
     }
 
-    fn _start_flush(&self, py: Python<'_>, descriptor: i64, timeout: Option<f64>) -> PyResult<Operation> {
+    fn _start_flush(&self, py: Python<'_>, descriptor: i64, timeout: Option<Seconds>) -> PyResult<Operation> {
         let shared = self.shared.get()?;
         let flushing = shared.flushing(py, timeout)?;
         Operation::start(flushing, Notifier::new(descriptor)?, shared.producer.log(), |py, ()| Ok(py.None()))
     }
 
-    fn _partitions_for(&self, py: Python<'_>, topic: String, timeout: Option<f64>) -> PyResult<Vec<i32>> {
+    fn _partitions_for(&self, py: Python<'_>, topic: String, timeout: Option<Seconds>) -> PyResult<Vec<i32>> {
         let shared = self.shared.get()?;
         let timeout = shared.api_timeout(py, timeout)?;
         let partitions = wait(py, shared.producer.partitions_for(topic, timeout));
@@ -253,7 +258,7 @@ impl ProducerCore {
         py: Python<'_>,
         descriptor: i64,
         topic: String,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let shared = self.shared.get()?;
         let lookup = shared.producer.partitions_for(topic, shared.api_timeout(py, timeout)?);
@@ -292,16 +297,25 @@ impl ProducerCore {
     }
 
     /// Closes; what is not done after so many seconds fails.
-    fn _close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+    fn _close(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
         let shared = self.shared.get()?;
         let closed = wait(py, shared.closing(py, timeout)?);
         flush_log(py, shared.producer.log());
         closed
     }
 
-    fn _start_close(&self, py: Python<'_>, descriptor: i64, timeout: Option<f64>) -> PyResult<Operation> {
+    fn _start_close(&self, py: Python<'_>, descriptor: i64, timeout: Option<Seconds>) -> PyResult<Operation> {
         let shared = self.shared.get()?;
         let closing = shared.closing(py, timeout)?;
         Operation::start(closing, Notifier::new(descriptor)?, shared.producer.log(), |py, ()| Ok(py.None()))
+    }
+}
+
+/// Has a report know that no more rows come when this is dropped.
+struct Sealed<'a>(&'a Report);
+
+impl Drop for Sealed<'_> {
+    fn drop(&mut self) {
+        self.0.seal();
     }
 }

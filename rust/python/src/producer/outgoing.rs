@@ -74,7 +74,7 @@ fn no_data(name: &str, given: &Bound<'_, PyAny>) -> PyErr {
 }
 
 /// `given` for a message, with its type.
-fn short(given: &Bound<'_, PyAny>) -> String {
+pub(crate) fn short(given: &Bound<'_, PyAny>) -> String {
     let shown = given.repr().map_or_else(|_| "?".into(), |shown| shown.to_string());
     let name = given.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
     let cut: String = shown.chars().take(60).collect();

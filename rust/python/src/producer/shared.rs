@@ -6,17 +6,19 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use monedula_client::error::ClientError;
 use monedula_client::log::Log;
-use monedula_client::producer::{Columns, Producer, Report};
+use monedula_client::producer::{Columns, Producer, Report, WaitingLines};
 use pyo3::prelude::*;
 
 use super::callbacks::Callbacks;
-use crate::consumer::seconds;
+use super::lines::Held;
 use crate::error::to_py;
 use crate::logging::flush_log;
 use crate::runtime::{self, SLICE, in_slices};
+use crate::seconds::Seconds;
 
 pub(crate) struct Shared {
     pub(super) producer: Producer,
+    pub(super) lines: WaitingLines<Held>,
     pub(super) callbacks: Arc<Callbacks>,
     pub(super) max_block: Duration,
 }
@@ -29,10 +31,16 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    pub(super) fn wait_for_room(&self, py: Python<'_>, needed: usize, deadline: Instant) -> PyResult<()> {
+    pub(super) fn wait_for_room(
+        &self,
+        py: Python<'_>,
+        needed: usize,
+        deadline: Instant,
+        sent_in: Option<u64>,
+    ) -> PyResult<()> {
         flush_log(py, self.producer.log());
         let room = in_slices(py, |until| {
-            if self.producer.wait_for_room(needed, until.min(deadline))? {
+            if self.producer.wait_for_room(needed, until.min(deadline), sent_in)? {
                 return Ok(Some(true));
             }
             Ok((deadline <= Instant::now()).then_some(false))
@@ -70,7 +78,8 @@ impl Shared {
         });
         if taking.is_err() {
             // Closed, or Ctrl-C: what is left of this table must not be sent with the next.
-            self.producer.give_up(report, &ClientError::ProducerClosed);
+            let ended = "send_batch() ended with an error before its last row was taken";
+            self.producer.give_up(report, &ClientError::Argument(ended.into()));
         }
         taking
     }
@@ -80,9 +89,9 @@ impl Shared {
         ClientError::BufferFull { needed, buffer_memory, max_block: self.max_block }
     }
 
-    pub(super) fn api_timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
+    pub(super) fn api_timeout(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Duration> {
         match timeout {
-            Some(timeout) => seconds(py, "timeout", timeout),
+            Some(timeout) => timeout.duration(py),
             None => Ok(self.producer.config().client.default_api_timeout),
         }
     }
@@ -91,9 +100,9 @@ impl Shared {
     pub(super) fn flushing(
         self: &Arc<Self>,
         py: Python<'_>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<impl Future<Output = Result<(), ClientError>> + Send + use<>> {
-        let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+        let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
         let (shared, settles) = (self.clone(), !self.callbacks.is_current());
         Ok(async move {
             let flushed = async {
@@ -116,9 +125,9 @@ impl Shared {
     pub(super) fn closing(
         self: &Arc<Self>,
         py: Python<'_>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<impl Future<Output = Result<(), ClientError>> + Send + use<>> {
-        let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
+        let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
         // Every record ends by then.
         let timeout = timeout.unwrap_or(self.producer.config().delivery_timeout + GRACE);
         let (shared, settles) = (self.clone(), !self.callbacks.is_current());

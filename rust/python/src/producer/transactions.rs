@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_client::error::ClientError;
-use monedula_client::producer::Producer;
 use monedula_engine::transaction::TransactionError;
 use pyo3::prelude::*;
 
 use super::{ProducerCore, Shared};
-use crate::consumer::seconds;
 use crate::error::to_py;
 use crate::group::{MemberCore, commit_what};
 use crate::logging::flush_log;
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{Own, wait};
+use crate::seconds::Seconds;
 
 /// A producer's transactions; see `monedula.Producer.transaction`.
 #[pyclass(frozen, module = "monedula._monedula")]
@@ -30,18 +29,23 @@ impl TransactionCore {
     }
 
     /// Does `verb`: "init", "begin", "commit" or "abort"; `timeout` in seconds, `max.block.ms` if left out.
-    fn run(&self, py: Python<'_>, verb: &str, timeout: Option<f64>) -> PyResult<()> {
+    fn run(&self, py: Python<'_>, verb: &str, timeout: Option<Seconds>) -> PyResult<()> {
         let shared = self.shared.get()?;
         let timeout = self.timeout(py, timeout)?;
-        let done = wait(py, doing(&shared.producer, verb, timeout));
+        let done = wait(py, doing(py, shared, verb, timeout));
         flush_log(py, shared.producer.log());
         done
     }
 
-    fn start(&self, py: Python<'_>, descriptor: i64, verb: &str, timeout: Option<f64>) -> PyResult<Operation> {
+    /// Raises if it is known already that the open transaction cannot be committed.
+    fn check_commit(&self, py: Python<'_>) -> PyResult<()> {
+        self.shared.get()?.producer.check_commit().map_err(|error| to_py(py, error))
+    }
+
+    fn start(&self, py: Python<'_>, descriptor: i64, verb: &str, timeout: Option<Seconds>) -> PyResult<Operation> {
         let shared = self.shared.get()?;
         let timeout = self.timeout(py, timeout)?;
-        let verb = doing(&shared.producer, verb, timeout);
+        let verb = doing(py, shared, verb, timeout);
         Operation::start(verb, Notifier::new(descriptor)?, shared.producer.log(), |py, ()| Ok(py.None()))
     }
 
@@ -52,7 +56,7 @@ impl TransactionCore {
         member: &MemberCore,
         what: Option<&Bound<'_, PyAny>>,
         holder: Option<u64>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<()> {
         let sending = self.sending(py, member, what, holder, timeout)?;
         let sent = wait(py, sending);
@@ -67,7 +71,7 @@ impl TransactionCore {
         member: &MemberCore,
         what: Option<&Bound<'_, PyAny>>,
         holder: Option<u64>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let sending = self.sending(py, member, what, holder, timeout)?;
         let log = self.shared.get()?.producer.log();
@@ -76,9 +80,9 @@ impl TransactionCore {
 }
 
 impl TransactionCore {
-    fn timeout(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Duration> {
+    fn timeout(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Duration> {
         match timeout {
-            Some(timeout) => seconds(py, "timeout", timeout),
+            Some(timeout) => timeout.duration(py),
             None => Ok(self.shared.get()?.max_block),
         }
     }
@@ -89,10 +93,10 @@ impl TransactionCore {
         member: &MemberCore,
         what: Option<&Bound<'_, PyAny>>,
         holder: Option<u64>,
-        timeout: Option<f64>,
+        timeout: Option<Seconds>,
     ) -> PyResult<impl Future<Output = Result<(), ClientError>> + Send + use<>> {
         let (shared, consumer) = (self.shared.get()?.clone(), member.consumer()?.clone());
-        let (what, timeout) = (commit_what(what, holder)?, self.timeout(py, timeout)?);
+        let (what, timeout) = (commit_what(&consumer, what, holder)?, self.timeout(py, timeout)?);
         let taken = py.detach(|| consumer.take_offsets(what));
         if let Err(error @ (ClientError::Argument(_) | ClientError::Closed)) = taken {
             return Err(to_py(py, error));
@@ -113,14 +117,21 @@ impl TransactionCore {
 }
 
 fn doing(
-    producer: &Producer,
+    py: Python<'_>,
+    shared: &Shared,
     verb: &str,
     timeout: Duration,
 ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), ClientError>> + Send>> {
+    let producer = &shared.producer;
     match verb {
         "init" => Box::pin(producer.init_transactions(timeout)),
         "begin" => Box::pin(producer.begin_transaction()),
         "commit" => Box::pin(producer.commit_transaction(timeout)),
-        _ => Box::pin(producer.abort_transaction(timeout)),
+        _ => {
+            let aborted = producer.abort_transaction(timeout);
+            // Nothing more of it gets into a line now.
+            shared.take_back(py);
+            Box::pin(aborted)
+        }
     }
 }
