@@ -5,12 +5,13 @@ import inspect
 import socket
 from collections.abc import Callable
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from monedula._monedula import Operation, new_holder
 from monedula.errors import ArgumentError
 
 _T = TypeVar("_T")
+_O = TypeVar("_O")
 
 _HOLDERS: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
 
@@ -26,6 +27,19 @@ def holder() -> int:
     if task not in _HOLDERS:
         _HOLDERS[task] = new_holder()  # unlike id(), never used twice
     return _HOLDERS[task]
+
+
+def when_task_ends(owner: "ref[_O]", holder: int, tell: Callable[[_O, int], object]) -> None:
+    """Have an object told of the end of the task that asks, if the object is still there by then."""
+    task = asyncio.current_task()
+
+    def ended(_: asyncio.Task[Any]) -> None:
+        there = owner()
+        if there is not None:
+            tell(there, holder)
+
+    if task is not None:
+        task.add_done_callback(ended)
 
 
 class Bridge:
@@ -125,8 +139,8 @@ class Callbacks:
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, call: Callable[[], object], ended: Callable[[], object]) -> None:
-        """Start one; `ended` is called after it, whatever became of it."""
+    def start(self, call: Callable[[], object], ended: Callable[[bool], object]) -> None:
+        """Start one; `ended` is called after it, with whether it failed."""
         self._task = asyncio.get_running_loop().create_task(self._run(call, ended))
 
     async def wait(self, until: float | None = None) -> None:
@@ -150,10 +164,12 @@ class Callbacks:
         """Whether it is the one that runs who asks."""
         return self._task is not None and asyncio.current_task() is self._task
 
-    async def _run(self, call: Callable[[], object], ended: Callable[[], object]) -> None:
+    async def _run(self, call: Callable[[], object], ended: Callable[[bool], object]) -> None:
+        failed = True
         try:
             result = call()
             if inspect.isawaitable(result):
                 await result
+            failed = False
         finally:
-            ended()
+            ended(failed)

@@ -69,7 +69,12 @@ class CommitFuture:
 
         That is `poll`, `batches`, `records`, `unsubscribe` or `close` of its consumer, in the thread that calls it.
         What the callback raises is raised there.
+
+        Raises:
+            ArgumentError: if it cannot be called.
         """
+        if not callable(callback):
+            raise ArgumentError(f"{callback!r} cannot be called: give a function that takes the future")
         with self._lock:
             waits = not self._operation.done()
             if waits:

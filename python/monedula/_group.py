@@ -5,9 +5,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from monedula._monedula import ConsumerCore, MemberCore, PendingCallback
+from monedula._monedula import Batch, ConsumerCore, MemberCore, PendingCallback
+from monedula.config import Unpicklable
 from monedula.errors import ArgumentError, ConfigError
-from monedula.partitions import TopicPartition
+from monedula.partitions import TopicPartition, seconds, topic_names
 
 # Whoever uses neither should not wait for dataclasses, logging and threading to be imported.
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Listeners(NamedTuple):
     def of(self, pending: PendingCallback) -> Callable[[], object]:
         """The call that is due."""
         listener: Listener | None = getattr(self, pending.kind)
+        if listener is None and pending.kind == "lost":
+            listener = self.revoked  # as in Java: what is kept for a partition is cleared there
         partitions = {TopicPartition(*partition) for partition in pending.partitions}
         # The core asks only for callbacks that there are; a subscription that was changed meanwhile may have fewer.
         return (lambda: None) if listener is None else (lambda: listener(partitions))
@@ -62,7 +65,7 @@ class GroupMetadata(NamedTuple):
     group_instance_id: str | None
 
 
-class GroupVerbs:
+class GroupVerbs(Unpicklable):
     """The verbs of a group member that do not wait."""
 
     _core: ConsumerCore
@@ -70,6 +73,8 @@ class GroupVerbs:
     _listeners = Listeners()
     _on_event: EventHook | None = None
     _named: set[str] | None = set()  # noqa: RUF012 - replaced, never changed
+    _awaits = False
+    """Whether listeners may be coroutine functions."""
 
     def _open(
         self,
@@ -79,6 +84,7 @@ class GroupVerbs:
         assignors: "Strategy | None",
         on_event: EventHook | None,
     ) -> None:
+        check_callable("on_event", on_event, awaits=False)
         if assignors is None:
             self._core = ConsumerCore(settings, columns, headers)
         else:
@@ -122,10 +128,11 @@ class GroupVerbs:
             exclude: topics whose whole name matches this are left out of what `pattern` finds.
             server_pattern: in place of both, a pattern that the broker reads and matches, for whole names too, under
                 `group.protocol=consumer` (`SubscriptionPattern` in Java). Its syntax is RE2's; it is sent as it is.
-            on_assigned: called with partitions that were gained, before any record of them is handed out.
+            on_assigned: called with partitions that were gained, before any record of them is handed out. If it raises,
+                nothing of them is before a later call went well, which the next call that waits makes.
             on_revoked: called with partitions that are to be given up, while their offsets can still be committed.
             on_lost: called with partitions that others may own already, so that nothing of them can be committed.
-                Nothing else is called for them.
+                Without it `on_revoked` is called for them.
 
         Raises:
             ArgumentError: on other arguments, without `group.id`, or while partitions are assigned with `assign()`.
@@ -137,8 +144,7 @@ class GroupVerbs:
             topics, pattern = None, topics
         listeners = Listeners(on_assigned, on_revoked, on_lost)
         for name, listener in zip(("on_assigned", "on_revoked", "on_lost"), listeners, strict=True):
-            if listener is not None and not callable(listener):
-                raise ArgumentError(f"{name}={listener!r} cannot be called")
+            check_callable(name, listener, self._awaits)
         before, self._listeners = self._listeners, listeners
         try:
             if server_pattern is not None and exclude is None:
@@ -185,6 +191,24 @@ class GroupVerbs:
         """
         return GroupMetadata(*self._member.metadata())
 
+    def finish(self, batch: Batch) -> None:
+        """Say that a batch is finished, whoever was handed it: one that another thread works on, or a part of one.
+
+        It is committed with everything else that is finished, if `enable.auto.commit` is on. What comes before it in
+        its partitions and is not finished keeps the commit back. From any thread; what is finished already stays so.
+
+        Args:
+            batch: as `poll`, `batches` or `hand_over` returned it.
+
+        Raises:
+            ArgumentError: without `group.id`.
+            ClosedError: if the consumer is closed.
+        """
+        self._member.finish(batch)
+
+    def _split(self, batch: Batch, holder: int | None) -> list[Batch]:
+        return self._member.hand_over(batch, holder)
+
     def keep_alive(self) -> None:
         """Say that a long batch is still being worked on, as `max.poll.interval.ms` asks. From any thread."""
         self._member.keep_alive()
@@ -201,7 +225,8 @@ class GroupVerbs:
     def enforce_rebalance(self, reason: str, after: float = 0.0) -> None:
         """Have the group assign anew, such as when an assignor of one's own would decide differently now.
 
-        Does nothing but log under `group.protocol=consumer`, where only the coordinator decides when.
+        Ends what `deferred` and `incremental` left for later: nobody is waited for any more. Does nothing but log under
+        `group.protocol=consumer`, where only the coordinator decides when.
 
         Args:
             reason: what brokers and members log of it.
@@ -210,7 +235,9 @@ class GroupVerbs:
         Raises:
             ArgumentError: if nothing is subscribed to.
         """
-        self._member.enforce_rebalance(reason, after)
+        if not isinstance(reason, str):
+            raise ArgumentError(f"reason={reason!r} ({type(reason).__name__}): expected a text")
+        self._member.enforce_rebalance(reason, seconds("after", after))
 
     def _tell_events(self) -> None:
         # Never between a batch's being taken and its being returned: a hook that raises must not cost a batch.
@@ -220,6 +247,27 @@ class GroupVerbs:
             self._events.extend(self._member.take_events())
             while self._events:
                 self._on_event(event_of(*self._events.popleft()))
+
+
+def check_callable(name: str, function: object, awaits: bool) -> None:
+    """Refuse what cannot be called, and what would be called in vain.
+
+    Raises:
+        ArgumentError: if `function` is neither `None` nor a function, or one that must be awaited where nobody does.
+    """
+    if function is None:
+        return
+    if not callable(function):
+        raise ArgumentError(f"{name}={function!r} cannot be called")
+    if not awaits:
+        from inspect import iscoroutinefunction
+
+        # Of an object with `async def __call__` too: its coroutine would be dropped, and nothing of it run.
+        if iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
+            alternative = (
+                "a plain function does" if name == "on_event" else "AsyncConsumer awaits it, or use a plain function"
+            )
+            raise ArgumentError(f"{name}={function!r} is a coroutine function, which nobody awaits here; {alternative}")
 
 
 def regular_expression(pattern: object) -> str:
@@ -243,10 +291,9 @@ def _text_for_broker(pattern: object) -> str:
 
 
 def _topic_names(topics: Any) -> list[str]:
-    names: list[str] = [topics] if isinstance(topics, str) or not isinstance(topics, Iterable) else list(topics)
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise ArgumentError(f"{name!r} is no topic's name; subscribe() takes whole topics, assign() partitions")
+    several = isinstance(topics, Iterable) and not isinstance(topics, (str, bytes))
+    instead = "subscribe() takes whole topics, several in a list; assign() takes partitions"
+    names = topic_names(topics if several else [topics], instead)
     if not names:
         raise ArgumentError("subscribe() was given no topic; unsubscribe() leaves the group")
     return names

@@ -6,24 +6,39 @@ _LOGGER = logging.getLogger("monedula")
 _LOGGER.addHandler(logging.NullHandler())
 
 
-def emit(events: list[tuple[int, str, str]], lost: int) -> int:
+Event = tuple[int, str, str, float]
+"""Level, part of the client, message, when it happened in seconds since 1970."""
+
+
+def emit(events: list[Event], lost: int) -> int:
     """Log events, and return the level below which the core need not keep any.
 
     Args:
-        events: level, part of the client, message.
+        events: what happened.
         lost: how many older events there was no room for.
     """
     if lost:
         _LOGGER.warning("%d older log events were lost: the consumer was not called for a while", lost)
-    for level, part, message in events:
-        _LOGGER.getChild(part).log(level, "%s", message)
+    for event in events:
+        _log(*event)
     return min(_LOGGER.getEffectiveLevel(), 255)
 
 
-def emit_last(events: list[tuple[int, str, str]], lost: int) -> None:
+def _log(level: int, part: str, message: str, at: float) -> None:
+    logger = _LOGGER.getChild(part)
+    if not logger.isEnabledFor(level):
+        return
+    record = logger.makeRecord(logger.name, level, __file__, 0, "%s", (message,), None, "emit")
+    # It may have been long until someone called who can log.
+    record.relativeCreated -= (record.created - at) * 1000
+    record.created, record.msecs = at, float(int(at % 1 * 1000))
+    logger.handle(record)
+
+
+def emit_last(events: list[Event], lost: int) -> None:
     """As `emit`, when the interpreter ends."""
     emit(events, lost)
-    for _, part, message in events:
+    for _, part, message, _ in events:
         if part == "producer.end" and not _is_heard():
             _say(message)
 

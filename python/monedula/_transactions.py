@@ -1,15 +1,24 @@
 """Transactions: the verbs of both producers, and the `with` block that begins and ends one."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from monedula._commits import Offsets, raw_commit
+from monedula._commits import Offsets, RawOffset, raw_commit
 from monedula._group import GroupVerbs
 from monedula._monedula import Batch, MemberCore, ProducerCore, TransactionCore
-from monedula.errors import ArgumentError, KafkaError, ProducerFencedError, TransactionAbortedError
+from monedula.errors import (
+    ArgumentError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerFencedError,
+    TransactionAbortedError,
+    TransactionError,
+)
+from monedula.partitions import seconds
 
 if TYPE_CHECKING:
+    from monedula._asked import Asked, Call
     from monedula._bridge import Bridge
     from monedula.aio import AsyncConsumer
     from monedula.consumer import Consumer
@@ -23,6 +32,8 @@ class TransactionBase(ProducerCore):
 
     _core_of_transactions: TransactionCore | None = None
     _initialized = False
+    _left: str | None = None
+    """The end of a transaction that was left before it was heard of: "commit" or "abort"."""
 
     @property
     def _transactions(self) -> TransactionCore:
@@ -50,11 +61,11 @@ class AsyncTransaction:
     def __init__(self, producer: "AsyncTransactions") -> None:
         self._producer = producer
 
-    async def send_offsets(
+    def send_offsets(
         self, consumer: "AsyncConsumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """As `AsyncProducer.send_offsets`."""
-        await self._producer.send_offsets(consumer, offsets, timeout=timeout)
+        return self._producer.send_offsets(consumer, offsets, timeout=timeout)
 
 
 class Transactions(TransactionBase):
@@ -89,9 +100,10 @@ class Transactions(TransactionBase):
                     producer.send_batch(transformed(batch), "output")
         """
         try:
+            self._end_what_was_left()
             if not self._initialized:
                 self.init_transactions()
-            self.begin_transaction()
+            self._begin()
         except BaseException:
             _read_again(consumer)
             raise
@@ -104,8 +116,9 @@ class Transactions(TransactionBase):
             raise
         try:
             self.commit_transaction()
-        except TransactionAbortedError as error:
-            self._abort_for(error, consumer)
+        except BaseException as error:
+            if self._abort_for(error, consumer, commits=True) and isinstance(error, KafkaTimeoutError):
+                raise TransactionAbortedError(f"the transaction was aborted: {error}") from error
             raise
 
     def init_transactions(self, timeout: float | None = None) -> None:
@@ -131,6 +144,7 @@ class Transactions(TransactionBase):
             ProducerFencedError: if another producer has taken over.
         """
         self._transactions.run("begin", None)
+        self._left = None
 
     def send_offsets(
         self, consumer: "Consumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
@@ -165,8 +179,11 @@ class Transactions(TransactionBase):
                 end is known.
             TransactionError: if no transaction is open.
         """
-        self.flush(timeout)
+        # What came to nothing needs no waiting for the rest.
+        self._transactions.check_commit()
+        self.flush(self._max_block if timeout is None else timeout)
         self._transactions.run("commit", timeout)
+        self._left = None
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Abort: readers of committed records will see nothing of what was sent.
@@ -180,20 +197,58 @@ class Transactions(TransactionBase):
             TransactionError: if no transaction is open.
         """
         self._transactions.run("abort", timeout)
+        self._left = None
 
-    def _abort_for(self, error: BaseException, consumer: "Consumer | None") -> None:
+    def _begin(self) -> None:
+        try:
+            self.begin_transaction()
+        except Exception:
+            raise
+        except BaseException as error:
+            # It may have begun all the same. Another attempt is answered after the first, and asks no broker.
+            with suppress(KafkaError):
+                self._transactions.run("begin", None)
+            self._abort_for(error, None)
+            raise
+
+    def _end_what_was_left(self) -> None:
+        """Wait for the end of the transaction before, which nobody heard of: nothing begins before it is over."""
+        if self._left is None:
+            return
+        try:
+            self._transactions.run(self._left, None)
+        except TransactionAbortedError:
+            self._transactions.run("abort", None)
+            self._left = None
+            raise
+        except ProducerFencedError:
+            raise
+        except TransactionError:
+            pass  # It is over.
+        self._left = None
+
+    def _abort_for(self, error: BaseException, consumer: "Consumer | None", *, commits: bool = False) -> bool:
+        """Abort because of an error. Whether it is aborted: one whose end was asked for already may be committed."""
+        self._left, aborts = "abort", True
         try:
             self.abort_transaction(None if isinstance(error, Exception) else INTERRUPTED_SECONDS)
         except ProducerFencedError as fenced:
             raise fenced from error
         except KafkaError as failure:
             error.add_note(f"the transaction was not aborted: {failure}")
+            if commits and isinstance(failure, TransactionError):
+                self._left, aborts = "commit", False
         finally:
-            _read_again(consumer)
+            if aborts:
+                _read_again(consumer)
+        return aborts
 
 
 class AsyncTransactions(TransactionBase):
     """The verbs of `AsyncProducer`; each as that of `Producer`."""
+
+    _asked: "Asked | None" = None
+    """What the open transaction asked for."""
 
     async def flush(self, timeout: float | None = None) -> None:
         """See `AsyncProducer.flush`."""
@@ -204,11 +259,15 @@ class AsyncTransactions(TransactionBase):
 
     @asynccontextmanager
     async def transaction(self, consumer: "AsyncConsumer | None" = None) -> AsyncIterator[AsyncTransaction]:
-        """Begin a transaction, and commit it at the end of the `async with` block; as `Producer.transaction`."""
+        """Begin a transaction, and commit it at the end of the `async with` block; as `Producer.transaction`.
+
+        It is aborted if something was called in it that nobody awaited, such as `producer.send_batch(...)`.
+        """
         try:
+            await self._end_what_was_left()
             if not self._initialized:
                 await self.init_transactions()
-            await self.begin_transaction()
+            await self._begin()
         except BaseException:
             _read_again(consumer)
             raise
@@ -221,8 +280,9 @@ class AsyncTransactions(TransactionBase):
             raise
         try:
             await self.commit_transaction()
-        except TransactionAbortedError as error:
-            await self._abort_for(error, consumer)
+        except BaseException as error:
+            if await self._abort_for(error, consumer, commits=True) and isinstance(error, KafkaTimeoutError):
+                raise TransactionAbortedError(f"the transaction was aborted: {error}") from error
             raise
 
     async def init_transactions(self, timeout: float | None = None) -> None:
@@ -232,39 +292,122 @@ class AsyncTransactions(TransactionBase):
 
     async def begin_transaction(self) -> None:
         """Begin a transaction; as `Producer.begin_transaction`."""
-        await self._run("begin", None)
+        from monedula._asked import Asked
 
-    async def send_offsets(
+        await self._run("begin", None)
+        self._is_over()
+        self._asked = Asked()
+
+    # Not coroutine functions: who asks is the task that calls, and a call that is never awaited is known of.
+    def send_offsets(
         self, consumer: "AsyncConsumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """Commit a consumer's offsets with the transaction; as `Producer.send_offsets`."""
         from monedula._bridge import holder
 
-        core, member, raw, who = self._transactions, member_of(consumer), raw_commit(offsets), holder()
-        await self._loop().run(lambda fd: core.start_send_offsets(fd, member, raw, who, timeout))
+        member, raw = member_of(consumer), raw_commit(offsets)
+        return self._send_offsets(self._call("send_offsets"), member, raw, holder(), timeout)
 
     async def commit_transaction(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, and commit; as `Producer.commit_transaction`."""
-        await self.flush(timeout)
-        await self._run("commit", timeout)
+        """Deliver what was sent, and commit; as `Producer.commit_transaction`.
 
-    async def abort_transaction(self, timeout: float | None = None) -> None:
+        Raises:
+            TransactionAbortedError: also if something was called in it that nobody awaited.
+        """
+        left = self._max_block if timeout is None else seconds("timeout", timeout)
+        self._transactions.check_commit()
+        if self._asked is not None:
+            await self._asked.handed(left)
+        await self.flush(left)
+        await self._run("commit", timeout)
+        self._is_over()
+
+    def abort_transaction(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
         """Abort; as `Producer.abort_transaction`."""
+        self._call("abort_transaction")
+        return self._abort_transaction(timeout)
+
+    def _call(self, name: str) -> "Call | None":
+        return None if self._asked is None else self._asked.add(name)
+
+    async def _send_offsets(
+        self,
+        call: "Call | None",
+        member: MemberCore,
+        raw: Batch | list[RawOffset] | None,
+        holder: int,
+        timeout: float | None,
+    ) -> None:
+        core = self._transactions
+        if call is not None:
+            call.begin()
+        await self._loop().run(lambda fd: core.start_send_offsets(fd, member, raw, holder, timeout))
+
+    _send_offsets.__qualname__ = "AsyncProducer.send_offsets"  # what Python warns of if it is never awaited
+
+    async def _abort_transaction(self, timeout: float | None) -> None:
+        if self._asked is not None:
+            self._asked.end()
         await self._run("abort", timeout)
+        self._is_over()
+
+    _abort_transaction.__qualname__ = "AsyncProducer.abort_transaction"
+
+    def _is_over(self) -> None:
+        self._left = None
+        if self._asked is not None:
+            self._asked.end()
+            self._asked = None
 
     async def _run(self, verb: str, timeout: float | None) -> None:
         core = self._transactions
         await self._loop().run(lambda fd: core.start(fd, verb, timeout))
 
-    async def _abort_for(self, error: BaseException, consumer: "AsyncConsumer | None") -> None:
+    async def _begin(self) -> None:
+        try:
+            await self.begin_transaction()
+        except Exception:
+            raise
+        except BaseException as error:
+            # It may have begun all the same. Another attempt is answered after the first, and asks no broker.
+            with suppress(KafkaError):
+                self._transactions.run("begin", None)
+            await self._abort_for(error, None)
+            raise
+
+    async def _end_what_was_left(self) -> None:
+        """Wait for the end of the transaction before, which nobody heard of: nothing begins before it is over."""
+        if self._left is None:
+            return
+        try:
+            await self._run(self._left, None)
+        except TransactionAbortedError:
+            await self._run("abort", None)
+            self._left = None
+            raise
+        except ProducerFencedError:
+            raise
+        except TransactionError:
+            pass  # It is over.
+        self._left = None
+
+    async def _abort_for(
+        self, error: BaseException, consumer: "AsyncConsumer | None", *, commits: bool = False
+    ) -> bool:
+        """Abort because of an error. Whether it is aborted: one whose end was asked for already may be committed."""
+        self._left, aborts = "abort", True
         try:
             await self.abort_transaction(None if isinstance(error, Exception) else INTERRUPTED_SECONDS)
         except ProducerFencedError as fenced:
             raise fenced from error
         except KafkaError as failure:
             error.add_note(f"the transaction was not aborted: {failure}")
+            if commits and isinstance(failure, TransactionError):
+                self._left, aborts = "commit", False
         finally:
-            _read_again(consumer)
+            if aborts:
+                _read_again(consumer)
+        return aborts
 
 
 def _read_again(consumer: GroupVerbs | None) -> None:

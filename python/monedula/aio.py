@@ -1,22 +1,26 @@
 """The asyncio consumer: the same verbs, awaited."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from sys import exception
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from weakref import ref
 
 from monedula._commits import Offsets, RawOffset, as_committed, committed_offsets, raw_commit
 from monedula._monedula import Batch, ConsumerCore, Operation, PendingCallback, Record
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
-from monedula.consumer import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen
-from monedula.errors import ArgumentError, WakeupError
+from monedula.consumer import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen, named
+from monedula.errors import ArgumentError, ForkError, WakeupError
 from monedula.partitions import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
     raw_partition,
+    seconds,
     timestamp_ms,
 )
 
@@ -46,6 +50,7 @@ class AsyncConsumer(ConsumerBase):
 
     _bridge: "Bridge | None" = None
     _calling: "Callbacks | None" = None
+    _awaits = True
 
     async def __aenter__(self) -> Self:
         return self
@@ -53,6 +58,8 @@ class AsyncConsumer(ConsumerBase):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None:
+            self._member.finish_held(current_holder())
         await self.close()
 
     def batches(
@@ -66,7 +73,7 @@ class AsyncConsumer(ConsumerBase):
 
         A step that is cancelled (`asyncio.wait_for(anext(batches), 1)`) may be tried again.
         """
-        return _Batches(lambda holder: self._step(holder, max_rows, max_bytes, max_wait, timeout))
+        return _Batches(self._holder, lambda holder: self._step(holder, max_rows, max_bytes, max_wait, timeout))
 
     # Not a coroutine function: who asks is the task that calls it, not one that is made around it to wait with a
     # timeout.
@@ -74,11 +81,12 @@ class AsyncConsumer(ConsumerBase):
         self, timeout: float = 1.0, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES
     ) -> Coroutine[Any, Any, Batch]:
         """What is there now, or comes first within `timeout` seconds; as `Consumer.poll`."""
-        return self._step(current_holder(), max_rows, max_bytes, 0.0, timeout)
+        return self._step(self._holder(), max_rows, max_bytes, 0.0, timeout)
 
     def records(self, timeout: float | None = None) -> AsyncIterator[Record]:
         """Records one by one; as `Consumer.records`."""
-        return _Records(self._core, lambda holder: self._step(holder, ROWS_AHEAD, MAX_BYTES, 0.0, timeout))
+        step = partial(self._step, max_rows=ROWS_AHEAD, max_bytes=MAX_BYTES, max_wait=0.0, timeout=timeout)
+        return _Records(self._core, self._holder, step)
 
     def commit(
         self, what: Batch | Offsets | None = None, *, timeout: float | None = None
@@ -92,6 +100,10 @@ class AsyncConsumer(ConsumerBase):
         """Commit offsets without waiting for it; await the task, or let it be. As `Consumer.commit_async`."""
         return self._start_commit(raw_commit(what), current_holder(), timeout)
 
+    def hand_over(self, batch: Batch) -> list[Batch]:
+        """Hand a batch over to other tasks: one for each partition, finished by itself; as `Consumer.hand_over`."""
+        return self._split(batch, current_holder())
+
     async def committed(
         self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -102,9 +114,10 @@ class AsyncConsumer(ConsumerBase):
     async def unsubscribe(self, timeout: float = 5.0) -> None:
         """Leave the group; as `Consumer.unsubscribe`."""
         self._refuse_in_callback("unsubscribe")
+        until = self._loop().time() + seconds("timeout", timeout)
         self._member.begin_unsubscribe()
         self._named = set()
-        await self._leave(self._loop().time() + timeout)
+        await self._leave(until)
 
     async def beginning_offsets(
         self,
@@ -135,7 +148,7 @@ class AsyncConsumer(ConsumerBase):
 
     async def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
         """Every partition of the topics; as `Consumer.partitions_of`."""
-        found = await self._run(lambda fd: self._core.start_partitions_of(fd, list(topics), timeout))
+        found = await self._run(lambda fd: self._core.start_partitions_of(fd, named(topics), timeout))
         return [TopicPartition(*partition) for partition in found]
 
     async def close(self, timeout: float = 5.0) -> None:
@@ -145,7 +158,9 @@ class AsyncConsumer(ConsumerBase):
         `ClosedError`.
         """
         self._refuse_in_callback("close")
-        until = self._loop().time() + timeout
+        until = self._loop().time() + seconds("timeout", timeout)
+        if exception() is None:
+            self._member.finish_held(current_holder())
         try:
             self._member.begin_close(timeout)
             await self._leave(until)
@@ -160,20 +175,38 @@ class AsyncConsumer(ConsumerBase):
     async def _step(self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
         self._refuse_in_callback("poll")
         bridge = self._loop()
-        deadline = None if timeout is None else bridge.time() + timeout
-        left = timeout
+        left = None if timeout is None else seconds("timeout", timeout)
+        max_wait = seconds("max_wait", max_wait)
         while True:
             await self._callbacks().wait()
             self._tell_events()
+            # The time is for records to come, not for what callbacks do meanwhile.
+            began = bridge.time()
             # Waiting takes nothing, so a cancelled wait loses nothing; taking does not wait.
             await bridge.run(partial(self._start_ready, holder, max_rows, max_bytes, max_wait, left))
             step = self._core.next_step(max_rows, max_bytes, 0.0, 0.0, holder)
             if isinstance(step, Batch):
-                if step or (deadline is not None and bridge.time() >= deadline):
+                if step or (left is not None and bridge.time() - began >= left):
                     return step
             elif step is not None:
                 self._call_back(step)
-            left = None if deadline is None else max(deadline - bridge.time(), 0.0)
+            left = None if left is None else max(left - (bridge.time() - began), 0.0)
+
+    def _holder(self) -> int:
+        """Names the task that asks; its end is told to the core, because what it holds then is finished by nobody."""
+        holder = current_holder()
+        if holder and holder not in self._known:
+            from monedula._bridge import when_task_ends
+
+            self._known.add(holder)
+            when_task_ends(ref(self), holder, AsyncConsumer._holder_ended)
+        return holder
+
+    def _holder_ended(self, holder: int) -> None:
+        self._known.discard(holder)
+        # In a forked child the tasks of the parent end as well.
+        with suppress(ForkError):
+            self._member.holder_ended(holder)
 
     def _start_ready(
         self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None, descriptor: int
@@ -244,7 +277,8 @@ def current_holder() -> int:
 class _Batches:
     """An iterator, not a generator: a generator is over once a step of it was cancelled."""
 
-    def __init__(self, step: Callable[[int], Awaitable[Batch]]) -> None:
+    def __init__(self, holder: Callable[[], int], step: Callable[[int], Awaitable[Batch]]) -> None:
+        self._holder = holder
         self._step = step
 
     def __aiter__(self) -> Self:
@@ -252,7 +286,7 @@ class _Batches:
 
     # Not a coroutine function, for the reason given at `poll`.
     def __anext__(self) -> Coroutine[Any, Any, Batch]:
-        return self._batch(current_holder())
+        return self._batch(self._holder())
 
     async def _batch(self, holder: int) -> Batch:
         try:
@@ -267,15 +301,16 @@ class _Batches:
 class _Records:
     """Records over batches; whoever drops it gives back what was read ahead."""
 
-    def __init__(self, core: ConsumerCore, step: Callable[[int], Awaitable[Batch]]) -> None:
+    def __init__(self, core: ConsumerCore, holder: Callable[[], int], step: Callable[[int], Awaitable[Batch]]) -> None:
         self._rows = RowCursor(core, 0)
+        self._holder = holder
         self._step = step
 
     def __aiter__(self) -> Self:
         return self
 
     def __anext__(self) -> Coroutine[Any, Any, Record]:
-        return self._record(current_holder())
+        return self._record(self._holder())
 
     async def _record(self, holder: int) -> Record:
         self._rows.holder = holder

@@ -3,16 +3,17 @@
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from monedula._lines import Outgoing
+from monedula._lines import Outgoing, behind, stand
 from monedula._monedula import BatchFuture, SendFuture
 from monedula._transactions import AsyncTransactions
 from monedula.errors import BufferFullError, KafkaTimeoutError
-from monedula.producer import LAST_WORDS_SECONDS, ProducerBase, deadline_of, seconds_left
+from monedula.producer import LAST_WORDS_SECONDS, ProducerBase, check_name, deadline_of, seconds_left
 from monedula.reports import BatchReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
+    from monedula._asked import Call
     from monedula._bridge import Bridge
 
 _ROOM = "room"
@@ -43,15 +44,17 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         interrupted = kind is not None and not issubclass(kind, Exception)
         await self.close(LAST_WORDS_SECONDS if interrupted else None)
 
-    async def send_batch(self, data: Any, topic: str | None = None) -> BatchReport:
+    # Not a coroutine function: the transaction knows of a call that is never awaited.
+    def send_batch(self, data: Any, topic: str | None = None) -> "Coroutine[Any, Any, BatchReport]":
         """Send every row of Arrow data, and wait until all are acknowledged; arguments as `Producer.send_batch`.
+
+        Nothing is sent before it is awaited. A wait that is cancelled does not end the sending.
 
         Raises:
             BatchSendError: if rows were given up; its `report` says which and why.
             ArgumentError: as `Producer.send_batch`.
         """
-        future: BatchFuture = await self._in_thread(self._rows, data, topic)
-        return await future
+        return self._send_rows(self._call("send_batch"), data, topic)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until all that was sent before is done; as `Producer.flush`."""
@@ -62,6 +65,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """The partitions of a topic; as `Producer.partitions_for`."""
+        check_name(topic)
         found: list[int] = await self._loop().run(lambda fd: self._start_partitions_for(fd, topic, timeout))
         return found
 
@@ -76,20 +80,30 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
                 self._bridge.close()
                 self._bridge = None
 
+    async def _send_rows(self, call: "Call | None", data: Any, topic: str | None) -> BatchReport:
+        from monedula._asked import Asked
+
+        # Also of a transaction that was begun since.
+        call = call or self._call("send_batch") or Asked().add("send_batch")
+        future: BatchFuture = await call.in_thread(self._rows, data, topic)
+        return await future
+
+    _send_rows.__qualname__ = "AsyncProducer.send_batch"  # what Python warns of if it is never awaited
+
     def _pass(self, record: Outgoing) -> SendFuture:
-        stands = self._join_line(_ROOM, record)
+        stands = behind(self._lines, _ROOM, record)
         if stands is not None:
             return stands
         self._set_detour(self._partitioner is not None)
         try:
-            return self._send(0.0, 0.0, *record)
+            return self._send(0.0, 0.0, None, *record)
         except BufferFullError:
             # From here on whatever is sent comes by here, and stands behind.
             self._set_detour(True)
-            return self._open_line(_ROOM, record, self._send_after)
+            return stand(self._lines, _ROOM, record, self._send_after)
 
     async def _lines_end(self, deadline: float | None) -> bool:
-        return not self._lines or await self._in_thread(self._lines.wait, deadline)
+        return not self._lines or await self._in_thread(self._lines.wait, seconds_left(deadline))
 
     async def _in_thread(self, call: "Callable[..., Any]", *arguments: Any) -> Any:
         import asyncio

@@ -142,7 +142,8 @@ def _serve(desk: AssignorDesk, own: Mapping[str, Assignor]) -> None:
         number, name, kind, arguments = job
         try:
             desk.answer(number, _DO[kind](own[name], *arguments))
-        except Exception as error:
+        # Whatever it is: without this thread every assignment from now on would fail.
+        except BaseException as error:
             _LOGGER.exception("the assignor %s failed", name)
             desk.fail(number, f"{type(error).__name__}: {error}")
 

@@ -1,10 +1,10 @@
 """Settings: Kafka's names as a dotted dict, or with underscores as keywords."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from monedula import _monedula
-from monedula.errors import ConfigError
+from monedula.errors import ArgumentError, ConfigError
 
 Settings = Mapping[str, Any]
 """Kafka's settings by name; values are texts, numbers, booleans, or lists of texts."""
@@ -40,6 +40,21 @@ def raw_settings(config: Settings | None, settings: Settings) -> list[tuple[str,
     return [(str(key), _text(key, value)) for key, value in [*(config or {}).items(), *settings.items()]]
 
 
+def raw_columns(columns: Sequence[str] | None) -> list[str] | None:
+    """Names of columns as the core takes them; it knows which there are.
+
+    Raises:
+        ArgumentError: if they are no names, or one that is no list.
+    """
+    if columns is None:
+        return None
+    if not isinstance(columns, (str, bytes)) and isinstance(columns, Iterable):
+        names = list(columns)
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise ArgumentError(f"columns={columns!r}: expected a list of names, such as ['key', 'value']")
+
+
 def _text(key: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -50,3 +65,11 @@ def _text(key: str, value: object) -> str:
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return ",".join(value)
     raise ConfigError(f"{key}={value!r}: expected a text, a whole number or a boolean", key=str(key))
+
+
+class Unpicklable:
+    """What is bound to its process, and says so where it is to be pickled or copied."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        message = "its connections belong to this process. Make one where it is used, from the same settings"
+        raise TypeError(f"{type(self).__name__}: it can be neither pickled nor copied: {message}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from sys import exception
 from threading import get_ident
 from time import monotonic
 from types import TracebackType
@@ -12,7 +13,7 @@ from monedula._group import EventHook, GroupVerbs, Topics
 from monedula._monedula import Batch, PendingCallback, Record, Schema
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
-from monedula.config import Settings, raw_settings
+from monedula.config import Settings, raw_columns, raw_settings
 from monedula.errors import ArgumentError, WakeupError
 from monedula.partitions import (
     Assignment,
@@ -24,8 +25,10 @@ from monedula.partitions import (
     raw_partition,
     raw_partitions,
     raw_position,
+    seconds,
     split_assignment,
     timestamp_ms,
+    topic_names,
 )
 
 if TYPE_CHECKING:
@@ -51,8 +54,9 @@ class ConsumerBase(GroupVerbs):
         **settings: Any,
     ) -> None:
         self._commits: list[CommitFuture] = []
-        names = None if columns is None else list(columns)
-        self._open(raw_settings(config, settings), names, headers, assignors, on_event)
+        self._known: set[int] = set()  # tasks whose end is listened for
+        self._looping: list[int] = []  # threads that are in a loop, as often as they are
+        self._open(raw_settings(config, settings), raw_columns(columns), headers, assignors, on_event)
         try:
             if topics is not None:
                 self.subscribe(topics)
@@ -86,17 +90,19 @@ class ConsumerBase(GroupVerbs):
 
         Args:
             partitions: topics, for all of their partitions now and later (those added later start at their smallest
-                offset); or `(topic, partition)` pairs; both start where `auto.offset.reset` says (by default at the
-                end). Or `{(topic, partition): position}`: an offset, `"earliest"`, `"latest"`, or the time of the
-                first record.
+                offset); or `(topic, partition)` pairs; both start at the committed offset of the group `group.id`, and
+                where there is none, or no group, where `auto.offset.reset` says (by default at the end). Or
+                `{(topic, partition): position}`: an offset, `"earliest"`, `"latest"`, `"committed"`, or the time of
+                the first record.
 
         Raises:
-            ArgumentError: if it is none of these, or while topics are subscribed to with `subscribe()`.
+            ArgumentError: if it is none of these, while topics are subscribed to with `subscribe()`, or if it says
+                `"committed"` without `group.id`.
             ClosedError: if the consumer is closed.
         """
-        topics, pairs = split_assignment(partitions, ("policy", 0))
+        topics, pairs = split_assignment(partitions, ("default", 0))
         if topics:
-            self._core.assign_topics(topics, ("policy", 0))
+            self._core.assign_topics(topics, ("default", 0))
         else:
             self._core.assign(pairs)
 
@@ -113,10 +119,11 @@ class ConsumerBase(GroupVerbs):
 
         Args:
             partition: `(topic, partition)`.
-            position: an offset, `"earliest"`, `"latest"`, or the time of the first record (aware datetime).
+            position: an offset, `"earliest"`, `"latest"`, `"committed"` (what the group has committed; if nothing,
+                where `auto.offset.reset` says), or the time of the first record (aware datetime).
 
         Raises:
-            ArgumentError: if the partition is not assigned.
+            ArgumentError: if the partition is not assigned, or there is no `group.id` for `"committed"`.
         """
         self._core.seek(raw_partition(partition), raw_position(position))
 
@@ -201,10 +208,11 @@ class ConsumerBase(GroupVerbs):
     def _each(self, partitions: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
         if partitions:
             return raw_partitions(partitions)
+        assigned = self._core.assignment()  # first of all it says whether the consumer is closed
         unknown = self._core.unresolved()
         if unknown:
             raise ArgumentError(f"the partitions of {', '.join(unknown)} are not known yet: poll first, or name them")
-        return self._core.assignment()
+        return assigned
 
 
 class Consumer(ConsumerBase):
@@ -241,6 +249,8 @@ class Consumer(ConsumerBase):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None:
+            self._member.finish_held()
         self.close()
 
     def batches(
@@ -260,7 +270,8 @@ class Consumer(ConsumerBase):
             max_rows: most rows of a batch.
             max_bytes: most bytes of its columns; a single larger record makes a batch of its own.
             max_wait: seconds that rows which are there wait for more to fill the batch.
-            timeout: seconds without any record after which the iteration ends; `None` for never.
+            timeout: seconds without any record after which the iteration ends; `None` for never. What callbacks take
+                does not count.
 
         Yields:
             Batches with at least one row.
@@ -272,17 +283,20 @@ class Consumer(ConsumerBase):
             BrokerConnectionError: if the cluster cannot be reached within `bootstrap.timeout.ms`.
             ClosedError: if the consumer is closed, by another thread too.
         """
-        while True:
-            try:
-                batch = self._next(max_rows, max_bytes, max_wait, timeout)
-            except WakeupError:
-                return
-            if not batch:
-                return
-            yield batch
+        thread = get_ident()
+        self._looping.append(thread)
+        try:
+            while batch := self._next(max_rows, max_bytes, max_wait, timeout):
+                yield batch
+        except WakeupError:
+            return
+        finally:
+            self._looping.remove(thread)
 
     def poll(self, timeout: float = 1.0, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES) -> Batch:
         """What is there now, or comes first within `timeout` seconds; a batch without rows (which is false) if nothing.
+
+        Callbacks that are due are called meanwhile; what they take does not count.
 
         Raises:
             PartitionError: a subclass, when a partition stops; the next call goes on with the others.
@@ -356,7 +370,7 @@ class Consumer(ConsumerBase):
         Raises:
             As `beginning_offsets`.
         """
-        return [TopicPartition(*partition) for partition in self._core.partitions_of(list(topics), timeout)]
+        return [TopicPartition(*partition) for partition in self._core.partitions_of(named(topics), timeout)]
 
     def commit(self, what: Batch | Offsets | None = None, *, timeout: float | None = None) -> dict[TopicPartition, int]:
         """Commit offsets for the group, and wait until that is done.
@@ -374,6 +388,7 @@ class Consumer(ConsumerBase):
         Raises:
             CommitFailedError: if it was not committed for some partitions; `failures` says why for each. A partition
                 that is owned no more is never committed.
+            GroupInUseError: if partitions are assigned by hand, and others are members of the group.
             ArgumentError: without `group.id`, or if `what` is none of these.
         """
         outcome = self._member.commit(raw_commit(what), None, timeout)
@@ -387,6 +402,25 @@ class Consumer(ConsumerBase):
         future = CommitFuture(self._member.start_commit(None, raw_commit(what), None, timeout))
         self._commits.append(future)
         return future
+
+    def hand_over(self, batch: Batch) -> list[Batch]:
+        """Hand a batch over to other threads: one batch for each partition, each of which is finished by itself.
+
+        Asking for the next batch does not finish them: whoever works on one says `finish(part)`, or `commit(part)`.
+        Until then its partition is not given up in a rebalance, and not committed beyond it. A part that is dropped
+        without a word (its worker failed) stays uncommitted, is warned of in the log, and holds nobody up.
+
+        Args:
+            batch: what this thread was handed, before it asks for the next one. Commit its parts from now on, not it.
+
+        Returns:
+            Its rows, without a copy: one batch for each run of rows of a partition, in their order.
+
+        Raises:
+            ArgumentError: if the batch is finished already, or without `group.id`.
+            ClosedError: if the consumer is closed.
+        """
+        return self._split(batch, None)
 
     def committed(
         self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
@@ -406,40 +440,48 @@ class Consumer(ConsumerBase):
             timeout: seconds after which it returns in any case.
         """
         self._refuse_in_callback("unsubscribe")
+        until = monotonic() + seconds("timeout", timeout)
         self._member.begin_unsubscribe()
         self._named = set()
-        self._leave(monotonic() + timeout)
+        self._leave(until)
 
     def close(self, timeout: float = 5.0) -> None:
         """Commit what is finished, give up what is owned, leave the group, close the connections. May be called again.
 
-        `on_revoked` is called in this thread; waits in other threads end with `ClosedError`. A batch that is still
-        held is not finished: `commit()` it before.
+        What this thread was handed is finished, unless an exception is on its way (`close()` in a `finally`), or a
+        loop over `batches()` or `records()` is not left yet; what other threads still hold is not. `on_revoked` is
+        called in this thread; waits in other threads end with `ClosedError`.
 
         Args:
             timeout: seconds after which it returns in any case.
         """
         self._refuse_in_callback("close")
-        until = monotonic() + timeout
+        until = monotonic() + seconds("timeout", timeout)
+        if exception() is None and get_ident() not in self._looping:
+            self._member.finish_held()
         try:
             self._member.begin_close(timeout)
             self._leave(until)
         finally:
             self._core.close(max(until - monotonic(), 0.0))
             self._tell_events()
+            self._tell_commits()
 
     def _next(self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
         self._refuse_in_callback("poll")
-        deadline, left = None if timeout is None else monotonic() + timeout, timeout
+        left = None if timeout is None else seconds("timeout", timeout)
+        max_wait = seconds("max_wait", max_wait)
         while True:
             self._tell_events()
             self._tell_commits()
+            began = monotonic()
             step = self._core.next_step(max_rows, max_bytes, max_wait, left, None)
             if isinstance(step, Batch):
                 return step
+            # The time is for records to come, not for what callbacks do meanwhile.
+            left = None if left is None else max(left - (monotonic() - began), 0.0)
             if step is not None:
                 self._call_back(step)
-            left = None if deadline is None else max(deadline - monotonic(), 0.0)
 
     def _leave(self, until: float) -> None:
         failure: BaseException | None = None
@@ -454,13 +496,14 @@ class Consumer(ConsumerBase):
             raise failure
 
     def _call_back(self, pending: PendingCallback) -> None:
-        call = self._listeners.of(pending)
+        call, failed = self._listeners.of(pending), True
         self._calling_back = get_ident()
         try:
             call()
+            failed = False
         finally:
             self._calling_back = None
-            self._member.called_back(pending.ticket)
+            self._member.called_back(pending.ticket, failed)
 
     def _tell_commits(self) -> None:
         for future in [future for future in self._commits if future.done()]:
@@ -476,6 +519,11 @@ class Consumer(ConsumerBase):
 def chosen(partitions: Iterable[tuple[str, int]] | None) -> list[tuple[str, int]] | None:
     """The partitions given, checked; `None` stands for all that are assigned."""
     return None if partitions is None else raw_partitions(partitions)
+
+
+def named(topics: tuple[str, ...]) -> list[str]:
+    """The topics given to `partitions_of`, checked."""
+    return topic_names(topics, "partitions_of() takes names one by one, such as partitions_of('orders', 'returns')")
 
 
 def as_offsets(found: dict[tuple[str, int], int | None]) -> dict[TopicPartition, int]:

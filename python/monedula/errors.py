@@ -53,7 +53,10 @@ class KafkaError(Exception):
 
 
 class ConfigError(KafkaError, ValueError):
-    """A setting is unknown, out of bounds, or contradicts another. `key` names it. Change it."""
+    """A setting is unknown, out of bounds, contradicts another, or does not do for what a broker answers.
+
+    `key` names it. Change it.
+    """
 
 
 class ArgumentError(KafkaError, ValueError):
@@ -131,7 +134,10 @@ class FencedInstanceError(GroupError):
 
 
 class InconsistentGroupProtocolError(GroupError):
-    """The members have no assignor in common. Give all of them one in `partition.assignment.strategy`."""
+    """The members have no assignor in common. Give all of them one in `partition.assignment.strategy`.
+
+    Consumers of librdkafka have `range,roundrobin` unless told otherwise.
+    """
 
 
 class UnsupportedGroupProtocolError(GroupError):
@@ -284,6 +290,10 @@ class AdminErrors(KafkaError):
         self.results = dict(results)
         self.errors = dict(errors)
 
+    # By default it would be made of its message alone, and a pool of processes hangs on what cannot be made again.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.results, self.errors), self.__dict__
+
 
 class LogTruncatedError(PartitionError):
     """Records that were read are gone or replaced after an unclean leader election (KIP-320)."""
@@ -298,7 +308,7 @@ class CorruptRecordError(PartitionError):
 
 
 class ClosedError(KafkaError, RuntimeError):
-    """The consumer or producer is closed."""
+    """The consumer, producer, admin or stream is closed."""
 
 
 class WakeupError(KafkaError):

@@ -186,6 +186,34 @@ class Lost(GroupEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved(GroupEvent):
+    """With the assignor `deferred`: members were lost, and what they had is kept for their return.
+
+    Attributes:
+        partitions: the partitions; nobody reads them meanwhile.
+        members: how many members are waited for.
+        names: who they are, static ids or member ids; empty in groups with too many names to tell.
+        seconds: for how long, from then on.
+    """
+
+    partitions: frozenset[TopicPartition]
+    members: int
+    names: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released(GroupEvent):
+    """Partitions are kept for nobody any more: a member came back for them, or others have them.
+
+    Attributes:
+        partitions: the partitions.
+    """
+
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseExpired(GroupEvent):
     """The coordinator was not heard from for so long that others may own the partitions: nothing is handed out."""
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from monedula.errors import ArgumentError
 
+_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_LONGEST_NAME = 249
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -37,7 +39,8 @@ class OffsetAndMetadata(NamedTuple):
 
 
 Position = int | str | datetime
-"""Where to start: an offset; `"earliest"`, `"latest"`; or the time of the first record wanted (aware datetime)."""
+"""Where to start: an offset; `"earliest"`, `"latest"`; `"committed"`, what the group of `group.id` has committed; or
+the time of the first record wanted (aware datetime)."""
 
 Assignment = (
     str
@@ -66,9 +69,10 @@ def raw_position(position: Position) -> RawPosition:
         return ("offset", offset)
     if isinstance(position, datetime):
         return ("timestamp", timestamp_ms(position))
-    if isinstance(position, str) and position in ("earliest", "latest"):
+    if isinstance(position, str) and position in ("earliest", "latest", "committed"):
         return (position, 0)
-    raise ArgumentError(f'{position!r} is no position: expected an offset, "earliest", "latest" or a datetime')
+    expected = 'expected an offset, "earliest", "latest", "committed" or a datetime'
+    raise ArgumentError(f"{position!r} is no position: {expected}")
 
 
 def timestamp_ms(time: datetime | int) -> int:
@@ -84,7 +88,7 @@ def timestamp_ms(time: datetime | int) -> int:
     else:
         number = whole_number(time)
     if number is None:
-        raise ArgumentError(f"{time!r} is no time: expected an aware datetime, or milliseconds since 1970")
+        raise ArgumentError(f"{time!r} is no time: expected an aware datetime, or milliseconds since 1970, of 64 bits")
     if number < 0:
         raise ArgumentError(f"{time!r} is before 1970")
     return number
@@ -147,6 +151,38 @@ def split_assignment(
     return topics, []
 
 
+def seconds(name: str, value: object) -> float:
+    """A time to wait, checked.
+
+    Raises:
+        ArgumentError: if it is no number.
+    """
+    if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        kind = type(value).__name__
+        raise ArgumentError(f"{name}={value!r} ({kind}): expected seconds, a number such as 1.5")
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        raise ArgumentError(f"{name}={value!r}: expected seconds, fewer of them") from None
+
+
+def topic_names(topics: Iterable[object], instead: str) -> list[str]:
+    """Topics, checked; `instead` says what to write in place of what is none.
+
+    Raises:
+        ArgumentError: if one of them is no name.
+    """
+    names = []
+    for name in topics:
+        if not isinstance(name, str) or not name:
+            raise ArgumentError(f"{name!r} is no topic's name; {instead}")
+        if len(name) > _LONGEST_NAME or not _CHARACTERS.issuperset(name) or name in (".", ".."):
+            rule = 'expected 1 to 249 of the characters a-z, A-Z, 0-9, ".", "_" and "-"'
+            raise ArgumentError(f"{name!r} is no topic's name: {rule}; {instead}")
+        names.append(name)
+    return names
+
+
 def is_pair(value: object) -> bool:
     """Whether `value` is meant as one `(topic, partition)`, if only by someone who wrote the partition as a text."""
     if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], str):
@@ -156,7 +192,8 @@ def is_pair(value: object) -> bool:
 
 
 def whole_number(value: object) -> int | None:
-    """`value` as an `int` if it is one, of numpy too; `None` if it is not."""
+    """`value` as an `int` if it is one of 64 bits, of numpy too; `None` if it is not."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return None
-    return index(value)
+    number = index(value)
+    return number if -(1 << 63) <= number < 1 << 63 else None

@@ -5,12 +5,16 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
-from monedula._lines import Lines, Outgoing, Send
-from monedula._monedula import BatchFuture, ProducerCore, SendFuture
+from monedula._lines import Outgoing, behind, stand
+from monedula._monedula import BatchFuture, LinesCore, ProducerCore, SendFuture
 from monedula._transactions import Transactions
-from monedula.config import Settings, raw_settings
-from monedula.errors import ArgumentError, DeliveryTimeoutError, KafkaTimeoutError
-from monedula.partitions import whole_number
+from monedula.config import Settings, Unpicklable, raw_settings
+from monedula.errors import (
+    ArgumentError,
+    DeliveryTimeoutError,
+    KafkaTimeoutError,
+)
+from monedula.partitions import seconds, whole_number
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """Called with topic, key, value and how many partitions there are; says which one it is to be."""
@@ -19,12 +23,12 @@ LAST_WORDS_SECONDS = 5.0
 """How long a producer that is left by Ctrl-C or at exit still tries."""
 
 
-class ProducerBase(ProducerCore):
+class ProducerBase(Unpicklable, ProducerCore):
     """What both producers share."""
 
     _waits = True
     _partitioner: Partitioner | None
-    _lines: Lines
+    _lines: LinesCore
 
     def __new__(
         cls, config: Settings | None = None, /, *, partitioner: Partitioner | str | None = None, **settings: Any
@@ -38,7 +42,7 @@ class ProducerBase(ProducerCore):
             raise ArgumentError(f"partitioner={partitioner!r}: {message}")
         made = super().__new__(cls, raw_settings(config, settings), cls._waits, partitioner is not None)
         made._partitioner = partitioner
-        made._lines = Lines()
+        made._lines = LinesCore(made)
         return made
 
     def metrics(self) -> dict[str, float]:
@@ -74,24 +78,25 @@ class ProducerBase(ProducerCore):
         return future
 
     def _pass(self, record: Outgoing) -> SendFuture:
-        return self._send(self._max_block, 0.0, *record)
+        return self._send(self._max_block, 0.0, None, *record)
 
     def _place(self, record: Outgoing) -> SendFuture:
         """Have the user's function choose the partition, as soon as it is known how many there are."""
         line = f"topic {record.topic}"
-        stands = self._join_line(line, record)
+        stands = behind(self._lines, line, record)
         if stands is not None:
             return stands
         partitions = self._partition_count(record.topic)
         if partitions is None:
-            return self._open_line(line, record, self._place_when_known)
+            return stand(self._lines, line, record, self._place_when_known)
         return self._pass(self._chosen(record, partitions))
 
-    def _place_when_known(self, record: Outgoing, waited: float) -> SendFuture:
+    def _place_when_known(self, record: Outgoing, waited: float, transaction: int) -> SendFuture:
+        started = monotonic()
         partitions = self._partition_count(record.topic)
         if partitions is None:
             partitions = self._awaited_partitions(record.topic, waited)
-        return self._send_after(self._chosen(record, partitions), waited)
+        return self._send_after(self._chosen(record, partitions), waited + monotonic() - started, transaction)
 
     def _awaited_partitions(self, topic: str, waited: float) -> int:
         left = self._delivery_timeout - waited
@@ -105,8 +110,8 @@ class ProducerBase(ProducerCore):
             message = f"{topic}: not delivered within delivery.timeout.ms={allowed} ms: {error}"
             raise DeliveryTimeoutError(message, topic=topic) from error
 
-    def _send_after(self, record: Outgoing, waited: float) -> SendFuture:
-        return self._send(max(self._max_block - waited, 0.0), waited, *record)
+    def _send_after(self, record: Outgoing, waited: float, transaction: int) -> SendFuture:
+        return self._send(max(self._max_block - waited, 0.0), waited, transaction, *record)
 
     def _chosen(self, record: Outgoing, partitions: int) -> Outgoing:
         assert self._partitioner is not None
@@ -116,19 +121,9 @@ class ProducerBase(ProducerCore):
             raise ArgumentError(f"the partitioner chose {chosen!r} for {record.topic}: expected 0 to {partitions - 1}")
         return record._replace(partition=index)
 
-    def _join_line(self, line: str, record: Outgoing) -> SendFuture | None:
-        """Have a record stand behind others; `None` if there is no such line."""
-        if line not in self._lines:
-            return None
-        late = self._late()
-        return late if self._lines.join(line, record.kept(), late) else None
-
-    def _open_line(self, line: str, record: Outgoing, send: Send) -> SendFuture:
-        late = self._late()
-        self._lines.open(line, record.kept(), late, send)
-        return late
-
     def _rows(self, data: Any, topic: str | None) -> BatchFuture:
+        if topic is not None:
+            check_name(topic)
         return self._send_batch(data, topic, self._partitioner is not None)
 
 
@@ -174,7 +169,7 @@ class Producer(ProducerBase, Transactions):
                 polars, pandas and DuckDB, `monedula.Batch`, `monedula.read(...)`. Its columns, in any order: key and
                 value (binary or string), topic (string), partition (integer), timestamp (timestamp, or integer
                 milliseconds), headers (list of structs of key and value).
-            topic: for rows without one.
+            topic: where all of them go, whatever a column `topic` says; by that column if left out.
 
         Raises:
             ArgumentError: if it is no Arrow data, or a column does not do; the message says what would.
@@ -194,7 +189,7 @@ class Producer(ProducerBase, Transactions):
             KafkaTimeoutError: past `timeout`.
         """
         deadline = deadline_of(timeout)
-        if not self._lines.wait(deadline):
+        if not self._lines.wait(seconds_left(deadline)):
             raise KafkaTimeoutError(f"flush() did not end within {timeout} s: records still wait for room")
         self._flush(seconds_left(deadline))
 
@@ -208,7 +203,9 @@ class Producer(ProducerBase, Transactions):
         Raises:
             KafkaTimeoutError: past `timeout`; the message has the last failure.
             UnknownTopicError: if there is no such topic.
+            ClosedError: if the producer is closed.
         """
+        check_name(topic)
         return self._partitions_for(topic, timeout)
 
     def close(self, timeout: float | None = None) -> None:
@@ -219,8 +216,18 @@ class Producer(ProducerBase, Transactions):
                 as it takes: `delivery.timeout.ms` bounds it.
         """
         deadline = deadline_of(timeout)
-        self._lines.wait(deadline)
+        self._lines.wait(seconds_left(deadline))
         self._close(seconds_left(deadline))
+
+
+def check_name(topic: object) -> None:
+    """Refuse a topic that is no text; what it says is the core's to judge.
+
+    Raises:
+        ArgumentError: if it is none.
+    """
+    if not isinstance(topic, str):
+        raise ArgumentError(f"topic={topic!r} ({type(topic).__name__}): expected its name, a str")
 
 
 def _encoded(data: Any) -> bytes | None:
@@ -231,7 +238,7 @@ def _encoded(data: Any) -> bytes | None:
 
 def deadline_of(timeout: float | None) -> float | None:
     """When so many seconds will have passed."""
-    return None if timeout is None else monotonic() + timeout
+    return None if timeout is None else monotonic() + seconds("timeout", timeout)
 
 
 def seconds_left(deadline: float | None) -> float | None:

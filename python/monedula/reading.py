@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from monedula._monedula import Batch, ReaderCore, Schema
-from monedula.config import Settings, raw_settings
+from monedula.config import Settings, Unpicklable, raw_columns, raw_settings
 from monedula.consumer import MAX_BYTES, MAX_ROWS
 from monedula.errors import ArgumentError
 from monedula.partitions import RawPosition, TopicPartition, is_pair, raw_partition, timestamp_ms, whole_number
@@ -61,7 +61,9 @@ def read(
         (topic, partition, _bound(start, topic, partition, "start"), _bound(end, topic, partition, "end"))
         for topic, partition in _targets(topics, start, end)
     ]
-    core = ReaderCore(raw_settings(config, {}), _names(columns), headers, max_rows, max_bytes)
+    if progress is not None and not callable(progress):
+        raise ArgumentError(f"progress={progress!r} cannot be called")
+    core = ReaderCore(raw_settings(config, {}), raw_columns(columns), headers, max_rows, max_bytes)
     try:
         core.begin(ranges)
     except BaseException:
@@ -98,7 +100,7 @@ def read_range(
     )
 
 
-class RecordStream:
+class RecordStream(Unpicklable):
     """Batches of a bounded read, once through. Also an Arrow stream; what is iterated is not in it any more."""
 
     def __init__(self, core: ReaderCore, progress: Progress | None = None) -> None:
@@ -163,7 +165,7 @@ class RecordStream:
         return self._core.stream(self._report if self._on_batch is not None else None)
 
     def close(self) -> None:
-        """End the read early; at its end it is closed by itself."""
+        """End the read early; at its end it is closed by itself. Of what was closed early no more can be asked."""
         self._core.close()
 
     def _report(self) -> None:
@@ -207,7 +209,3 @@ def _bound(bound: Bound | Mapping[tuple[str, int], Bound], topic: str, partition
     if isinstance(bound, str) and bound in ("earliest", "latest"):
         return (bound, 0)
     raise ArgumentError(f'{name}={bound!r}: expected an offset, "earliest", "latest" or an aware datetime')
-
-
-def _names(columns: Sequence[str] | None) -> list[str] | None:
-    return None if columns is None else list(columns)

@@ -30,13 +30,13 @@ from monedula.admin.views import (
     Topics,
     TopicsDescribed,
 )
-from monedula.config import Settings, raw_settings
+from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.partitions import TopicPartition
 
 T = TypeVar("T")
 
 
-class AdminBase:
+class AdminBase(Unpicklable):
     """What both faces share."""
 
     def __init__(self, config: Settings | None = None, /, **settings: Any) -> None:

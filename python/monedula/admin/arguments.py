@@ -195,6 +195,13 @@ def raw_name(name: object, what: str) -> str:
     return name
 
 
+def as_several(given: Any, expected: str) -> list[Any]:
+    """The items of something that has some."""
+    if not isinstance(given, Iterable):
+        raise ArgumentError(f"{given!r}: expected {expected}")
+    return list(given)
+
+
 def raw_names(names: object, what: str) -> list[str]:
     """One name or several, each once."""
     if isinstance(names, str):

@@ -15,6 +15,7 @@ from monedula.admin.arguments import (
     Target,
     TopicDefaults,
     as_mapping,
+    as_several,
     as_topics,
     check_distinct,
     is_resource,
@@ -152,7 +153,7 @@ def describe_configs(
 ) -> Call[Configs]:
     """See `Admin.describe_configs`."""
     single = isinstance(resources, str) or is_resource(resources)
-    given = [resources] if single else list(resources)
+    given = [resources] if single else as_several(resources, "the name of a topic, (type, name), or several")
     raw = [raw_resource(resource) for resource in given]
     chosen = None if names is None else raw_names(names, "setting")
     return Call(
@@ -315,7 +316,8 @@ def list_offsets(
     if isinstance(what, Mapping):
         pairs = [(raw_partition(partition), raw_spec(each)) for partition, each in what.items()]
     else:
-        items = [what] if isinstance(what, str) or is_pair(what) else list(what)
+        single = isinstance(what, str) or is_pair(what)
+        items = [what] if single else as_several(what, "a topic, a partition, or several")
         topics = [raw_name(item, "topic") for item in items if isinstance(item, str)]
         pairs = [(raw_partition(item), spec) for item in items if not isinstance(item, str)]
     if isolation not in ("read_committed", "read_uncommitted"):

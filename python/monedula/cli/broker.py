@@ -20,6 +20,7 @@ _FAILED = 1
 EXAMPLES = """
 monedula broker --topic orders:3
 monedula broker --port 0 --nodes 3 --data-dir kafka-data
+monedula broker --nodes 2 --rack a --rack b --first-node-id 0
 """
 
 # Seconds between two looks at what the broker logged.
@@ -29,6 +30,10 @@ _LOOK = 0.2
 def broker(
     port: Annotated[int, typer.Option(help="Port of the first node; each further one has the next. 0: any.")] = 9092,
     nodes: Annotated[int, typer.Option(help="How many nodes to play.")] = 1,
+    first_node_id: Annotated[int, typer.Option(help="Id of the first node; each further one has the next.")] = 1,
+    rack: Annotated[
+        list[str] | None, typer.Option(help="The rack of the next node, in order; empty for none. Repeatable.")
+    ] = None,
     topic: Annotated[
         list[str] | None, typer.Option(help="A topic to make, as name or name:partitions. Repeatable.")
     ] = None,
@@ -62,6 +67,8 @@ def broker(
             nodes,
             topic or (),
             port=port,
+            racks=rack or (),
+            first_node_id=first_node_id,
             data_dir=data_dir,
             host=host,
             settings=dict(_pair(text) for text in setting or ()),

@@ -173,6 +173,8 @@ def _following(
     timeout: float | None,
 ) -> None:
     reset = start if isinstance(start, str) else "earliest"
+    # What a group has read to is no matter here: `--from` says where to start.
+    settings = {name: value for name, value in settings.items() if name != "group.id"}
     with (
         Interrupts() as interrupts,
         monedula.Consumer({**settings, "auto.offset.reset": reset}, **target.shape) as consumer,

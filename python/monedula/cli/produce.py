@@ -16,7 +16,7 @@ from monedula.cli.running import Failure, UsageError, command, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair, settings_of
 from monedula.cli.sources import Headers, Input, Line, input_of, json_lines, named, opened, tables, text_lines
 from monedula.config import config_keys
-from monedula.errors import KafkaError, KafkaTimeoutError
+from monedula.errors import KafkaError, KafkaTimeoutError, UnknownTopicError
 from monedula.producer import Producer
 
 # For what is under way when it is stopped.
@@ -197,6 +197,7 @@ class _Lines:
 
     def _settle(self, most: int) -> None:
         """Forget those that are done, at the front of the queue."""
+        common = self._common
         while self._sent and most:
             number, future = self._sent[0]
             if not future.done():
@@ -207,7 +208,8 @@ class _Lines:
             if error is None:
                 self._acknowledged += 1
             elif self._failure is None:
-                self._failure = Failure(f"line {number}: {error}")
+                said = common.partition is None and not common.any_partition
+                self._failure = Failure(f"line {number}: {_told(error, said)}")
 
 
 class _Tables:
@@ -251,8 +253,7 @@ class _Tables:
                 return
 
     def _shaped(self, batch: Any) -> Any:
-        drop = [name for name, gone in (("topic", self._topic is not None), ("partition", self._replaced)) if gone]
-        names = [name for name in batch.schema.names if name not in drop]
+        names = [name for name in batch.schema.names if name != "partition" or not self._replaced]
         batch = batch.select(names)
         if self._fixed:
             import pyarrow
@@ -273,9 +274,15 @@ class _Tables:
             self._acknowledged += report.acknowledged
             if report.failed and self._failure is None:
                 row, error = report.errors[0]
-                self._failure = Failure(
-                    f"row {first + row}: {error} ({report.failed} of {report.num_rows} rows failed)"
-                )
+                told = _told(error, not self._replaced)
+                self._failure = Failure(f"row {first + row}: {told} ({report.failed} of {report.num_rows} rows failed)")
+
+
+def _told(error: BaseException, said: bool) -> str:
+    """An error, with the option that helps where the data said a partition that its topic does not have."""
+    if said and isinstance(error, UnknownTopicError) and error.partition is not None:
+        return f"{error}; --any-partition does not heed the partitions of the data"
+    return str(error)
 
 
 def _report(acknowledged: int, failure: Failure | None) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from io import BufferedReader
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ Headers = list[tuple[str, bytes | None]]
 
 FIELDS = ("key", "value", "topic", "partition", "timestamp", "headers")
 _READ_ONLY = ("offset", "timestampType")
+_HEADER_FIELDS = {"key", "value", "value_base64", "value_hex"}
 _CODED = {f"{name}_{code}" for name in ("key", "value") for code in ("base64", "hex")}
 
 # Rows of a piece of a Parquet file.
@@ -165,7 +167,7 @@ def named(batch: Any, key_column: str | None, value_column: str | None) -> Any:
 
 def _line_of(number: int, raw: bytes) -> Line:
     try:
-        fields = json.loads(raw)
+        fields = json.loads(raw, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_named_once)
     except json.JSONDecodeError as error:
         raise ValueError(
             f"this is no JSON: {error.msg} at column {error.colno}; lines that are the values need --format lines"
@@ -191,7 +193,30 @@ def _line_of(number: int, raw: bytes) -> Line:
     )
 
 
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON; write null, or a text")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text:.80} is too large for a number; write it as a text")
+    return number
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has {twice!r} twice, and only one of them could be sent")
+    return fields
+
+
 def _data(fields: dict[str, Any], name: str) -> bytes | None:
+    given = [each for each in (name, f"{name}_base64", f"{name}_hex") if each in fields]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} are one thing twice; give one of them")
     for code in ("base64", "hex"):
         coded = fields.get(f"{name}_{code}")
         if coded is None:
@@ -205,7 +230,11 @@ def _data(fields: dict[str, Any], name: str) -> bytes | None:
         return None
     # Any other JSON is a value as it stands.
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return text.encode(errors="surrogatepass")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        lone = text[error.start].encode("ascii", "backslashreplace").decode()
+        raise ValueError(f"{name} has {lone}, half of a character; give the bytes as {name}_base64") from None
 
 
 def _typed(fields: dict[str, Any], name: str, kind: type) -> Any:
@@ -231,5 +260,8 @@ def _headers(value: object) -> Headers | None:
     if isinstance(value, dict):
         return [(name, _data({"value": data}, "value")) for name, data in value.items()]
     if isinstance(value, list) and all(isinstance(each, dict) and isinstance(each.get("key"), str) for each in value):
+        strange = [name for each in value for name in each if name not in _HEADER_FIELDS]
+        if strange:
+            raise ValueError(f"a header has no field {strange[0]!r}, it has {', '.join(sorted(_HEADER_FIELDS))}")
         return [(each["key"], _data(each, "value")) for each in value]
     raise ValueError('headers are an object of names and values, or a list of {"key": ..., "value": ...}')

@@ -49,7 +49,6 @@ _LEFT_OUT = {
     "max.moves.per.round",
     "max.poll.interval.ms",
     "max.poll.records",
-    "metadata.recovery.rebootstrap.trigger.ms",
     "metric.reporters",
     "partition.assignment.strategy",
     "retries",

@@ -35,7 +35,6 @@ _LEFT_OUT = {
     "group.remote.assignor",
     "max.poll.records",
     "metadata.max.idle.ms",
-    "metadata.recovery.rebootstrap.trigger.ms",
     "metric.reporters",
     "partitioner.adaptive.partitioning.enable",
     "partitioner.availability.timeout.ms",

@@ -124,6 +124,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_restarted = not is_first and not begun.offsets.keys().isdisjoint(resolved)
         is_still = end == begun.offsets or (end is base and set(latest) >= set(begun.offsets))
         is_idle = is_still and not is_restarted
+        if is_restarted and begun == StreamOffset(end, resolved):
+            # To Spark an offset that is equal to the one before is no news, and the new log would never be read.
+            end = {**end, **resolved}
         if not is_idle or is_first:
             start = StreamOffset(end, resolved).to_dict()
         self._planned = start

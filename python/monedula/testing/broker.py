@@ -28,7 +28,8 @@ class Broker(FaultSetter):
         port: port of the first node; 0 takes any free ports.
         data_dir: where topics, offsets and groups are kept; in memory only without it.
         settings: Kafka's broker settings by Kafka's names, such as `{"group.min.session.timeout.ms": 100}`.
-        racks: the nodes' racks, in order.
+        racks: the nodes' racks, in order; empty for none.
+        first_node_id: the id of the first node; each further one has the next.
         seed: seeds what the broker draws: member ids, topic ids, faults with a probability.
         clock: `"system"`, or `"manual"` for a time that stands still until `advance` moves it.
         max_versions: the highest version to offer of an API, by its name, to play an older Kafka: `{"Fetch": 11}`. A
@@ -52,6 +53,7 @@ class Broker(FaultSetter):
         data_dir: str | Path | None = None,
         settings: Mapping[str, object] | None = None,
         racks: Sequence[str] = (),
+        first_node_id: int = 1,
         seed: int = 0,
         clock: Literal["system", "manual"] = "system",
         max_versions: Mapping[str, int] | None = None,
@@ -68,6 +70,7 @@ class Broker(FaultSetter):
             "data_dir": None if data_dir is None else str(data_dir),
             "settings": _texts(settings),
             "racks": list(racks),
+            "first_node_id": first_node_id,
             "seed": seed,
             "manual_clock": clock == "manual",
             "max_versions": dict(max_versions or {}),
@@ -84,14 +87,14 @@ class Broker(FaultSetter):
 
     @property
     def addresses(self) -> dict[int, str]:
-        """The address of each node, by its id, which goes from 1 on."""
-        return {node: f"{host}:{port}" for node, host, port in self._core.addresses}
+        """The address of each node, by its id: those go from `first_node_id` on. Metadata answers the same."""
+        return {node: _address(host, port) for node, host, port in self._core.addresses}
 
     @property
     def control_address(self) -> str | None:
         """Where commands are taken, if `control_port` was given: one line of JSON for each, and one for its answer."""
         address = self._core.control_address
-        return None if address is None else f"{address[0]}:{address[1]}"
+        return None if address is None else _address(*address)
 
     def stop(self) -> None:
         """Close all connections and stop; in memory, everything is gone then. A second call does nothing."""
@@ -352,3 +355,8 @@ def _texts(settings: Mapping[str, object] | None) -> dict[str, str]:
     """Settings as Kafka writes them."""
     given = (settings or {}).items()
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given}
+
+
+def _address(host: str, port: int) -> str:
+    """A host before its port: addresses of IPv6 in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
