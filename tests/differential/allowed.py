@@ -55,16 +55,16 @@ AT_ONCE = "a topic that Metadata creates is there at once; Kafka tells of it whe
 SEGMENTS = "segments are small by default, because they are in memory and retention drops whole ones"
 VOLUME = "what is left on the volume is not looked for, and told as unknown"
 FEATURES = "what is not played has no feature either"
+STANDS_STILL = "where the nodes listen is said at the start, and told"
+LEADERS_STAY = "leaders change when tests say so, and not by themselves"
+NO_STREAMS = "Streams groups are not played"
 # APIs that Kafka lists and the embedded broker does not play, by their keys, and why.
 NOT_PLAYED = {
     "nobody has to say who they are, and everybody may do everything": (17, 29, 30, 31, 36, 38, 39, 40, 41, 50, 51),
     "nobody is throttled": (48, 49),
-    "replicas share one log in memory, so there is nothing to move between disks": (34,),
-    "there is no quorum of controllers behind it, and no features change": (55, 57, 64, 80, 81),
+    "there is no quorum of controllers behind it": (64, 80, 81, 94),
     "only brokers send these, and all nodes are one": (27, 83, 84, 85, 86, 87),
-    "AlterConfigs gave way to IncrementalAlterConfigs": (33,),
-    "clients' metrics are not gathered": (74,),
-    "share groups (KIP-932) and streams groups (KIP-1071) are not played": (76, 77, 78, 79, 88, 89, 90, 91, 92),
+    "share groups (KIP-932) and streams groups (KIP-1071) are not played": (76, 77, 78, 79, 88, 89, 90, 91, 92, 93),
 }
 
 ALLOWED: tuple[Allowed, ...] = (
@@ -80,6 +80,18 @@ ALLOWED: tuple[Allowed, ...] = (
     ),
     Allowed(
         "DescribeConfigs-of_a_topic-*", "DescribeConfigs", "*[segment.bytes].synonyms[*].value", SEGMENTS, "synonyms"
+    ),
+    Allowed("*-of_a_broker_that_*", "DescribeConfigs", "*[listeners].readOnly", STANDS_STILL, kafka=False, ours=True),
+    *(
+        Allowed("*-of_a_broker_that_*", "DescribeConfigs", f"*[advertised.listeners].{field}", STANDS_STILL)
+        for field in ("configSource", "synonyms[0]", "value")
+    ),
+    *(
+        Allowed("*-of_a_broker_that_*", "DescribeConfigs", f"*[{name}].*value", reason)
+        for name, reason in (
+            ("auto.leader.rebalance.enable", LEADERS_STAY),
+            ("group.coordinator.rebalance.protocols", NO_STREAMS),
+        )
     ),
     *(
         Allowed("DescribeLogDirs-*", "DescribeLogDirs", f"results[*].{field}", VOLUME, ours=-1)

@@ -19,6 +19,7 @@ SETTINGS: Mapping[str, str] = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "log.cleaner.backoff.ms": "100",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     # Kafka's own default; the embedded broker's is smaller, because its segments are in memory.
     "log.segment.bytes": "1073741824",

@@ -33,7 +33,7 @@ def build() -> Path:
     if shutil.which("cargo") is None:
         raise WireUnavailable("no cargo in PATH")
     try:
-        return programs.build("examples/wire", lto=False)[0]
+        return programs.build("examples/wire", release=False)[0]
     except programs.BuildError as error:
         raise WireError(str(error)) from None
 

@@ -78,6 +78,11 @@ public final class GoldenWriter {
         ApiKeys.INCREMENTAL_ALTER_CONFIGS,
         ApiKeys.ALTER_PARTITION_REASSIGNMENTS,
         ApiKeys.LIST_PARTITION_REASSIGNMENTS,
+        ApiKeys.ALTER_CONFIGS,
+        ApiKeys.ALTER_REPLICA_LOG_DIRS,
+        ApiKeys.DESCRIBE_QUORUM,
+        ApiKeys.UPDATE_FEATURES,
+        ApiKeys.LIST_CONFIG_RESOURCES,
         ApiKeys.DESCRIBE_CLUSTER,
         ApiKeys.DESCRIBE_PRODUCERS,
         ApiKeys.DESCRIBE_TRANSACTIONS,
@@ -423,6 +428,9 @@ public final class GoldenWriter {
                 field.set(message, array(field, wire.arrayElementType().get(), fieldPath));
             } else if (Message.class.isAssignableFrom(field.getType())) {
                 field.set(message, fill(field.getType(), schemaOf(field.getType(), version), fieldPath));
+            } else if (!defaults && wire == org.apache.kafka.common.protocol.types.Type.UINT16) {
+                // An int in Java, of which the bytes carry half.
+                field.set(message, 50_000 + ++counter);
             } else if (!defaults) {
                 field.set(message, scalar(field.getType(), field.get(message)));
             }
@@ -463,7 +471,7 @@ public final class GoldenWriter {
             if (type == boolean.class || type == Boolean.class) {
                 return !Boolean.TRUE.equals(current);
             } else if (type == byte.class || type == Byte.class) {
-                return (byte) (sign * (next % 125 + 2));
+                return (byte) (sign * (next == 0 ? 0 : next % 125 + 2));
             } else if (type == short.class || type == Short.class) {
                 return (short) (sign * (next == 0 ? 0 : 1000 + next));
             } else if (type == int.class || type == Integer.class) {

@@ -3,7 +3,9 @@
 from tests.differential.scenarios import (
     admin,
     classic,
+    cluster,
     committed,
+    compaction,
     configs,
     consumer,
     fetch,
@@ -22,7 +24,9 @@ from tests.differential.scenarios import (
 ALL = (
     admin,
     classic,
+    cluster,
     committed,
+    compaction,
     configs,
     consumer,
     fetch,

@@ -1,4 +1,4 @@
-"""DescribeConfigs and IncrementalAlterConfigs."""
+"""DescribeConfigs, IncrementalAlterConfigs and AlterConfigs."""
 
 from typing import Any
 
@@ -124,3 +124,109 @@ def alter(script: Script, version: int) -> None:
     change("unknown group config", ("retention.ms", SET, "1"), kind=GROUP, name=script.name("group"))
     change("group config", ("consumer.session.timeout.ms", SET, "46000"), kind=GROUP, name=script.name("group"))
     change("empty group", ("consumer.session.timeout.ms", SET, "46000"), kind=GROUP, name="")
+
+
+@scenario("AlterConfigs", (0, 1, 2))
+def replace(script: Script, version: int) -> None:
+    member = script.member()
+    topic = script.topic(retention_ms="1000", cleanup_policy="compact")
+    group = script.name("group")
+
+    def change(label: str, *values: tuple[str, str | None], kind: int = TOPIC, name: str = topic, **more: Any) -> None:
+        configs = [{"name": key, "value": value} for key, value in values]
+        body = {"resources": [{"resourceType": kind, "resourceName": name, "configs": configs}], **more}
+        member.call("AlterConfigs", version, body, label=label)
+
+    def look(label: str) -> None:
+        asked = {"resources": [resource(TOPIC, topic, ["retention.ms", "cleanup.policy", "max.message.bytes"])]}
+        member.call("DescribeConfigs", 4, asked, label=label)
+
+    def settled(key: str, value: str) -> None:
+        asked = {"resources": [resource(TOPIC, topic, [key])]}
+
+        def there() -> bool | None:
+            found = script.admin.ask("DescribeConfigs", 4, asked)["results"][0]["configs"]
+            return (bool(found) and found[0]["value"] == value) or None
+
+        script.until(there, f"{key} to be {value}")
+
+    change("what is not named is taken back", ("max.message.bytes", "5000"))
+    settled("retention.ms", "604800000")
+    look("replaced")
+    change("validate only", ("max.message.bytes", "6000"), validateOnly=True)
+    change("bad value", ("max.message.bytes", "x"))
+    change("null", ("max.message.bytes", None))
+    change("unknown", ("no.such.config", "1"))
+    change("twice", ("retention.ms", "1"), ("retention.ms", "2"))
+    change("lags that exclude each other", ("min.compaction.lag.ms", "9"), ("max.compaction.lag.ms", "8"))
+    change("unknown topic", ("retention.ms", "1"), name=script.name("missing"))
+    change("unknown topic and bad value", ("retention.ms", "x"), name=script.name("missing"))
+    change("a topic's name that cannot be", ("retention.ms", "1"), name="a b")
+    change("empty topic", ("retention.ms", "1"), name="")
+    change("all brokers without what must be set", kind=BROKER, name="")
+    change("a broker's own that is the cluster's", ("min.insync.replicas", "1"), kind=BROKER, name="1")
+    change("fixed", ("num.partitions", "7"), ("log.retention.ms", "1"), kind=BROKER, name="1")
+    change("unknown broker", ("message.max.bytes", "2000000"), kind=BROKER, name="9")
+    change("a broker that is no number", ("message.max.bytes", "2000000"), kind=BROKER, name="x")
+    change("logger", ("root", "INFO"), kind=LOGGER, name="1")
+    change("no such type", ("a", "1"), kind=77, name="x")
+    change("empty group", ("consumer.session.timeout.ms", "46000"), kind=GROUP, name="")
+    change("bad group config", ("consumer.session.timeout.ms", "1"), kind=GROUP, name=group)
+    change("group config", ("consumer.session.timeout.ms", "46000"), kind=GROUP, name=group)
+    change("group config taken back", kind=GROUP, name=group)
+    look("as before")
+    member.call("AlterConfigs", version, {"resources": []}, label="none")
+    change("nothing")
+    settled("max.message.bytes", "1048588")
+
+
+# Settings that nobody can change here, and that tools look at; their values are each cluster's own.
+STATIC_CONFIGS = (
+    "advertised.listeners",
+    "auto.leader.rebalance.enable",
+    "broker.id",
+    "broker.rack",
+    "controller.listener.names",
+    "controller.quorum.voters",
+    "group.coordinator.rebalance.protocols",
+    "listeners",
+    "log.cleaner.backoff.ms",
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.enable",
+    "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.buffer.size",
+    "log.cleaner.io.max.bytes.per.second",
+    "log.cleaner.max.compaction.lag.ms",
+    "log.cleaner.min.cleanable.ratio",
+    "log.cleaner.threads",
+    "log.dir",
+    "log.dirs",
+    "log.flush.interval.ms",
+    "log.retention.hours",
+    "log.retention.minutes",
+    "log.roll.hours",
+    "log.segment.delete.delay.ms",
+    "node.id",
+    "num.io.threads",
+    "num.network.threads",
+    "offsets.commit.timeout.ms",
+    "process.roles",
+    "replica.lag.time.max.ms",
+    "security.inter.broker.protocol",
+)
+OWN_VALUES = ("advertised.listeners", "broker.rack", "controller.quorum.voters", "listeners", "log.dirs")
+
+
+@scenario("DescribeConfigs", (4,), nodes=3)
+def of_a_broker_that_stand_still(script: Script, version: int) -> None:
+    def without_places(answer: Answer) -> Any:
+        for result in answer["results"]:
+            for config in result["configs"]:
+                if config["name"] in OWN_VALUES:
+                    config["value"] = config["value"] is not None
+                    config["synonyms"] = [{**synonym, "value": None} for synonym in config["synonyms"]]
+        return answer
+
+    for node in (1, 3):
+        asked = {"resources": [resource(BROKER, str(node), list(STATIC_CONFIGS))], "includeSynonyms": True}
+        script.member(node=node).call("DescribeConfigs", version, asked, label=f"node {node}", keep=without_places)

@@ -30,6 +30,25 @@ def alone(script: Script, version: int) -> None:
     member.join()
 
 
+@scenario("ConsumerGroupHeartbeat", HEARTBEAT)
+def begins_again_without_saying_everything(script: Script, version: int) -> None:
+    """Librdkafka does, where it left while it was given partitions; it takes the answer for the end."""
+    group, topic = prepared(script)
+    member = Consumer(script, group, "a", topic, version=version)
+    member.join()
+    member.leave()
+    names = {"groupId": group, "memberId": member.id, "memberEpoch": 0, "subscribedTopicNames": [topic]}
+    owned = [{"topicId": script.topic_id(topic), "partitions": [0]}]
+    for label, more in (
+        ("as librdkafka", {"topicPartitions": None}),
+        ("with a time", {"rebalanceTimeoutMs": 5000, "topicPartitions": None}),
+        ("with what it had", {"rebalanceTimeoutMs": 5000, "topicPartitions": owned}),
+        ("without topics", {"rebalanceTimeoutMs": 5000, "topicPartitions": [], "subscribedTopicNames": None}),
+    ):
+        script.member().call("ConsumerGroupHeartbeat", version, {**names, **more}, label=label)
+    member.join()
+
+
 @scenario("ConsumerGroupHeartbeat")
 def second_joins(script: Script) -> None:
     """A partition is the second's only after the first has said that it gave it up."""

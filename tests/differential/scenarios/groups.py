@@ -9,7 +9,7 @@ from tests.differential.script import Answer, Script
 
 LIST = range(6)
 DESCRIBE = range(7)
-DELETE = range(3)
+DELETE = range(4)
 
 
 def in_every_state(script: Script) -> dict[str, str]:

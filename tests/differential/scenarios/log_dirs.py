@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what each node has on its disk."""
+"""DescribeLogDirs and AlterReplicaLogDirs: what each node has on its disk, and where."""
 
 from typing import Any
 
@@ -49,3 +49,28 @@ def of_each_node(script: Script, version: int) -> None:
     for node in (1, 2, 3):
         member = script.member(node=node)
         member.call("DescribeLogDirs", version, body, label=f"node {node}", keep=in_one_place)
+
+
+@scenario("AlterReplicaLogDirs", (1, 2), nodes=3)
+def to_where_they_are(script: Script, version: int) -> None:
+    topic = script.topic("placed", placed=[[1], [2]])
+    member = script.member()
+    found = script.admin.ask("DescribeLogDirs", 5, {"topics": [{"topic": topic, "partitions": [0]}]})
+    here = found["results"][0]["logDir"]
+
+    def move(label: str, *dirs: tuple[str, str, list[int]]) -> None:
+        asked = [{"path": path, "topics": [{"name": name, "partitions": at}]} for path, name, at in dirs]
+        member.call("AlterReplicaLogDirs", version, {"dirs": asked}, label=label)
+
+    move("here", (here, topic, [0]))
+    move("on another node", (here, topic, [1]))
+    move("both", (here, topic, [0, 1]))
+    move("a partition that is not there", (here, topic, [7]))
+    move("an unknown topic", (here, script.name("nobody"), [0]))
+    move("elsewhere", ("/no/such/directory", topic, [0]))
+    move("a path that is none", ("", topic, [0]))
+    move("here, then elsewhere", (here, topic, [0]), ("/no/such/directory", topic, [0]))
+    move("elsewhere, then here", ("/no/such/directory", topic, [0]), (here, topic, [0]))
+    move("a long name", (here, "x" * 220, [0]))
+    move("no partitions", (here, topic, []))
+    move("nothing")

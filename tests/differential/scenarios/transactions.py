@@ -325,7 +325,7 @@ def add_partitions(script: Script, version: int) -> None:
     producer.described("in the end")
 
 
-@scenario("TxnOffsetCommit", range(6))
+@scenario("TxnOffsetCommit", range(7))
 def offsets(script: Script, version: int) -> None:
     topic = script.topic(partitions=2)
     kind = TV2 if version >= 5 else TV1
@@ -333,10 +333,14 @@ def offsets(script: Script, version: int) -> None:
     producer.init()
     group = script.name("group")
     reader = script.member()
+    topic_id = script.topic_id(topic)
 
-    def commit(label: str, offset: int, partition: int = 0, **more: Any) -> None:
+    def commit(
+        label: str, offset: int, partition: int = 0, named: str = topic, id_of: str = topic_id, **more: Any
+    ) -> None:
         partitions = [{"partitionIndex": partition, "committedOffset": offset, "committedMetadata": "m"}]
-        body = {**producer.who, "groupId": group, "topics": [{"name": topic, "partitions": partitions}], **more}
+        topics = [{"name": named, "topicId": id_of, "partitions": partitions}]
+        body = {**producer.who, "groupId": group, "topics": topics, **more}
         producer.member.call("TxnOffsetCommit", version, body, label=label, retry_on=PASSING)
 
     def look(label: str) -> None:
@@ -376,11 +380,14 @@ def offsets(script: Script, version: int) -> None:
     commit("an epoch to come", 1, producerEpoch=producer.epoch + 3)
     commit("empty group", 1, groupId="")
     commit("unknown partition", 1, 9)
-    commit("unknown member", 1, memberId=UNKNOWN, generationId=1)
-    commit("a generation", 1, generationId=5)
+    commit("unknown topic", 1, named=script.name("missing"), id_of="AAAAAAAAAAAAAAAAAAAAZA")
+    commit("no topic", 1, named="", id_of="AAAAAAAAAAAAAAAAAAAAAA")
+    commit("unknown member", 1, memberId=UNKNOWN, generationIdOrMemberEpoch=1)
+    commit("a generation", 1, generationIdOrMemberEpoch=5)
+    commit("a generation of no group", 1, groupId=script.name("nobody's"), generationIdOrMemberEpoch=5)
 
 
-@scenario("TxnOffsetCommit", (3, 5))
+@scenario("TxnOffsetCommit", (3, 5, 6))
 def offsets_of_members(script: Script, version: int) -> None:
     topic = script.topic()
     producer = Transactional(script, "p", TV2 if version >= 5 else TV1, topic)
@@ -390,8 +397,9 @@ def offsets_of_members(script: Script, version: int) -> None:
 
     def commit(label: str, member: str, generation: int, instance: str | None = None) -> None:
         partitions = [{"partitionIndex": 0, "committedOffset": 5}]
-        body = {**producer.who, "groupId": a.group, "topics": [{"name": topic, "partitions": partitions}]}
-        body |= {"memberId": member, "generationId": generation, "groupInstanceId": instance}
+        topics = [{"name": topic, "topicId": script.topic_id(topic), "partitions": partitions}]
+        body = {**producer.who, "groupId": a.group, "topics": topics}
+        body |= {"memberId": member, "generationIdOrMemberEpoch": generation, "groupInstanceId": instance}
         producer.member.call("TxnOffsetCommit", version, body, label=label, retry_on=PASSING)
 
     commit("another generation", a.id, a.generation + 1)

@@ -6,7 +6,7 @@ from tests.differential.registry import scenario
 from tests.differential.script import Script
 
 # What the embedded broker does not play; the rest of Kafka's list is compared.
-API_VERSIONS = range(5)
+API_VERSIONS = range(6)
 
 
 @scenario("ApiVersions", API_VERSIONS)
@@ -15,7 +15,7 @@ def ranges(script: Script, version: int) -> None:
     script.member().call("ApiVersions", version, body)
 
 
-@scenario("ApiVersions", (3, 4))
+@scenario("ApiVersions", (3, 4, 5))
 def software_name_is_checked(script: Script, version: int) -> None:
     for name, software_version in (("", "1"), ("a", ""), ("a b", "1"), ("a", "1!"), ("-a", "1"), ("a.b-c", "1.0-x")):
         body = {"clientSoftwareName": name, "clientSoftwareVersion": software_version}
@@ -26,7 +26,31 @@ def software_name_is_checked(script: Script, version: int) -> None:
         )
 
 
-@scenario("ApiVersions", (5, 99, 32767))
+@scenario("ApiVersions", (4, 5))
+def who_is_meant_is_checked(script: Script, version: int) -> None:
+    """Cluster and node (KIP-1242), told from version 5 on."""
+    names = {"clientSoftwareName": "differential", "clientSoftwareVersion": "1.0"}
+    cluster_id = script.member().ask("DescribeCluster", 0)["clusterId"]
+    for label, meant in (
+        ("right", {"clusterId": cluster_id, "nodeId": 1}),
+        ("another node", {"clusterId": cluster_id, "nodeId": 2}),
+        ("no such node", {"clusterId": cluster_id, "nodeId": 4711}),
+        ("another cluster", {"clusterId": "other", "nodeId": 1}),
+        ("an empty cluster", {"clusterId": "", "nodeId": 1}),
+        ("no node", {"clusterId": cluster_id, "nodeId": -1}),
+        ("a negative node", {"clusterId": cluster_id, "nodeId": -2}),
+        ("no cluster", {"clusterId": None, "nodeId": 1}),
+        ("neither", {"clusterId": None, "nodeId": -1}),
+    ):
+        member = script.member()
+        answer = member.send("ApiVersions", version, {**names, **meant}, label=label).answer()
+        apis = len(answer["apiKeys"]) > 0
+        script.record("ApiVersions", {"errorCode": answer["errorCode"], "tellsApis": apis}, version, label)
+        again = member.ask("ApiVersions", 3, names)
+        script.record("ApiVersions", {"errorCode": again["errorCode"]}, 3, f"{label}, goes on")
+
+
+@scenario("ApiVersions", (6, 99, 32767))
 def from_the_future(script: Script, version: int) -> None:
     member = script.member()
 
