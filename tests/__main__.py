@@ -1,47 +1,87 @@
-"""`make test`: every test, two at a time; what failed of them is run once more, alone.
+"""`python -m tests`: pytest, two files at a time; at most two tests that failed for want of time are run once more.
 
-Clusters, JVMs and Spark share two cores with the tests beside them, and a test that waits for one of them fails now
-and then for want of time alone. A test that fails alone as well fails the run, and so do more than `MOST` failures. One
-that passes alone is named at the end as what it is: a defect, of the test or of what it tests, which is to be mended.
+Clusters, JVMs and Spark share the cores with the tests beside them, and a test that waits for one of them fails now
+and then. Only an assertion or an error of the test's own body counts as that. A crash, an abort, a time-out and an
+error in set-up or teardown fail the run at once, and so do more than `MOST` failures. What passes alone is printed
+last, with the trace of its failure: it is a defect, of the test or of what it tests, which is to be mended.
 """
 
+import json
+import os
 import subprocess
 import sys
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-MOST = 5
+from tests.pairing import Paired
+
+MOST = 2
+AGAIN = "MONEDULA_TESTS_AGAIN"
+"""Environment variable with the ids of the tests to run, as JSON: all others are left out."""
 
 
-class Failures:
-    """Which tests failed, wherever they ran."""
+class Outcomes:
+    """Which tests failed, wherever they ran, and which of them may be run once more."""
 
     def __init__(self) -> None:
-        self.names: dict[str, None] = {}
-        self.root = Path()
-
-    def pytest_configure(self, config: pytest.Config) -> None:
-        self.root = config.rootpath
+        self.failed: dict[str, str] = {}
+        self.beyond_repetition: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a failure with its trace."""
+        if not report.failed:
+            return
+        trace = report.longreprtext
+        self.failed.setdefault(report.nodeid, trace)
+        if report.when not in ("setup", "call", "teardown"):  # xdist's report of a worker that is gone
+            self.beyond_repetition.setdefault(report.nodeid, "it ended its process")
+        elif report.when != "call":
+            self.beyond_repetition.setdefault(report.nodeid, f"its {report.when} failed")
+        elif "Failed: Timeout" in trace:
+            self.beyond_repetition.setdefault(report.nodeid, "it timed out")
+
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Paired:
+        """Have files that need JVMs run beside files that need none."""
+        return Paired(config, log)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file that cannot be loaded has no test to repeat."""
         if report.failed:
-            self.names[report.nodeid] = None
+            self.failed.setdefault(report.nodeid, report.longreprtext)
+            self.beyond_repetition.setdefault(report.nodeid, "it could not be loaded")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """As a plug-in of the second run: leave only the tests that failed in the first."""
+    wanted = set(json.loads(os.environ[AGAIN]))
+    left_out = [item for item in items if item.nodeid not in wanted]
+    items[:] = [item for item in items if item.nodeid in wanted]
+    config.hook.pytest_deselected(items=left_out)
 
 
 def main(arguments: list[str]) -> int:
-    failures = Failures()
-    code = pytest.main(["-n", "2", "--dist", "loadfile", *arguments], plugins=[failures])
-    names = list(failures.names)
-    if code != pytest.ExitCode.TESTS_FAILED or not 0 < len(names) <= MOST:
+    """Run the tests that pytest's `arguments` select; its exit code."""
+    outcomes = Outcomes()
+    code = pytest.main(["-n", "2", "--dist", "loadfile", *arguments], plugins=[outcomes])
+    if code != pytest.ExitCode.TESTS_FAILED:
         return int(code)
-    listed = "\n".join(f"  {name}" for name in names)
-    print(f"\n!!! Failed beside others, and run once more alone:\n{listed}\n", flush=True)
-    options = [argument for argument in arguments if argument.startswith("-")]
-    alone = [str(failures.root / name) for name in names]
-    again = subprocess.run([sys.executable, "-m", "pytest", *options, *alone], check=False).returncode
+    names = list(outcomes.failed)
+    for name, why in outcomes.beyond_repetition.items():
+        print(f"\n!!! {name} is not run once more: {why}", flush=True)
+    if outcomes.beyond_repetition or not 0 < len(names) <= MOST:
+        return int(code)
+    print("\n!!! Failed beside others, and run once more alone:", *names, sep="\n  ", flush=True)
+    # The same arguments, so that no option is lost; which tests they are is told apart from them.
+    command = [sys.executable, "-m", "pytest", "-p", "tests.__main__", *arguments]
+    environment = {**os.environ, AGAIN: json.dumps(names)}
+    again = subprocess.run(command, env=environment, check=False).returncode
     if again == 0:
-        print(f"\n!!! Failed beside others and passed alone, each a defect to be mended:\n{listed}\n", flush=True)
+        for name in names:
+            print(f"\n!!! {name} failed beside others with:\n{outcomes.failed[name]}", flush=True)
+        print(
+            "\n!!! Failed beside others and passed alone, each a defect to be mended:", *names, sep="\n  ", flush=True
+        )
     return again
 
 

@@ -12,29 +12,30 @@ class BuildError(Exception):
     """Cargo refused; the text has what it said last."""
 
 
-def build(*programs: str, lto: bool = True) -> list[Path]:
+def build(*programs: str, release: bool = True) -> list[Path]:
     """Build programs, and say where they are.
 
     The selection is that of `make test`: with another one cargo picks other features, and compiles what it has anew.
 
     Args:
         programs: as below `target/release`: `"monedula-broker"`, `"examples/drain"`.
-        lto: as released. Without it, as `make test` builds; it may have them already.
+        release: as released. Without it, with the dev profile, as `make test` builds; it may have them already.
 
     Raises:
         BuildError: they cannot be built.
     """
-    command = ["cargo", "build", "--release", "--locked", "--workspace", "--exclude", "monedula-python"]
+    profile = ["--release"] if release else []
+    command = ["cargo", "build", *profile, "--locked", "--workspace", "--exclude", "monedula-python"]
     for program in programs:
         folder, _, name = program.rpartition("/")
         command += ["--example" if folder == "examples" else "--bin", name]
-    environment = os.environ | ({} if lto else {"CARGO_PROFILE_RELEASE_LTO": "off"})
-    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=BUILD_SECONDS)
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=BUILD_SECONDS)
     if built.returncode != 0:
         raise BuildError(f"{' '.join(command)} failed:\n{built.stderr[-4000:]}")
-    return [path(program) for program in programs]
+    return [path(program, release=release) for program in programs]
 
 
-def path(program: str) -> Path:
+def path(program: str, *, release: bool = True) -> Path:
     """Where a program stands once it is built."""
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / program
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    return target / ("release" if release else "debug") / program

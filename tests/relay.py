@@ -68,6 +68,11 @@ class Relay:
         """Where it listens."""
         return f"{HOST}:{self._port}"
 
+    def apis(self) -> list[int]:
+        """The API keys of all requests, in the order in which they came."""
+        with self._changed:
+            return [request.api_key for request in self._requests]
+
     def requests(self, api_key: int) -> list[Request]:
         """Those of an API, in the order in which they came."""
         with self._changed:

@@ -58,6 +58,19 @@ def test_each_item_is_told_of_the_end_of_its_time(broker: Broker) -> None:
         assert "NOT_LEADER_OR_FOLLOWER" in str(error)
 
 
+def test_a_partition_without_a_leader_holds_up_itself_alone(broker: Broker) -> None:
+    with open_admin(broker) as admin:
+        leads = admin.describe_topics("orders")["orders"].partitions[0].leader
+        assert leads is not None
+        broker.stop_node(leads)
+        # How many partitions there are is known without a leader of the first.
+        found = admin.list_offsets("orders", timeout=1.0, errors="return")
+        assert [at.partition for at in found] == [1]
+        (error,) = found.errors.values()
+        assert isinstance(error, monedula.KafkaTimeoutError)
+        assert "LEADER_NOT_AVAILABLE" in str(error)
+
+
 def test_nobody_there() -> None:
     with Broker() as broker:
         address = broker.bootstrap_servers

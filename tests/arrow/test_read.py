@@ -81,7 +81,7 @@ def test_a_stream_closed_early_is_an_error_not_an_end(settings: dict[str, Any], 
     with monedula.read(settings, name, max_rows=7) as stream:
         reader = pa.RecordBatchReader.from_stream(stream) if how == "arrow" else stream
         assert next(iter(reader))
-    with pytest.raises(Exception, match="the consumer is closed"):
+    with pytest.raises(Exception, match="the stream is closed; start another read"):
         list(reader)
 
 

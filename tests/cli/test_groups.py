@@ -23,7 +23,9 @@ def servers(broker: Broker) -> str:
 
 
 def member(servers: str, group: str = "etl") -> monedula.Consumer:
-    return monedula.Consumer({"bootstrap.servers": servers, "group.id": group, "client.id": "reader"}, ["orders"])
+    config = {"bootstrap.servers": servers, "group.id": group, "client.id": "reader"}
+    # What it happens to read on its way into the group is not to move the group's offsets.
+    return monedula.Consumer({**config, "enable.auto.commit": False}, ["orders"])
 
 
 def offsets(servers: str) -> dict[int, int]:

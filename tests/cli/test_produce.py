@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pyarrow
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
+from monedula.cli.running import Failure
+from monedula.cli.sources import json_lines
 from monedula.testing import Broker
 
 from tests.cli.processes import Terminal, output, problem, run, running
@@ -111,6 +114,20 @@ def test_files_of_tables_go_in(servers: str, broker: Broker, tmp_path: Path, nam
     assert len(values(servers)) == 300
 
 
+def test_partitions_that_a_topic_does_not_have_come_with_the_option_that_helps(servers: str, tmp_path: Path) -> None:
+    file = str(tmp_path / "rows.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"value": ["x"], "partition": pyarrow.array([2], pyarrow.int32())}), file)
+    hint = "the topic has 1 partitions, 0 to 0; --any-partition does not heed the partitions of the data"
+    assert hint in problem("produce", "orders", "-i", file, servers=servers, code=1)
+    line = b'{"value": "x", "partition": 2}\n'
+    assert hint in problem("produce", "orders", "-f", "json", servers=servers, stdin=line, code=1)
+    told = problem("produce", "orders", "-p", "2", servers=servers, stdin=b"x\n", code=1)
+    assert "the topic has 1 partitions" in told
+    assert "--any-partition" not in told
+    output("produce", "orders", "-i", file, "--any-partition", servers=servers)
+    assert values(servers) == [b"x"]
+
+
 def test_columns_may_have_other_names(servers: str, tmp_path: Path) -> None:
     file = tmp_path / "orders.parquet"
     table = pyarrow.table({"id": ["a", "b"], "payload": ["x", None], "value": [1, 2], "rest": [3, 4]})
@@ -169,6 +186,49 @@ def test_a_table_has_a_bar(servers: str, terminal: Callable[..., Terminal], tmp_
     assert screen.end() == 0
     assert "100%" in screen.text
     assert len(values(servers)) == 200_000
+
+
+def buffered(lines: bytes) -> BufferedReader:
+    raw: Any = BytesIO(lines)
+    return BufferedReader(raw)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (rb'{"value": "a\ud800"}', r"value has \ud800, half of a character; give the bytes as value_base64"),
+        (rb'{"value": 1, "key": {"b": "\udfff"}}', r"key has \udfff"),
+        (rb'{"value": 1, "headers": {"h": "\ud83d"}}', r"value has \ud83d"),
+        (b'{"value": NaN}', "NaN is no JSON"),
+        (b'{"value": {"a": [-Infinity]}}', "-Infinity is no JSON"),
+        (b'{"value": 1e999}', "1e999 is too large for a number"),
+        (b'{"value": "a", "value_base64": "Yg=="}', "value and value_base64 are one thing twice"),
+        (b'{"value": null, "value_hex": "00"}', "value and value_hex"),
+        (b'{"value": 1, "key_hex": "00", "key_base64": "Yg=="}', "key_base64 and key_hex"),
+        (b'{"value": "a", "value": "b"}', "an object has 'value' twice"),
+        (b'{"value": {"a": 1, "a": 2}}', "an object has 'a' twice"),
+        (b'{"value": 1, "headers": [{"key": "b", "valeu": "c"}]}', "a header has no field 'valeu'"),
+        (b'{"value": 1, "headers": [{"key": "b", "value": "c", "value_hex": "00"}]}', "value and value_hex"),
+    ],
+)
+def test_what_could_only_be_sent_as_something_else_is_refused(line: bytes, told: str) -> None:
+    lines = json_lines(buffered(b'{"value": "good"}\n' + line))
+    assert next(lines).value == b"good"
+    with pytest.raises(Failure) as raised:
+        next(lines)
+    assert str(raised.value).startswith(f"line 2: {told}")
+
+
+def test_what_can_be_sent_is_sent_as_it_stands() -> None:
+    good = {
+        rb'{"value": "\ud83d\ude00"}': "\N{GRINNING FACE}".encode(),
+        b'{"value": {"a": [1.5, null]}}': b'{"a":[1.5,null]}',
+        b'{"value": null}': None,
+        b'{"value_hex": "00ff"}': b"\x00\xff",
+        b'{"value": 12345678901234567890123}': b"12345678901234567890123",
+    }
+    stream = buffered(b"\n".join(good))
+    assert [line.value for line in json_lines(stream)] == list(good.values())
 
 
 def test_what_is_wrong_with_a_line_is_said_with_its_number(servers: str) -> None:

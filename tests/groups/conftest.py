@@ -13,7 +13,7 @@ from monedula.testing import Broker
 
 from tests.conftest import give_up
 from tests.groups.ground import SETTINGS, TIMING, EmbeddedGround, Ground, KafkaGround
-from tests.kafka import KafkaCluster, KafkaUnavailable
+from tests.kafka import KafkaCluster, KafkaUnavailable, jars
 
 
 class MemberFactory(Protocol):
@@ -30,11 +30,13 @@ class MemberFactory(Protocol):
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    on = metafunc.config.getoption("--on") or "embedded"
     if "kind" in metafunc.fixturenames:
-        on = metafunc.config.getoption("--on") or "embedded"
         metafunc.parametrize("kind", ["embedded", "kafka"] if on == "both" else [on], scope="session")
     if metafunc.definition.get_closest_marker("both_protocols"):
-        metafunc.parametrize("protocol", ["classic", "consumer"])
+        # KIP-848 is there from Kafka 4.0 on.
+        has_both = on != "kafka" or jars.speaks("4.0")
+        metafunc.parametrize("protocol", ["classic", "consumer"] if has_both else ["classic"])
 
 
 @pytest.fixture(scope="session")

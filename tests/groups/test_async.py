@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import monedula
+import monedula._bridge
 import pytest
 from monedula import TopicPartition
 from monedula.testing import Broker
@@ -86,17 +87,24 @@ async def test_what_a_callback_raises_comes_out_of_the_next_wait(ground: Ground)
     topic = ground.topic()
     ground.append(topic, range(3))
     error = KeyError("the user's own")
+    failures = 3
     async with opened(ground, ground.name("group")) as consumer:
 
         async def fail(_: set[TopicPartition]) -> None:
+            nonlocal failures
             await asyncio.sleep(0)
-            raise error
+            failures -= 1
+            if failures >= 0:
+                raise error
 
         consumer.subscribe(topic, on_assigned=fail)
-        with pytest.raises(KeyError) as caught:
-            await take(consumer, 3)
-        assert caught.value is error
+        # Nothing is handed out before it went well.
+        for _ in range(3):
+            with pytest.raises(KeyError) as caught:
+                await take(consumer, 3)
+            assert caught.value is error
         assert await take(consumer, 3) == [0, 1, 2]
+        assert failures == -1
 
 
 async def test_a_coroutine_callback_must_not_poll(ground: Ground) -> None:
@@ -174,7 +182,7 @@ async def test_async_for_over_records_commits_row_by_row(ground: Ground) -> None
     async with opened(ground, group) as watching:
         found = (await watching.committed([(topic, 0)]))[TopicPartition(topic, 0)]
     assert found is not None
-    assert found.offset == 6
+    assert found.offset == 7, "the row at which the loop was left is finished by leaving the block"
 
 
 async def test_max_poll_exceeded_and_rejoin(broker: Broker) -> None:
@@ -188,6 +196,77 @@ async def test_max_poll_exceeded_and_rejoin(broker: Broker) -> None:
         assert await take(consumer, 2) == [0, 1]
 
 
+@pytest.mark.both_protocols
+async def test_a_wait_in_an_idle_topic_is_polling_and_gives_up_partitions(ground: Ground, protocol: str) -> None:
+    topic, group = ground.topic(2), ground.name("group")
+    settings = {"group_protocol": protocol, "max_poll_interval_ms": 1000, "session_timeout_ms": 1500}
+    async with opened(ground, group, topic, **settings) as first, opened(ground, group, **settings) as second:
+        revoked: list[set[TopicPartition]] = []
+        first.subscribe(topic, on_revoked=revoked.append)
+        await until(lambda: len(first.assignment()) == 2, first)
+        beats = first.metrics()["group_heartbeat_count"]
+        # One wait from here on: nothing comes, and nothing is asked anew.
+        waiting = asyncio.create_task(first.poll(timeout=600))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            # More than twice the interval: under the classic protocol they go out in 50 ms at the most often.
+            while first.metrics()["group_heartbeat_count"] < beats + 45:
+                await asyncio.sleep(0.05)
+        assert first.metrics()["group_partitions_lost"] == 0
+        assert len(first.assignment()) == 2
+        second.subscribe(topic)
+        await until(lambda: len(second.assignment()) == len(first.assignment()) == 1, second)
+        assert len(revoked) == 1
+        assert not waiting.done()
+        first.wakeup()
+        with pytest.raises(monedula.WakeupError):
+            await waiting
+
+
+@pytest.mark.both_protocols
+async def test_a_task_that_ended_with_a_batch_holds_nobody_up(
+    ground: Ground, protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, group = ground.topic(), ground.name("group")
+    ground.append(topic, range(10))
+    first = opened(ground, group, topic, group_protocol=protocol)
+    second = opened(ground, group, group_protocol=protocol)
+
+    async def fail() -> None:
+        assert values(await first.poll(timeout=20, max_rows=4)) == [0, 1, 2, 3]
+        raise RuntimeError("the user's own")
+
+    with pytest.raises(RuntimeError):
+        await asyncio.create_task(fail())
+    assert await take(first, 6) == [4, 5, 6, 7, 8, 9]
+    await until(lambda: f"{topic}-0 before offset 4" in caplog.text, first)
+    second.subscribe(topic)
+    unsubscribing = asyncio.create_task(first.unsubscribe(timeout=PATIENCE_SECONDS))
+    assert await take(second, 10) == list(range(10)), "what is not finished is read again"
+    await unsubscribing
+    await first.close()
+    await second.close()
+
+
+async def test_leaving_the_block_finishes_what_was_handed_out(ground: Ground) -> None:
+    topic, group = ground.topic(), ground.name("group")
+    ground.append(topic, range(10))
+    async with opened(ground, group, topic) as consumer:
+        assert values(await consumer.poll(timeout=20, max_rows=4)) == [0, 1, 2, 3]
+
+    async def fail() -> None:
+        async with opened(ground, group, topic) as consumer:
+            assert values(await consumer.poll(timeout=20, max_rows=4)) == [4, 5, 6, 7]
+            raise RuntimeError("the user's own")
+
+    with pytest.raises(RuntimeError):
+        await fail()
+    consumer = opened(ground, group, topic)
+    assert values(await consumer.poll(timeout=20, max_rows=4)) == [4, 5, 6, 7]
+    await consumer.close()
+    async with opened(ground, group, topic) as consumer:
+        assert await take(consumer, 2) == [8, 9]
+
+
 async def test_close_is_bounded_though_a_callback_never_ends(ground: Ground) -> None:
     consumer = opened(ground, ground.name("group"))
     never = asyncio.Event()
@@ -197,3 +276,23 @@ async def test_close_is_bounded_though_a_callback_never_ends(ground: Ground) -> 
         await consumer.close(timeout=0.5)
     with pytest.raises(monedula.ClosedError):
         await consumer.poll()
+
+
+async def test_what_callbacks_take_is_not_counted_as_waiting(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.create_topic("orders")
+    broker.append("orders", ["0"])
+    held, slow = broker.fault(api="Fetch", hold=True), [0.0]
+    time = monedula._bridge.Bridge.time
+    monkeypatch.setattr(monedula._bridge.Bridge, "time", lambda self: time(self) + slow[0])
+
+    def told(_: object) -> None:
+        slow[0] += 1000 * PATIENCE_SECONDS
+
+    async def assigned(_: set[TopicPartition]) -> None:
+        told(_)
+        asyncio.get_running_loop().call_later(0.05, held.remove)
+
+    async with opened(broker, "group", on_event=told) as consumer:
+        consumer.subscribe("orders", on_assigned=assigned)
+        assert values(await anext(consumer.batches(timeout=PATIENCE_SECONDS))) == [0]
+    assert slow[0]

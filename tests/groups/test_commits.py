@@ -1,5 +1,6 @@
 """What is committed: the user's own offsets, batches, what is finished; and what is not."""
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -39,6 +40,27 @@ def test_commit_without_arguments_is_about_what_was_handed_out(ground: Ground, m
     assert consumer.commit() == both
     assert consumer.commit() == {}, "nothing new"
     assert committed(consumer, topic, [0, 1]) == [5, 5]
+
+
+@pytest.mark.both_protocols
+def test_an_offset_of_a_topic_that_was_made_anew_is_not_committed_to_the_new_one(
+    ground: Ground, member: MemberFactory
+) -> None:
+    topic = ground.topic()
+    ground.append(topic, [1, 2])
+    consumer = member(ground.name("group"), topic, enable_auto_commit=False)
+    assert take(consumer, 2) == [1, 2]
+    with monedula.Admin({"bootstrap.servers": ground.bootstrap}) as admin:
+        admin.delete_topics([topic])
+    ground.topic(1, topic)
+    # Whether the coordinator refuses it, or the member has heard before that the partition is another.
+    with contextlib.suppress(monedula.CommitFailedError):
+        assert consumer.commit() == {}
+    assert committed(consumer, topic) == [None]
+    ground.append(topic, [3, 4, 5])
+    assert take(consumer, 3) == [3, 4, 5]
+    assert consumer.commit() == {TopicPartition(topic, 0): 3}
+    assert committed(consumer, topic) == [3]
 
 
 @pytest.mark.both_protocols
@@ -347,3 +369,47 @@ def test_the_frontier_waits_for_the_slowest_thread(ground: Ground, member: Membe
         assert other.submit(consumer.commit, first).result(timeout=30) == {TopicPartition(topic, 0): 3}
     assert consumer.commit() == {TopicPartition(topic, 0): 6}
     assert committed(consumer, topic) == [6]
+
+
+@pytest.mark.both_protocols
+def test_leaving_the_block_finishes_what_was_handed_out(ground: Ground, member: MemberFactory) -> None:
+    topic, group = ground.topic(), ground.name("group")
+    ground.append(topic, range(20))
+    watching = member(group)
+    with member(group, topic) as consumer:
+        assert values(consumer.poll(timeout=20, max_rows=4)) == [0, 1, 2, 3]
+    assert committed(watching, topic) == [4]
+
+    def fail_in_the_block() -> None:
+        with member(group, topic) as consumer:
+            assert values(consumer.poll(timeout=20, max_rows=4)) == [4, 5, 6, 7]
+            raise RuntimeError("the user's own")
+
+    with pytest.raises(RuntimeError):
+        fail_in_the_block()
+    assert committed(watching, topic) == [4]
+    # Without a block: `close()` says the same, except on the way of an exception.
+    consumer = member(group, topic)
+    assert values(consumer.poll(timeout=20, max_rows=4)) == [4, 5, 6, 7]
+    consumer.close()
+    assert committed(watching, topic) == [8]
+
+    def fail_and_close() -> None:
+        consumer = member(group, topic)
+        try:
+            assert values(consumer.poll(timeout=20, max_rows=4)) == [8, 9, 10, 11]
+            raise RuntimeError("the user's own")
+        finally:
+            consumer.close()
+
+    with pytest.raises(RuntimeError):
+        fail_and_close()
+    assert committed(watching, topic) == [8]
+    # What another thread holds is its own to finish, and without automatic commits nothing is committed.
+    consumer = member(group, topic)
+    with ThreadPoolExecutor(1) as other, consumer:
+        assert other.submit(lambda: values(consumer.poll(timeout=20, max_rows=4))).result() == [8, 9, 10, 11]
+    assert committed(watching, topic) == [8]
+    with member(group, topic, enable_auto_commit=False) as consumer:
+        assert values(consumer.poll(timeout=20, max_rows=4)) == [8, 9, 10, 11]
+    assert committed(watching, topic) == [8]

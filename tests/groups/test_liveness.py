@@ -186,6 +186,29 @@ def test_past_the_lease_nothing_is_handed_out_until_the_coordinator_answers(
 
 
 @pytest.mark.both_protocols
+def test_a_connection_that_swallows_heartbeats_costs_no_membership(
+    broker: Broker, member: MemberFactory, protocol: str
+) -> None:
+    broker.create_topic("orders")
+    broker.append("orders", ["0"])
+    lost: list[object] = []
+    # Far shorter than request.timeout.ms, which is 30 s.
+    consumer = member("etl", session_timeout_ms=6000)
+    consumer.subscribe("orders", on_lost=lost.append)
+    assert take(consumer, 1) == [0]
+    generation = consumer.health()["group"]["generation"]
+    api = "Heartbeat" if protocol == "classic" else "ConsumerGroupHeartbeat"
+    swallowed = broker.fault(api=api, black_hole="requests", count=1)
+    until(lambda: swallowed.hits == 1, consumer)
+    beats = consumer.metrics()["group_heartbeat_count"]
+    until(lambda: consumer.metrics()["group_heartbeat_count"] >= beats + 5, consumer)
+    health = consumer.health()["group"]
+    assert (health["generation"], lost) == (generation, [])
+    broker.append("orders", ["1"])
+    assert take(consumer, 1) == [1]
+
+
+@pytest.mark.both_protocols
 @pytest.mark.timeout(30)  # the bound: without one, closing would wait for a minute and more
 def test_close_is_bounded_with_a_broker_that_answers_nothing(broker: Broker, member: MemberFactory) -> None:
     broker.create_topic("orders")

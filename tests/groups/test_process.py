@@ -29,15 +29,19 @@ INTERRUPTED_CALLBACK = (
     JOINED
     + """
 consumer.unsubscribe()
+called = []
 def slow(partitions):
-    os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(30)
+    called.append(partitions)
+    if len(called) == 1:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(30)
 consumer.subscribe("orders", on_assigned=slow)
 try:
     consumer.poll(timeout=40)
 except KeyboardInterrupt:
     print("interrupted")
-consumer.poll(timeout=0)
+consumer.poll(timeout=0)  # calls again what did not end
+assert len(called) == 2 and called[0] == called[1], called
 consumer.close()
 """
 )

@@ -1,6 +1,8 @@
 """`records()`: a row is finished when the next one is asked for."""
 
 import itertools
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import monedula
@@ -93,7 +95,98 @@ def test_rows_of_a_lost_partition_are_not_handed_out(broker: Broker, member: Mem
     with broker.fault(api=HEARTBEAT[protocol], error="UNKNOWN_MEMBER_ID", count=1) as unknown:
         unknown.wait()
         until(lambda: consumer.metrics()["group_partitions_lost"] == 1)
-    offsets: list[int | None] = [record.offset for record in itertools.islice(records, 60)]
-    # Nothing was committed, so the new owner of the partition, the same consumer, begins anew.
+    # Nothing was committed, so the new owner of the partition, the same consumer, begins anew: no row of before comes.
+    assert [record.offset for record in itertools.islice(records, 60)] == list(range(60))
     assert len(lost) == 1
-    assert offsets[offsets.index(0) :] == list(range(60 - offsets.index(0)))
+
+
+@pytest.mark.both_protocols
+@pytest.mark.parametrize("ahead", [1, 7, 400])
+def test_rows_that_a_thread_leaves_reach_whoever_asks_next(ground: Ground, member: MemberFactory, ahead: int) -> None:
+    topic, group = ground.topic(), ground.name("group")
+    ground.append(topic, range(400))
+    consumer = member(group, topic, auto_commit_interval_ms=50)
+    watching, at = member(group), monedula.TopicPartition(topic, 0)
+    mine = consumer.records()
+    seen = [int(next(mine).value or b"") for _ in range(ahead)]
+    begin = consumer.position(at) or 0
+    ground.append(topic, range(400, 800))
+    with ThreadPoolExecutor(1) as other:
+        theirs = other.submit(take, consumer, 1).result()
+        assert theirs[0] == begin, "another thread is handed what follows"
+        mine.close()  # type: ignore[attr-defined]
+        assert consumer.position(at) == (ahead if ahead < begin else theirs[-1] + 1)
+        rest = other.submit(take, consumer, 800 - ahead - len(theirs)).result()
+        assert sorted(seen + theirs + rest) == list(range(800))
+        assert rest[: begin - ahead] == list(range(ahead, begin)), "what was left goes first"
+        # Neither the row in the first thread's hands is finished, nor what comes after it committed.
+        until(partial(is_committed, watching, topic, ahead - 1))
+        other.submit(consumer.poll, 0).result()
+        assert is_committed(watching, topic, ahead - 1)
+    consumer.poll(timeout=0)
+    until(lambda: is_committed(watching, topic, 800), consumer)
+
+
+def test_rows_that_a_thread_leaves_reach_another_without_a_group(ground: Ground, member: MemberFactory) -> None:
+    topic = ground.topic(2)
+    for partition in range(2):
+        ground.append(topic, range(400), partition)
+    consumer = member(None)
+    consumer.assign(dict.fromkeys([(topic, 0), (topic, 1)], "earliest"))
+    until(lambda: consumer.position((topic, 0)) == consumer.position((topic, 1)) == 0)
+    mine = consumer.records()
+    seen = [next(mine) for _ in range(10)]
+    for partition in range(2):
+        ground.append(topic, range(400, 800), partition)
+    with ThreadPoolExecutor(1) as other:
+        theirs = other.submit(all_that_comes, consumer).result()
+        mine.close()  # type: ignore[attr-defined]
+        theirs += other.submit(all_that_comes, consumer).result()
+    rows = sorted((record.partition or 0, record.offset or 0) for record in seen + theirs)
+    assert rows == [(partition, offset) for partition in range(2) for offset in range(800)]
+
+
+@pytest.mark.both_protocols
+@pytest.mark.parametrize("group", [True, False])
+def test_pause_seek_and_wakeup_count_from_the_next_row(ground: Ground, member: MemberFactory, group: bool) -> None:
+    topic = ground.topic(2)
+    for partition in range(2):
+        ground.append(topic, range(100), partition)
+    consumer = member(ground.name("group") if group else None)
+    if group:
+        consumer.subscribe(topic)
+    else:
+        consumer.assign(dict.fromkeys([(topic, 0), (topic, 1)], "earliest"))
+    records = consumer.records()
+    first = next(records)
+    other = 1 - (first.partition or 0)
+    consumer.pause((topic, first.partition or 0))
+    rest = [next(records) for _ in range(100)]
+    assert [(record.partition, record.offset) for record in rest] == [(other, offset) for offset in range(100)]
+    consumer.resume()
+    assert [next(records).offset for _ in range(9)] == list(range(1, 10)), "what was read ahead of it was kept"
+    consumer.seek((topic, first.partition or 0), 50)
+    assert [next(records).offset for _ in range(10)] == list(range(50, 60))
+    consumer.wakeup()
+    assert list(records) == []
+    assert next(consumer.records()).offset == 60
+
+
+@pytest.mark.both_protocols
+def test_asking_for_a_row_is_polling(broker: Broker, member: MemberFactory) -> None:
+    broker.create_topic("orders")
+    broker.append("orders", map(str, range(1000)))
+    consumer = member("etl", "orders", max_poll_interval_ms=2000, session_timeout_ms=2000)
+    records = consumer.records()
+    assert next(records).offset == 0
+    # The user's work on a row: all rows together take longer than the interval, one takes less.
+    for offset in range(1, 61):
+        time.sleep(0.05)
+        assert next(records).offset == offset
+    assert consumer.metrics()["group_partitions_lost"] == 0
+    # Whoever does not ask is thrown out still.
+    until(lambda: consumer.metrics()["group_partitions_lost"] == 1)
+
+
+def all_that_comes(consumer: monedula.Consumer) -> list[monedula.Record]:
+    return [record for batch in consumer.batches(timeout=1, max_wait=0) for record in batch.records()]

@@ -1,4 +1,4 @@
-"""`python -m tests`: what fails twice fails the run, what fails once is named."""
+"""`python -m tests`: what fails twice fails the run, what fails once is named, and no crash is forgiven."""
 
 import subprocess
 import sys
@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITE = """
+BESIDE_OTHERS = """
 import pathlib
 
 def test_that_passes():
     pass
 
-def test_that_fails_beside_others(tmp_path_factory):
+def test_that_fails_beside_others():
     mark = pathlib.Path(__file__).with_name("was here")
-    assert mark.exists() or mark.touch()
+    assert mark.exists() or mark.touch(), "the first time"
 """
 ALWAYS = """
 import pytest
@@ -24,31 +24,94 @@ import pytest
 def test_that_fails(number):
     assert number < 0
 """
+# Each fails the first time only: run once more, they would pass.
+CRASH = """
+import os, pathlib
+
+def test_that_crashes():
+    mark = pathlib.Path(__file__).with_name("was here")
+    if not mark.exists():
+        mark.touch()
+        os.abort()
+"""
+TIMEOUT = """
+import pathlib, threading, pytest
+
+@pytest.mark.timeout(1)
+def test_that_hangs():
+    mark = pathlib.Path(__file__).with_name("was here")
+    if not mark.exists():
+        mark.touch()
+        threading.Event().wait(60)
+"""
+SETUP = """
+import pathlib, pytest
+
+@pytest.fixture
+def broken():
+    mark = pathlib.Path(__file__).with_name("was here")
+    assert mark.exists() or mark.touch()
+
+def test_that_needs_it(broken):
+    pass
+"""
+TEARDOWN = """
+import pathlib, pytest
+
+@pytest.fixture
+def broken():
+    yield
+    mark = pathlib.Path(__file__).with_name("was here")
+    assert mark.exists() or mark.touch()
+
+def test_that_needs_it(broken):
+    pass
+"""
 
 
-def run(folder: Path, source: str) -> tuple[int, str]:
+def run(folder: Path, source: str, *options: str) -> tuple[int, str]:
     (folder / "test_some.py").write_text(source)
     (folder / "pytest.ini").write_text("[pytest]\n")
-    command = [
-        sys.executable,
-        "-m",
-        "tests",
-        f"--rootdir={folder}",
-        f"--config-file={folder / 'pytest.ini'}",
-        str(folder),
-    ]
+    config = [f"--rootdir={folder}", f"--config-file={folder / 'pytest.ini'}", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "tests", *config, *options, str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     return done.returncode, done.stdout
 
 
-def test_what_passes_alone_is_named(tmp_path: Path) -> None:
-    code, told = run(tmp_path, SUITE)
+def test_what_passes_alone_is_told_last_with_its_trace(tmp_path: Path) -> None:
+    code, told = run(tmp_path, BESIDE_OTHERS)
     assert code == 0, told
-    assert "passed alone, each a defect to be mended:\n  test_some.py::test_that_fails_beside_others" in told
+    before, last = told.split("failed beside others with:")
+    assert "1 passed, 1 deselected" in before, told
+    assert "AssertionError: the first time" in last, told
+    named = "passed alone, each a defect to be mended:\n  test_some.py::test_that_fails_beside_others"
+    assert last.rstrip().endswith(named), told
 
 
-@pytest.mark.parametrize(("count", "runs"), [(1, 2), (6, 1)])
+@pytest.mark.parametrize(("count", "runs"), [(1, 2), (2, 2), (3, 1)])
 def test_what_fails_alone_fails_the_run(tmp_path: Path, count: int, runs: int) -> None:
     code, told = run(tmp_path, ALWAYS.format(count=count))
     assert code == 1, told
     assert told.count(f"{count} failed") == runs, told
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (CRASH, "it ended its process"),
+        (TIMEOUT, "it timed out"),
+        (SETUP, "its setup failed"),
+        (TEARDOWN, "its teardown failed"),
+    ],
+    ids=["crash", "time-out", "set-up", "teardown"],
+)
+def test_no_second_run_forgives(tmp_path: Path, source: str, why: str) -> None:
+    code, told = run(tmp_path, source)
+    assert code == 1, told
+    assert f"is not run once more: {why}" in told
+
+
+def test_the_second_run_has_every_option_of_the_first(tmp_path: Path) -> None:
+    code, told = run(tmp_path, BESIDE_OTHERS, "-k", "beside_others")
+    assert code == 0, told
+    assert "1 passed, 1 deselected" in told

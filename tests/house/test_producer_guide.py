@@ -46,6 +46,20 @@ def test_an_example_runs(broker: Broker, source: str, capsys: pytest.CaptureFixt
         assert printed
 
 
+def test_read_transform_write_moves_the_records_and_leaves_its_source_alone() -> None:
+    (source,) = (source for source in EXAMPLES if "transaction(consumer)" in source)
+    with Broker(topics={"orders": 2, "output": 1}) as broker:
+        settings = {"bootstrap.servers": broker.bootstrap_servers}
+        broker.append("orders", ["a", "b"], partition=0)
+        broker.append("orders", ["c"], partition=1)
+        names = {"monedula": monedula, "settings": {**settings, "auto.offset.reset": "earliest"}}
+        exec(compile(source, str(GUIDE), "exec"), names)
+        committed = {**settings, "isolation.level": "read_committed"}
+        stored = pyarrow.table(monedula.read(committed, ["orders", "output"], columns=["topic", "value"])).to_pylist()
+    values = {name: sorted(row["value"] for row in stored if row["topic"] == name) for name in ("orders", "output")}
+    assert values == {"orders": [b"a", b"b", b"c"], "output": [b"a", b"b", b"c"]}
+
+
 def test_the_settings_have_the_defaults_that_they_have() -> None:
     section = GUIDE.read_text().split("\n## Settings\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| ((?:`[a-z.]+`(?:, )?)+) \| *(.*?) *\|", section, flags=re.MULTILINE)

@@ -32,7 +32,7 @@ class ToolFailed(Exception):
 def command(main: str | Path, *arguments: str) -> list[str]:
     """The command line of a class, or of a source file."""
     options = ["-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
-    options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars.class_path()]
+    options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars.tools_class_path()]
     return [jars.java(), *options, str(main), *arguments]
 
 

@@ -164,6 +164,18 @@ async def test_the_admin_client(server: Server, start: Open, unique: Unique) -> 
     assert [f"{node['host']}:{node['port']}" for node in cluster["brokers"]] == [server.bootstrap]
     configs = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": ""})])
     assert configs[0].resources[0][4][0][:2] == ("retention.ms", "60000")
+    # AlterConfigs: what is not named is taken back.
+    altered = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"cleanup.policy": "delete"})])
+    assert altered[0].resources[0][0] == 0
+
+    async def retention() -> str:
+        asked = [ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": ""})]
+        found: str = (await admin.describe_configs(asked))[0].resources[0][4][0][1]
+        return found
+
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while await retention() != "604800000":
+            await asyncio.sleep(0.05)
 
     producer = await start(AIOKafkaProducer)
     for n in range(9):

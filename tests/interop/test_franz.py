@@ -9,6 +9,9 @@ import pytest
 from tests.interop.conftest import Unique
 from tests.interop.process import Driver, Event, Refused, eventually
 
+# The first test builds the program, and on a busy machine Go takes minutes for that.
+pytestmark = pytest.mark.timeout(400)
+
 
 def records(events: list[Event], *members: str) -> list[Event]:
     return [event for event in events if event["event"] == "record" and (not members or event["member"] in members)]

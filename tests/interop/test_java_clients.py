@@ -14,6 +14,8 @@ from tests.interop.process import Driver, eventually
 from tests.interop.servers import Server
 from tests.kafka import KafkaHelper
 
+pytestmark = pytest.mark.jvms(2)
+
 COPY = Path(__file__).with_name("java") / "Copy.java"
 PROTOCOLS = ["classic", "consumer"]
 

@@ -9,6 +9,8 @@ from tests.interop import java
 from tests.interop.conftest import Unique
 from tests.interop.servers import Server
 
+pytestmark = pytest.mark.jvms(1)
+
 
 def test_topics_and_configs(server: Server, unique: Unique) -> None:
     topic, at = unique("topic"), server.bootstrap
@@ -57,7 +59,8 @@ def test_groups_and_offsets(server: Server, unique: Unique, tmp_path: Path) -> N
 
     assert described() == ("10", "10", "0")
     state = java.table(java.tool(java.GROUPS, at, "--describe", "--group", group, "--state"))[0]
-    assert (state["STATE"], state["#MEMBERS"]) == ("Empty", "0") or "Empty" in state.values()
+    # Which columns are empty in an empty group differs between releases; the last two are the state and the members.
+    assert list(state.values())[-2:] == ["Empty", "0"]
     kinds = {row["GROUP"]: row["TYPE"] for row in java.table(java.tool(java.ALL_GROUPS, at, "--list"))}
     assert kinds[group] == "Classic"
     by = ("--reset-offsets", "--group", group, "--topic", topic, "--execute")

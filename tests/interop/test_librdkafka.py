@@ -31,6 +31,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.interop.conftest import Unique
+from tests.interop.process import eventually
 from tests.interop.servers import Server
 
 DEADLINE_SECONDS = 60.0
@@ -339,6 +340,15 @@ def test_topics_and_settings_through_the_admin_client(server: Server, admin: Adm
     )
     with pytest.raises(KafkaException) as refused:
         next(iter(admin.incremental_alter_configs([wrong]).values())).result(DEADLINE_SECONDS)
+    assert refused.value.args[0].code() == KafkaError.INVALID_CONFIG
+    # AlterConfigs: what is not named is taken back.
+    whole = ConfigResource(ResourceType.TOPIC, topic, set_config={"retention.ms": "5000"})
+    next(iter(admin.alter_configs([whole]).values())).result(DEADLINE_SECONDS)
+    eventually("the topic's settings", lambda: config("retention.ms") == ("5000", False))
+    assert config("cleanup.policy") == ("delete", True)
+    wrong = ConfigResource(ResourceType.TOPIC, topic, set_config={"retention.ms": "soon"})
+    with pytest.raises(KafkaException) as refused:
+        next(iter(admin.alter_configs([wrong]).values())).result(DEADLINE_SECONDS)
     assert refused.value.args[0].code() == KafkaError.INVALID_CONFIG
 
     admin.delete_topics([topic])[topic].result(DEADLINE_SECONDS)

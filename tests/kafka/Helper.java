@@ -44,7 +44,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * Java's Admin client and producers behind JSON lines: one command a line on standard input, one answer a line on
  * standard output. One process for a whole test session, because every start of a JVM costs about a second.
  *
- * <p>An answer is {"ok": result} or {"error": simple class name, "message": text}. It ends when its input does.
+ * <p>An answer is {"id": that of the command, "ok": result} or {"id", "error": simple class name, "message": text}. It
+ * ends when its input does.
  */
 public final class Helper {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -65,9 +66,12 @@ public final class Helper {
         System.setOut(System.err); // nothing but answers on standard output
         Helper helper = new Helper(arguments[0]);
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        answers.println("{\"ok\":\"ready\"}");
+        answers.println("{\"id\":0,\"ok\":\"ready\"}");
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
-            answers.println(JSON.writeValueAsString(helper.answer(JSON.readTree(line))));
+            JsonNode command = JSON.readTree(line);
+            ObjectNode answer = helper.answer(command);
+            answer.set("id", command.get("id"));
+            answers.println(JSON.writeValueAsString(answer));
         }
         System.exit(0); // a producer with an open transaction would wait for the broker otherwise
     }
@@ -182,6 +186,8 @@ public final class Helper {
         TopicPartition partition = partition(command);
         int leader = command.get("leader").asInt();
         List<Integer> replicas = new ArrayList<>(List.of(leader));
+        // The broker that is asked may not know a topic yet that another one tells of.
+        await("replicas of " + partition, () -> describeTopic(partition.topic()));
         for (Node node : describe(partition.topic()).partitions().get(partition.partition()).replicas()) {
             if (node.id() != leader) {
                 replicas.add(node.id());

@@ -145,10 +145,7 @@ class KafkaCluster:
     @cached_property
     def helper(self) -> KafkaHelper:
         """Java's Admin client and producers, started when first asked for."""
-        helper = KafkaHelper(self.bootstrap)
-        if self._reaper is not None:
-            self._reaper.watch(helper.pid)
-        return helper
+        return KafkaHelper(self.bootstrap, self._reaper)
 
     def metadata(self) -> wire.Metadata:
         """The cluster as the first running node sees it."""
@@ -342,7 +339,6 @@ class KafkaCluster:
         atexit.unregister(self.close)
         if "helper" in self.__dict__:
             self.helper.close()
-            self._reaper.forget(self.helper.pid)
         for node in self._running():
             if self._temporary:
                 self.kill(node.id)

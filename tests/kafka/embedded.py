@@ -9,7 +9,8 @@ from typing import Self
 from monedula.testing import Broker
 
 from tests.kafka.cluster import HOST, KafkaCluster, Node
-from tests.kafka.tools import KafkaHelper, Topic
+from tests.kafka.embedded_helper import EmbeddedHelper
+from tests.kafka.tools import KafkaHelper
 
 SETTINGS: dict[str, object] = {
     "auto.create.topics.enable": False,
@@ -19,19 +20,6 @@ SETTINGS: dict[str, object] = {
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
 """Those of `KafkaCluster` that the embedded broker has."""
-
-
-class EmbeddedHelper(KafkaHelper):
-    """Moves leaders by command, where a real Kafka reassigns replicas."""
-
-    def __init__(self, bootstrap: str, broker: Broker) -> None:
-        super().__init__(bootstrap)
-        self._broker = broker
-
-    def move_leader(self, topic: str, partition: int, leader: int) -> Topic:
-        """Make this node the leader. The leader epoch rises."""
-        self._broker.move_leader(topic, partition, leader)
-        return self.describe_topic(topic)
 
 
 class EmbeddedCluster(KafkaCluster):
@@ -61,7 +49,7 @@ class EmbeddedCluster(KafkaCluster):
 
     @cached_property
     def helper(self) -> KafkaHelper:
-        """Java's Admin client and producers."""
+        """Librdkafka's admin client and producers."""
         return EmbeddedHelper(self.bootstrap, self.broker)
 
     def start(self, node_id: int, timeout_seconds: float = 60.0) -> None:  # noqa: ARG002 - it takes no time

@@ -14,6 +14,11 @@ from tests.kafka.kept import digest, kept
 REPOSITORY_ROOT = Path(__file__).resolve().parents[2]
 CACHE_VARIABLE = "MONEDULA_KAFKA_CACHE"
 """Environment variable that moves the cache away from `.cache/kafka/`."""
+WITHOUT_JVM_VARIABLE = "MONEDULA_TESTS_WITHOUT_JVM"
+"""Environment variable of `make check`: a test that wants a JVM all the same is an error."""
+
+VERSION_VARIABLE = "MONEDULA_KAFKA_VERSION"
+"""Environment variable that names another Apache Kafka than that of pom.xml: `3.9.2`."""
 
 JAVA_MAJOR_MIN = 17
 FETCH_TIMEOUT_SECONDS = 600
@@ -57,12 +62,24 @@ def cache_directory() -> Path:
 
 @cache
 def class_path() -> str:
-    """The class path of Kafka, its tools and its clients, fetched first if it is not there.
+    """The class path of Kafka and its clients, fetched first if it is not there.
 
     Raises:
         KafkaUnavailable: no Maven, or Maven could not fetch the jars.
     """
     return f"{_directory(KAFKA)}/*"
+
+
+@cache
+def tools_class_path() -> str:
+    """Likewise of Kafka's command line tools: of the newest version that they can be had of, with the clients of that.
+
+    Tools run on no other clients than their own: 4.4 moved what those of 4.3 use.
+
+    Raises:
+        KafkaUnavailable: no Maven, or Maven could not fetch the jars.
+    """
+    return f"{_kafka(_tools_of(kafka_version()))}/*"
 
 
 @cache
@@ -81,7 +98,10 @@ def java() -> str:
 
     Raises:
         KafkaUnavailable: there is none, or it is older than 17.
+        RuntimeError: `make check` runs the test, which has to carry the mark `jvm`.
     """
+    if os.environ.get(WITHOUT_JVM_VARIABLE):
+        raise RuntimeError("a test of `make check` wants a JVM: give it the mark `jvm`")
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if found is None:
@@ -93,15 +113,51 @@ def java() -> str:
     return found
 
 
+def kafka_version() -> str:
+    """Which Apache Kafka tests run: that of pom.xml, unless `MONEDULA_KAFKA_VERSION` names another."""
+    return os.environ.get(VERSION_VARIABLE) or _of_pom("kafka.version")
+
+
+def speaks(minor: str) -> bool:
+    """Whether the Kafka that tests run is of this minor version or newer, as in `speaks("4.0")`."""
+    return _numbers(kafka_version()) >= _numbers(minor)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))
+
+
+def _of_pom(name: str) -> str:
+    found = re.search(rf"<{re.escape(name)}>(.+?)</", KAFKA.pom.read_text())
+    assert found is not None, name
+    return found[1]
+
+
 def _directory(wanted: JarSet) -> Path:
+    if wanted is KAFKA:
+        return _kafka(kafka_version())
     return kept(cache_directory() / f"{wanted.prefix}-{digest(wanted.pom)}", lambda libs: _fetch(wanted, libs))
 
 
-def _fetch(wanted: JarSet, libs: Path) -> None:
+def _kafka(version: str) -> Path:
+    directory = cache_directory() / f"{KAFKA.prefix}-{digest(KAFKA.pom)}"
+    if version == _of_pom("kafka.version"):
+        return kept(directory, lambda libs: _fetch(KAFKA, libs))
+    properties = (f"-Dkafka.version={version}", f"-Dkafka.tools.version={_tools_of(version)}")
+    return kept(Path(f"{directory}-{version}"), lambda libs: _fetch(KAFKA, libs, *properties))
+
+
+def _tools_of(version: str) -> str:
+    """Its own tools, or the newest that there are."""
+    newest = _of_pom("kafka.tools.version")
+    return version if _numbers(version) < _numbers(newest) else newest
+
+
+def _fetch(wanted: JarSet, libs: Path, *properties: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaUnavailable(f"no `mvn` in PATH to fetch {wanted.what} into {libs.parent}: install Maven")
-    command = [maven, "-q", "-B", "-f", str(wanted.pom), wanted.goal, f"-DoutputDirectory={libs}"]
+    command = [maven, "-q", "-B", "-f", str(wanted.pom), wanted.goal, f"-DoutputDirectory={libs}", *properties]
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired as error:

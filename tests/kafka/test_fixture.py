@@ -193,6 +193,7 @@ def test_a_frozen_node_answers_nothing(kafka: KafkaCluster) -> None:
     kafka.wait_ready()
 
 
+@pytest.mark.jvms(2)
 def test_the_command_runs_until_interrupted(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.kafka", "--topic", "demo:3"]
     with (tmp_path / "errors").open("w") as errors:
@@ -236,6 +237,7 @@ def test_without_kafka_ci_fails_and_others_skip_loudly(monkeypatch: pytest.Monke
         give_up(KafkaUnavailable("no JDK"))
 
 
+@pytest.mark.jvms(1)
 def test_a_bad_setting_fails_with_the_log() -> None:
     with (
         pytest.warns(UserWarning, match="logs are kept") as warned,
@@ -248,6 +250,7 @@ def test_a_bad_setting_fails_with_the_log() -> None:
     shutil.rmtree(kept)
 
 
+@pytest.mark.jvms(1)
 def test_nothing_outlives_a_killed_session() -> None:
     script = (
         "import os, signal, sys\n"
@@ -274,6 +277,7 @@ def _alive(pid: int) -> bool:
     return not (status.exists() and "\nState:\tZ" in status.read_text())
 
 
+@pytest.mark.jvms(1)
 def test_a_cluster_id_that_begins_with_a_dash_is_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
     dashed = uuid.UUID(bytes=b"\xf8" + bytes(14) + os.urandom(1))
     monkeypatch.setattr("tests.kafka.cluster.uuid.uuid4", lambda: dashed)

@@ -1,22 +1,13 @@
 """`KafkaHelper`: Java's Admin client and Java's producers, driven from Python through one long-lived JVM."""
 
 import base64
-import json
-import select
-import subprocess
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from tests.kafka import jars
-from tests.kafka.errors import HelperError, KafkaError
-
-SOURCE = Path(__file__).with_name("Helper.java")
-START_TIMEOUT_SECONDS = 60.0
-ANSWER_TIMEOUT_SECONDS = 120.0
+from tests.kafka.helper_process import HelperProcess
+from tests.kafka.reaper import Reaper
 
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 CODECS: tuple[Codec, ...] = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -65,20 +56,15 @@ class KafkaHelper:
     """One JVM with an Admin client and producers. Thread-safe; one command at a time.
 
     Every method raises `HelperError` with the name of Java's exception if Kafka refuses.
+
+    Args:
+        bootstrap: `bootstrap.servers`.
+        reaper: ends the JVM with the session, should that not come to it.
     """
 
-    def __init__(self, bootstrap: str) -> None:
-        options = ["-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
-        options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", jars.class_path()]
-        self._process = subprocess.Popen(
-            [jars.java(), *options, str(SOURCE), bootstrap],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        self._lock = threading.Lock()
+    def __init__(self, bootstrap: str, reaper: Reaper | None = None) -> None:
+        self._process = HelperProcess(bootstrap, reaper)
         self._transactional_ids = count(1)
-        self._answer("start", START_TIMEOUT_SECONDS)
 
     @property
     def pid(self) -> int:
@@ -111,7 +97,7 @@ class KafkaHelper:
                 partitions=partitions,
                 replication=replication,
                 assignment=placed,
-                config=_settings(config),
+                config=settings_text(config),
             )
         )
 
@@ -129,7 +115,7 @@ class KafkaHelper:
 
     def alter_topic_config(self, topic: str, config: Mapping[str, object]) -> None:
         """Set topic settings; others stay as they are."""
-        self._run("alter_topic_config", topic=topic, config=_settings(config))
+        self._run("alter_topic_config", topic=topic, config=settings_text(config))
 
     def move_leader(self, topic: str, partition: int, leader: int) -> Topic:
         """Make this node the leader (it is added to the replicas if it was not one). The leader epoch rises."""
@@ -184,7 +170,7 @@ class KafkaHelper:
             codec=codec,
             transaction=transaction,
             transactional_id=transactional_id,
-            config=_settings(config),
+            config=settings_text(config),
         )
         return [Produced(*placed) for placed in answer]
 
@@ -194,41 +180,10 @@ class KafkaHelper:
 
     def close(self) -> None:
         """End the JVM."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(timeout=30)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._process.close()
 
     def _run(self, command: str, **fields: Any) -> Any:
-        line = json.dumps({"command": command, **fields}) + "\n"
-        with self._lock:
-            if self._process.stdin is None or self._process.poll() is not None:
-                raise KafkaError(f"{command}: the helper JVM ended with {self._process.returncode}")
-            try:
-                self._process.stdin.write(line.encode())
-                self._process.stdin.flush()
-            except OSError as error:
-                raise KafkaError(f"{command}: the helper JVM is gone: {error}") from error
-            return self._answer(command, ANSWER_TIMEOUT_SECONDS)
-
-    def _answer(self, command: str, timeout_seconds: float) -> Any:
-        if self._process.stdout is None:
-            raise KafkaError(f"{command}: the helper JVM has no standard output")
-        # One answer a command, so a buffered reader never holds a second line that select would not see.
-        ready, _, _ = select.select([self._process.stdout], [], [], timeout_seconds)
-        line = self._process.stdout.readline() if ready else b""
-        if not line:
-            self._process.kill()  # an answer that comes after its deadline would be taken for the next one
-            raise KafkaError(f"{command}: no answer from the helper JVM within {timeout_seconds} s, or it ended")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise HelperError(command, answer["error"], answer["message"])
-        return answer["ok"]
+        return self._process.run(command, fields)
 
 
 def _topic(answer: dict[str, Any]) -> Topic:
@@ -255,6 +210,6 @@ def _base64(data: bytes | str | None) -> str | None:
     return base64.b64encode(data.encode() if isinstance(data, str) else data).decode()
 
 
-def _settings(config: Mapping[str, object] | None) -> dict[str, str]:
+def settings_text(config: Mapping[str, object] | None) -> dict[str, str]:
     """Java wants text, and `true` rather than `True`."""
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (config or {}).items()}

@@ -96,6 +96,23 @@ def test_every_column_is_used(ground: Ground, producer: ProducerFactory) -> None
     assert (third.partition, third.timestamp, third.headers) == (1, 1_609_459_200_123, None)
 
 
+@pytest.mark.parametrize("column", [["elsewhere", None], pyarrow.array([None, None], pyarrow.int64()), [1, 2]])
+def test_the_topic_that_is_given_overrules_the_column(broker: Broker, producer: ProducerFactory, column: Any) -> None:
+    """As the option of Spark's sink does."""
+    for topic in ("orders", "elsewhere"):
+        broker.create_topic(topic)
+    table = pyarrow.table({"topic": column, "value": ["x", "y"]})
+    assert producer().send_batch(table, "orders").result(PATIENCE).offsets == {("orders", 0): [(0, 1)]}
+
+
+def test_a_batch_that_was_read_goes_to_the_topic_that_is_given(broker: Broker, producer: ProducerFactory) -> None:
+    for topic in ("source", "target"):
+        broker.create_topic(topic)
+    broker.append("source", ["a", "b"])
+    (batch,) = monedula.read({"bootstrap.servers": broker.bootstrap_servers}, "source")
+    assert producer().send_batch(batch, "target").result(PATIENCE).offsets == {("target", 0): [(0, 1)]}
+
+
 def test_what_was_read_can_be_sent_on(ground: Ground, producer: ProducerFactory) -> None:
     source, target = ground.topic(), ground.topic()
     sender = producer()
@@ -213,6 +230,65 @@ def test_more_rows_than_there_is_room_for_wait(ground: Ground, producer: Produce
 def test_a_column_that_does_not_do_is_named(producer: ProducerFactory, columns: dict[str, Any], told: str) -> None:
     with pytest.raises(monedula.ArgumentError, match=told):
         producer(bootstrap_servers="127.0.0.1:1").send_batch(pyarrow.table(columns), "orders")
+
+
+HEADERS = pyarrow.list_(pyarrow.struct([("value", pyarrow.binary()), ("key", pyarrow.string())]))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pyarrow.array([[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], None], HEADERS),
+        pyarrow.array([[("a", b"1"), ("b", None)], None], pyarrow.map_(pyarrow.string(), pyarrow.binary())),
+        polars.Series([[{"value": "1", "key": "a"}, {"value": None, "key": "b"}], None]),
+    ],
+    ids=["value, key", "map", "polars"],
+)
+def test_headers_are_read_by_name(ground: Ground, producer: ProducerFactory, column: Any) -> None:
+    topic = ground.topic()
+    arrow = column.to_arrow() if isinstance(column, polars.Series) else column
+    table = pyarrow.table({"value": ["0", "1"], "headers": arrow})
+    assert producer().send_batch(table, topic).result(PATIENCE).acknowledged == 2
+    assert [record.headers for record in stored(ground.bootstrap, topic)] == [[("a", b"1"), ("b", None)], None]
+
+
+def test_headers_of_other_names_are_refused(producer: ProducerFactory) -> None:
+    wrong = pyarrow.list_(pyarrow.struct([("foo", pyarrow.string()), ("bar", pyarrow.binary())]))
+    table = pyarrow.table({"value": ["0"], "headers": pyarrow.array([[{"foo": "a", "bar": b"1"}]], wrong)})
+    with pytest.raises(monedula.ArgumentError, match=r"foo.*bar.*list<struct<key: string, value: binary>>"):
+        producer(bootstrap_servers="127.0.0.1:1").send_batch(table, "orders")
+
+
+def test_a_header_without_a_key_fails_its_row(ground: Ground, producer: ProducerFactory) -> None:
+    topic = ground.topic()
+    headers = pyarrow.array([[{"key": "a"}], [{"key": "a"}, {"value": b"no key"}], [None]], HEADERS)
+    table = pyarrow.table({"value": ["0", "1", "2"], "headers": headers})
+    report = producer().send_batch(table, topic).report(PATIENCE)
+    assert (report.acknowledged, [error.row for error in report.errors]) == (1, [1, 2])
+    assert all(isinstance(error.error, monedula.ArgumentError) for error in report.errors)
+    assert "header 1 of the row has no key" in str(report.errors[0].error)
+    assert "header 0 of the row is null" in str(report.errors[1].error)
+
+
+def test_what_is_below_a_mask_is_not_sent(producer: ProducerFactory) -> None:
+    names = ["value", "topic"]
+    below = [pyarrow.array(["fine", "below"]), pyarrow.array(["orders", "orders"])]
+    masked = pyarrow.StructArray.from_arrays(below, names, mask=pyarrow.array([False, True]))
+    sender = producer(bootstrap_servers="127.0.0.1:1")
+    for data in (masked, pyarrow.chunked_array([masked])):
+        with pytest.raises(monedula.ArgumentError, match=r"row 1 .*null"):
+            sender.send_batch(data)
+    assert sender.health()["records_unfinished"] == 0
+
+
+@pytest.mark.parametrize("given", [2**32, -1, 2**31, -(2**63)])
+def test_a_partition_out_of_range_is_named_as_it_was_given(
+    ground: Ground, producer: ProducerFactory, given: int
+) -> None:
+    table = pyarrow.table({"value": ["fine", "wrong"], "partition": pyarrow.array([0, given], pyarrow.int64())})
+    report = producer().send_batch(table, ground.topic()).report(PATIENCE)
+    assert (report.acknowledged, report.failed) == (1, 1)
+    assert f"partition={given}:" in str(report.errors[0].error)
 
 
 def test_rows_need_a_topic(producer: ProducerFactory) -> None:

@@ -1,11 +1,16 @@
 """Futures: waiting, callbacks, awaiting, failing, and forgetting them."""
 
 import asyncio
+import copy
+import ctypes
 import gc
 import logging
+import pickle
 import threading
 import time
 import weakref
+from collections.abc import Callable
+from functools import partial
 
 import monedula
 import pyarrow
@@ -16,6 +21,20 @@ from tests.groups.ground import Ground
 from tests.producer.conftest import ProducerFactory, stored
 
 PATIENCE = 30.0
+
+CopyMaker = Callable[[monedula.RecordMetadata], monedula.RecordMetadata]
+
+
+@pytest.mark.parametrize("again", [lambda place: pickle.loads(pickle.dumps(place)), copy.copy, copy.deepcopy])
+def test_where_a_record_is_can_be_pickled_and_copied(
+    broker: Broker, producer: ProducerFactory, again: CopyMaker
+) -> None:
+    broker.create_topic("orders", 2)
+    for settings in ({}, {"acks": 0}):
+        place = producer(**settings).send("orders", "x", partition=1, timestamp=7).result(PATIENCE)
+        made = again(place)
+        assert (made, type(made)) == (place, monedula.RecordMetadata)
+        assert (made.topic, made.partition, made.offset, made.timestamp) == ("orders", 1, place.offset, 7)
 
 
 @pytest.mark.seed("S077")
@@ -184,6 +203,84 @@ def test_a_callback_that_raises_is_logged_and_the_next_is_called(
     assert "a callback raised" in record.getMessage()
     assert record.exc_info is not None
     assert "no good" in str(record.exc_info[1])
+
+
+class NoException(BaseException):
+    """As `pytest.fail` raises."""
+
+
+@pytest.mark.parametrize(
+    "raised", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit, NoException, MemoryError]
+)
+def test_whatever_a_callback_raises_the_next_is_called(
+    ground: Ground, producer: ProducerFactory, caplog: pytest.LogCaptureFixture, raised: type[BaseException]
+) -> None:
+    called: list[int] = []
+
+    def wrong(_: monedula.SendFuture) -> None:
+        raise raised
+
+    def note(number: int, _: monedula.SendFuture) -> None:
+        called.append(number)
+
+    sender, topic = producer(), ground.topic()
+    for number in range(20):
+        sender.send(topic, "x", on_delivery=wrong)
+        sender.send(topic, "x", on_delivery=partial(note, number))
+    sender.flush(30)
+    assert called == list(range(20))
+    assert sum("a callback raised" in record.getMessage() for record in caplog.records) == 20
+    sender.close(30)
+
+
+def raise_in(thread: threading.Thread, error: type[BaseException]) -> None:
+    """As whoever stops threads from outside does."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(error))
+
+
+def test_an_error_thrown_into_the_thread_for_callbacks_does_not_end_it(
+    ground: Ground, producer: ProducerFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    called: list[int] = []
+    sender, topic, first = producer(), ground.topic(), threading.Event()
+    before = set(threading.enumerate())
+
+    def note(number: int, _: monedula.SendFuture) -> None:
+        called.append(number)
+        first.set()
+
+    sender.send(topic, "x", on_delivery=partial(note, 0))
+    assert first.wait(PATIENCE)
+    (thread,) = [one for one in set(threading.enumerate()) - before if one.name == "monedula-callbacks"]
+    for number in range(1, 4):
+        raise_in(thread, SystemExit)
+        for _ in range(2):
+            sender.send(topic, "x", on_delivery=partial(note, number))
+        sender.flush(PATIENCE)
+    assert thread.is_alive()
+    # Each error hit one callback, and no other.
+    assert sum("a callback raised" in record.getMessage() for record in caplog.records) == 3
+    assert called == [0, 1, 2, 3]
+
+
+def test_a_thread_for_callbacks_that_ended_says_so_and_holds_nobody_up(
+    ground: Ground, producer: ProducerFactory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[object] = []
+    sender, topic = producer(), ground.topic()
+    with monkeypatch.context() as patch:
+        # It lets go of its desk, and calls nothing.
+        patch.setattr("monedula._callbacks.start", lambda desk: threading.Thread(target=id, args=(desk,)).start())
+        for _ in range(3):
+            sender.send(topic, "x", on_delivery=called.append)
+        sender.flush(PATIENCE)
+    assert called == []
+    assert any("thread that runs callbacks ended" in record.getMessage() for record in caplog.records)
+    # The next callback has a thread of its own.
+    sender.send(topic, "x", on_delivery=called.append)
+    sender.flush(PATIENCE)
+    assert len(called) == 1
+    sender.close(PATIENCE)
 
 
 def test_a_callback_may_send_and_flush(ground: Ground, producer: ProducerFactory) -> None:

@@ -1,10 +1,12 @@
-"""What a beginner does wrong, and what is said then. None of it needs a broker."""
+"""What a beginner does wrong, and what is said then. Nearly none of it needs a broker."""
 
 import io
+import re
 from datetime import datetime
 from typing import Any
 
 import monedula
+import pyarrow
 import pytest
 
 from tests.producer.conftest import ProducerFactory
@@ -47,6 +49,41 @@ def test_an_argument_that_makes_no_sense(producer: ProducerFactory, arguments: d
     given = {"topic": "orders", "value": "x", **arguments}
     with pytest.raises(monedula.ArgumentError, match=told):
         sender.send(**given)
+
+
+def test_a_closed_producer_looks_nothing_up(producer: ProducerFactory) -> None:
+    """It would connect again, and nobody would end that connection."""
+    sender = producer(bootstrap_servers=NOWHERE)
+    sender.close()
+    with pytest.raises(monedula.ClosedError, match="the producer is closed"):
+        sender.partitions_for("orders")
+
+
+@pytest.mark.parametrize("topic", [5, b"orders", ["orders"]])
+async def test_a_topic_is_a_text(producer: ProducerFactory, topic: Any) -> None:
+    sender, told = (
+        producer(bootstrap_servers=NOWHERE),
+        rf"topic={re.escape(repr(topic))} \(.*\): expected its name, a str",
+    )
+    with pytest.raises(monedula.ArgumentError, match=told):
+        sender.partitions_for(topic)
+    with pytest.raises(monedula.ArgumentError, match=told):
+        sender.send_batch(pyarrow.table({"value": ["x"]}), topic)
+    other = monedula.AsyncProducer(bootstrap_servers=NOWHERE)
+    with pytest.raises(monedula.ArgumentError, match=told):
+        await other.partitions_for(topic)
+    with pytest.raises(monedula.ArgumentError, match=told):
+        await other.send_batch(pyarrow.table({"value": ["x"]}), topic)
+    await other.close()
+
+
+@pytest.mark.parametrize("name", ["client.id", "group.id", "group.instance.id", "client.rack", "transactional.id"])
+def test_a_setting_that_no_request_can_hold(name: str) -> None:
+    """Nothing would ever be sent; a member of such a group read nothing, and said nothing."""
+    kind: Any = monedula.Producer if name in ("client.id", "transactional.id") else monedula.Consumer
+    with pytest.raises(monedula.ConfigError, match=f"{name} has 32768 bytes; Kafka's protocol has room for 32767"):
+        kind({"bootstrap.servers": NOWHERE, name: "x" * 32768})
+    kind({"bootstrap.servers": NOWHERE, "group.id": "g", name: "x" * 32767}).close()
 
 
 def test_no_topic_at_all(producer: ProducerFactory) -> None:

@@ -323,19 +323,18 @@ def count():
     global counted
     while True:
         counted += 1
+        # It lets go by itself: nobody is made to.
+        time.sleep(0.0001)
 
+# Another thread runs during the wait if that lets go of the GIL, and else not at all.
+sys.setswitchinterval(1000)
 threading.Thread(target=count, daemon=True).start()
 producer = open_producer(linger_ms=1000)
 future = producer.send(topic, "x")
-time.sleep(0.2)
-before, started = counted, time.perf_counter()
-time.sleep(0.2)
-rate = (counted - before) / (time.perf_counter() - started)
-before, started = counted, time.perf_counter()
+before = counted
 future.result(20)
-seconds = time.perf_counter() - started
-share = (counted - before) / seconds / rate
-assert seconds > 0.2 and share > 0.3, (seconds, share)
+ran = counted - before
+assert ran > 50, f"another thread ran {ran} times"
 """
     run(OPEN + code, ground.bootstrap, topic)
 

@@ -1,5 +1,7 @@
 """Addresses that are dead, connections that idle, brokers that move to other ports, several consumers at once."""
 
+import logging
+import re
 import socket
 import threading
 
@@ -37,6 +39,40 @@ def test_none_but_dead_addresses_are_an_error_that_names_each() -> None:
                 poll_until(reader, lambda: False)
             assert first in str(raised.value)
             assert second in str(raised.value)
+
+
+@pytest.mark.seed("S094")
+def test_the_next_address_is_tried_at_once_and_each_of_them_again_after_a_growing_delay(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first, second = dead_address(), dead_address()
+    settings = {"bootstrap_timeout_ms": 3000, "reconnect_backoff_ms": 10, "reconnect_backoff_max_ms": 400}
+    with (
+        caplog.at_level(logging.DEBUG, logger="monedula"),
+        consumer(f"{first},{second}", **settings) as reader,
+    ):
+        reader.assign("any")
+        with pytest.raises(monedula.BrokerConnectionError):
+            poll_until(reader, lambda: False)
+        failed = reader.metrics()["connections_failed"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "monedula.network"]
+    begun = [line.removeprefix("connecting to ") for line in lines if line.startswith("connecting to ")]
+    assert set(begun[:2]) == {first, second}, "none is tried twice before all were tried once"
+    failure = re.compile(r"(\S+): Connection refused .*; attempt (\d+), next in (\d+) ms at the earliest")
+    failures = [found.groups() for line in lines if (found := failure.match(line))]
+    assert len(failures) == failed, "each attempt is told of"
+    for address in (first, second):
+        delays = [(int(attempt), int(delay_ms)) for at, attempt, delay_ms in failures if at == address]
+        assert [attempt for attempt, _ in delays] == list(range(1, len(delays) + 1))
+        # Twice as long each time, a fifth more or less: 10, 20, 40 ms and so on, up to the most.
+        expected_ms = [min(10 * 2**attempt, 400) for attempt in range(len(delays))]
+        assert all(
+            expected * 0.79 <= delay <= expected * 1.21
+            for (_, delay), expected in zip(delays, expected_ms, strict=True)
+        ), delays
+        assert len(delays) > 3
+        # A busy machine makes it fewer. Without growing, it would be hundreds.
+        assert len(delays) <= 18, delays
 
 
 def test_idle_connections_are_closed_and_made_again(kafka: KafkaCluster, topic: TopicFactory) -> None:
@@ -95,6 +131,7 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
             end.close()
 
 
+@pytest.mark.jvms(4)
 @pytest.mark.timeout(240)
 def test_brokers_replaced_by_others_are_found_through_the_bootstrap_addresses() -> None:
     with KafkaCluster() as second:

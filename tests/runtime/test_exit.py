@@ -1,4 +1,5 @@
 import pytest
+from monedula.testing import Broker
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
@@ -55,6 +56,46 @@ async def main():
 asyncio.run(main())
 """
     assert run(code, kafka.bootstrap, name) == "read\n"
+
+
+FORGOTTEN = """
+settings = {"bootstrap.servers": sys.argv[1], "auto.offset.reset": "earliest", "group.id": "forgotten"}
+"""
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize(
+    "forgets",
+    [
+        """
+def main():
+    consumer = monedula.Consumer(settings, "orders")
+    assert consumer.poll(timeout=20)
+main()
+""",
+        """
+async def main():
+    consumer = monedula.AsyncConsumer(settings, "orders")
+    assert await consumer.poll(timeout=20)
+asyncio.run(main())
+""",
+        """
+def main():
+    consumer = monedula.Consumer(settings, "orders")
+    assert next(consumer.records(timeout=20))
+    consumer.cycle = consumer
+main()
+collecting = threading.Thread(target=gc.collect)
+collecting.start()
+collecting.join()
+""",
+    ],
+)
+def test_a_member_that_is_forgotten_before_the_interpreter_ends_has_left_by_then(forgets: str, protocol: str) -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        broker.append("orders", ["1"])
+        run(FORGOTTEN + f"settings['group.protocol'] = {protocol!r}\n" + forgets, broker.bootstrap_servers)
+        assert broker.group("forgotten").state == "Empty"
 
 
 def test_importing_brings_in_neither_frames_nor_loops() -> None:

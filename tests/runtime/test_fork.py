@@ -155,3 +155,30 @@ assert sum(streams) == count, streams
 """
     before = "from tests.runtime.worker import rows\n"
     run(FORKING + code, kafka.bootstrap, name, COUNT, method, before=before)
+
+
+@pytest.mark.parametrize("use", ["result()", "exception()", "done()", "add_done_callback(print)"])
+def test_a_commit_that_was_under_way_at_the_fork_is_the_parents(use: str) -> None:
+    """Nobody would ever end it in the child."""
+    code = f"""
+    from monedula.testing import Broker
+
+    with Broker(topics=["orders"]) as broker:
+        consumer = monedula.Consumer(bootstrap_servers=broker.bootstrap_servers, group_id="etl")
+        held = broker.fault(api="OffsetCommit", hold=True)
+        future = consumer.commit_async({{("orders", 0): 0}})
+        held.wait(1)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            try:
+                future.{use}
+            except monedula.errors.ForkError:
+                os._exit(7)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        held.remove()
+        print(future.result(30))
+        consumer.close()
+    """
+    assert run(code) == "{TopicPartition(topic='orders', partition=0): 0}\n"

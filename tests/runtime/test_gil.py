@@ -12,20 +12,17 @@ def count():
     global counted
     while True:
         counted += 1
+        # It lets go by itself: nobody is made to.
+        time.sleep(0.0001)
 
+# Another thread runs during a call if that lets go of the GIL, and else not at all, however long the call takes.
+sys.setswitchinterval(1000)
 threading.Thread(target=count, daemon=True).start()
 
-def while_free(seconds):
+def counted_during(work):
     before = counted
-    time.sleep(seconds)
-    return (counted - before) / seconds
-
-def share_of(work):
-    rate = while_free(0.3)
-    before, started = counted, time.perf_counter()
     result = work()
-    seconds = time.perf_counter() - started
-    return result, seconds, (counted - before) / seconds / rate
+    return result, counted - before
 """
 
 
@@ -33,9 +30,10 @@ def test_the_gil_is_free_while_waiting(kafka: KafkaCluster, topic: TopicFactory)
     code = """
 with monedula.Consumer(bootstrap_servers=bootstrap) as consumer:
     consumer.assign(topic)
-    batch, seconds, share = share_of(lambda: consumer.poll(timeout=1.0))
-    assert not batch and seconds > 0.9, (batch, seconds)
-    assert share > 0.3, f"another thread ran at {share:.0%} of its speed"
+    # Not only between two slices of the wait: it goes on all the time.
+    batch, ran = counted_during(lambda: consumer.poll(timeout=1.0))
+    assert not batch, batch
+    assert ran > 50, f"another thread ran {ran} times"
 """
     run(COUNTING + code, kafka.bootstrap, topic())
 
@@ -54,11 +52,20 @@ settings = {"auto.offset.reset": "earliest", "decode.threads": 0, "queued.max.by
 with monedula.Consumer({"bootstrap.servers": bootstrap, **settings}) as consumer:
     consumer.assign([(topic, 0)])
     total = next(iter(consumer.end_offsets().values()))
-    while consumer.health()["partitions"][topic, 0]["queued_records"] < total:
-        time.sleep(0.01)
-    batch, seconds, share = share_of(lambda: consumer.poll(max_rows=1 << 30, max_bytes=1 << 30))
-    assert len(batch) == total, (len(batch), total)
-    assert seconds > 0.03, f"decoding took {seconds} s only: too little to tell"
-    assert share > 0.2, f"another thread ran at {share:.0%} of its speed in {seconds:.3f} s of decoding"
+
+    def queue_all():
+        while consumer.health()["partitions"][topic, 0]["queued_records"] < total:
+            time.sleep(0.01)
+
+    queue_all()
+    # A busy machine may give that thread no turn while one batch is decoded.
+    for attempt in range(20):
+        batch, ran = counted_during(lambda: consumer.poll(max_rows=1 << 30, max_bytes=1 << 30))
+        assert len(batch) == total, (len(batch), total)
+        if ran:
+            break
+        consumer.seek((topic, 0), 0)
+        queue_all()
+    assert ran, "no other thread ran while batches were decoded"
 """
     run(COUNTING + code, kafka.bootstrap, name)

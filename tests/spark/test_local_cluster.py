@@ -16,6 +16,8 @@ from tests.spark.streams import committed_batches, logged_offsets
 from tests.spark.test_failures import everything
 from tests.spark.test_stream import fill
 
+pytestmark = pytest.mark.jvms(2)
+
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
 WORKER_MEMORY = "512m"
 
@@ -117,7 +119,7 @@ def test_a_driver_killed_between_offset_log_and_commit_log(
     assert (len(found), sum(offset for _, _, offset in found)) == (130, 69 * 35 + 59 * 30)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_workers_read_within_their_memory_limit(
     driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory
 ) -> None:

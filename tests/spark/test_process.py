@@ -68,3 +68,33 @@ def test_a_connection_that_is_closed_since_harms_nobody() -> None:
             print(os.fstat(ours.fileno()).st_rdev == os.fstat(other.fileno()).st_rdev)
     """)
     assert said == "True"
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_under_a_limit_threads_share_an_arena(limited: bool) -> None:
+    """Each that allocates would otherwise have one of its own, for which glibc maps 64 MB."""
+    said = _run(f"""
+        import ctypes, resource, threading
+        if {limited}:
+            resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+        tune()
+
+        def mapped_kb():
+            with open("/proc/self/status") as status:
+                return next(int(line.split()[1]) for line in status if line.startswith("VmSize"))
+
+        allocated, ends = threading.Event(), threading.Event()
+
+        def allocate():
+            ctypes.CDLL(None).malloc(100)
+            allocated.set()
+            ends.wait()
+
+        before_kb = mapped_kb()
+        thread = threading.Thread(target=allocate)
+        thread.start()
+        allocated.wait()
+        print(mapped_kb() - before_kb > 64 << 10)
+        ends.set()
+    """)
+    assert said == str(not limited)

@@ -15,6 +15,8 @@ from tests.spark.sources import OURS
 from tests.spark.test_local_cluster import TWO_EXECUTORS
 from tests.spark.test_sink_failures import numbers_in, wait_for_rows
 
+pytestmark = pytest.mark.jvms(2)
+
 TASKS = 3
 ROWS_PER_TASK = 10_000
 WORKER_MEMORY = "768m"

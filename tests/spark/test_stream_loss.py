@@ -79,6 +79,7 @@ def test_a_topic_that_was_deleted(
 
 @pytest.mark.parametrize("records", [3, 5, 8], ids=["shorter", "as long", "longer"])
 @pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.timeout(180)
 def test_a_topic_that_was_created_again_while_a_query_runs(
     spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path, records: int, fails: str
 ) -> None:
@@ -95,7 +96,7 @@ def test_a_topic_that_was_created_again_while_a_query_runs(
             with pytest.raises(Exception, match=LOSS):
                 assert run.query.awaitTermination(30), "the query goes on"
             return
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while len(run.rows) < 5 + records:
             run.query.processAllAvailable()
             assert time.monotonic() < deadline, counts(run.batches)

@@ -153,6 +153,26 @@ def test_new_partitions_start_at_their_beginning_and_their_start_is_kept(
     reader.stop()
 
 
+def test_a_topic_made_anew_that_ends_where_the_old_one_did_is_read(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    """Spark runs no batch between two equal offsets: the new log would never be read."""
+    name = topic()
+    _produce(kafka, name, 4)
+    reader = _reader(kafka, name, startingOffsets="earliest", failOnDataLoss="false")
+    done = _log(reader.latestOffset(_log(reader.initialOffset()), ALL))
+    kafka.helper.delete_topic(name)
+    kafka.helper.create_topic(name)
+    _produce(kafka, name, 4)
+    planned = []
+    for _ in range(2):
+        end = _log(reader.latestOffset(done, ALL))
+        if end != done:
+            planned.append(_ranges(reader.partitions(done, end)))
+        done = end
+    assert planned[-1] == {(name, 0): (0, 4)}
+    assert _log(reader.latestOffset(done, ALL)) == done
+    reader.stop()
+
+
 def test_a_pattern_finds_topics_that_are_created_later(kafka: KafkaCluster, topic: TopicFactory) -> None:
     name = topic()
     reader = _reader(kafka, name, subscribePattern=f"{name}(-later)?$")

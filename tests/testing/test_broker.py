@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -219,6 +220,22 @@ def test_the_log_goes_to_logging_with_requests_at_debug(caplog: pytest.LogCaptur
     assert any("answer to ListOffsets" in line for line in lines)
 
 
+@pytest.mark.seed("S177")
+@pytest.mark.parametrize("length", [-1, -(2**31), 2**31 - 1, 104_857_601])
+def test_a_frame_of_a_wrong_length_closes_its_connection_with_a_line_in_the_log(length: int) -> None:
+    with Broker(topics=["orders"]) as broker:
+        with connect(broker) as other:
+            with connect(broker) as sender:
+                sender.sendall(struct.pack(">i", length))
+                assert sender.recv(1) == b""
+            # ApiVersions, version 0, correlation id 7, no client id.
+            other.sendall(struct.pack(">ihhih", 10, 18, 0, 7, -1))
+            assert struct.unpack(">ii", other.recv(8, socket.MSG_WAITALL))[1] == 7
+        (line,) = (line for line in broker.log() if "is closed" in line.message)
+        assert str(length) in line.message
+        read(broker, "orders")
+
+
 def test_no_log_line_of_a_request_without_debug() -> None:
     with Broker(topics=["orders"]) as broker:
         read(broker, "orders")
@@ -226,6 +243,7 @@ def test_no_log_line_of_a_request_without_debug() -> None:
 
 
 def test_interrupts_end_a_wait() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores SIGINT
     with Broker() as broker:
         observer = broker.observe(api="Fetch")
         timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
@@ -233,6 +251,7 @@ def test_interrupts_end_a_wait() -> None:
         with pytest.raises(KeyboardInterrupt):
             observer.wait(timeout=60)
         timer.join()
+    signal.signal(signal.SIGINT, before)
 
 
 def test_others_run_while_one_waits() -> None:
@@ -290,6 +309,7 @@ def test_a_broker_that_nobody_stops_keeps_no_process_alive() -> None:
 def test_many_idle_and_busy_connections_are_held() -> None:
     code = """
 import socket
+import struct
 import monedula, pyarrow
 from monedula.testing import Broker
 with Broker(topics=["orders"]) as broker:

@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import monedula
 import pytest
@@ -46,6 +47,34 @@ def test_it_says_when_it_is_ready_and_ends_on_a_signal(end: signal.Signals) -> N
         assert process.wait(30) == 0
 
 
+def test_nodes_have_the_ids_racks_and_addresses_that_were_given() -> None:
+    options = ["--port", "0", "--nodes", "3", "--first-node-id", "0", "--rack", "a", "--rack", "", "--rack", "c"]
+    command = [*COMMAND, "broker", *options, "--host", "localhost", "--topic", "orders:3"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            servers = process.stdout.readline().strip().removeprefix("bootstrap.servers=")
+            with monedula.Admin({"bootstrap.servers": servers}) as admin:
+                nodes = admin.describe_cluster().nodes
+                assert [(node.id, node.rack) for node in nodes] == [(0, "a"), (1, None), (2, "c")]
+                # What is advertised is what was printed: a name may have more addresses than the one listened on.
+                hosts = [f"[{node.host}]" if ":" in node.host else node.host for node in nodes]
+                assert [f"{host}:{node.port}" for host, node in zip(hosts, nodes, strict=True)] == servers.split(",")
+            assert sum(batch.num_rows for batch in monedula.read({"bootstrap.servers": servers}, "orders")) == 0
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
+def test_what_was_taken_out_of_a_data_directory_is_told(tmp_path: Path) -> None:
+    with Broker(topics=["orders"], data_dir=tmp_path) as broker:
+        broker.append("orders", ["a"])
+    (tmp_path / "broker.json").unlink()
+    done = run("broker", "--port", "0", "--data-dir", str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, ""), done
+    assert "broker.json: it is missing, and there are topics: restore it from a copy, or delete all of" in done.stderr
+
+
 def test_what_is_wrong_is_one_line() -> None:
     with Broker() as broker:
         port = broker.bootstrap_servers.split(":")[1]
@@ -54,6 +83,8 @@ def test_what_is_wrong_is_one_line() -> None:
             (["--port", "0", "--topic", "orders:many"], 2, "a topic is written name:partitions"),
             (["--port", "0", "--setting", "num.partition=1"], 2, "perhaps num.partitions is meant"),
             (["--port", "0", "--setting", "x"], 2, "a setting is written key=value"),
+            (["--port", "0", "--rack", "a", "--rack", "b"], 2, "racks: 2 racks for 1 nodes"),
+            (["--port", "0", "--first-node-id", "-1"], 2, "first_node_id: -1, but 1 nodes have ids from 0"),
         ]:
             done = run("broker", *options)
             assert (done.returncode, done.stdout) == (code, ""), done

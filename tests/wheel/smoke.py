@@ -1,14 +1,17 @@
-"""Runs in an environment with monedula and nothing else: imports it, and reads a topic if one is given."""
+"""Runs in an environment with monedula and nothing else: a round trip over sockets, and a topic if one is given."""
 
 import importlib.util
 import sys
 from importlib.metadata import packages_distributions
 
 import monedula
+from monedula.testing import Broker
+
+RECORDS = 1000
 
 
 def main(arguments: list[str]) -> None:
-    """Import, refuse a wrong setting, find both packages, and read `bootstrap topic records`."""
+    """Refuse a wrong setting, find all packages, send and read over a socket, and read `bootstrap topic records`."""
     if importlib.util.find_spec("pyarrow") is not None:
         raise SystemExit("this is no clean environment: pyarrow is in it")
     try:
@@ -19,16 +22,29 @@ def main(arguments: list[str]) -> None:
         raise SystemExit("an unknown setting was taken")
     if "bootstrap.servers" not in refused:
         raise SystemExit(f"the nearest setting is not named: {refused}")
-    look_for_spark_source()
+    look_for_packages()
+    round_trip()
     if arguments:
         read(*arguments)
     print(f"monedula {monedula.__version__} on Python {sys.version.split()[0]}: ok")
 
 
-def look_for_spark_source() -> None:
-    """What Spark looks for is installed beside monedula, and says what it lacks here."""
+def round_trip() -> None:
+    """Send records of every codec to the embedded broker, which is in the wheel, and read them."""
+    with Broker() as broker:
+        settings = {"bootstrap.servers": broker.bootstrap_servers}
+        for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+            broker.create_topic(codec, 2)
+            with monedula.Producer({**settings, "compression.type": codec}) as producer:
+                for number in range(RECORDS):
+                    producer.send(codec, f"value {number}", key=str(number))
+            read(broker.bootstrap_servers, codec, str(RECORDS))
+
+
+def look_for_packages() -> None:
+    """What Spark and pytest look for is installed beside monedula, and says what it lacks here."""
     ours = {package for package, distributions in packages_distributions().items() if "monedula" in distributions}
-    if ours != {"monedula", "pyspark_monedula"}:
+    if ours != {"monedula", "monedula_pytest", "pyspark_monedula"}:
         raise SystemExit(f"these packages are installed: {sorted(ours)}")
     try:
         import pyspark_monedula  # noqa: F401

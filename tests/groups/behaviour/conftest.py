@@ -60,7 +60,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ]
     kinds = chosen("--on", ("embedded", "kafka"))
     values = [kind if protocol == "classic" else f"{kind}/{protocol}" for kind in kinds for protocol in protocols]
-    metafunc.parametrize("staged_on", values, scope="session")
+    # Each broker and each protocol once in `make test`; the other pairs of them in `make test-all`.
+    thorough = {"embedded/consumer", "kafka"} if len(values) == 4 else set()
+    marked = [pytest.param(value, marks=pytest.mark.thorough) if value in thorough else value for value in values]
+    metafunc.parametrize("staged_on", marked, scope="session")
 
 
 @pytest.fixture(scope="session")

@@ -226,6 +226,8 @@ class Ours(Member):
                 self.log.event("retried", api=event.api, reason=event.reason)
             elif isinstance(event, events.StateChanged):
                 self.log.event("state", before=event.before, after=event.after)
+            elif isinstance(event, events.Reserved | events.Released):
+                self.log.event(type(event).__name__, partitions=sorted([*each] for each in event.partitions))
             elif isinstance(event, events.RebalanceStarted | events.CoordinatorLost | events.Left):
                 self.log.event(type(event).__name__, reason=event.reason)
             elif isinstance(event, events.LeaseExpired | events.LeaseRenewed):
@@ -283,6 +285,10 @@ class Ours(Member):
             "assignment": [list(partition) for partition in self.consumer.assignment()],
             "subscription": sorted(self.consumer.subscription()),
         }
+
+    def command_rebalance(self) -> None:
+        """Have the group assign anew."""
+        self.consumer.enforce_rebalance("the test wants it")
 
     def command_pause(self, partitions: list[list[Any]]) -> None:
         """Pause partitions."""

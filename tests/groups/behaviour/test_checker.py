@@ -2,11 +2,13 @@
 
 import copy
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from tests.groups.behaviour.checker import SECOND, Checker, Verdict, in_words
-from tests.groups.behaviour.history import Event, crc
+from tests.groups.behaviour.history import Event, crc, merged
+from tests.groups.behaviour.peers import JavaMember
 
 TOPIC = "t"
 TRUTH = {(TOPIC, partition): [f"{partition}:{offset}".encode() for offset in range(40)] for partition in range(2)}
@@ -182,6 +184,23 @@ def assign_twice(history: list[Event]) -> None:
 
 def close_without_revoking(history: list[Event]) -> None:
     del history[at(history, "b", "revoked")]
+
+
+def test_what_java_did_in_one_millisecond_stays_in_its_order() -> None:
+    """A record that was handed out just before a revocation was judged as handed out after it."""
+    partitions = [{"topic": TOPIC, "partition": 0}]
+    record = {"topic": TOPIC, "partition": 0, "offset": 0, "value": "a"}
+    member = object.__new__(JavaMember)
+    member.driver = SimpleNamespace(  # type: ignore[assignment]
+        events=[
+            {"name": "partitions_assigned", "timestamp": 7, "partitions": partitions},
+            {"name": "record_data", "timestamp": 7, **record},
+            {"name": "partitions_revoked", "timestamp": 7, "partitions": partitions},
+        ]
+    )
+    member._clock_ns, member._numbers, member._told, member._heard = 0, 0, [], 0
+    told = [event["event"] for event in merged(member.events)]
+    assert told == ["assigned", "batch", "finished", "revoked"]
 
 
 def leave_unowned(history: list[Event]) -> None:

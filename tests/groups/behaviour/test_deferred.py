@@ -1,9 +1,10 @@
 """Groups that leave things for later: lost members that are waited for, partitions that move one by one."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,27 @@ LONG = {**DEFERRED, "scheduled.rebalance.max.delay.ms": 600_000}
 """Longer than any of these tests: whatever is given away was not waited for."""
 SHORT = {**DEFERRED, "scheduled.rebalance.max.delay.ms": 2000}
 
+START = {"group.initial.rebalance.delay.ms": 600_000}
+"""Nothing is assigned before the test says so: those that are there by then are the first, and take nobody's place."""
+
 pytestmark = pytest.mark.only("classic")
+
+
+def together(scene: SceneFactory, *names: str, settings: Mapping[str, object], **options: Any) -> Scene:
+    """A group of members that begin together, in whatever order they come up."""
+    play = scene(settings={**settings, **START}, **options)
+    for name in names:
+        play.group.join(name)
+
+    def met() -> bool:
+        generations = [member.generations[-1:] for member in play.group.alive]
+        return generations[0] != [] and all(each == generations[0] for each in generations)
+
+    eventually("all to be in one generation", met)
+    play[names[0]].call("rebalance")
+    play.shared()
+    play.flows()
+    return play
 
 
 def stay_as_they_are(members: Iterable[Member], marks: dict[str, int]) -> bool:
@@ -57,7 +78,7 @@ def assignor(play: Scene, name: str) -> object:
 @pytest.mark.also_on_kafka
 @pytest.mark.timeout(240)
 def test_members_that_are_killed_or_closed_in_turn_get_back_what_they_had(stage: Stage, scene: SceneFactory) -> None:
-    play = scene("a", "b", "c", partitions=9, session_seconds=stage.short_session, settings=LONG)
+    play = together(scene, "a", "b", "c", partitions=9, session_seconds=stage.short_session, settings=LONG)
     for name, how in (("a", "kill"), ("b", "leave")):
         had, others = play[name].owned, [member for member in play.group.alive if member is not play[name]]
         marks = {member.name: len(member.events) for member in others}
@@ -73,7 +94,7 @@ def test_members_that_are_killed_or_closed_in_turn_get_back_what_they_had(stage:
 
 @pytest.mark.timeout(240)
 def test_what_nobody_comes_back_for_is_given_away_after_the_wait(scene: SceneFactory) -> None:
-    play = scene("a", "b", "c", partitions=9, settings=SHORT)
+    play = together(scene, "a", "b", "c", partitions=9, settings=SHORT)
     stays = {name: play[name].owned for name in "bc"}
     marks = {name: len(play[name].events) for name in "bc"}
     generations = {name: len(play[name].generations) for name in "bc"}
@@ -88,7 +109,7 @@ def test_what_nobody_comes_back_for_is_given_away_after_the_wait(scene: SceneFac
 
 @pytest.mark.timeout(240)
 def test_a_leader_that_dies_in_the_middle_of_a_wait_is_waited_for_too(stage: Stage, scene: SceneFactory) -> None:
-    play = scene("a", "b", "c", partitions=9, session_seconds=stage.short_session, settings=LONG)
+    play = together(scene, "a", "b", "c", partitions=9, session_seconds=stage.short_session, settings=LONG)
     first = leader(play)
     other, stays = (name for name in "abc" if name != first)
     had = {name: play[name].owned for name in "abc"}
@@ -116,6 +137,47 @@ def test_a_leader_that_dies_in_the_middle_of_a_wait_is_waited_for_too(stage: Sta
     play.end()
 
 
+@pytest.mark.also_on_kafka
+@pytest.mark.timeout(240)
+def test_a_surge_leaves_nothing_unread(scene: SceneFactory) -> None:
+    """The new process is there before the old one goes, one after the other: nobody is waited for."""
+    play = together(scene, "a", "b", "c", partitions=9, settings=LONG)
+    for name in "abc":
+        play.join(f"{name}-new")
+        play[name].leave()
+        play.shared()
+        play.flows()
+    play.end()
+
+
+@pytest.mark.timeout(240)
+def test_what_is_kept_is_told_and_a_user_ends_the_wait(scene: SceneFactory) -> None:
+    play = together(scene, "a", "b", "c", partitions=9, settings=LONG)
+    had = sorted([*partition] for partition in play["a"].owned)
+    marks = {name: len(play[name].events) for name in "bc"}
+    play["a"].leave()
+    for name in "bc":
+        assert play[name].wait_for("Reserved", marks[name])["partitions"] == had
+        status = play[name].call("status")
+        (kept,) = status["group"]["reserved"]
+        assert (sorted([*each] for each in kept["partitions"]), kept["members"]) == (had, 1)
+        assert [each.split("-")[0] for each in kept["names"]] == ["a"], "its client id and more"
+        assert 0 < kept["left"] <= 600
+        assert 0 < status["group"]["deferred_left"] <= 600
+        assert status["metrics"]["group_partitions_reserved"] == 3
+        assert 0 < status["metrics"]["group_reserved_seconds_left"] <= 600
+        assert status["metrics"]["group_losses_waited_for"] == 1
+    play["c"].call("rebalance")
+    play.shared()
+    for name in "bc":
+        assert play[name].wait_for("Released", marks[name])["partitions"] == had
+        status = play[name].call("status")
+        assert (status["group"]["reserved"], status["group"]["deferred_left"]) == ([], None)
+        assert status["metrics"]["group_partitions_reserved"] == 0
+    play.flows()
+    play.end()
+
+
 @pytest.mark.timeout(240)
 def test_one_more_member_gets_its_share_at_once_and_only_that_moves(scene: SceneFactory) -> None:
     play = scene("a", "b", "c", partitions=12, settings=LONG)
@@ -131,7 +193,7 @@ def test_one_more_member_gets_its_share_at_once_and_only_that_moves(scene: Scene
 
 @pytest.mark.timeout(240)
 def test_with_fewer_members_each_partition_of_those_that_went_moves_once(scene: SceneFactory) -> None:
-    play = scene("a", "b", "c", "d", partitions=12, settings=SHORT)
+    play = together(scene, "a", "b", "c", "d", partitions=12, settings=SHORT)
     had = {name: play[name].owned for name in "ab"}
     marks = {name: len(play[name].events) for name in "ab"}
     begun = time.monotonic_ns()
@@ -162,7 +224,7 @@ def test_beside_another_client_the_common_assignor_is_chosen(scene: SceneFactory
 
 
 @pytest.mark.timeout(240)
-def test_partitions_move_one_by_one(scene: SceneFactory) -> None:
+def test_partitions_of_a_small_group_move_one_by_one(scene: SceneFactory) -> None:
     settings = {"partition.assignment.strategy": "incremental", "round.interval.ms": 300}
     play = scene("a", "b", partitions=8, settings=settings)
     marks = {name: len(play[name].events) for name in "ab"}

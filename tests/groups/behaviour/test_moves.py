@@ -11,6 +11,8 @@ ROUNDS = 3
 
 
 @pytest.mark.seed("S005")
+@pytest.mark.also_on_kafka
+@pytest.mark.timeout(240)
 def test_leaders_and_replicas_move_under_load(stage: Stage, scene: SceneFactory) -> None:
     play = scene("a", "b")
     before = joins(play.group)
@@ -67,6 +69,7 @@ def test_every_broker_is_killed_in_turn(stage: Stage, scene: SceneFactory) -> No
 
 
 @pytest.mark.seed("S006")
+@pytest.mark.also_on_kafka
 @pytest.mark.parametrize("is_long", [False, True], ids=["within the session", "beyond the session"])
 @pytest.mark.timeout(240)
 def test_packets_vanish_and_come_through_again(

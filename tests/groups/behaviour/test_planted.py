@@ -2,52 +2,70 @@
 
 import copy
 from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.groups.behaviour.checker import Checker, in_words
 from tests.groups.behaviour.conftest import SceneFactory
-from tests.groups.behaviour.history import Event, Truth, of_kind, partitions_of
+from tests.groups.behaviour.history import Event, TopicPartition, Truth, of_kind, partitions_of
 
 History = list[Event]
 
+NEWCOMER = "c"
+"""Who is given what the others give up."""
+
 BATCHES_LEAST = 10
+"""Read of each partition before any is given up: errors are planted into the last ones."""
 
 
-def handover(history: History) -> tuple[Event, Event]:
-    """A revocation, and the assignment of one of its partitions to another member."""
-    for revoked in of_kind(history, "revoked"):
-        if len(batches_before(history, revoked)) < BATCHES_LEAST:
-            continue
-        for assigned in of_kind(history, "assigned"):
-            later = assigned["t"] > revoked["t"] and assigned["member"] != revoked["member"]
-            if later and set(partitions_of(assigned)) & set(partitions_of(revoked)):
-                return revoked, assigned
-    raise AssertionError("nothing was handed over")
+class Handover(NamedTuple):
+    """A partition that went from one member to another."""
+
+    partition: TopicPartition
+    revoked: Event
+    assigned: Event
 
 
-def batches_before(history: History, revoked: Event) -> History:
-    """The batches of the member that gave something up."""
-    mine = [event for event in of_kind(history, "batch") if event["member"] == revoked["member"]]
-    return [event for event in mine if event["t"] < revoked["t"]]
+def handover(history: History) -> Handover:
+    """How the newcomer came to its first partition."""
+    assigned = next(e for e in of_kind(history, "assigned") if e["member"] == NEWCOMER and e["partitions"])
+    partition = partitions_of(assigned)[0]
+    before = [e for e in of_kind(history, "revoked") if partition in partitions_of(e) and e["t"] < assigned["t"]]
+    return Handover(partition, before[-1], assigned)
+
+
+def batches_before(history: History, moved: Handover) -> History:
+    """The batches with that partition of the member that gave it up."""
+    read = batches_with(moved.partition, history)
+    return [e for e in read if e["member"] == moved.revoked["member"] and e["t"] < moved.revoked["t"]]
+
+
+def batches_with(partition: TopicPartition, events: History) -> History:
+    """The batches with records of a partition."""
+    return [event for event in of_kind(events, "batch") if part_of(event, partition)]
+
+
+def part_of(batch: Event, partition: TopicPartition) -> list[Any]:
+    """What a batch says of a partition, empty where it has none of its records."""
+    return next((part for part in batch["parts"] if (part[0], part[1]) == partition), [])
 
 
 def skip_a_batch(history: History) -> None:
     """One batch was fetched, and never handed out."""
-    revoked, _ = handover(history)
-    gone = batches_before(history, revoked)[-5]
-    history.remove(gone)
+    history.remove(batches_before(history, handover(history))[-5])
 
 
 def hand_out_twice(history: History) -> None:
-    revoked, _ = handover(history)
-    again = dict(batches_before(history, revoked)[-5])
-    history.insert(history.index(revoked), {**again, "t": revoked["t"] - 1, "n": 10**6})
+    moved = handover(history)
+    again = dict(batches_before(history, moved)[-5])
+    history.insert(history.index(moved.revoked), {**again, "t": moved.revoked["t"] - 1, "n": 10**6})
 
 
 def mix_up_values(history: History) -> None:
-    revoked, _ = handover(history)
-    batches_before(history, revoked)[-5]["parts"][0][5] ^= 1
+    moved = handover(history)
+    part_of(batches_before(history, moved)[-5], moved.partition)[5] ^= 1
 
 
 def commit_one_more(history: History) -> None:
@@ -58,7 +76,7 @@ def commit_one_more(history: History) -> None:
 
 def skip_the_commit(history: History) -> None:
     """What was committed before the handover was not: the new owner cannot know where to begin."""
-    revoked, _ = handover(history)
+    revoked = handover(history).revoked
     skipped = [event for event in of_kind(history, "commit", "committed") if event["member"] == revoked["member"]]
     for event in skipped:
         if event["t"] < revoked["t"]:
@@ -73,23 +91,21 @@ def commit_before_the_work(history: History) -> None:
 
 
 def give_up_after_the_other_has_it(history: History) -> None:
-    revoked, assigned = handover(history)
-    revoked["t"] = assigned["t"] + 1
+    moved = handover(history)
+    moved.revoked["t"] = moved.assigned["t"] + 1
     history.sort(key=lambda event: int(event["t"]))
 
 
 def hand_out_after_giving_up(history: History) -> None:
-    revoked, assigned = handover(history)
-    late = batches_before(history, revoked)[-1]
-    late["t"] = assigned["t"] + 1
-    late["parts"] = [part for part in late["parts"] if (part[0], part[1]) in partitions_of(revoked)] or late["parts"]
-    late["parts"][0][:2] = next(iter(set(partitions_of(assigned)) & set(partitions_of(revoked))))
+    moved = handover(history)
+    late = batches_before(history, moved)[-1]
+    late["t"] = moved.assigned["t"] + 1
+    late["parts"] = [part_of(late, moved.partition)]
     history.sort(key=lambda event: int(event["t"]))
 
 
 def forget_the_callback(history: History) -> None:
-    revoked, _ = handover(history)
-    history.remove(revoked)
+    history.remove(handover(history).revoked)
 
 
 PLANTED: list[tuple[Callable[[History], None], set[str]]] = [
@@ -105,9 +121,16 @@ PLANTED: list[tuple[Callable[[History], None], set[str]]] = [
 ]
 
 
+def has_read(owned: set[TopicPartition], events: History) -> bool:
+    """Whether a member has read enough of all that it has: then whatever it gives up can be tampered with."""
+    return all(len(batches_with(partition, events)) >= BATCHES_LEAST for partition in owned)
+
+
 def test_what_is_planted_into_a_real_history_is_found(scene: SceneFactory) -> None:
     play = scene("a", "b")
-    play.join("c")
+    for member in play.group.alive:
+        member.wait(f"{BATCHES_LEAST} batches of each partition", partial(has_read, member.owned))
+    play.join(NEWCOMER)
     play.flows(records=10)
     ends = play.writer.stop()
     play.group.wait_finished(ends)

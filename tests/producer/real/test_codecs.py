@@ -20,6 +20,8 @@ from tests.producer.real.conftest import MakeTopic
 from tests.producer.real.load import DEADLINE_SECONDS, messages_of
 from tests.producer.real.stored import Batch, batches_of
 
+pytestmark = pytest.mark.jvms(1)
+
 HERE = Path(__file__).parent
 # Of today: a real Kafka deletes what is older than a week, while it is read as well.
 FIRST_MS = round(time.time()) * 1000 - 600_000
@@ -90,6 +92,7 @@ def send_table(producer: monedula.Producer, topic: str, wanted: Sequence[Row]) -
 WAYS = {"send": send_each, "send_batch": send_table}
 
 
+@pytest.mark.jvm
 @pytest.mark.also_on_kafka
 def test_every_codec_is_read_by_confluent_and_by_java(stage: Stage, make_topic: MakeTopic) -> None:
     wanted = rows()
@@ -149,6 +152,7 @@ def test_levels_change_what_is_stored(stage: Stage, make_topic: MakeTopic, codec
     assert sizes[1] < sizes[0]
 
 
+@pytest.mark.jvm
 @pytest.mark.seed("S169")
 @pytest.mark.also_on_kafka
 def test_batches_are_the_bytes_of_java(stage: Stage, make_topic: MakeTopic) -> None:

@@ -1,0 +1,144 @@
+"""Admits a test when there are permits for the JVMs that it needs, and closes those that others wait for.
+
+What a test needs is told by its fixtures (`FIXTURES`) and by the mark `jvms(n)` for those that it starts itself.
+Fixtures of the session stay from test to test as long as nobody else waits; then they are closed, and made again by the
+next test that asks. All of it comes before the test's own time begins.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.kafka.permits import MOST, Permits
+
+KEEP_SECONDS = 60.0
+"""A session in whose favour others wait goes on for so long: its clusters took ten seconds to start."""
+
+ONE_NODE, THREE_NODES = 2, 4
+"""JVMs of a cluster, with its helper."""
+
+FIXTURES = {
+    "kafka": ONE_NODE,
+    "kafka3": THREE_NODES,
+    "real": ONE_NODE,
+    "real_stage": THREE_NODES,
+    "pairs": 1 + THREE_NODES,
+    "cleaning": ONE_NODE,
+    "guarded": ONE_NODE,
+    "roomy": ONE_NODE,
+    "spark": 1,
+    "connected": 1,
+    "helper_on": 1,
+}
+"""Fixtures of a session or of a file, with the JVMs that stay for it."""
+
+PARAMETRIZED = {"cluster": THREE_NODES, "ground": ONE_NODE}
+"""Likewise of those that are a real Kafka or the embedded broker, by the parameter `kind` or `version`."""
+
+OF_A_TEST = {"driver": 1}
+"""Fixtures of a single test."""
+
+
+def shared(item: pytest.Item) -> dict[str, int]:
+    """The fixtures of the session or the file that a test asks for, with their JVMs."""
+    names = set(getattr(item, "fixturenames", ()))
+    params: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    on_kafka = params.get("kind") == "kafka" or str(params.get("staged_on", "")).startswith("kafka")
+    # Asked for by name only when the test runs.
+    if names & {"server", "restartable"} and on_kafka:
+        names.add("real")
+    if "stage" in names and on_kafka:
+        names.add("kafka3" if "make_topic" in names else "real_stage")
+    if names & {"topic", "consumer"} and not names & {"kafka3", "server", "ground", "stage"}:
+        names.add("kafka")
+    wanted = {name: FIXTURES[name] for name in names & set(FIXTURES)}
+    if on_kafka or "version" in params:
+        wanted |= {name: PARAMETRIZED[name] for name in names & set(PARAMETRIZED)}
+    if item.config.getoption("--on", None) == "embedded":
+        wanted |= dict.fromkeys(wanted.keys() & {"kafka", "kafka3"}, 0)
+    return wanted
+
+
+def own(item: pytest.Item) -> int:
+    """How many JVMs a test starts and ends itself."""
+    marked: int = sum(mark.args[0] for mark in item.iter_markers("jvms"))
+    return marked + sum(OF_A_TEST[name] for name in set(getattr(item, "fixturenames", ())) & set(OF_A_TEST))
+
+
+class Jvms:
+    """The plugin."""
+
+    def __init__(self, permits: Permits | None = None) -> None:
+        self._permits = permits or Permits()
+        self._running: dict[str, int] = {}
+        self._made: dict[str, list[pytest.FixtureDef[Any]]] = {}
+        self._since = time.monotonic()
+        self._failure: Exception | None = None
+
+    # First, so outermost: waiting is over when pytest-timeout begins to count.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+        try:
+            self.admit(item)
+        except Exception as error:
+            self._failure = error
+        result = yield
+        self.leave(item, nextitem)
+        return result
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def admit(self, item: pytest.Item) -> None:
+        """Hold permits for what runs and what the test needs besides; close what runs rather than wait with it."""
+        self._forget_closed()
+        wanted = shared(item)
+        alone = min(MOST, sum(wanted.values()) + own(item))
+        together = sum({**self._running, **wanted}.values()) + own(item)
+        if together > MOST or not self._permits.try_hold(together):
+            self._close(item, set(self._running) - set(wanted))
+            if not self._permits.try_hold(alone):
+                self._close(item, set(self._running))
+                self._permits.try_hold(0)
+                self._permits.hold(alone)
+                self._since = time.monotonic()
+        self._running |= wanted
+
+    def leave(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """Give back what the test alone needed; at the end of a file also what others wait for."""
+        self._forget_closed()
+        # Behind the last test of all, pytest has closed everything itself. Of a test that has run, no request is left.
+        at_end = nextitem is not None and nextitem.path != item.path
+        was_long = time.monotonic() - self._since >= KEEP_SECONDS
+        if at_end and self._running and was_long and self._permits.is_awaited():
+            self._close(nextitem, set(self._running))
+        self._permits.try_hold(min(MOST, sum(self._running.values())))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+        """Remember what is made."""
+        result = yield
+        if fixturedef.argname in {*FIXTURES, *PARAMETRIZED} and fixturedef.scope != "function":
+            self._made.setdefault(fixturedef.argname, []).append(fixturedef)
+        return result
+
+    def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any]) -> None:
+        """Forget what is closed."""
+        made = self._made.get(fixturedef.argname, [])
+        if fixturedef in made:
+            made.remove(fixturedef)
+
+    def _forget_closed(self) -> None:
+        self._running = {name: jvms for name, jvms in self._running.items() if self._made.get(name)}
+
+    def _close(self, item: pytest.Item | None, names: set[str]) -> None:
+        for name in names:
+            for definition in list(self._made.get(name, ())):
+                # And, before it, all that was made with it.
+                definition.finish(item._request)  # type: ignore[union-attr]
+            self._running.pop(name, None)
