@@ -34,6 +34,7 @@ class Peer:
         codecs: what it can read; everything by default.
         builds: it has something to build first.
         checks: it can say what it read (`--verify`).
+        python_path: where it is imported from; by default what is installed.
     """
 
     module: str
@@ -42,6 +43,7 @@ class Peer:
     codecs: tuple[str, ...] = data.CODECS
     builds: bool = False
     checks: bool = False
+    python_path: Path | None = None
 
 
 MONEDULA = Peer("monedula_batches", checks=True)
@@ -57,6 +59,7 @@ PEERS = {
     "java": Peer("java_perf"),
     "franz_go": Peer("franz_go", builds=True),
 }
+BEFORE = "monedula@before"
 VARIANTS = {
     "confluent_consume@crc": Peer("confluent_consume", {"check.crcs": "true"}),
     "confluent_pyarrow@crc": Peer("confluent_pyarrow", {"check.crcs": "true"}, checks=True),
@@ -105,6 +108,9 @@ def main() -> int:
     """Fill, warm, measure, verify, print, write."""
     options = _options()
     names = options.peers.split(",") + [f"monedula@{budget}" for budget in options.budget.split(",") if budget]
+    if options.before is not None:
+        VARIANTS[BEFORE] = Peer(MONEDULA.module, checks=True, python_path=options.before.resolve())
+        names.append(BEFORE)
     codecs = options.codecs.split(",")
     _prepare(names)
     verify = options.records <= VERIFY_RECORDS_MAX if options.verify is None else options.verify
@@ -140,6 +146,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--codecs", default=",".join(data.CODECS), help="default %(default)s")
     parser.add_argument("--peers", default=",".join(PEERS), help=f"default all; also {', '.join(VARIANTS)}")
     parser.add_argument("--budget", default="", help="monedula once more with these budgets, for example 64MB,256MB")
+    parser.add_argument(
+        "--before", type=Path, help="a folder with another build of the package monedula: one more peer, " + BEFORE
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=data.BATCH_SIZE_BYTES, help="the producer's, in bytes")
     parser.add_argument("--output", help="write every run to this JSON file")
@@ -189,7 +198,8 @@ def _run(bootstrap: str, dataset: data.Dataset, name: str, number: int, *, verif
     if verify:
         command.append("--verify")
     run = Run(name, dataset.codec, number)
-    ended = running.run(command)
+    environment = {} if chosen.python_path is None else {"PYTHONPATH": str(chosen.python_path)}
+    ended = running.run(command, environment=environment)
     run.process_cpu_seconds, run.peak_rss_bytes, run.error = ended.cpu_seconds, ended.peak_rss_bytes, ended.error
     if run.error:
         return run

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,22 @@ class Ended:
     peak_rss_bytes: int = 0
 
 
-def run(command: Sequence[str], timeout_seconds: float = RUN_TIMEOUT_SECONDS) -> Ended:
-    """Run a process to its end; what it complained of goes to standard error if it failed."""
+def run(
+    command: Sequence[str],
+    timeout_seconds: float = RUN_TIMEOUT_SECONDS,
+    environment: Mapping[str, str] | None = None,
+) -> Ended:
+    """Run a process to its end; what it complained of goes to standard error if it failed.
+
+    Args:
+        command: the program and its arguments.
+        timeout_seconds: when it is killed.
+        environment: variables besides those of this process.
+    """
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=errors)
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=output, stderr=errors, env={**os.environ, **(environment or {})}
+        )
         status, usage, peak_rss_bytes = _wait(process, timeout_seconds)
         output.seek(0)
         errors.seek(0)

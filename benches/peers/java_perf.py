@@ -24,7 +24,7 @@ def read(job: measure.Job) -> None:
         config = Path(directory) / "consumer.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         command = [jars.java(), "-Xms1g", "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-        command += ["-cp", jars.class_path(), "org.apache.kafka.tools.ConsumerPerformance"]
+        command += ["-cp", jars.tools_class_path(), "org.apache.kafka.tools.ConsumerPerformance"]
         command += ["--bootstrap-server", job.bootstrap, "--topic", job.topic, "--num-records", str(job.records)]
         command += ["--command-config", str(config), "--timeout", "30000"]
         if fetch_size is not None:
@@ -45,7 +45,7 @@ def read(job: measure.Job) -> None:
         "cpu_seconds": usage.ru_utime + usage.ru_stime,
         "peak_rss_bytes": usage.ru_maxrss * 1024,  # of the JVM, which the harness cannot see behind this process
     }
-    version = next(Path(jars.class_path()).parent.glob("kafka-clients-*.jar")).stem.removeprefix("kafka-clients-")
+    version = next(Path(jars.tools_class_path()).parent.glob("kafka-clients-*.jar")).stem.removeprefix("kafka-clients-")
     measure.report_foreign(result, version)
 
 

@@ -26,7 +26,7 @@ def send(job: measure.Job) -> None:
         payloads.write_bytes(b"\n".join(key + value for key, value in zip(pool.keys, pool.values, strict=True)))
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         command = [jars.java(), "-Xms1g", "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-        command += ["-cp", jars.class_path(), "org.apache.kafka.tools.ProducerPerformance"]
+        command += ["-cp", jars.tools_class_path(), "org.apache.kafka.tools.ProducerPerformance"]
         command += ["--bootstrap-server", job.bootstrap, "--topic", job.topic, "--num-records", str(job.records)]
         command += ["--throughput", "-1", "--payload-file", str(payloads), "--command-config", str(config)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -44,7 +44,7 @@ def send(job: measure.Job) -> None:
         "cpu_seconds": usage.ru_utime + usage.ru_stime,
         "peak_rss_bytes": usage.ru_maxrss * 1024,  # of the JVM, which the harness cannot see behind this process
     }
-    version = next(Path(jars.class_path()).parent.glob("kafka-clients-*.jar")).stem.removeprefix("kafka-clients-")
+    version = next(Path(jars.tools_class_path()).parent.glob("kafka-clients-*.jar")).stem.removeprefix("kafka-clients-")
     measure.report_foreign(result, version)
 
 
