@@ -1,27 +1,39 @@
 # `make demo` and `make test` do all the set-up there is (see README.md), and are quick when nothing changed.
-# Everything is built with one profile, release. Only test programs leave out link-time optimisation, which would be done
-# anew for each of some thirty: that took a quarter of an hour on two cores.
+# Tests run on Cargo's dev profile, with debug assertions; the demo, benches and wheels on release.
 PYTHON ?= python3
 
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 
 # The pyo3 crate is left out: an extension cannot be linked into a test of its own, pytest tests it.
-CARGO_TEST := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --locked --workspace --exclude monedula-python
-DEVELOP := maturin develop --release --locked
+CARGO_TEST := cargo test --locked --workspace --exclude monedula-python
+DEVELOP := maturin develop --locked
 
-.PHONY: demo demo-kafka test simulate simulate-delivery interop behaviour spark-versions extension lint wheel build-wheel sdist bench clean
+.PHONY: demo demo-kafka check test test-all simulate simulate-delivery interop behaviour spark-versions kafka-versions miri extension extension-release lint wheel build-wheel sdist bench clean
 
-demo: extension  ## the embedded broker, a topic, and monedula reading it
+demo: extension-release  ## the embedded broker, a topic, and monedula reading it
 	python -m benches.demo
 
-demo-kafka: extension  ## the same on a real Kafka; the first time, Maven fetches its jars
+demo-kafka: extension-release  ## the same on a real Kafka; the first time, Maven fetches its jars
 	python -m benches.demo --kafka
 
+# On the embedded broker alone: a test that starts a JVM all the same fails.
+QUICK := tests/arrow tests/consumer tests/groups tests/house tests/producer tests/runtime tests/testing \
+	--ignore=tests/groups/behaviour --ignore=tests/producer/real
+check: extension  ## what a developer runs between two edits: no JVM; three minutes are aimed at, when nothing is to be built
+	cargo fmt --all --check
+	ruff check --quiet
+	ruff format --check --quiet
+	$(CARGO_TEST) --quiet
+	MONEDULA_TESTS_WITHOUT_JVM=1 python -m tests --on embedded -m "not slow and not thorough and not jvm" -q $(QUICK)
+
 # Tests mostly wait: for sessions to time out, for brokers to come back. A file stays in one process, with its clusters.
-test: extension  ## all tests, Rust's and Python's
+test: extension  ## every kind of test, Rust's and Python's, on a real Kafka and Spark too
 	$(CARGO_TEST)
 	python -m tests
+
+test-all: extension  ## the rest: more variants of what `make test` runs once
+	python -m tests -m "thorough and not slow"
 
 SIMULATION := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --locked -p monedula-engine --test simulation --
 simulate:  ## members of a group under seeded faults: SEEDS=20000 many, SEED=7 one with all that happens in it
@@ -49,8 +61,18 @@ behaviour: extension  ## whole groups while things go wrong, slow scenarios too;
 spark-versions: extension  ## tests/spark/versions on every Spark that the source supports; installs each once, 0.7 GB
 	python -m tests.spark.versions $(VERSIONS)
 
+kafka-versions: extension  ## the selection of tests/kafka/versions.py on each Apache Kafka that the client is held to; VERSIONS="3.7.2 4.0.2" for some
+	python -m tests.kafka.versions $(VERSIONS)
+
+miri: ## undefined behaviour in the one crate that has much unsafe code; needs `rustup toolchain install nightly --component miri,rust-src`
+	MIRIFLAGS=-Zmiri-disable-isolation BOLERO_RANDOM_ITERATIONS=20 BOLERO_RANDOM_TEST_TIME_MS=30000 \
+		cargo +nightly miri test --locked -p monedula-columns
+
 extension: .venv/.locked
 	$(DEVELOP)
+
+extension-release: .venv/.locked
+	$(DEVELOP) --release
 
 .venv/.locked: tests/requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
@@ -61,7 +83,7 @@ extension: .venv/.locked
 
 lint: extension  ## everything that judges without running
 	cargo fmt --all --check
-	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace --all-targets -- -D warnings
 	ruff check
 	ruff format --check
 	mypy
@@ -78,7 +100,7 @@ build-wheel: .venv/.locked
 sdist: .venv/.locked  ## the source distribution in dist/
 	maturin sdist --out dist
 
-bench: extension  ## the comparisons of benches/README.md and benches/spark, on small topics
+bench: extension-release  ## the comparisons of benches/README.md and benches/spark, on small topics
 	python benches/harness.py --fresh --records 300000 --rounds 1 --peers monedula,confluent_pyarrow,drain
 	python -m benches.spark --fresh --records 200000 --rounds 1 --triggers 3 --arms jvm,monedula,ceiling --queries noop,stream,write
 	python -m benches.broker --records 400000 --rounds 1 --members 1000
