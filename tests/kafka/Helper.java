@@ -290,6 +290,10 @@ public final class Helper {
         properties.put("compression.type", command.path("codec").asText("none"));
         properties.put("linger.ms", "5");
         properties.put("max.request.size", "10000000");
+        // Java says what it waited for before Python gives up on the answer.
+        properties.put("max.block.ms", "40000");
+        properties.put("request.timeout.ms", "15000");
+        properties.put("delivery.timeout.ms", "40000");
         if (transactionalId != null) {
             properties.put("transactional.id", transactionalId);
         }
@@ -300,7 +304,11 @@ public final class Helper {
     private static JsonNode send(KafkaProducer<byte[], byte[]> producer, JsonNode command) throws Exception {
         List<Future<RecordMetadata>> sent = new ArrayList<>();
         for (JsonNode record : command.get("records")) {
-            sent.add(producer.send(record(topic(command), record)));
+            Future<RecordMetadata> future = producer.send(record(topic(command), record));
+            if (future.isDone()) {
+                future.get(); // one that failed at once has waited for max.block.ms, and so would each one after it
+            }
+            sent.add(future);
         }
         producer.flush();
         ArrayNode result = JSON.createArrayNode();

@@ -1,5 +1,6 @@
 """The Python processes of a Spark session, from /proc."""
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -21,9 +22,10 @@ def workers(jvm_pid: int) -> list[int]:
 
 
 def kill(pids: list[int]) -> None:
-    """End them at once (SIGKILL)."""
+    """End them at once (SIGKILL); one that has just ended by itself is left alone."""
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _is_below(pid: int, root: int, parents: dict[int, int]) -> bool:

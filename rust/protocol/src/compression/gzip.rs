@@ -96,8 +96,9 @@ fn check_trailer<'i, O: OutputBuffer + ?Sized>(
     };
     let member = &sink.room(0).0[member_start..];
     let [c0, c1, c2, c3, s0, s1, s2, s3] = *trailer;
-    let crc_matches = crc_fast::crc32_iso_hdlc(member) == u32::from_le_bytes([c0, c1, c2, c3]);
-    if !crc_matches || member.len() as u32 != u32::from_le_bytes([s0, s1, s2, s3]) {
+    let mut crc = flate2::Crc::new();
+    crc.update(member);
+    if crc.sum() != u32::from_le_bytes([c0, c1, c2, c3]) || member.len() as u32 != u32::from_le_bytes([s0, s1, s2, s3]) {
         return Err(sink.corrupt("the gzip trailer does not match the data"));
     }
     Ok(after)

@@ -184,7 +184,7 @@ impl BatchEncoder {
         compressor.compress(self.codec, self.level, &self.records, output)?;
         let batch_length = (output.len() - start - LOG_OVERHEAD_BYTES) as i32;
         output[start + 8..start + 12].copy_from_slice(&batch_length.to_be_bytes());
-        let crc = crc_fast::crc32_iscsi(&output[start + CRC_START..]);
+        let crc = crc32c::crc32c(&output[start + CRC_START..]);
         output[start + 17..start + 21].copy_from_slice(&crc.to_be_bytes());
         Ok(())
     }

@@ -132,10 +132,7 @@ impl BatchHeader {
 
     /// The CRC-32C that this header has over these records, whatever the one in it says.
     pub fn crc_over(&self, payload: &[u8]) -> u32 {
-        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-        digest.update(&self.to_bytes()[CRC_START..]);
-        digest.update(payload);
-        digest.finalize() as u32
+        crc32c::crc32c_append(crc32c::crc32c(&self.to_bytes()[CRC_START..]), payload)
     }
 
     /// Makes the timestamps of all records the broker's: the batch's maximal timestamp, under a flag.
@@ -218,7 +215,7 @@ impl BatchHeader {
 
 /// The CRC-32C of a whole batch, as its header should have it.
 pub fn crc_of(batch: &[u8]) -> u32 {
-    crc_fast::crc32_iscsi(batch.get(CRC_START..).unwrap_or_default())
+    crc32c::crc32c(batch.get(CRC_START..).unwrap_or_default())
 }
 
 pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
