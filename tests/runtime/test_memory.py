@@ -149,3 +149,47 @@ print("listed")
 
 def test_an_administrator_without_memory_ends_with_an_error(broker: Broker) -> None:
     assert run(LIMIT + ASK, broker.bootstrap_servers) == "listed\n"
+
+
+HUGE_BYTES = 8 << 20
+HUGE_NODES = 24
+READ_HUGE = """
+def peak_bytes():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+nodes, row_bytes = int(sys.argv[2]), int(sys.argv[3])
+consumer = monedula.Consumer(settings | {"queued.max.bytes": 4 << 20})
+consumer.assign("small")
+assert consumer.poll(timeout=30)
+before = peak_bytes()
+consumer.assign("huge")
+consumer.pause(("huge", 0))
+seen = set()
+def read():
+    batch = consumer.poll(timeout=30)
+    assert batch, consumer.health()
+    for record in batch.records():
+        assert len(record.value) == row_bytes
+        seen.add((record.partition, record.offset))
+while len(seen) < 2 * nodes - 2:
+    read()
+consumer.resume(("huge", 0))
+while len(seen) < 2 * nodes:
+    read()
+consumer.close()
+print(peak_bytes() - before)
+"""
+
+
+def test_a_huge_batch_of_every_broker_is_read_one_after_the_other() -> None:
+    """Brokers send one whole batch, however little is asked for: all at once these would be 200 MB."""
+    settings = {"max.message.bytes": 16 << 20}
+    with Broker(nodes=HUGE_NODES) as broker:
+        broker.create_topic("small")
+        broker.append("small", [b"x"])
+        broker.create_topic("huge", partitions=HUGE_NODES, config=settings)
+        for partition in range(HUGE_NODES):
+            for _ in range(2):
+                broker.append("huge", [bytes(HUGE_BYTES)], partition=partition)
+        grown = int(run(LIMIT + READ_HUGE, broker.bootstrap_servers, HUGE_NODES, HUGE_BYTES))
+    # The budget, 60 MB, and the batch in hand: as an answer, as columns and as Python's object.
+    assert grown < (4 << 20) + 60_000_000 + 3 * HUGE_BYTES

@@ -1,9 +1,14 @@
 //! One byte budget over fetches in flight, fetched bytes and decompressed bytes.
+//!
+//! A broker answers with one whole batch, however much less was asked for (KIP-74), and every broker may at the same time. So an
+//! answer that is larger than what was kept for it is read once the budget has room for the rest; one at a time is read beyond
+//! the budget, so that a batch that is larger than all of it can be read too.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// The budget; cheap to clone.
 #[derive(Clone, Debug)]
@@ -13,12 +18,79 @@ pub(crate) struct Budget(Arc<Inner>);
 struct Inner {
     limit: usize,
     used: AtomicUsize,
+    /// For the one who looks whether there is enough for another fetch.
     freed: Notify,
+    /// For all answers that wait.
+    freed_for_answers: Notify,
+    beyond: Arc<Semaphore>,
+    answers_waiting: AtomicUsize,
+    answer_waits: Notify,
+}
+
+/// What was kept for an answer when it was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Room {
+    pub(crate) budget: Budget,
+    pub(crate) kept_bytes: usize,
+}
+
+/// Leave to hold an answer that is larger than its [`Room`].
+#[derive(Debug)]
+pub(crate) enum Admitted {
+    /// The rest was there.
+    Within(Charge),
+    /// It is the one beyond the budget.
+    Beyond { _permit: OwnedSemaphorePermit },
+}
+
+impl Admitted {
+    /// What the budget is charged with by this.
+    pub(crate) fn charged_bytes(&self) -> usize {
+        match self {
+            Self::Within(charge) => charge.bytes(),
+            Self::Beyond { .. } => 0,
+        }
+    }
+}
+
+impl Room {
+    /// Resolves when an answer of so many bytes may be read. None where enough was kept for it.
+    pub(crate) async fn admit(&self, bytes: usize) -> Option<Admitted> {
+        match bytes.checked_sub(self.kept_bytes) {
+            None | Some(0) => None,
+            Some(missing) => Some(self.budget.admit(missing).await),
+        }
+    }
+}
+
+/// Counts an answer that waits.
+struct Waiting<'a>(&'a Inner);
+
+impl<'a> Waiting<'a> {
+    fn new(inner: &'a Inner) -> Self {
+        inner.answers_waiting.fetch_add(1, Ordering::Relaxed);
+        inner.answer_waits.notify_one();
+        Self(inner)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.answers_waiting.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Budget {
     pub(crate) fn new(limit: usize) -> Self {
-        Self(Arc::new(Inner { limit, used: AtomicUsize::new(0), freed: Notify::new() }))
+        Self(Arc::new(Inner {
+            limit,
+            used: AtomicUsize::new(0),
+            freed: Notify::new(),
+            freed_for_answers: Notify::new(),
+            beyond: Arc::new(Semaphore::new(1)),
+            answers_waiting: AtomicUsize::new(0),
+            answer_waits: Notify::new(),
+        }))
     }
 
     pub(crate) fn limit(&self) -> usize {
@@ -44,6 +116,41 @@ impl Budget {
     /// Resolves when bytes were given back after this was called.
     pub(crate) async fn freed(&self) {
         self.0.freed.notified().await;
+    }
+
+    /// Whether an answer waits to be read.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.0.answers_waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Resolves when an answer begins to wait.
+    pub(crate) async fn awaited(&self) {
+        self.0.answer_waits.notified().await;
+    }
+
+    async fn admit(&self, bytes: usize) -> Admitted {
+        if let Some(charge) = self.try_take(bytes) {
+            return Admitted::Within(charge);
+        }
+        let _waiting = Waiting::new(&self.0);
+        // Made once: whoever waits longest is next.
+        let mut beyond = pin!(self.0.beyond.clone().acquire_owned());
+        loop {
+            let mut freed = pin!(self.0.freed_for_answers.notified());
+            // Listens from here on: what is given back after the look is heard of.
+            freed.as_mut().enable();
+            if let Some(charge) = self.try_take(bytes) {
+                return Admitted::Within(charge);
+            }
+            tokio::select! {
+                permit = &mut beyond => match permit {
+                    Ok(permit) => return Admitted::Beyond { _permit: permit },
+                    // Nobody closes the semaphore.
+                    Err(_) => std::future::pending().await,
+                },
+                () = freed => {}
+            }
+        }
     }
 }
 
@@ -77,6 +184,7 @@ impl Charge {
         } else {
             used.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
             self.budget.0.freed.notify_one();
+            self.budget.0.freed_for_answers.notify_waiters();
         }
         self.bytes = bytes;
     }
@@ -90,6 +198,8 @@ impl Drop for Charge {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -117,5 +227,47 @@ mod tests {
         assert_eq!(charge.reach(100), 100);
         drop(charge);
         assert_eq!(budget.used(), 0);
+    }
+
+    /// One that waits, looked at once.
+    async fn waits(admitted: &mut (impl Future<Output = Option<Admitted>> + Unpin)) -> bool {
+        tokio::time::timeout(Duration::ZERO, admitted).await.is_err()
+    }
+
+    #[tokio::test]
+    async fn answers_larger_than_what_was_kept_for_them_wait_for_the_budget_and_one_goes_beyond_it() {
+        let budget = Budget::new(100);
+        let kept: Vec<Charge> = (0..4).filter_map(|_| budget.try_take(10)).collect();
+        let room = Room { budget: budget.clone(), kept_bytes: 10 };
+        assert!(room.admit(10).await.is_none(), "enough was kept for it");
+        let within = room.admit(50).await.expect("more than was kept");
+        assert_eq!((within.charged_bytes(), budget.used()), (40, 80));
+        let beyond = room.admit(500).await.expect("more than was kept");
+        assert_eq!((beyond.charged_bytes(), budget.used(), budget.is_awaited()), (0, 80, false));
+        let (mut large, mut small) = (Box::pin(room.admit(500)), Box::pin(room.admit(60)));
+        assert!(waits(&mut large).await && waits(&mut small).await && budget.is_awaited());
+        tokio::time::timeout(Duration::from_secs(60), budget.awaited()).await.expect("it is told that they wait");
+        drop(within);
+        assert_eq!(small.await.expect("there is room").charged_bytes(), 50);
+        assert!(waits(&mut large).await, "another one is beyond the budget");
+        drop(beyond);
+        assert!(matches!(large.await, Some(Admitted::Beyond { .. })));
+        assert!(!budget.is_awaited());
+        drop(kept);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn who_waits_no_longer_leaves_nothing_behind() {
+        let budget = Budget::new(100);
+        let room = Room { budget: budget.clone(), kept_bytes: 0 };
+        let first = room.admit(101).await;
+        let mut second = Box::pin(room.admit(101));
+        assert!(waits(&mut second).await);
+        drop(first);
+        // It may have been given the leave already.
+        drop(second);
+        assert!(!budget.is_awaited());
+        assert!(matches!(room.admit(101).await, Some(Admitted::Beyond { .. })));
     }
 }

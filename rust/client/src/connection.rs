@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::budget::{Admitted, Room};
 use crate::error::{ClientError, RequestError};
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
@@ -37,7 +39,41 @@ pub(crate) struct Limits {
 }
 
 /// An answer, without its length prefix.
-pub(crate) type Frame = PooledVec;
+#[derive(Debug)]
+pub(crate) struct Frame {
+    bytes: PooledVec,
+    admitted: Option<Admitted>,
+}
+
+impl Frame {
+    /// What the budget is charged with for it, beside what was kept.
+    pub(crate) fn charged_bytes(&self) -> usize {
+        self.admitted.as_ref().map_or(0, Admitted::charged_bytes)
+    }
+}
+
+impl Deref for Frame {
+    type Target = PooledVec;
+
+    fn deref(&self) -> &PooledVec {
+        &self.bytes
+    }
+}
+
+/// What is known of an answer when it is asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expected {
+    /// What it may take beyond `request.timeout.ms`: the time for which the broker is asked to wait.
+    pub(crate) extra: Duration,
+    /// Memory that was kept for it. A larger one is read when the budget has room.
+    pub(crate) room: Option<Room>,
+}
+
+impl From<Duration> for Expected {
+    fn from(extra: Duration) -> Self {
+        Self { extra, room: None }
+    }
+}
 
 pub(crate) type Reply = Result<Frame, RequestError>;
 
@@ -62,6 +98,7 @@ struct Pending {
     api: ApiKey,
     version: i16,
     deadline: Instant,
+    room: Option<Room>,
     reply: oneshot::Sender<Reply>,
 }
 
@@ -72,6 +109,8 @@ struct Shared {
     closed: AtomicBool,
     /// Whether it was of use: something beyond the handshake was answered, or written where nothing is answered.
     served: AtomicBool,
+    /// Whether an answer has come that there is no room for: while it waits, no deadline counts.
+    waits_for_room: AtomicBool,
     closing: Notify,
     ended: Notify,
     times: Mutex<Times>,
@@ -107,6 +146,7 @@ impl Connection {
             pending: Mutex::default(),
             closed: AtomicBool::new(false),
             served: AtomicBool::new(false),
+            waits_for_room: AtomicBool::new(false),
             closing: Notify::new(),
             ended: Notify::new(),
             times: Mutex::new(Times { used_at: Instant::now(), throttled_until: None, ended_at: None }),
@@ -167,10 +207,15 @@ impl Connection {
         }
     }
 
-    /// Sends a request in `version` and waits for its answer, at most `request.timeout.ms` plus `extra`.
-    pub(crate) async fn call<'q, R: Request<'q>>(&self, request: &R, version: i16, extra: Duration) -> Reply {
+    /// Sends a request in `version` and waits for its answer, at most `request.timeout.ms` plus what is expected beyond.
+    pub(crate) async fn call<'q, R: Request<'q>>(
+        &self,
+        request: &R,
+        version: i16,
+        expected: impl Into<Expected>,
+    ) -> Reply {
         let encode = |id, client_id: &str| frame::encode_request(request, version, id, Some(client_id));
-        self.call_encoded(R::API_KEY, version, extra, encode).await
+        self.call_encoded(R::API_KEY, version, expected.into(), encode).await
     }
 
     /// As [`Self::call`], for a request that `encode` makes of its correlation id and `client.id`.
@@ -178,10 +223,10 @@ impl Connection {
         &self,
         api: ApiKey,
         version: i16,
-        extra: Duration,
+        expected: Expected,
         encode: impl FnOnce(i32, &str) -> Result<Vec<u8>, WireError>,
     ) -> Reply {
-        let reply = self.send(api, version, extra, true, encode)?;
+        let reply = self.send(api, version, expected, true, encode)?;
         self.reply(reply).await
     }
 
@@ -195,7 +240,7 @@ impl Connection {
         &self,
         api: ApiKey,
         version: i16,
-        extra: Duration,
+        expected: Expected,
         is_answered: bool,
         encode: impl FnOnce(i32, &str) -> Result<P, WireError>,
     ) -> Result<oneshot::Receiver<Reply>, RequestError> {
@@ -203,7 +248,7 @@ impl Connection {
         let pieces = encode(correlation_id, &self.shared.limits.client_id)
             .map_err(|error| RequestError::Wire { broker: self.shared.broker.clone(), error })?
             .into();
-        self.send_encoded(api, version, correlation_id, extra, is_answered, pieces)
+        self.send_encoded(api, version, correlation_id, expected, is_answered, pieces)
     }
 
     fn send_encoded(
@@ -211,7 +256,7 @@ impl Connection {
         api: ApiKey,
         version: i16,
         correlation_id: i32,
-        extra: Duration,
+        Expected { extra, room }: Expected,
         is_answered: bool,
         pieces: Pieces,
     ) -> Result<oneshot::Receiver<Reply>, RequestError> {
@@ -229,7 +274,7 @@ impl Connection {
         if self.is_closed() || self.outgoing.send(Outgoing { pieces, done_when_written }).is_err() {
             return Err(self.shared.disconnected("the connection was closed"));
         }
-        queue.push_back(Pending { correlation_id, api, version, deadline, reply });
+        queue.push_back(Pending { correlation_id, api, version, deadline, room, reply });
         drop(queue);
         self.shared.touch();
         limits.metrics.requests_sent(1);
@@ -355,6 +400,7 @@ async fn read_frame(shared: &Shared, read: &mut OwnedReadHalf) -> Result<Frame, 
             return Err(RequestError::Wire { broker: shared.broker.clone(), error });
         }
     };
+    let admitted = shared.admit(length).await;
     let mut frame = limits.pool.try_take(length).map_err(|lack| {
         // The user waits for this answer, or for what comes of it, and would not know why it does not come.
         limits.log.record(Level::Warning, "connection", || format!("{}: {lack}", shared.broker));
@@ -368,7 +414,7 @@ async fn read_frame(shared: &Shared, read: &mut OwnedReadHalf) -> Result<Frame, 
         }
     }
     limits.metrics.bytes_received(length as u64 + 4);
-    Ok(frame)
+    Ok(Frame { bytes: frame, admitted })
 }
 
 impl Shared {
@@ -403,6 +449,20 @@ impl Shared {
         RequestError::Disconnected { broker: self.broker.clone(), reason: reason.to_owned() }
     }
 
+    /// Waits until an answer of so many bytes may be read. The broker is done, so meanwhile no deadline counts; those of the
+    /// requests behind it begin anew.
+    async fn admit(&self, bytes: usize) -> Option<Admitted> {
+        let room = self.pending().front().and_then(|first| first.room.clone())?;
+        self.waits_for_room.store(true, Ordering::Release);
+        let admitted = room.admit(bytes).await;
+        let deadline = Instant::now() + self.limits.request_timeout;
+        for pending in self.pending().iter_mut() {
+            pending.deadline = pending.deadline.max(deadline);
+        }
+        self.waits_for_room.store(false, Ordering::Release);
+        admitted
+    }
+
     /// A request that is never answered is written, and done with that.
     fn written(&self, correlation_id: i32) {
         let mut pending = self.pending();
@@ -413,7 +473,7 @@ impl Shared {
         self.touch();
         if let Some(done) = done {
             // A waiter that is gone was cancelled.
-            let _ = done.reply.send(Ok(self.limits.pool.take(0)));
+            let _ = done.reply.send(Ok(Frame { bytes: self.limits.pool.take(0), admitted: None }));
         }
     }
 
@@ -469,7 +529,7 @@ impl Shared {
         let now = Instant::now();
         let pending = self.pending();
         match pending.front() {
-            Some(oldest) if oldest.deadline <= now => {
+            Some(oldest) if oldest.deadline <= now && !self.waits_for_room.load(Ordering::Acquire) => {
                 Some(RequestError::TimedOut { broker: self.broker.clone(), after: self.limits.request_timeout })
             }
             Some(_) => None,

@@ -5,6 +5,7 @@ use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::budget::Budget;
 
 const CAP: usize = 1024;
 
@@ -192,7 +193,7 @@ async fn a_request_that_cannot_be_written_in_its_time_closes_the_connection() {
     // Nobody reads at the other end: what does not fit into the system's buffers is never written.
     let send = |bytes: usize| {
         let encode = |_, _: &str| Ok(vec![0; bytes]);
-        connection.send(ApiKey::Produce, 9, Duration::ZERO, false, encode).expect("is queued")
+        connection.send(ApiKey::Produce, 9, Expected::default(), false, encode).expect("is queued")
     };
     let (small, large) = (send(10), send(256 << 20));
     let behind = send(10);
@@ -222,6 +223,49 @@ async fn an_answer_that_is_too_large_is_told_with_the_setting_to_the_one_who_ask
     let error = behind.await.expect("joins").expect_err("the connection is closed");
     assert!(matches!(error, RequestError::Wire { .. }), "those behind may ask again: {error}");
     assert!(is_closed(&mut broker).await);
+}
+
+#[tokio::test]
+async fn an_answer_without_room_waits_unread_and_no_deadline_counts_meanwhile() {
+    let short = Duration::from_millis(100);
+    let budget = Budget::new(100);
+    let expected = Expected { room: Some(Room { budget: budget.clone(), kept_bytes: 10 }), ..Default::default() };
+    let call = |connection: &Arc<Connection>| {
+        let (connection, expected) = (connection.clone(), expected.clone());
+        tokio::spawn(async move { connection.call(&MetadataRequest::default(), 9, expected).await })
+    };
+    let limits = limits(short);
+    let gauge = limits.pool.gauge();
+    let mut held = Vec::new();
+    let mut brokers = Vec::new();
+    for _ in 0..2 {
+        let (connection, mut broker) = connected(limits.clone()).await;
+        let waiting = call(&connection);
+        let id = request(&mut broker).await;
+        answer(&mut broker, id, &[7; 500]).await;
+        held.push((waiting, connection));
+        brokers.push(broker);
+    }
+    let (second, connection) = held.pop().expect("two");
+    let (first, _connection) = held.pop().expect("two");
+    let first = first.await.expect("joins").expect("one is read beyond the budget");
+    tokio::time::timeout(Duration::from_secs(60), budget.awaited()).await.expect("the other waits");
+    let read_bytes = gauge.outstanding_bytes();
+    // Several deadlines pass elsewhere.
+    for _ in 0..3 {
+        let (other, mut broker) = connected(limits.clone()).await;
+        let overdue = call_metadata(&other);
+        request(&mut broker).await;
+        assert!(matches!(overdue.await.expect("joins"), Err(RequestError::TimedOut { .. })));
+    }
+    assert!(!connection.is_closed() && !second.is_finished());
+    assert_eq!(gauge.outstanding_bytes(), read_bytes, "nothing of the second is read");
+    drop(first);
+    assert_eq!(&second.await.expect("joins").expect("there is room").as_slice()[4..], [7; 500]);
+    // What is asked for later has a deadline again.
+    let waiting = call(&connection);
+    request(&mut brokers[1]).await;
+    assert!(matches!(waiting.await.expect("joins"), Err(RequestError::TimedOut { .. })));
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use monedula_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsR
 use tokio::sync::oneshot;
 
 use crate::config::ClientConfig;
-use crate::connection::{Connection, Frame, Limits, Pieces, Reply};
+use crate::connection::{Connection, Expected, Frame, Limits, Pieces, Reply};
 use crate::dial::Dialer;
 use crate::error::{ClientError, RequestError};
 use crate::log::{Level, Log};
@@ -208,12 +208,12 @@ impl Network {
         node: NodeId,
         purpose: Purpose,
         versions: RangeInclusive<i16>,
-        extra: Duration,
+        expected: impl Into<Expected>,
         build: impl FnOnce(i16) -> R + Send,
     ) -> Result<(Frame, i16), RequestError> {
         let encode =
             |version, id, client_id: &str| frame::encode_request(&build(version), version, id, Some(client_id));
-        self.call_encoded(node, purpose, R::API_KEY, versions, extra, encode).await
+        self.call_encoded(node, purpose, R::API_KEY, versions, expected, encode).await
     }
 
     /// As [`Self::call`], for a request that `encode` makes of the version, the correlation id and `client.id`.
@@ -223,10 +223,10 @@ impl Network {
         purpose: Purpose,
         api: ApiKey,
         versions: RangeInclusive<i16>,
-        extra: Duration,
+        expected: impl Into<Expected>,
         encode: impl FnOnce(i16, i32, &str) -> Result<Vec<u8>, WireError> + Send,
     ) -> Result<(Frame, i16), RequestError> {
-        self.call_boxed(node, purpose, (api, versions), extra, Box::new(encode)).await
+        self.call_boxed(node, purpose, (api, versions), expected.into(), Box::new(encode)).await
     }
 
     /// As [`Self::call_encoded`], compiled once for all kinds of requests.
@@ -235,13 +235,13 @@ impl Network {
         node: NodeId,
         purpose: Purpose,
         (api, versions): (ApiKey, RangeInclusive<i16>),
-        extra: Duration,
+        expected: Expected,
         encode: Encode<'_>,
     ) -> Result<(Frame, i16), RequestError> {
         let link = self.link(node, purpose).await?;
         let version = link.version(api, versions)?;
         let encode = |id, client_id: &str| encode(version, id, client_id);
-        let answer = link.connection.call_encoded(api, version, extra, encode).await?;
+        let answer = link.connection.call_encoded(api, version, expected, encode).await?;
         Ok((answer, version))
     }
 
@@ -259,7 +259,7 @@ impl Network {
         let link = self.link(node, purpose).await?;
         let version = link.version(api, versions)?;
         let encode = |id, client_id: &str| encode(version, id, client_id);
-        let reply = link.connection.send(api, version, Duration::ZERO, is_answered, encode)?;
+        let reply = link.connection.send(api, version, Expected::default(), is_answered, encode)?;
         Ok(Awaited { link, version, reply })
     }
 

@@ -12,9 +12,9 @@ use monedula_protocol::types::Uuid;
 
 use super::credit::Credit;
 use super::{Event, Running};
-use crate::budget::Charge;
+use crate::budget::{Charge, Room};
 use crate::config::ClientConfig;
-use crate::connection::Frame;
+use crate::connection::{Expected, Frame};
 use crate::error::RequestError;
 use crate::log::Level;
 use crate::metadata::Endpoint;
@@ -38,7 +38,8 @@ impl Running {
     pub(super) fn send_fetches(&mut self) {
         let now = self.now();
         let ready = self.machine.ready_nodes(now);
-        let mut starved = false;
+        // Also by an answer that waits to be read: its broker is not ready, and what nobody may have could be in its way.
+        let mut starved = self.driver.budget.is_awaited();
         if !ready.is_empty() {
             let driver = &self.driver;
             let mut credit = Credit::new(driver.budget.limit(), &driver.config, self.machine.demand());
@@ -47,7 +48,7 @@ impl Running {
                 let Some(plan) = self.machine.next_fetch(node, now) else { continue };
                 self.send_fetch(node, plan, charge);
             }
-            starved = credit.is_short();
+            starved |= credit.is_short();
         }
         // Rows need not wait for company either where everything that was asked for is fetched.
         let flush = starved || self.machine.is_complete();
@@ -68,12 +69,15 @@ impl Running {
     fn send_fetch(&self, node: i32, plan: FetchPlan, charge: Charge) {
         self.driver.metrics.fetches_sent(1);
         let (network, config, events) = (self.driver.network.clone(), self.driver.config.clone(), self.events.clone());
+        let budget = self.driver.budget.clone();
         tokio::spawn(async move {
             let max_version = if plan.by_topic_id { *FetchRequest::VERSIONS.end() } else { 12 };
             let versions = *FetchRequest::VERSIONS.start()..=max_version;
             let max_bytes = charge.bytes();
             let build = |version| fetch_request(&plan, &config, max_bytes, version);
-            let asked = network.call(NodeId::Broker(node), Purpose::Fetch, versions, config.fetch_max_wait, build);
+            let room = Room { budget, kept_bytes: max_bytes };
+            let expected = Expected { extra: config.fetch_max_wait, room: Some(room) };
+            let asked = network.call(NodeId::Broker(node), Purpose::Fetch, versions, expected, build);
             let answer = caught(asked)
                 .await
                 .unwrap_or_else(|reason| Err(RequestError::Disconnected { broker: format!("broker {node}"), reason }));
@@ -90,7 +94,7 @@ impl Running {
         if self.refusing.remove(&node).is_some() {
             self.tell_fatal();
         }
-        charge.set(frame.capacity());
+        charge.set(frame.capacity().saturating_sub(frame.charged_bytes()));
         let frame = Bytes::from_owner(ChargedFrame { frame, _charge: charge });
         let response = match frame::decode_response::<FetchRequest<'_>>(&frame, version) {
             Ok(response) => response,

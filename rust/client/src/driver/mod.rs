@@ -167,6 +167,7 @@ impl Driver {
                     running.tick();
                 }
                 () = budget.freed(), if running.starved => {}
+                () = budget.awaited() => {}
                 () = delivery.drained.notified(), if running.starved => {}
             }
         }
