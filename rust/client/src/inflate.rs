@@ -67,6 +67,24 @@ impl Segment {
         }
     }
 
+    /// Takes raw data to decompress it; None if the reader was faster.
+    fn begin(&self) -> Option<Bytes> {
+        let mut state = self.lock();
+        match std::mem::replace(&mut *state, State::Busy) {
+            State::Raw(data) => Some(data),
+            other => {
+                *state = other;
+                None
+            }
+        }
+    }
+
+    /// Ends what [`Self::begin`] began.
+    fn finish(&self, state: State) {
+        *self.lock() = state;
+        self.finished.notify_all();
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,35 +160,31 @@ impl Shared {
 
     fn work(&self) {
         let mut scratch = Scratch::default();
-        while let Some((segment, mut charge)) = self.next() {
-            let data = match std::mem::replace(&mut *segment.lock(), State::Busy) {
-                State::Raw(data) => data,
-                other => {
-                    *segment.lock() = other;
-                    continue;
-                }
-            };
-            let work = AssertUnwindSafe(|| {
-                // No more than there is budget for: the rest of a segment that grows beyond that stays as it came.
-                let mut grant = |bytes| charge.reach(bytes);
-                inflate(&data, &self.options, &self.pool, &mut scratch, &mut grant)
-            });
-            let Ok(inflated) = catch_unwind(work) else {
-                // Out of memory. The reader, who waits for it, tries for itself, and can tell the user.
-                *segment.lock() = State::Raw(data);
-                segment.finished.notify_all();
-                scratch = Scratch::default();
-                continue;
-            };
-            charge.set(inflated.bytes());
-            let done_bytes = data.len() - inflated.rest().len();
-            let ratio = inflated.bytes() as f64 / done_bytes.max(1) as f64;
-            *segment.lock() = State::Inflated(inflated, charge);
-            segment.finished.notify_all();
+        while let Some((segment, charge)) = self.next() {
+            self.inflate(&segment, charge, &mut scratch);
+        }
+    }
+
+    fn inflate(&self, segment: &Segment, mut charge: Charge, scratch: &mut Scratch) {
+        let Some(data) = segment.begin() else { return };
+        let work = AssertUnwindSafe(|| {
+            // No more than there is budget for: the rest of a segment that grows beyond that stays as it came.
+            let mut grant = |bytes| charge.reach(bytes);
+            inflate(&data, &self.options, &self.pool, scratch, &mut grant)
+        });
+        let Ok(inflated) = catch_unwind(work) else {
+            // Out of memory. The reader, who waits for it, tries for itself, and can tell the user.
+            segment.finish(State::Raw(data));
+            *scratch = Scratch::default();
+            return;
+        };
+        charge.set(inflated.bytes());
+        let done_bytes = data.len() - inflated.rest().len();
+        let ratio = inflated.bytes() as f64 / done_bytes.max(1) as f64;
+        segment.finish(State::Inflated(inflated, charge));
+        if done_bytes > 0 {
             let mut queue = self.lock();
-            if done_bytes > 0 {
-                queue.ratio += (ratio - queue.ratio) / 16.0;
-            }
+            queue.ratio += (ratio - queue.ratio) / 16.0;
         }
     }
 
@@ -202,5 +216,35 @@ impl Shared {
             let waited = self.wake.wait_timeout(queue, Duration::from_millis(2));
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// The guard of the match that looked was still held where the state was put back: the thread waited for itself, for ever.
+    #[test]
+    fn a_segment_that_its_reader_took_first_is_left_to_it() {
+        let budget = Budget::new(1 << 20);
+        let shared = Shared {
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            budget: budget.clone(),
+            options: WalkOptions::default(),
+            pool: BufferPool::new(1 << 20),
+        };
+        let segment = Arc::new(Segment::new(Bytes::from_static(b"a batch")));
+        assert!(matches!(segment.take(), Some(Payload::Raw(_))));
+        let (done, ended) = mpsc::channel();
+        thread::spawn(move || {
+            let charge = budget.try_take(100).expect("fits");
+            shared.inflate(&segment, charge, &mut Scratch::default());
+            let _ = done.send((segment.take().is_none(), budget.used()));
+        });
+        let outcome = ended.recv_timeout(Duration::from_secs(60)).expect("the thread goes on");
+        assert_eq!(outcome, (true, 0));
     }
 }
