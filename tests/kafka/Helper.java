@@ -290,6 +290,9 @@ public final class Helper {
         properties.put("compression.type", command.path("codec").asText("none"));
         properties.put("linger.ms", "5");
         properties.put("max.request.size", "10000000");
+        // A node may hear of a topic's partitions one after the other, and refuses the first batch to one that it does not
+        // know yet. With more requests in flight the second batch got in without it, and the first was out of order for ever.
+        properties.put("max.in.flight.requests.per.connection", "1");
         // Java says what it waited for before Python gives up on the answer.
         properties.put("max.block.ms", "40000");
         properties.put("request.timeout.ms", "15000");
