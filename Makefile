@@ -52,7 +52,7 @@ else
 endif
 
 interop: extension  ## clients that others wrote, on the embedded broker; ON=kafka or ON=both for a real Kafka
-	python -m pytest tests/interop tests/groups tests/admin --on $(or $(ON),embedded)
+	python -m pytest tests/interop tests/groups tests/admin --on $(or $(ON),embedded) -m "not slow"
 	python -m pytest tests/consumer tests/real --on embedded
 
 behaviour: extension  ## whole groups while things go wrong, slow scenarios too; ON=kafka or ON=both for a real three-node Kafka, PROTOCOL=consumer or both
@@ -93,7 +93,7 @@ lint: extension  ## everything that judges without running
 wheel: build-wheel  ## a manylinux_2_28 wheel in dist/, installed into a clean environment and tried on a real Kafka
 	python -m tests.wheel dist
 
-WHEEL_OPTIONS := --compatibility manylinux_2_28 --zig
+WHEEL_OPTIONS := --compatibility manylinux_2_28 --zig --compression-level 9
 build-wheel: .venv/.locked
 	maturin build --release --locked --out dist $(WHEEL_OPTIONS)
 

@@ -1,7 +1,9 @@
-"""Which worker runs which file: one begins with those that need JVMs, the other with those that need none.
+"""Which worker runs which file: side by side run those whose JVMs fit together.
 
-There are permits for five JVMs (`tests.kafka.permits`), and a three-node Kafka with its helper has four of them: two
-workers that both want one wait for each other. Beside a file without JVMs nobody waits.
+There are permits for five JVMs (`tests.kafka.permits`). A three-node Kafka with its helper has four of them, Spark with a
+Kafka of one node three, such a Kafka alone two. So one worker has Spark's files and then those of three nodes; the other
+one begins with what needs a single node, and goes on with what needs no JVM at all. Two workers that both want what only
+one of them can have wait for each other, and close and start their clusters in turn.
 """
 
 from typing import TYPE_CHECKING
@@ -11,30 +13,34 @@ from xdist.scheduler import LoadFileScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-WITHOUT_JVMS = (
+SPARK = ("tests/spark/",)
+THREE_NODES = ("tests/groups/behaviour/", "tests/kafka/", "tests/producer/real/", "tests/real/")
+NO_JVM = (
     "tests/admin/",
     "tests/arrow/",
     "tests/consumer/",
     "tests/groups/test_",
     "tests/house/",
     "tests/producer/test_",
-    "tests/runtime/",
     "tests/testing/",
 )
-"""Folders whose files need no JVM, or hardly any; a wrong guess costs time only."""
+"""Folders whose files need that, most of them; a wrong guess costs time only. All others need a Kafka of one node."""
+
+TURNS = ((SPARK, THREE_NODES, NO_JVM, ()), ((), NO_JVM, THREE_NODES, SPARK))
+"""What each of the two workers has first, second, and so on; () are the files that need one node."""
 
 
 class Paired(LoadFileScheduling):
-    """Each file whole in one worker. Whoever has none of its own kind left takes the last one of the others."""
+    """Each file whole in one worker. Whoever has none of its own left takes the last ones of the others."""
 
     def _assign_work_unit(self, node: "WorkerController") -> None:
-        files = list(self.workqueue)
-        is_for_jvms = self.nodes.index(node) % 2 == 0
-        of_its_kind = (file for file in files if needs_jvms(file) == is_for_jvms)
-        self.workqueue.move_to_end(next(of_its_kind, files[-1]), last=False)
+        turns = TURNS[self.nodes.index(node) % 2]
+        # The first of those whose turn is nearest.
+        file = min(self.workqueue, key=lambda file: turns.index(kind(file)))
+        self.workqueue.move_to_end(file, last=False)
         super()._assign_work_unit(node)
 
 
-def needs_jvms(file: str) -> bool:
-    """Whether the tests of a file start JVMs, as far as its folder says."""
-    return not file.startswith(WITHOUT_JVMS)
+def kind(file: str) -> tuple[str, ...]:
+    """What a file needs, as far as its folder says."""
+    return next((folders for folders in (SPARK, THREE_NODES, NO_JVM) if file.startswith(folders)), ())

@@ -1,4 +1,4 @@
-"""A worker that starts JVMs runs beside one that starts none, as long as there are files of both kinds."""
+"""Side by side run files whose JVMs fit together, as long as there are such."""
 
 from collections import OrderedDict
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from tests.pairing import Paired
 
 FILES = ["tests/real/test_a.py", "tests/consumer/test_b.py", "tests/spark/test_c.py", "tests/runtime/test_d.py"]
-FILES += ["tests/kafka/test_e.py", "tests/interop/test_f.py"]
+FILES += ["tests/spark/test_e.py", "tests/house/test_f.py"]
 
 
 class Worker:
@@ -17,14 +17,15 @@ class Worker:
         self.files += [FILES[index] for index in indexes]
 
 
-def test_files_that_need_jvms_run_beside_files_that_need_none() -> None:
+def test_files_whose_jvms_fit_together_run_side_by_side() -> None:
     first, second = Worker(), Worker()
     scheduler: Any = object.__new__(Paired)
     scheduler.workqueue = OrderedDict((file, {file: False}) for file in FILES)
     scheduler.assigned_work = {first: {}, second: {}}
     scheduler.registered_collections = {first: FILES, second: FILES}
-    for worker in (first, second, second, first, second, first):
+    for worker in (first, second, first, second, first, second):
         scheduler._assign_work_unit(worker)
-    assert first.files == ["tests/real/test_a.py", "tests/spark/test_c.py", "tests/kafka/test_e.py"]
-    assert second.files == ["tests/consumer/test_b.py", "tests/runtime/test_d.py", "tests/interop/test_f.py"]
+    # Spark and then three nodes; one node and then none.
+    assert first.files == ["tests/spark/test_c.py", "tests/spark/test_e.py", "tests/real/test_a.py"]
+    assert second.files == ["tests/runtime/test_d.py", "tests/consumer/test_b.py", "tests/house/test_f.py"]
     assert not scheduler.workqueue

@@ -10,7 +10,7 @@ from tests.interop.conftest import Unique
 from tests.interop.process import Driver, Event, Refused, eventually
 
 # The first test builds the program, and on a busy machine Go takes minutes for that.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.thorough]
 
 
 def records(events: list[Event], *members: str) -> list[Event]:

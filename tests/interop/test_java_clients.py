@@ -92,7 +92,9 @@ def test_the_console_consumer_reads_what_the_console_producer_wrote(
     assert read.splitlines() == [f"Offset:{n}\th:{n}\tk{n}\tv{n}" for n in range(50)]
 
 
-@pytest.mark.parametrize("protocol", ["classic", "cooperative", "consumer"])
+@pytest.mark.parametrize(
+    "protocol", [*(pytest.param(each, marks=pytest.mark.thorough) for each in ("classic", "cooperative")), "consumer"]
+)
 def test_verifiable_consumers_share_what_the_verifiable_producer_acknowledged(
     helper: KafkaHelper, run: Run, unique: Unique, protocol: str
 ) -> None:
@@ -129,7 +131,7 @@ def test_the_verifiable_producer_is_acknowledged(run: Run, unique: Unique, acks:
     assert totals == [(100, 100)]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.thorough), "consumer"])
 def test_a_topic_is_copied_exactly_once(
     server: Server, helper: KafkaHelper, run: Run, unique: Unique, protocol: str
 ) -> None:

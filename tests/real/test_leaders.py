@@ -68,6 +68,7 @@ def partitions_go_on(reader: Any) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.thorough
 def test_with_every_broker_down_reading_waits_and_goes_on_afterwards(kafka: KafkaCluster, topic: TopicFactory) -> None:
     name = topic()
     kafka.helper.produce(name, [{"value": str(number)} for number in range(10)])

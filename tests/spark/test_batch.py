@@ -92,6 +92,7 @@ def test_a_topic_that_ends_in_an_aborted_transaction_is_equal(
     assert [row.offset for row in rows] == [0]
 
 
+@pytest.mark.thorough
 @pytest.mark.jvms(2)
 def test_a_topic_with_gaps_is_equal(spark: SparkSession, topic: TopicFactory) -> None:
     settings = {"segment.ms": 100, "min.cleanable.dirty.ratio": 0.01, "max.compaction.lag.ms": 100}

@@ -22,6 +22,7 @@ TWO_EXECUTORS = "local-cluster[2,1,1024]"
 WORKER_MEMORY = "512m"
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(180)
 def test_a_worker_that_is_killed_while_it_reads_is_replaced(
     driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path
@@ -119,6 +120,7 @@ def test_a_driver_killed_between_offset_log_and_commit_log(
     assert (len(found), sum(offset for _, _, offset in found)) == (130, 69 * 35 + 59 * 30)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_workers_read_within_their_memory_limit(
     driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory

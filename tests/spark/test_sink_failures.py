@@ -66,6 +66,7 @@ def small_batches(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(name, value)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(240)
 @pytest.mark.usefixtures("small_batches")
 def test_a_broker_that_restarts_while_a_batch_is_written_has_each_row_once(
@@ -162,6 +163,7 @@ def wait_for_tasks(spark: SparkSession) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.thorough
 def test_a_driver_that_is_killed_while_it_writes(
     spark: SparkSession,
     driver: Callable[..., Driver],

@@ -62,6 +62,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     values = [kind if protocol == "classic" else f"{kind}/{protocol}" for kind in kinds for protocol in protocols]
     # Each broker and each protocol once in `make test`; the other pairs of them in `make test-all`.
     thorough = {"embedded/consumer", "kafka"} if len(values) == 4 else set()
+    if metafunc.definition.get_closest_marker("thorough_on_kafka") is not None:
+        thorough |= {value for value in values if value.startswith("kafka")}
     marked = [pytest.param(value, marks=pytest.mark.thorough) if value in thorough else value for value in values]
     metafunc.parametrize("staged_on", marked, scope="session")
 

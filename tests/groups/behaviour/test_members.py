@@ -78,6 +78,7 @@ def test_a_pipeline_of_two_threads_sees_records_in_order(scene: SceneFactory, st
 
 @pytest.mark.seed("S113")
 @pytest.mark.also_on_kafka
+@pytest.mark.thorough_on_kafka
 def test_a_hiccup_shorter_than_the_session_goes_unnoticed(scene: SceneFactory) -> None:
     play = scene("a", "b")
     before = joins(play.group)
@@ -195,6 +196,7 @@ def test_a_new_owner_begins_where_the_old_one_ended(
 
 @pytest.mark.seed("S065")
 @pytest.mark.also_on_kafka
+@pytest.mark.thorough_on_kafka
 def test_a_topic_grows_under_load(stage: Stage, scene: SceneFactory) -> None:
     play = scene("a", "b", partitions=4, settings={"metadata.max.age.ms": 1000})
     stage.add_partitions(play.topic, 9)

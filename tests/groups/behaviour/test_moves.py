@@ -12,6 +12,7 @@ ROUNDS = 3
 
 @pytest.mark.seed("S005")
 @pytest.mark.also_on_kafka
+@pytest.mark.thorough_on_kafka
 @pytest.mark.timeout(240)
 def test_leaders_and_replicas_move_under_load(stage: Stage, scene: SceneFactory) -> None:
     play = scene("a", "b")
@@ -30,6 +31,7 @@ def test_leaders_and_replicas_move_under_load(stage: Stage, scene: SceneFactory)
 
 @pytest.mark.seed("S004", "S055")
 @pytest.mark.also_on_kafka
+@pytest.mark.thorough_on_kafka
 def test_the_coordinator_moves_under_load(stage: Stage, scene: SceneFactory) -> None:
     play = scene("a", "b", "c")
     before = joins(play.group)

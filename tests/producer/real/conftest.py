@@ -37,7 +37,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         kinds = ["embedded", "kafka"] if short else ["embedded"]
     else:
         kinds = ["embedded", "kafka"] if on == "both" else [on]
-    metafunc.parametrize("staged_on", kinds, scope="session")
+    is_thorough = metafunc.definition.get_closest_marker("thorough_on_kafka") is not None
+    thorough = {"kafka"} if is_thorough else set()
+    marked = [pytest.param(kind, marks=pytest.mark.thorough) if kind in thorough else kind for kind in kinds]
+    metafunc.parametrize("staged_on", marked, scope="session")
 
 
 @pytest.fixture

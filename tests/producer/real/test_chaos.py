@@ -26,6 +26,7 @@ def judge(stage: Stage, topic: str, load: Load) -> None:
 
 @pytest.mark.seed("S164")
 @pytest.mark.also_on_kafka
+@pytest.mark.thorough_on_kafka
 def test_leaders_move_under_load(stage: Stage, make_topic: MakeTopic) -> None:
     topic = make_topic(PARTITIONS)
     with Load(stage.bootstrap, topic, PARTITIONS) as load:

@@ -99,7 +99,7 @@ def run(version: str, python: Path, pytest_options: list[str]) -> bool:
     begun = time.monotonic()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     environment |= {"MONEDULA_EXPECTED_SPARK": version}
-    command = [str(python), "-m", "pytest", str(Path(__file__).parent), *pytest_options]
+    command = [str(python), "-m", "pytest", "-m", "not slow", str(Path(__file__).parent), *pytest_options]
     ran = subprocess.run(command, cwd=ROOT, env=environment, timeout=RUN_TIMEOUT_SECONDS)
     print(f"Spark {version}: {time.monotonic() - begun:.0f} s", flush=True)
     return ran.returncode == 0

@@ -19,6 +19,9 @@ SCHEMA = [
 NOWHERE = {"kafka.bootstrap.servers": "localhost:1"}
 HEADERS = "headers array<struct<key:string,value:binary>>"
 
+# What these prove of the Spark that is installed, other tests prove as well.
+pytestmark = pytest.mark.thorough
+
 
 def test_the_format_is_known_without_registration(spark: SparkSession, orders: dict[str, str]) -> None:
     assert spark.read.format("monedula").options(**orders).load().count() == 10

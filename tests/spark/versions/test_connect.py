@@ -18,6 +18,8 @@ from tests.spark.versions.conftest import numbers
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
+pytestmark = pytest.mark.thorough
+
 WAIT_SECONDS = 60
 PLUGIN = {
     "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from monedula.spark.sink import TAKES_ARROW
 from pyspark import __version__
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -14,6 +15,9 @@ from tests.spark.versions.conftest import produce
 HEADERS = (
     "IF(CAST(partition AS INT) = 0, array(named_struct('key', 'h', 'value', CAST('1' AS BINARY))), NULL) AS headers"
 )
+
+# What these prove of the Spark that is installed, other tests prove as well.
+pytestmark = pytest.mark.thorough
 
 
 def rows_in(spark: SparkSession, kafka: KafkaCluster, topic: str) -> list[Row]:
