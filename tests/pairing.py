@@ -1,9 +1,9 @@
 """Which worker runs which file: side by side run those whose JVMs fit together.
 
-There are permits for five JVMs (`tests.kafka.permits`). A three-node Kafka with its helper has four of them, Spark with a
-Kafka of one node three, such a Kafka alone two. So one worker has Spark's files and then those of three nodes; the other
-one begins with what needs a single node, and goes on with what needs no JVM at all. Two workers that both want what only
-one of them can have wait for each other, and close and start their clusters in turn.
+There are permits for five JVMs (`tests.kafka.permits`). A three-node Kafka with its helper has four of them, Spark with
+a Kafka of one node three, such a Kafka alone two. So one worker has Spark's files and then those of three nodes; the
+other one begins with what needs a single node, and goes on with what needs no JVM at all. Two workers that both want
+what only one of them can have wait for each other, and close and start their clusters in turn.
 """
 
 from typing import TYPE_CHECKING

@@ -138,7 +138,7 @@ async def test_the_same_verbs_in_a_loop(broker: Broker) -> None:
 
 async def test_a_cancelled_call_ends_at_once_and_others_go_on(broker: Broker) -> None:
     held = broker.fault(api="ListGroups", hold=True)
-    # Every broker is asked for its groups, and answers nothing that comes behind: the next call needs another connection.
+    # Every broker is asked for its groups, and answers nothing that comes behind it on the connection.
     async with AsyncAdmin(bootstrap_servers=broker.bootstrap_servers, request_timeout_ms=1000) as admin:
         waiting = asyncio.create_task(admin.list_groups())
         await asyncio.to_thread(held.wait, 1)
