@@ -98,7 +98,8 @@ fn check_trailer<'i, O: OutputBuffer + ?Sized>(
     let [c0, c1, c2, c3, s0, s1, s2, s3] = *trailer;
     let mut crc = flate2::Crc::new();
     crc.update(member);
-    if crc.sum() != u32::from_le_bytes([c0, c1, c2, c3]) || member.len() as u32 != u32::from_le_bytes([s0, s1, s2, s3]) {
+    if crc.sum() != u32::from_le_bytes([c0, c1, c2, c3]) || member.len() as u32 != u32::from_le_bytes([s0, s1, s2, s3])
+    {
         return Err(sink.corrupt("the gzip trailer does not match the data"));
     }
     Ok(after)
