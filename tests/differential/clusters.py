@@ -26,8 +26,6 @@ SETTINGS: Mapping[str, str] = {
 }
 # What only Kafka needs to be told.
 KAFKA_SETTINGS: Mapping[str, str] = {
-    # Records of scenarios are as old as 1970, and not to be taken by retention while it runs.
-    "log.initial.task.delay.ms": "86400000",
     # Assignments are made while the heartbeat that needs them is served, not after it.
     "group.consumer.assignor.offload.enable": "false",
 }

@@ -295,12 +295,15 @@ public final class Helper {
         properties.put("max.in.flight.requests.per.connection", "1");
         // Java says what it waited for before Python gives up on the answer.
         properties.put("max.block.ms", "40000");
-        properties.put("request.timeout.ms", "15000");
-        properties.put("delivery.timeout.ms", "40000");
         if (transactionalId != null) {
             properties.put("transactional.id", transactionalId);
         }
         properties.putAll(strings(command.get("config")));
+        if (!properties.containsKey("delivery.timeout.ms")) {
+            int lingerMs = Integer.parseInt(properties.getProperty("linger.ms"));
+            properties.put("request.timeout.ms", "15000");
+            properties.put("delivery.timeout.ms", Integer.toString(lingerMs + 40_000));
+        }
         return new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
     }
 

@@ -158,6 +158,11 @@ pub(crate) struct Values<'b> {
 }
 
 impl Values<'_> {
+    /// Whether any row may be refused: without these columns none has to be looked at.
+    pub(crate) fn may_refuse(&self) -> bool {
+        self.partition.is_some() || self.headers.as_ref().is_some_and(|headers| headers.lacks_keys)
+    }
+
     /// Why a row is no record, whatever is known of its topic.
     pub(crate) fn refusal(&self, row: usize) -> Option<ClientError> {
         let partition = self.partition.as_ref().and_then(|partitions| partitions.refusal(row));

@@ -154,9 +154,9 @@ fn plan(values: &Values<'_>, default: Option<&Arc<str>>, report: &Report, first_
         }
         None => true,
     };
-    let all = all.filter(accepted);
+    let all: Vec<u32> = if values.may_refuse() { all.filter(accepted).collect() } else { all.collect() };
     let Some(topics) = &values.topic else {
-        chunk.runs.extend(default.map(|topic| (topic.clone(), all.collect())));
+        chunk.runs.extend(default.map(|topic| (topic.clone(), all)));
         return chunk;
     };
     let mut places: HashMap<&[u8], usize> = HashMap::new();
