@@ -1,9 +1,9 @@
 """Which worker runs which file: side by side run those whose JVMs fit together.
 
 There are permits for five JVMs (`tests.kafka.permits`). A three-node Kafka with its helper has four of them, Spark with
-a Kafka of one node three, such a Kafka alone two. So one worker has Spark's files and then those of three nodes; the
-other one begins with what needs a single node, and goes on with what needs no JVM at all. Two workers that both want
-what only one of them can have wait for each other, and close and start their clusters in turn.
+a Kafka of one node three and more, such a Kafka alone two. Two workers that both want what only one of them can have
+wait for each other, and close and start their clusters in turn. So one worker begins with three nodes and goes on with
+Spark; the other one begins with what needs no JVM at all, and has what needs a single node while Spark runs.
 """
 
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ NO_JVM = (
 )
 """Folders whose files need that, most of them; a wrong guess costs time only. All others need a Kafka of one node."""
 
-TURNS = ((SPARK, THREE_NODES, NO_JVM, ()), ((), NO_JVM, THREE_NODES, SPARK))
+TURNS = ((THREE_NODES, SPARK, (), NO_JVM), (NO_JVM, (), SPARK, THREE_NODES))
 """What each of the two workers has first, second, and so on; () are the files that need one node."""
 
 

@@ -25,7 +25,7 @@ def test_files_whose_jvms_fit_together_run_side_by_side() -> None:
     scheduler.registered_collections = {first: FILES, second: FILES}
     for worker in (first, second, first, second, first, second):
         scheduler._assign_work_unit(worker)
-    # Spark and then three nodes; one node and then none.
-    assert first.files == ["tests/spark/test_c.py", "tests/spark/test_e.py", "tests/real/test_a.py"]
-    assert second.files == ["tests/runtime/test_d.py", "tests/consumer/test_b.py", "tests/house/test_f.py"]
+    # Three nodes and then Spark; no JVM and then one node.
+    assert first.files == ["tests/real/test_a.py", "tests/spark/test_c.py", "tests/spark/test_e.py"]
+    assert second.files == ["tests/consumer/test_b.py", "tests/house/test_f.py", "tests/runtime/test_d.py"]
     assert not scheduler.workqueue
