@@ -295,8 +295,8 @@ class KafkaCluster:
             # A killed node is fenced after this (9 s by default): tests of a broker's loss need not wait so long.
             "broker.session.timeout.ms": 4000,
             "broker.heartbeat.interval.ms": 500,
-            # Tests write records of 1970: looked at every five minutes, and first 30 s after the start, these were gone from
-            # under a running test.
+            # Tests write records of 1970: looked at 30 s after the start, and then every five minutes, these were gone
+            # from under a running test.
             "log.initial.task.delay.ms": 86_400_000,
             "log.retention.check.interval.ms": 86_400_000,
             **self.config,
