@@ -9,7 +9,7 @@ export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 CARGO_TEST := cargo test --locked --workspace --exclude monedula-python
 DEVELOP := maturin develop --locked
 
-.PHONY: demo demo-kafka check test test-all simulate simulate-delivery interop behaviour spark-versions kafka-versions miri extension extension-release lint wheel build-wheel sdist bench clean
+.PHONY: demo demo-kafka check check-rust check-python test test-all simulate simulate-delivery interop behaviour spark-versions kafka-versions miri extension extension-release lint wheel build-wheel sdist bench clean
 
 demo: extension-release  ## the embedded broker, a topic, and monedula reading it
 	python -m benches.demo
@@ -17,14 +17,22 @@ demo: extension-release  ## the embedded broker, a topic, and monedula reading i
 demo-kafka: extension-release  ## the same on a real Kafka; the first time, Maven fetches its jars
 	python -m benches.demo --kafka
 
-# On the embedded broker alone: a test that starts a JVM all the same fails.
-QUICK := tests/arrow tests/consumer tests/groups tests/house tests/producer tests/runtime tests/testing \
-	--ignore=tests/groups/behaviour --ignore=tests/producer/real
+# On the embedded broker alone: a test that starts a JVM all the same fails. What starts many processes, or waits for their
+# end, is left to `make test`.
+QUICK := tests/arrow tests/consumer tests/groups tests/house tests/producer tests/testing \
+	--ignore=tests/groups/behaviour --ignore=tests/producer/real --ignore=tests/producer/test_process.py \
+	--ignore=tests/producer/test_transactions_killed.py --ignore=tests/house/test_once_more.py
 check: extension  ## what a developer runs between two edits: no JVM; three minutes are aimed at, when nothing is to be built
 	cargo fmt --all --check
 	ruff check --quiet
 	ruff format --check --quiet
-	$(CARGO_TEST) --quiet
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-rust check-python
+
+# Side by side: both mostly wait.
+check-rust:
+	RUST_TEST_THREADS=4 $(CARGO_TEST) --quiet
+
+check-python:
 	MONEDULA_TESTS_WITHOUT_JVM=1 python -m tests --on embedded -m "not slow and not thorough and not jvm" -q $(QUICK)
 
 # Tests mostly wait: for sessions to time out, for brokers to come back. A file stays in one process, with its clusters.

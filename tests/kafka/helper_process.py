@@ -143,9 +143,7 @@ class HelperProcess:
                     raise KafkaError(f"{command}: the helper JVM ended")
                 self._read += chunk
             if not readable and not writable:
-                raise KafkaError(
-                    f"{command}: no answer from the helper JVM within {timeout_seconds} s\n{_threads(process.pid)}"
-                )
+                raise KafkaError(f"{command}: no answer from the helper JVM within {timeout_seconds} s")
         answer, _, self._read = self._read.partition(b"\n")
         return answer
 
@@ -160,12 +158,3 @@ class HelperProcess:
                 pipe.close()
         if self._reaper is not None:
             self._reaper.forget(process.pid)
-
-
-def _threads(pid: int) -> str:
-    """What a JVM's threads do, for error messages."""
-    command = [str(Path(jars.java()).with_name("jstack")), str(pid)]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"(no trace of its threads: {error})"
