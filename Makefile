@@ -22,7 +22,7 @@ demo-kafka: extension-release  ## the same on a real Kafka; the first time, Mave
 QUICK := tests/arrow tests/consumer tests/groups tests/house tests/producer tests/testing \
 	--ignore=tests/groups/behaviour --ignore=tests/producer/real --ignore=tests/producer/test_process.py \
 	--ignore=tests/producer/test_transactions_killed.py --ignore=tests/house/test_once_more.py
-check: extension  ## what a developer runs between two edits: no JVM; three minutes are aimed at, when nothing is to be built
+check: extension  ## what a developer runs between two edits: no JVM, and under three minutes where nothing is to be built
 	cargo fmt --all --check
 	ruff check --quiet
 	ruff format --check --quiet
@@ -30,7 +30,7 @@ check: extension  ## what a developer runs between two edits: no JVM; three minu
 
 # Side by side: both mostly wait.
 check-rust:
-	RUST_TEST_THREADS=4 $(CARGO_TEST) --quiet
+	env -u MAKEFLAGS -u MFLAGS RUST_TEST_THREADS=4 $(CARGO_TEST) --quiet
 
 check-python:
 	MONEDULA_TESTS_WITHOUT_JVM=1 python -m tests --on embedded -m "not slow and not thorough and not jvm" -q $(QUICK)
