@@ -449,10 +449,11 @@ impl Shared {
         RequestError::Disconnected { broker: self.broker.clone(), reason: reason.to_owned() }
     }
 
-    /// Waits until an answer of so many bytes may be read. The broker is done, so meanwhile no deadline counts; those of the
-    /// requests behind it begin anew.
+    /// Waits until an answer may be read that is larger than what was kept for it. The broker is done, so meanwhile no deadline
+    /// counts, and after it all of this connection begin anew. None where enough was kept.
     async fn admit(&self, bytes: usize) -> Option<Admitted> {
-        let room = self.pending().front().and_then(|first| first.room.clone())?;
+        let larger = |room: &Room| bytes > room.kept_bytes;
+        let room = self.pending().front().and_then(|first| first.room.clone().filter(larger))?;
         self.waits_for_room.store(true, Ordering::Release);
         let admitted = room.admit(bytes).await;
         let deadline = Instant::now() + self.limits.request_timeout;
