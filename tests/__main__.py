@@ -1,4 +1,4 @@
-"""`python -m tests`: pytest, two files at a time; at most two tests that failed for want of time are run once more.
+"""`python -m tests`: pytest, three files at a time; at most two tests that failed for want of time are run once more.
 
 Clusters, JVMs and Spark share the cores with the tests beside them, and a test that waits for one of them fails now
 and then. Only an assertion or an error of the test's own body counts as that. A crash, an abort, a time-out and an
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.pairing import Paired
+from tests.pairing import TURNS, Paired
 
 MOST = 2
 AGAIN = "MONEDULA_TESTS_AGAIN"
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def main(arguments: list[str]) -> int:
     """Run the tests that pytest's `arguments` select; its exit code."""
     outcomes = Outcomes()
-    code = pytest.main(["-n", "2", "--dist", "loadfile", *arguments], plugins=[outcomes])
+    code = pytest.main(["-n", str(len(TURNS)), "--dist", "loadfile", *arguments], plugins=[outcomes])
     if code != pytest.ExitCode.TESTS_FAILED:
         return int(code)
     names = list(outcomes.failed)

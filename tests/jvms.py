@@ -7,6 +7,7 @@ next test that asks. All of it comes before the test's own time begins.
 
 import time
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -16,8 +17,11 @@ from tests.kafka.permits import MOST, Permits
 KEEP_SECONDS = 60.0
 """A session in whose favour others wait goes on for so long: its clusters took ten seconds to start."""
 
-ONE_NODE, THREE_NODES = 2, 4
-"""JVMs of a cluster, with its helper."""
+GIVEN_BACK_SECONDS = 0.2
+"""Whoever waits has taken by then what was given back."""
+
+ONE_NODE, THREE_NODES = 1, 4
+"""JVMs of a cluster, with its helper: that of a single node is in the same one."""
 
 FIXTURES = {
     "kafka": ONE_NODE,
@@ -77,6 +81,14 @@ class Jvms:
         self._since = time.monotonic()
         self._failure: Exception | None = None
 
+    @pytest.hookimpl(trylast=True)  # behind pytest's own order
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """In each file, tests of the same clusters one after the other: no two of them need to be alive at a time."""
+        for _, of_file in groupby(list(items), lambda item: item.path):
+            tests = list(of_file)
+            first = items.index(tests[0])
+            items[first : first + len(tests)] = sorted(tests, key=lambda item: sorted(shared(item).items()))
+
     # First, so outermost: waiting is over when pytest-timeout begins to count.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
@@ -114,9 +126,18 @@ class Jvms:
         self._forget_closed()
         # Behind the last test of all, pytest has closed everything itself. Of a test that has run, no request is left.
         at_end = nextitem is not None and nextitem.path != item.path
+        self._keep_permits()
+        if not (at_end and self._running and self._permits.is_awaited()):
+            return
+        assert nextitem is not None
+        self._close(nextitem, set(self._running) - set(shared(nextitem)))
+        self._keep_permits()
         was_long = time.monotonic() - self._since >= KEEP_SECONDS
-        if at_end and self._running and was_long and self._permits.is_awaited():
+        if was_long and self._permits.is_awaited(still_after_seconds=GIVEN_BACK_SECONDS):
             self._close(nextitem, set(self._running))
+            self._keep_permits()
+
+    def _keep_permits(self) -> None:
         self._permits.try_hold(min(MOST, sum(self._running.values())))
 
     @pytest.hookimpl(wrapper=True)

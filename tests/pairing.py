@@ -1,9 +1,10 @@
 """Which worker runs which file: side by side run those whose JVMs fit together.
 
-There are permits for five JVMs (`tests.kafka.permits`). A three-node Kafka with its helper has four of them, Spark with
-a Kafka of one node three and more, such a Kafka alone two. Two workers that both want what only one of them can have
-wait for each other, and close and start their clusters in turn. So one worker begins with three nodes and goes on with
-Spark; the other one begins with what needs no JVM at all, and has what needs a single node while Spark runs.
+There are permits for five JVMs (`tests.kafka.permits`). Spark with a Kafka of one node has two of them, and one more
+where a driver is killed; a three-node Kafka with its helper has four; a Kafka of one node has one. So one worker begins
+with Spark and goes on with three nodes, another one begins with what needs a single node, and the third with what needs
+no JVM at all. Two workers that both want Spark or three nodes would wait for each other, and close and start their
+clusters in turn.
 """
 
 from typing import TYPE_CHECKING
@@ -13,28 +14,41 @@ from xdist.scheduler import LoadFileScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-SPARK = ("tests/spark/",)
-THREE_NODES = ("tests/groups/behaviour/", "tests/kafka/", "tests/producer/real/", "tests/real/")
+SPARK = ("tests/spark/test_", "tests/spark/versions/")
+THREE_NODES = (
+    *(f"tests/groups/behaviour/test_{name}" for name in ("deferred", "members", "mixed", "moves", "rolling")),
+    "tests/kafka/test_fixture",
+    *(f"tests/producer/real/test_{name}" for name in ("acks", "chaos", "codecs")),
+    *(f"tests/real/test_{name}" for name in ("group_offsets", "leaders")),
+)
+ALL = ("tests/differential/",)
+"""What compares two Kafkas with two embedded ones has all permits."""
+
 NO_JVM = (
     "tests/admin/",
-    "tests/arrow/",
-    "tests/consumer/",
-    "tests/groups/test_",
+    "tests/cli/",
+    "tests/groups/",
     "tests/house/",
-    "tests/producer/test_",
+    "tests/interop/",
+    "tests/kafka/",
+    "tests/producer/",
     "tests/testing/",
 )
-"""Folders whose files need that, most of them; a wrong guess costs time only. All others need a Kafka of one node."""
+"""The beginnings of the files that need this, most of them; a wrong guess costs time only. All others need one node."""
 
-TURNS = ((THREE_NODES, SPARK, (), NO_JVM), (NO_JVM, (), SPARK, THREE_NODES))
-"""What each of the two workers has first, second, and so on; () are the files that need one node."""
+TURNS = (
+    (SPARK, THREE_NODES, ALL, (), NO_JVM),
+    ((), NO_JVM, SPARK, THREE_NODES, ALL),
+    (NO_JVM, (), SPARK, THREE_NODES, ALL),
+)
+"""What each of the workers has first, second, and so on; () are the files that need one node."""
 
 
 class Paired(LoadFileScheduling):
-    """Each file whole in one worker. Whoever has none of its own left takes the last ones of the others."""
+    """Each file whole in one worker. Whoever has none of its own left takes those of the others."""
 
     def _assign_work_unit(self, node: "WorkerController") -> None:
-        turns = TURNS[self.nodes.index(node) % 2]
+        turns = TURNS[self.nodes.index(node) % len(TURNS)]
         # The first of those whose turn is nearest.
         file = min(self.workqueue, key=lambda file: turns.index(kind(file)))
         self.workqueue.move_to_end(file, last=False)
@@ -42,5 +56,5 @@ class Paired(LoadFileScheduling):
 
 
 def kind(file: str) -> tuple[str, ...]:
-    """What a file needs, as far as its folder says."""
-    return next((folders for folders in (SPARK, THREE_NODES, NO_JVM) if file.startswith(folders)), ())
+    """What a file needs, as far as its name says."""
+    return next((names for names in (SPARK, THREE_NODES, ALL, NO_JVM) if file.startswith(names)), ())

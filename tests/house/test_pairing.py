@@ -1,12 +1,14 @@
 """Side by side run files whose JVMs fit together, as long as there are such."""
 
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any
 
-from tests.pairing import Paired
+from tests.pairing import TURNS, Paired
 
-FILES = ["tests/real/test_a.py", "tests/consumer/test_b.py", "tests/spark/test_c.py", "tests/runtime/test_d.py"]
-FILES += ["tests/spark/test_e.py", "tests/house/test_f.py"]
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ["tests/real/test_leaders.py", "tests/admin/test_b.py", "tests/spark/test_c.py", "tests/runtime/test_d.py"]
+FILES += ["tests/differential/test_e.py", "tests/spark/test_f.py", "tests/house/test_g.py", "tests/consumer/test_h.py"]
 
 
 class Worker:
@@ -18,14 +20,21 @@ class Worker:
 
 
 def test_files_whose_jvms_fit_together_run_side_by_side() -> None:
-    first, second = Worker(), Worker()
+    workers = [Worker() for _ in TURNS]
     scheduler: Any = object.__new__(Paired)
     scheduler.workqueue = OrderedDict((file, {file: False}) for file in FILES)
-    scheduler.assigned_work = {first: {}, second: {}}
-    scheduler.registered_collections = {first: FILES, second: FILES}
-    for worker in (first, second, first, second, first, second):
-        scheduler._assign_work_unit(worker)
-    # Three nodes and then Spark; no JVM and then one node.
-    assert first.files == ["tests/real/test_a.py", "tests/spark/test_c.py", "tests/spark/test_e.py"]
-    assert second.files == ["tests/consumer/test_b.py", "tests/house/test_f.py", "tests/runtime/test_d.py"]
-    assert not scheduler.workqueue
+    scheduler.assigned_work = {worker: {} for worker in workers}
+    scheduler.registered_collections = dict.fromkeys(workers, FILES)
+    while scheduler.workqueue:
+        for worker in workers[: len(scheduler.workqueue)]:
+            scheduler._assign_work_unit(worker)
+    assert [[Path(file).stem for file in worker.files] for worker in workers] == [
+        ["test_c", "test_f", "test_leaders"],  # Spark, then three nodes
+        ["test_d", "test_h", "test_e"],  # one node, then what is left
+        ["test_b", "test_g"],  # no JVM
+    ]
+
+
+def test_every_name_is_one_of_files_that_there_are() -> None:
+    names = {name for turns in TURNS for names in turns for name in names}
+    assert not [name for name in names if not list(ROOT.glob(f"{name}*"))]

@@ -1,10 +1,13 @@
 """Java's tools and clients, each a JVM of its own as its shell script would start it."""
 
 import subprocess
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from tests.interop.process import Driver
-from tests.kafka import jars
+from tests.kafka import jars, prepared
+from tests.kafka.embedded import EmbeddedCluster
 
 TOOL_SECONDS = 60.0
 
@@ -29,11 +32,33 @@ class ToolFailed(Exception):
     """A tool said no; the message is what it said."""
 
 
-def command(main: str | Path, *arguments: str) -> list[str]:
-    """The command line of a class, or of a source file."""
+def command(main: str | Path, *arguments: str, java_options: Sequence[str] | None = None) -> list[str]:
+    """The command line of a class, or of a source file.
+
+    Args:
+        main: the class, or the file.
+        arguments: its own.
+        java_options: in place of those with which it starts faster.
+    """
     options = ["-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
     options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars.tools_class_path()]
-    return [jars.java(), *options, str(main), *arguments]
+    return [jars.java(), *options, *(java_options or _loaded_before()), str(main), *arguments]
+
+
+@cache
+def _loaded_before() -> list[str]:
+    return prepared.loaded_before("tools", jars.tools_class_path(), _list_topics)
+
+
+def _list_topics(java_options: Sequence[str]) -> None:
+    with EmbeddedCluster() as cluster:
+        arguments = ("--bootstrap-server", cluster.bootstrap, "--list")
+        subprocess.run(
+            command(TOPICS, *arguments, java_options=java_options),
+            check=True,
+            capture_output=True,
+            timeout=TOOL_SECONDS,
+        )
 
 
 def tool(main: str, bootstrap: str, *arguments: str, given: str = "") -> str:

@@ -44,6 +44,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * Java's Admin client and producers behind JSON lines: one command a line on standard input, one answer a line on
  * standard output. One process for a whole test session, because every start of a JVM costs about a second.
  *
+ * <p>Arguments: bootstrap.servers and, to run a node of Kafka in the same JVM, the file of its settings.
+ *
  * <p>An answer is {"id": that of the command, "ok": result} or {"id", "error": simple class name, "message": text}. It
  * ends when its input does.
  */
@@ -64,6 +66,9 @@ public final class Helper {
     public static void main(String[] arguments) throws IOException {
         PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         System.setOut(System.err); // nothing but answers on standard output
+        if (arguments.length > 1) {
+            new Thread(() -> kafka.Kafka.main(new String[] {arguments[1]}), "node").start();
+        }
         Helper helper = new Helper(arguments[0]);
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         answers.println("{\"id\":0,\"ok\":\"ready\"}");

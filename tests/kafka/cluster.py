@@ -1,7 +1,6 @@
 """One or three KRaft nodes, each a JVM of its own on loopback ports, gone when the `with` block ends."""
 
 import atexit
-import base64
 import os
 import random
 import shutil
@@ -12,13 +11,13 @@ import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.kafka import jars, wire
+from tests.kafka import jars, prepared, wire
 from tests.kafka.errors import NodeFailed
 from tests.kafka.reaper import Reaper
 from tests.kafka.tools import KafkaHelper
@@ -54,6 +53,11 @@ class Node:
         return self.process.pid if self.process is not None and self.process.poll() is None else None
 
     @property
+    def properties(self) -> Path:
+        """The settings of the node."""
+        return self.directory / "server.properties"
+
+    @property
     def log_path(self) -> Path:
         """Everything the JVM wrote, over all its starts."""
         return self.directory / "kafka.log"
@@ -81,6 +85,7 @@ class KafkaCluster:
         fast_start: start quicker and smaller, at the cost of peak speed. Benches turn it off.
         host: where the nodes listen, an address of this machine.
         features: levels of features in place of the release's own, such as `transaction.version`.
+        java_options: in place of those with which nodes start faster.
         directory: keep the data here, from one run to the next. Default: a temporary directory, removed at the end.
         start_timeout_seconds: for all nodes to see each other.
     """
@@ -94,6 +99,7 @@ class KafkaCluster:
         fast_start: bool = True,
         host: str = HOST,
         features: Mapping[str, int] | None = None,
+        java_options: Sequence[str] | None = None,
         directory: Path | None = None,
         start_timeout_seconds: float = 120.0,
     ) -> None:
@@ -101,6 +107,7 @@ class KafkaCluster:
             raise ValueError(f"nodes must be 1 or more, not {nodes}")
         self.config = dict(config or {})
         self.features = dict(features or {})
+        self.java_options = java_options
         self.heap = heap or ("1g" if nodes == 1 else "512m")
         self.fast_start = fast_start
         self.start_timeout_seconds = start_timeout_seconds
@@ -116,7 +123,7 @@ class KafkaCluster:
         self._owner_pid = os.getpid()
 
     def __enter__(self) -> Self:
-        jars.java(), jars.class_path()  # what is missing is said before anything is started
+        jars.java(), prepared.class_path()  # what is missing is said before anything is started
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=not self._temporary)
         self._reaper = Reaper()
         if self._temporary:
@@ -144,8 +151,16 @@ class KafkaCluster:
 
     @cached_property
     def helper(self) -> KafkaHelper:
-        """Java's Admin client and producers, started when first asked for."""
-        return KafkaHelper(self.bootstrap, self._reaper)
+        """Java's Admin client and producers: in the JVM of a single node, else in one started when asked for."""
+        return KafkaHelper(self.bootstrap, self._reaper, self._host if self._is_host else None)
+
+    @property
+    def _is_host(self) -> bool:
+        # A JVM less for almost every test. Benches have the node alone.
+        return len(self.nodes) == 1 and self.fast_start
+
+    def _host(self) -> "subprocess.Popen[bytes] | None":
+        return self.nodes[1].process
 
     def metadata(self) -> wire.Metadata:
         """The cluster as the first running node sees it."""
@@ -253,23 +268,12 @@ class KafkaCluster:
             time.sleep(POLL_SECONDS)
 
     def _format(self) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        formatting = []
+        cluster_id = prepared.random_id()
         for node in self.nodes.values():
             node.directory.mkdir(parents=True, exist_ok=True)
-            properties = node.directory / "server.properties"
-            properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties(node).items()))
-            if (node.directory / "data" / "meta.properties").exists():
-                continue
-            # With `=`: one id in 64 begins with a dash and would be taken for an option.
-            identity = f"--cluster-id={cluster_id}"
-            features = [f"--feature={name}={level}" for name, level in self.features.items()]
-            command = self._java("kafka.tools.StorageTool", "format", identity, "-c", str(properties), *features)
-            with node.log_path.open("ab") as log:
-                formatting.append((node, subprocess.Popen(command, stdout=log, stderr=log)))
-        for node, process in formatting:
-            if process.wait(timeout=120) != 0:
-                raise NodeFailed(f"formatting the storage of node {node.id} failed\n{node.log_tail()}")
+            settings = "".join(f"{key}={value}\n" for key, value in self._properties(node).items())
+            node.properties.write_text(settings)
+            prepared.format_storage(node.directory / "data", node.id, cluster_id, self.features)
 
     def _properties(self, node: Node) -> dict[str, object]:
         voters = ",".join(f"{n.id}@{n.host}:{n.controller_port}" for n in self.nodes.values())
@@ -302,21 +306,27 @@ class KafkaCluster:
             **self.config,
         }
 
-    def _java(self, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
-        return [jars.java(), "-XX:-UsePerfData", *options, "-cp", jars.class_path(), *arguments]
-
     def _spawn(self, node: Node) -> None:
+        ours = prepared.loaded_before_kafka() if self.fast_start and self.java_options is None else ()
         options = (
+            "-XX:-UsePerfData",
             f"-Xmx{self.heap}",
             *(FAST_START if self.fast_start else ()),
+            *(self.java_options or ours),
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         )
-        command = self._java("kafka.Kafka", str(node.directory / "server.properties"), options=options)
+        main = ["Helper", self.bootstrap] if self._is_host else ["kafka.Kafka"]
+        pipe = subprocess.PIPE if self._is_host else subprocess.DEVNULL
         with node.log_path.open("ab") as log:
             # A process group of its own: Ctrl-C in the terminal is for the tests, which then end the nodes.
             node.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                [jars.java(), *options, "-cp", prepared.class_path(), *main, str(node.properties)],
+                stdin=pipe,
+                stdout=pipe if self._is_host else log,
+                stderr=log,
+                bufsize=0,
+                start_new_session=True,
             )
         if self._reaper is not None:
             self._reaper.watch(node.process.pid)
@@ -332,6 +342,9 @@ class KafkaCluster:
         node.process.wait(timeout_seconds)
         if self._reaper is not None:
             self._reaper.forget(node.process.pid)
+        for pipe in (node.process.stdin, node.process.stdout):
+            if pipe is not None:
+                pipe.close()
         node.process = None
 
     def _end(self, keep_logs: bool) -> None:

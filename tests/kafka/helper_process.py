@@ -7,15 +7,14 @@ import select
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from itertools import count
-from pathlib import Path
 from typing import Any
 
-from tests.kafka import jars
+from tests.kafka import jars, prepared
 from tests.kafka.errors import HelperError, KafkaError
 from tests.kafka.reaper import Reaper
 
-SOURCE = Path(__file__).with_name("Helper.java")
 START_TIMEOUT_SECONDS = 60.0
 # Below the 120 s that a test may take: a test that was cut off would leave a stuck JVM to the next one.
 ANSWER_TIMEOUT_SECONDS = 90.0
@@ -38,11 +37,18 @@ class HelperProcess:
     Args:
         bootstrap: `bootstrap.servers` of its clients.
         reaper: told of the JVM, to end it with the session.
+        host: the JVM of a node that runs the helper beside it, if the node is up. It is asked in place of a JVM of its
+            own, and never killed: once an answer of it was not read, the helper has its own.
         answer_timeout_seconds: for one command.
     """
 
     def __init__(
-        self, bootstrap: str, reaper: Reaper | None = None, *, answer_timeout_seconds: float = ANSWER_TIMEOUT_SECONDS
+        self,
+        bootstrap: str,
+        reaper: Reaper | None = None,
+        host: "Callable[[], subprocess.Popen[bytes] | None] | None" = None,
+        *,
+        answer_timeout_seconds: float = ANSWER_TIMEOUT_SECONDS,
     ) -> None:
         self._bootstrap = bootstrap
         self._reaper = reaper
@@ -51,8 +57,10 @@ class HelperProcess:
         self._numbers = count(1)
         self._read = b""
         self._closed = False
+        self._host = host
+        self._hosts: list[subprocess.Popen[bytes]] = []  # that were asked; the last one may be still
         self._process: subprocess.Popen[bytes] | None = None
-        self._process = self._started()
+        self._process = self._hosted() or self._started()
 
     @property
     def pid(self) -> int:
@@ -81,6 +89,8 @@ class HelperProcess:
         """End the JVM. Safe to call again."""
         with self._lock:
             self._closed = True
+            if self._process in self._hosts:
+                self._process = None
             if self._process is not None and self._process.stdin is not None:
                 self._process.stdin.close()
                 with contextlib.suppress(subprocess.TimeoutExpired):  # then it is killed
@@ -92,22 +102,41 @@ class HelperProcess:
             raise KafkaError(f"{command}: the helper is closed")
         if self._process is None or self._process.poll() is not None:
             self._end()
-            self._process = self._started()
+            self._process = self._hosted() or self._started()
         return self._process
 
+    def _hosted(self) -> "subprocess.Popen[bytes] | None":
+        host = self._host() if self._host is not None else None
+        if host is None or host.poll() is not None or host in self._hosts:
+            return None
+        self._hosts.append(host)
+        return self._ask_first(host)
+
     def _started(self) -> "subprocess.Popen[bytes]":
-        process = self._process = subprocess.Popen(
-            [jars.java(), *OPTIONS, "-cp", jars.class_path(), str(SOURCE), self._bootstrap],
+        process = subprocess.Popen(
+            [
+                jars.java(),
+                *OPTIONS,
+                *prepared.loaded_before_kafka(),
+                "-cp",
+                prepared.class_path(),
+                "Helper",
+                self._bootstrap,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
             start_new_session=True,
         )
+        if self._reaper is not None:
+            self._reaper.watch(process.pid)
+        return self._ask_first(process)
+
+    def _ask_first(self, process: "subprocess.Popen[bytes]") -> "subprocess.Popen[bytes]":
+        self._process = process
         assert process.stdin is not None
         # A JVM that does not read would otherwise block the write of a large command for ever.
         os.set_blocking(process.stdin.fileno(), False)
-        if self._reaper is not None:
-            self._reaper.watch(process.pid)
         self._exchange("start", b"", 0, START_TIMEOUT_SECONDS)
         return process
 
@@ -149,7 +178,7 @@ class HelperProcess:
 
     def _end(self) -> None:
         process, self._process, self._read = self._process, None, b""
-        if process is None:
+        if process is None or process in self._hosts:
             return
         process.kill()
         process.wait(timeout=30)

@@ -93,11 +93,16 @@ class Permits:
         finally:
             os.close(gate)
 
-    def is_awaited(self) -> bool:
-        """Whether another process waits for permits."""
+    def is_awaited(self, still_after_seconds: float = 0.0) -> bool:
+        """Whether another process waits for permits, now and for so long."""
+        until = time.monotonic() + still_after_seconds
         gate = self._open("gate")
         try:
-            return not _locked(gate)
+            while not _locked(gate):
+                if time.monotonic() >= until:
+                    return True
+                time.sleep(POLL_SECONDS)
+            return False
         finally:
             os.close(gate)
 

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from tests.conftest import TopicFactory, give_up
-from tests.kafka import HelperError, KafkaCluster, KafkaUnavailable, NodeFailed, jars, wire
+from tests.kafka import HelperError, KafkaCluster, KafkaUnavailable, NodeFailed, jars, prepared, wire
 from tests.kafka.tools import CODECS, Codec, Record
 
 READ_TIMEOUT_SECONDS = 30.0
@@ -193,7 +193,7 @@ def test_a_frozen_node_answers_nothing(kafka: KafkaCluster) -> None:
     kafka.wait_ready()
 
 
-@pytest.mark.jvms(2)
+@pytest.mark.jvms(1)
 def test_the_command_runs_until_interrupted(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.kafka", "--topic", "demo:3"]
     with (tmp_path / "errors").open("w") as errors:
@@ -220,12 +220,14 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setenv(jars.CACHE_VARIABLE, str(tmp_path / "cache"))
     jars.java.cache_clear()
     jars.class_path.cache_clear()
+    prepared.class_path.cache_clear()
     try:
         with pytest.raises(KafkaUnavailable, match=said):
             KafkaCluster().__enter__()
     finally:
         jars.java.cache_clear()
         jars.class_path.cache_clear()
+        prepared.class_path.cache_clear()
 
 
 def test_without_kafka_ci_fails_and_others_skip_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,9 +279,8 @@ def _alive(pid: int) -> bool:
     return not (status.exists() and "\nState:\tZ" in status.read_text())
 
 
-@pytest.mark.jvms(1)
-def test_a_cluster_id_that_begins_with_a_dash_is_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    dashed = uuid.UUID(bytes=b"\xf8" + bytes(14) + os.urandom(1))
-    monkeypatch.setattr("tests.kafka.cluster.uuid.uuid4", lambda: dashed)
-    with KafkaCluster() as cluster:
-        assert cluster.metadata().brokers
+def test_a_cluster_id_never_begins_with_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
+    dashed, plain = uuid.UUID(bytes=b"\xf8" + bytes(15)), uuid.UUID(bytes=bytes(16))
+    made = iter([dashed, plain])
+    monkeypatch.setattr("tests.kafka.prepared.uuid.uuid4", lambda: next(made))
+    assert prepared.random_id() == "A" * 22

@@ -208,7 +208,7 @@ def jvms(count):
 
 @pytest.fixture(scope="session")
 def kafka():
-    with jvms(2): yield "kafka"
+    with jvms(1): yield "kafka"
 
 @pytest.fixture(scope="session")
 def kafka3():

@@ -1,7 +1,8 @@
 """`KafkaHelper`: Java's Admin client and Java's producers, driven from Python through one long-lived JVM."""
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal, NamedTuple, TypedDict
@@ -60,10 +61,16 @@ class KafkaHelper:
     Args:
         bootstrap: `bootstrap.servers`.
         reaper: ends the JVM with the session, should that not come to it.
+        host: the JVM of a node that runs the helper beside it; see `HelperProcess`.
     """
 
-    def __init__(self, bootstrap: str, reaper: Reaper | None = None) -> None:
-        self._process = HelperProcess(bootstrap, reaper)
+    def __init__(
+        self,
+        bootstrap: str,
+        reaper: Reaper | None = None,
+        host: "Callable[[], subprocess.Popen[bytes] | None] | None" = None,
+    ) -> None:
+        self._process = HelperProcess(bootstrap, reaper, host)
         self._transactional_ids = count(1)
 
     @property

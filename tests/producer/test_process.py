@@ -115,12 +115,12 @@ for number in range(5):
     "left_open",
     [
         "nowhere = monedula.Producer(bootstrap_servers='127.0.0.1:1'); nowhere.send('orders', 'x')",
-        "producer.itself = producer",
+        pytest.param("producer.itself = producer", marks=pytest.mark.thorough),
         "threading.Thread(target=future.result, args=(600,), daemon=True).start()",
-        "threading.Thread(target=held.flush, daemon=True).start()",
-        "threading.Thread(target=held.close, daemon=True).start()",
+        pytest.param("threading.Thread(target=held.flush, daemon=True).start()", marks=pytest.mark.thorough),
+        pytest.param("threading.Thread(target=held.close, daemon=True).start()", marks=pytest.mark.thorough),
         "full.start()",
-        "held_future.add_done_callback(print)",
+        pytest.param("held_future.add_done_callback(print)", marks=pytest.mark.thorough),
         "async_producer = monedula.AsyncProducer(bootstrap_servers=bootstrap); async_producer.send(topic, 'x')",
     ],
 )

@@ -1,13 +1,16 @@
 """A Spark session for tests and benches: quiet, on loopback, with Spark's own Kafka connector beside our source."""
 
 import os
+import shutil
 import sys
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.kafka import jars
+from tests.kafka import jars, prepared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +43,7 @@ def running(
     master: str = "local[2]",
     conf: Mapping[str, object] | None = None,
     fast_start: bool = True,
+    java_options: Sequence[str] | None = None,
 ) -> "Iterator[SparkSession]":
     """A session in this process, and the JVM under it, until the block ends. One at a time.
 
@@ -50,12 +54,15 @@ def running(
         master: where tasks run.
         conf: Spark's settings on top of our own.
         fast_start: start quicker and smaller, at the cost of peak speed. Benches turn it off.
+        java_options: in place of those with which its JVM starts faster.
 
     Raises:
         KafkaUnavailable: no JDK, or the connector's jars cannot be had.
     """
     jars.java()
-    settings = {"spark.master": master, **_settings(directory, fast_start), **(conf or {})}
+    if java_options is None:
+        java_options = _loaded_before() if fast_start else []
+    settings = {"spark.master": master, **_settings(directory, fast_start, java_options), **(conf or {})}
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
@@ -75,7 +82,7 @@ def running(
     finally:
         gateway.shutdown()
         gateway.proc.stdin.close()
-        gateway.proc.wait(timeout=30)
+        gateway.proc.wait(timeout=120)  # one that writes an archive of its classes takes its time
         SparkContext._gateway = SparkContext._jvm = None
 
 
@@ -84,21 +91,42 @@ def jvm_pid(spark: "SparkSession") -> int:
     return int(spark.sparkContext._gateway.proc.pid)
 
 
-def _settings(directory: Path, fast_start: bool) -> dict[str, object]:
+@cache
+def _loaded_before() -> list[str]:
+    from pyspark.find_spark_home import _find_spark_home
+
+    return prepared.loaded_before("spark", f"{_find_spark_home()}/jars/*", _run_once)
+
+
+def _run_once(java_options: list[str]) -> None:
+    """What most tests do, so that the classes of it are known."""
+    directory = Path(tempfile.mkdtemp(prefix="monedula-spark-"))
+    try:
+        with running(directory, java_options=java_options) as spark:
+            rows = spark.createDataFrame([(1, "a")], "id long, name string").groupBy("name").sum("id").collect()
+            assert [tuple(row) for row in rows] == [("a", 1)]
+            spark.range(1).mapInArrow(lambda batches: batches, "id long").write.format("noop").mode("append").save()
+            query = spark.readStream.format("rate").load().writeStream.format("noop").trigger(availableNow=True).start()
+            query.awaitTermination(30)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _settings(directory: Path, fast_start: bool, java_options: Sequence[str]) -> dict[str, object]:
     directory.mkdir(parents=True, exist_ok=True)
     log4j = directory / "log4j2.properties"
     log4j.write_text(LOG4J)
-    java_options = f"-Dlog4j2.configurationFile={log4j.as_uri()} -Dderby.system.home={directory} -XX:-UsePerfData"
+    options = f"-Dlog4j2.configurationFile={log4j.as_uri()} -Dderby.system.home={directory} -XX:-UsePerfData"
     if fast_start:
-        java_options += f" {FAST_START}"
+        options += f" {FAST_START}"
     return {
         "spark.app.name": "monedula",
         "spark.ui.enabled": "false",
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": java_options,
-        "spark.executor.extraJavaOptions": java_options,
+        "spark.driver.extraJavaOptions": " ".join([options, *java_options]),
+        "spark.executor.extraJavaOptions": options,
         **_connector(),
         "spark.local.dir": directory / "local",
         "spark.sql.warehouse.dir": directory / "warehouse",

@@ -161,6 +161,7 @@ def test_a_driver_killed_between_offset_log_and_commit_log(
     assert (len(found), sum(offset for _, _, offset in found)) == (130, 69 * 35 + 59 * 30)
 
 
+@pytest.mark.thorough
 def test_the_first_batch_of_a_killed_driver_is_read_again_from_the_same_start(
     spark: SparkSession,
     driver: Callable[..., Driver],
@@ -186,6 +187,7 @@ def test_the_first_batch_of_a_killed_driver_is_read_again_from_the_same_start(
     }
 
 
+@pytest.mark.thorough
 def test_a_query_from_latest_that_was_killed_in_its_first_batch_misses_nothing(
     spark: SparkSession,
     driver: Callable[..., Driver],
@@ -205,6 +207,7 @@ def test_a_query_from_latest_that_was_killed_in_its_first_batch_misses_nothing(
 
 
 @pytest.mark.parametrize("batches", [25, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
+@pytest.mark.thorough
 def test_a_long_run_with_restarts(
     spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path, sink: Sink, batches: int
 ) -> None:

@@ -35,7 +35,7 @@ def both(
     return theirs, ours
 
 
-@pytest.mark.parametrize("type_", ["STRING", "BINARY"])
+@pytest.mark.parametrize("type_", ["STRING", pytest.param("BINARY", marks=pytest.mark.thorough)])
 def test_rows_are_those_of_sparks_own_sink(
     spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, type_: str
 ) -> None:

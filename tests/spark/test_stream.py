@@ -71,9 +71,11 @@ def plain(offset: dict[str, Any]) -> dict[str, Any]:
     [
         {},
         {"maxOffsetsPerTrigger": 30},
-        {"maxOffsetsPerTrigger": 7},
-        {"maxOffsetsPerTrigger": 1},
-        {"maxOffsetsPerTrigger": 40, "minPartitions": 5, "maxRecordsPerPartition": 9},
+        pytest.param({"maxOffsetsPerTrigger": 7}, marks=pytest.mark.thorough),
+        pytest.param({"maxOffsetsPerTrigger": 1}, marks=pytest.mark.thorough),
+        pytest.param(
+            {"maxOffsetsPerTrigger": 40, "minPartitions": 5, "maxRecordsPerPartition": 9}, marks=pytest.mark.thorough
+        ),
         {"minOffsetsPerTrigger": 50, "maxTriggerDelay": "1h"},
     ],
     ids=str,

@@ -138,6 +138,7 @@ def test_a_leader_that_dies_in_the_middle_of_a_wait_is_waited_for_too(stage: Sta
 
 
 @pytest.mark.also_on_kafka
+@pytest.mark.thorough_on_kafka
 @pytest.mark.timeout(240)
 def test_a_surge_leaves_nothing_unread(scene: SceneFactory) -> None:
     """The new process is there before the old one goes, one after the other: nobody is waited for."""

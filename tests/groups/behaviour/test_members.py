@@ -117,6 +117,7 @@ def test_a_member_stopped_beyond_its_session_is_no_zombie(stage: Stage, scene: S
 
 @pytest.mark.seed("S008")
 @pytest.mark.also_on_kafka
+@pytest.mark.thorough_on_kafka
 def test_the_partitions_of_a_killed_member_go_to_others(stage: Stage, scene: SceneFactory) -> None:
     play = scene("a", "b", "c", session_seconds=stage.short_session)
     play["b"].kill()

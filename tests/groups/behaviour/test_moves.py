@@ -72,6 +72,7 @@ def test_every_broker_is_killed_in_turn(stage: Stage, scene: SceneFactory) -> No
 
 @pytest.mark.seed("S006")
 @pytest.mark.also_on_kafka
+@pytest.mark.thorough_on_kafka
 @pytest.mark.parametrize("is_long", [False, True], ids=["within the session", "beyond the session"])
 @pytest.mark.timeout(240)
 def test_packets_vanish_and_come_through_again(

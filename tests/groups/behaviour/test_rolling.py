@@ -44,6 +44,7 @@ def overtaken(scene: Scene, marks: dict[str, int]) -> int:
 
 @pytest.mark.seed("S027")
 @pytest.mark.also_on_kafka
+@pytest.mark.thorough_on_kafka
 @pytest.mark.timeout(240)
 def test_five_members_bounce_in_turn(stage: Stage, scene: SceneFactory) -> None:
     """Nothing is delivered twice, and only partitions of the one that is bounced change hands."""
