@@ -20,15 +20,15 @@ KEEP_SECONDS = 60.0
 GIVEN_BACK_SECONDS = 0.2
 """Whoever waits has taken by then what was given back."""
 
-ONE_NODE, THREE_NODES = 1, 4
-"""JVMs of a cluster, with its helper: that of a single node is in the same one."""
+ONE_NODE, THREE_NODES = 1, 3
+"""JVMs of a cluster. The first one has the helper in it, which has its own only while that node is down."""
 
 FIXTURES = {
     "kafka": ONE_NODE,
     "kafka3": THREE_NODES,
     "real": ONE_NODE,
     "real_stage": THREE_NODES,
-    "pairs": 1 + THREE_NODES,
+    "pairs": ONE_NODE + THREE_NODES,
     "cleaning": ONE_NODE,
     "guarded": ONE_NODE,
     "roomy": ONE_NODE,
@@ -55,7 +55,8 @@ def shared(item: pytest.Item) -> dict[str, int]:
         names.add("real")
     if "stage" in names and on_kafka:
         names.add("kafka3" if "make_topic" in names else "real_stage")
-    if names & {"topic", "consumer"} and not names & {"kafka3", "server", "ground", "stage"}:
+    of_all = {name for name in names & {"topic", "consumer"} if not _is_of_its_file(item, name)}
+    if of_all and not names & {"kafka3", "server", "ground", "stage"}:
         names.add("kafka")
     wanted = {name: FIXTURES[name] for name in names & set(FIXTURES)}
     if on_kafka or "version" in params:
@@ -63,6 +64,12 @@ def shared(item: pytest.Item) -> dict[str, int]:
     if item.config.getoption("--on", None) == "embedded":
         wanted |= dict.fromkeys(wanted.keys() & {"kafka", "kafka3"}, 0)
     return wanted
+
+
+def _is_of_its_file(item: pytest.Item, name: str) -> bool:
+    """Whether a file has another fixture by the name of one that all share."""
+    definitions = item._fixtureinfo.name2fixturedefs.get(name, ())  # type: ignore[attr-defined]
+    return bool(definitions) and definitions[-1].baseid.endswith(".py")
 
 
 def own(item: pytest.Item) -> int:

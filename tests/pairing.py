@@ -1,9 +1,9 @@
 """Which worker runs which file: side by side run those whose JVMs fit together.
 
 There are permits for five JVMs (`tests.kafka.permits`). Spark with a Kafka of one node has two of them, and one more
-where a driver is killed; a three-node Kafka with its helper has four; a Kafka of one node has one. So one worker begins
-with Spark and goes on with three nodes, another one begins with what needs a single node, and the third with what needs
-no JVM at all. Two workers that both want Spark or three nodes would wait for each other, and close and start their
+where a driver is killed; a Kafka of three nodes has three, one of one node one. So one worker begins with Spark, another
+one with what needs three nodes, and the third with what needs no JVM at all; what needs one node comes when one of them
+is through. Two workers that both want Spark or three nodes would wait for each other, and close and start their
 clusters in turn.
 """
 
@@ -21,8 +21,8 @@ THREE_NODES = (
     *(f"tests/producer/real/test_{name}" for name in ("acks", "chaos", "codecs")),
     *(f"tests/real/test_{name}" for name in ("group_offsets", "leaders")),
 )
-ALL = ("tests/differential/",)
-"""What compares two Kafkas with two embedded ones has all permits."""
+PAIRS = ("tests/differential/",)
+"""What compares two Kafkas with two embedded ones has four of them."""
 
 NO_JVM = (
     "tests/admin/",
@@ -37,9 +37,9 @@ NO_JVM = (
 """The beginnings of the files that need this, most of them; a wrong guess costs time only. All others need one node."""
 
 TURNS = (
-    (SPARK, THREE_NODES, ALL, (), NO_JVM),
-    ((), NO_JVM, SPARK, THREE_NODES, ALL),
-    (NO_JVM, (), SPARK, THREE_NODES, ALL),
+    (SPARK, (), NO_JVM, PAIRS, THREE_NODES),
+    (THREE_NODES, PAIRS, (), NO_JVM, SPARK),
+    (NO_JVM, (), PAIRS, THREE_NODES, SPARK),
 )
 """What each of the workers has first, second, and so on; () are the files that need one node."""
 
@@ -57,4 +57,4 @@ class Paired(LoadFileScheduling):
 
 def kind(file: str) -> tuple[str, ...]:
     """What a file needs, as far as its name says."""
-    return next((names for names in (SPARK, THREE_NODES, ALL, NO_JVM) if file.startswith(names)), ())
+    return next((names for names in (SPARK, THREE_NODES, PAIRS, NO_JVM) if file.startswith(names)), ())

@@ -14,7 +14,7 @@ from monedula.testing import Broker
 
 @pytest.fixture(scope="module")
 def settings() -> Iterator[dict[str, Any]]:
-    with Broker(topics={"orders": 2}) as broker:
+    with Broker(topics={"orders": 2, "sent": 1}) as broker:
         for partition in range(2):
             broker.append("orders", ["a", "b", "c"], partition=partition)
         yield {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl", "auto.offset.reset": "earliest"}
@@ -159,7 +159,7 @@ async def test_timeouts_of_the_other_classes(settings: dict[str, Any]) -> None:
             with pytest.raises(monedula.ArgumentError, match=told):
                 await waiting()
     with monedula.Producer(bootstrap_servers=settings["bootstrap.servers"]) as producer:
-        future = producer.send("orders", "d", partition=1)
+        future = producer.send("sent", "d")
         for verb in (
             producer.flush,
             producer.close,

@@ -29,8 +29,8 @@ def test_files_whose_jvms_fit_together_run_side_by_side() -> None:
         for worker in workers[: len(scheduler.workqueue)]:
             scheduler._assign_work_unit(worker)
     assert [[Path(file).stem for file in worker.files] for worker in workers] == [
-        ["test_c", "test_f", "test_leaders"],  # Spark, then three nodes
-        ["test_d", "test_h", "test_e"],  # one node, then what is left
+        ["test_c", "test_f", "test_d"],  # Spark, then one node
+        ["test_leaders", "test_e", "test_h"],  # three nodes, then what is left
         ["test_b", "test_g"],  # no JVM
     ]
 

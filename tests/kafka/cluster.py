@@ -81,7 +81,7 @@ class KafkaCluster:
     Args:
         nodes: how many, each broker and controller; ids are 1, 2, 3.
         config: broker settings on top of the fixture's own, for every node.
-        heap: heap of each JVM; 1g for one node, 512m each for more.
+        heap: heap of each JVM; 1g for one node, 768m each for more.
         fast_start: start quicker and smaller, at the cost of peak speed. Benches turn it off.
         host: where the nodes listen, an address of this machine.
         features: levels of features in place of the release's own, such as `transaction.version`.
@@ -108,7 +108,7 @@ class KafkaCluster:
         self.config = dict(config or {})
         self.features = dict(features or {})
         self.java_options = java_options
-        self.heap = heap or ("1g" if nodes == 1 else "512m")
+        self.heap = heap or ("1g" if nodes == 1 else "768m")
         self.fast_start = fast_start
         self.start_timeout_seconds = start_timeout_seconds
         self.directory = directory or Path(tempfile.gettempdir()) / f"monedula-kafka-{uuid.uuid4().hex[:12]}"
@@ -120,6 +120,7 @@ class KafkaCluster:
             for node_id in range(1, nodes + 1)
         }
         self._reaper: Reaper | None = None
+        self._paused: set[int] = set()
         self._owner_pid = os.getpid()
 
     def __enter__(self) -> Self:
@@ -151,16 +152,15 @@ class KafkaCluster:
 
     @cached_property
     def helper(self) -> KafkaHelper:
-        """Java's Admin client and producers: in the JVM of a single node, else in one started when asked for."""
-        return KafkaHelper(self.bootstrap, self._reaper, self._host if self._is_host else None)
+        """Java's Admin client and producers: in the JVM of the first node, or in one of its own while that is down."""
+        return KafkaHelper(self.bootstrap, self._reaper, self._host if self.fast_start else None)
 
-    @property
-    def _is_host(self) -> bool:
-        # A JVM less for almost every test. Benches have the node alone.
-        return len(self.nodes) == 1 and self.fast_start
+    def _hosts_helper(self, node: Node) -> bool:
+        # A JVM less for almost every test. Benches have the nodes alone.
+        return node.id == 1 and self.fast_start
 
     def _host(self) -> "subprocess.Popen[bytes] | None":
-        return self.nodes[1].process
+        return None if 1 in self._paused else self.nodes[1].process
 
     def metadata(self) -> wire.Metadata:
         """The cluster as the first running node sees it."""
@@ -204,10 +204,12 @@ class KafkaCluster:
     def pause(self, node_id: int) -> None:
         """Freeze a node (SIGSTOP): its connections stay open and nothing answers."""
         self._signal(self.nodes[node_id], signal.SIGSTOP)
+        self._paused.add(node_id)
 
     def resume(self, node_id: int) -> None:
         """Let a frozen node go on (SIGCONT)."""
         self._signal(self.nodes[node_id], signal.SIGCONT)
+        self._paused.discard(node_id)
 
     def wait_ready(self, timeout_seconds: float = 60.0) -> None:
         """Wait until every running node sees every running node, unfenced."""
@@ -316,14 +318,16 @@ class KafkaCluster:
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         )
-        main = ["Helper", self.bootstrap] if self._is_host else ["kafka.Kafka"]
-        pipe = subprocess.PIPE if self._is_host else subprocess.DEVNULL
+        is_host = self._hosts_helper(node)
+        if is_host and "helper" in self.__dict__:
+            self.helper.end_own()
+        main = ["Helper", self.bootstrap] if is_host else ["kafka.Kafka"]
         with node.log_path.open("ab") as log:
             # A process group of its own: Ctrl-C in the terminal is for the tests, which then end the nodes.
             node.process = subprocess.Popen(
                 [jars.java(), *options, "-cp", prepared.class_path(), *main, str(node.properties)],
-                stdin=pipe,
-                stdout=pipe if self._is_host else log,
+                stdin=subprocess.PIPE if is_host else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if is_host else log,
                 stderr=log,
                 bufsize=0,
                 start_new_session=True,
@@ -346,6 +350,7 @@ class KafkaCluster:
             if pipe is not None:
                 pipe.close()
         node.process = None
+        self._paused.discard(node.id)
 
     def _end(self, keep_logs: bool) -> None:
         # A forked child inherits the atexit hook, but neither the nodes nor the right to end them.

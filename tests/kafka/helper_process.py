@@ -37,8 +37,8 @@ class HelperProcess:
     Args:
         bootstrap: `bootstrap.servers` of its clients.
         reaper: told of the JVM, to end it with the session.
-        host: the JVM of a node that runs the helper beside it, if the node is up. It is asked in place of a JVM of its
-            own, and never killed: once an answer of it was not read, the helper has its own.
+        host: the JVM of a node that runs the helper beside it, while that node answers. It is asked in place of a JVM
+            of its own, and never killed: once an answer of it was not read, the helper has its own.
         answer_timeout_seconds: for one command.
     """
 
@@ -58,9 +58,10 @@ class HelperProcess:
         self._read = b""
         self._closed = False
         self._host = host
-        self._hosts: list[subprocess.Popen[bytes]] = []  # that were asked; the last one may be still
+        self._hosts: list[subprocess.Popen[bytes]] = []
+        self._unread: list[subprocess.Popen[bytes]] = []  # the hosts with an answer left in the pipe
         self._process: subprocess.Popen[bytes] | None = None
-        self._process = self._hosted() or self._started()
+        self._ready("start")
 
     @property
     def pid(self) -> int:
@@ -89,28 +90,45 @@ class HelperProcess:
         """End the JVM. Safe to call again."""
         with self._lock:
             self._closed = True
-            if self._process in self._hosts:
-                self._process = None
+            self._leave_host()
             if self._process is not None and self._process.stdin is not None:
                 self._process.stdin.close()
                 with contextlib.suppress(subprocess.TimeoutExpired):  # then it is killed
                     self._process.wait(timeout=5)
             self._end()
 
+    def end_own(self) -> None:
+        """End the JVM of its own, with the transactions that are open in it: the host comes back."""
+        with self._lock:
+            self._leave_host()
+            self._end()
+
     def _ready(self, command: str) -> "subprocess.Popen[bytes]":
         if self._closed:
             raise KafkaError(f"{command}: the helper is closed")
+        host = self._host() if self._host is not None else None
+        if host is not None and host.poll() is None and host not in self._unread:
+            return self._hosted(host)
+        self._leave_host()
         if self._process is None or self._process.poll() is not None:
             self._end()
-            self._process = self._hosted() or self._started()
+            return self._started()
         return self._process
 
-    def _hosted(self) -> "subprocess.Popen[bytes] | None":
-        host = self._host() if self._host is not None else None
-        if host is None or host.poll() is not None or host in self._hosts:
-            return None
+    def _hosted(self, host: "subprocess.Popen[bytes]") -> "subprocess.Popen[bytes]":
+        if self._process is host:
+            return host
+        self._leave_host()
+        self._end()
+        if host in self._hosts:
+            self._process = host
+            return host
         self._hosts.append(host)
         return self._ask_first(host)
+
+    def _leave_host(self) -> None:
+        if self._process in self._hosts:
+            self._process, self._read = None, b""
 
     def _started(self) -> "subprocess.Popen[bytes]":
         process = subprocess.Popen(
@@ -146,6 +164,9 @@ class HelperProcess:
             if answer["id"] != number:
                 raise KafkaError(f"{command}: the helper JVM answered {answer['id']}, not {number}")
         except BaseException:
+            if self._process in self._hosts:
+                self._unread.append(self._process)
+            self._leave_host()
             self._end()
             raise
         return answer
@@ -178,7 +199,7 @@ class HelperProcess:
 
     def _end(self) -> None:
         process, self._process, self._read = self._process, None, b""
-        if process is None or process in self._hosts:
+        if process is None:
             return
         process.kill()
         process.wait(timeout=30)

@@ -212,7 +212,7 @@ def kafka():
 
 @pytest.fixture(scope="session")
 def kafka3():
-    with jvms(4): yield "kafka3"
+    with jvms(3): yield "kafka3"
 
 @pytest.fixture(scope="session")
 def spark():

@@ -78,6 +78,10 @@ class KafkaHelper:
         """Of the JVM."""
         return self._process.pid
 
+    def end_own(self) -> None:
+        """End the JVM that it had while the node that hosts it was down, and what is open in it."""
+        self._process.end_own()
+
     def create_topic(
         self,
         topic: str,
