@@ -1,6 +1,7 @@
 """`buffer.memory`: a bound, a wait, and an error in the end."""
 
 import asyncio
+import signal
 import threading
 import time
 from typing import Any
@@ -115,3 +116,37 @@ async def test_what_stands_in_line_is_flushed(orders: Broker) -> None:
     records = stored(orders.bootstrap_servers, "orders")
     assert [record.value for record in records] == [b"x" * 1000] * 300
     assert all(record.headers == [("a", b"1")] for record in records)
+
+
+def send_for_ever(sender: monedula.Producer, size: int) -> None:
+    while True:
+        sender.send("orders", b"x" * size)
+
+
+def test_a_wait_for_room_is_over_in_its_time_whatever_the_size(orders: Broker, producer: ProducerFactory) -> None:
+    """A record that its topic's share had no place for was tried again without an end, with a whole core."""
+    sender = producer(buffer_memory=100_000, max_request_size=100_000, batch_size=10_000, max_block_ms=300)
+    sender.send("orders", b"x").result(PATIENCE)
+    assert sender.send("orders", b"x" * 95_000).result(PATIENCE).offset == 1
+    with orders.fault(api="Produce", hold=True):
+        for size in (1000, 20_000, 5000, 40_000):
+            with pytest.raises(monedula.BufferFullError):
+                send_for_ever(sender, size)
+
+
+def test_ctrl_c_ends_a_wait_for_room(orders: Broker, producer: ProducerFactory) -> None:
+    sender = producer(buffer_memory=100_000, max_request_size=100_000, batch_size=10_000, max_block_ms=60_000)
+    sender.send("orders", b"x").result(PATIENCE)
+    with orders.fault(api="Produce", hold=True) as held:
+
+        def interrupt() -> None:
+            held.wait(1)
+            while sender.health()["waiting_for_room"] == 0:
+                time.sleep(0.01)
+            signal.raise_signal(signal.SIGINT)
+
+        interrupter = threading.Thread(target=interrupt)
+        interrupter.start()
+        with pytest.raises(KeyboardInterrupt):
+            send_for_ever(sender, 20_000)
+        interrupter.join(PATIENCE)

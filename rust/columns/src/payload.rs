@@ -40,6 +40,12 @@ impl PayloadWriter {
         Ok(Self { buffer, records: 0, base_timestamp_ms: NO_TIMESTAMP, max_timestamp_ms: NO_TIMESTAMP })
     }
 
+    /// The bytes that a record takes in an empty payload.
+    pub fn first_record_bytes(record: &NewRecord<'_>) -> usize {
+        let body_bytes = body_bytes(record, 0, 0);
+        varint_bytes((body_bytes as u64) << 1) + body_bytes
+    }
+
     /// How many records were appended.
     pub fn records(&self) -> u32 {
         self.records
@@ -92,12 +98,7 @@ impl PayloadWriter {
         let base_timestamp_ms = if self.records == 0 { record.timestamp_ms } else { self.base_timestamp_ms };
         let timestamp_delta = zigzag(record.timestamp_ms.wrapping_sub(base_timestamp_ms));
         let offset_delta = u64::from(self.records) << 1;
-        let body_bytes = 1
-            + varint_bytes(timestamp_delta)
-            + varint_bytes(offset_delta)
-            + field_bytes(record.key)
-            + field_bytes(record.value)
-            + headers_bytes(record);
+        let body_bytes = body_bytes(record, timestamp_delta, offset_delta);
         let record_bytes = varint_bytes((body_bytes as u64) << 1) + body_bytes;
         let start = self.buffer.len();
         if record_bytes > max_bytes.min(self.buffer.capacity()).saturating_sub(start) {
@@ -126,6 +127,15 @@ impl PayloadWriter {
         self.max_timestamp_ms = self.max_timestamp_ms.max(record.timestamp_ms);
         Ok(index)
     }
+}
+
+#[inline(always)]
+fn body_bytes(record: &NewRecord<'_>, timestamp_delta: u64, offset_delta: u64) -> usize {
+    1 + varint_bytes(timestamp_delta)
+        + varint_bytes(offset_delta)
+        + field_bytes(record.key)
+        + field_bytes(record.value)
+        + headers_bytes(record)
 }
 
 #[inline(always)]

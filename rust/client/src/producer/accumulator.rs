@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use monedula_columns::BufferPool;
+use monedula_columns::{BufferPool, PayloadWriter};
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
 use monedula_engine::cluster;
@@ -200,7 +200,10 @@ impl Accumulator {
             let is_new = state.open.is_none();
             if is_new {
                 self.check(&topic.name, record)?;
-                let capacity = state.expected_bytes.min(self.batch_bytes);
+                // All that the record needs, at once. To take a little, be refused more and give back the little looked like
+                // room to whoever waited for some, who tried again without an end.
+                let capacity =
+                    state.expected_bytes.min(self.batch_bytes).max(PayloadWriter::first_record_bytes(record));
                 let opened = self.open(topic, slot, capacity, since.unwrap_or_else(Instant::now));
                 state.open = Some(opened.map_err(|refused| self.refusal(refused))?);
             }

@@ -128,20 +128,22 @@ impl Memory {
         woken.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Whether a refused reservation of `bytes` is worth another try.
-    fn has_room(&self, bytes: usize) -> bool {
+    /// Whether a refused reservation of `bytes` is worth another try. A topic that has its share is refused where there is
+    /// room, so something must have been given back, or some time be over: another's refusal may have hidden a release.
+    fn has_room(&self, bytes: usize, waiting_since: Instant) -> bool {
         let used = self.0.used.load(Ordering::Acquire);
         let fits = used == 0 || used + bytes <= self.0.limit;
         let released = self.0.releases.load(Ordering::Acquire) > self.0.refused_at.load(Ordering::Acquire);
-        self.is_closed() || fits && released
+        self.is_closed() || fits && (released || waiting_since.elapsed() >= LOOK_AGAIN / 2)
     }
 
     /// Waits for room for `bytes`, or the end of the producer, at most until `until`; false if the time was over first.
     pub(crate) fn wait(&self, bytes: usize, until: Instant) -> bool {
         self.0.waiting.fetch_add(1, Ordering::AcqRel);
         self.waiters().push_back((bytes, Waker::Thread(std::thread::current())));
+        let since = Instant::now();
         let there = loop {
-            if self.has_room(bytes) {
+            if self.has_room(bytes, since) {
                 break true;
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -159,7 +161,8 @@ impl Memory {
     /// As [`Self::wait`], for a task.
     pub(crate) async fn wait_async(&self, bytes: usize) {
         let _waiting = Waiting::new(&self.0.waiting);
-        while !self.has_room(bytes) {
+        let since = Instant::now();
+        while !self.has_room(bytes, since) {
             let (wake, woken) = oneshot::channel();
             self.waiters().push_back((bytes, Waker::Task(wake)));
             // Nothing is lost where the wake-up came between the two: the time is short.

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use monedula_columns::BufferPool;
+use monedula_columns::{BufferPool, PayloadWriter};
 use monedula_protocol::compression::Compression;
 use monedula_protocol::records::{BatchHeader, Header, NewRecord, Records};
 
@@ -67,7 +67,8 @@ impl Parked {
                 }
             }
             // No batch of this name is ever told of.
-            let batch = OpenBatch::open(0, None, memory, &self.share, pool, (0, place.1))?;
+            let capacity = PayloadWriter::first_record_bytes(record);
+            let batch = OpenBatch::open(0, None, memory, &self.share, pool, (capacity, place.1))?;
             self.pieces.push(Piece { batch, places: Vec::new() });
         }
     }

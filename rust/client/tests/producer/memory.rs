@@ -101,3 +101,43 @@ fn memory_that_runs_out_sends_what_lingers() {
     (0..200).for_each(|_| drop(send(&producer, "events", None, &value)));
     delivered(&first);
 }
+
+/// The first record of a batch took a little, was refused the rest, and gave the little back: that looked like room, at once
+/// and again and again. `send` span past every time-out with one core.
+#[test]
+fn a_record_that_is_refused_is_no_room_for_another_attempt() {
+    let world = World::new(&["events:1", "others:1"], 1);
+    let settings = [("buffer.memory", "1000000"), ("max.request.size", "1000000"), ("linger.ms", "0")];
+    let producer = world.producer(&settings);
+    delivered(&send(&producer, "events", None, "first"));
+    delivered(&send(&producer, "others", None, "first"));
+    let _fault = world.fault(&["Produce"], Effect::Hold, None);
+    fill(&world, &producer, "events");
+    let large = vec![7; 300_000];
+    let record = Record { topic: "events", value: Some(&large), ..Record::default() };
+    let Err(Refused::Full { needed }) = producer.send(&record) else { panic!("there is no room") };
+    let mut attempts = 0;
+    let until = Instant::now() + Duration::from_millis(500);
+    while producer.wait_for_room(needed, until, None).expect("open") {
+        attempts += 1;
+        assert!(matches!(producer.send(&record), Err(Refused::Full { .. })));
+    }
+    assert!(Instant::now() >= until);
+    // Looked at now and then: a topic's share changes with what others give back.
+    assert!(attempts <= 50, "{attempts} attempts");
+}
+
+#[test]
+fn a_record_that_takes_almost_all_of_the_memory_is_sent() {
+    for topic in ["known", "unknown"] {
+        let world = World::new(&["known:1", "unknown:1"], 1);
+        let producer = world.producer(&[("buffer.memory", "1000000"), ("max.request.size", "1000000")]);
+        if topic == "known" {
+            delivered(&send(&producer, topic, None, "first"));
+            world.flush(&producer);
+        }
+        let large = vec![7; 950_000];
+        let sent = producer.send(&Record { topic, value: Some(&large), ..Record::default() }).expect("memory is free");
+        delivered(&sent);
+    }
+}

@@ -75,9 +75,12 @@ impl<'py> Given<'_, 'py> {
         let mut needed = needed;
         loop {
             shared.wait_for_room(py, needed, deadline, given.sent_in)?;
+            // The wait looks at signals only where it had to wait.
+            py.check_signals()?;
             match given.send(shared)? {
                 Ok(sent) => return Ok(sent),
-                Err(Refused::Full { needed: more }) => needed = more,
+                Err(Refused::Full { needed: more }) if Instant::now() < deadline => needed = more,
+                Err(Refused::Full { needed }) => return Err(to_py(py, shared.buffer_full(needed))),
                 Err(Refused::Error(error)) => return Err(refused(py, error)),
             }
         }

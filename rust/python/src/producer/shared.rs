@@ -84,7 +84,7 @@ impl Shared {
         taking
     }
 
-    fn buffer_full(&self, needed: usize) -> ClientError {
+    pub(super) fn buffer_full(&self, needed: usize) -> ClientError {
         let buffer_memory = self.producer.config().buffer_memory;
         ClientError::BufferFull { needed, buffer_memory, max_block: self.max_block }
     }
