@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -41,8 +42,14 @@ class Call:
             return call(*arguments)
 
         self.handing = asyncio.get_running_loop().run_in_executor(None, do)
-        self.handing.add_done_callback(lambda _: self._asked.discard(self))
+        self.handing.add_done_callback(self._handed)
         return await asyncio.shield(self.handing)
+
+    def _handed(self, handing: "asyncio.Future[Any]") -> None:
+        # Looked at, so that asyncio does not tell of it where the wait for it was cancelled.
+        if not handing.cancelled():
+            handing.exception()
+        self._asked.discard(self)
 
 
 class Asked:
@@ -103,3 +110,12 @@ async def _ended(call: Call, seconds: float, timeout: float) -> None:
     error = call.handing.exception()
     if error is not None:
         raise TransactionAbortedError(f"the transaction cannot be committed: {call.name}(): {error}") from error
+
+
+async def over(task: "asyncio.Future[None]", timeout: float) -> None:
+    """Wait for the end of a task, and be cancelled by nobody meanwhile."""
+    deadline = monotonic() + timeout
+    task.add_done_callback(lambda task: task.cancelled() or task.exception())  # which nobody may ask for any more
+    while not task.done() and (left := deadline - monotonic()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task], timeout=left)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 INTERRUPTED_SECONDS = 5.0
 """How long an abort is waited for after Ctrl-C."""
 
+DECIDED_SECONDS = 1.0
+"""Within this the core has said that a commit cannot be taken back: it asks no broker."""
+
 
 class TransactionBase(ProducerCore):
     """What the transactions of both producers share."""
@@ -40,6 +43,13 @@ class TransactionBase(ProducerCore):
         if self._core_of_transactions is None:
             self._core_of_transactions = TransactionCore(self)
         return self._core_of_transactions
+
+    def _is_aborted_after(self, failure: KafkaError | None, commits: bool) -> bool:
+        """Whether a transaction is aborted whose abort failed so. One that is being committed is not."""
+        is_over = isinstance(failure, TransactionError) and not isinstance(failure, ProducerFencedError)
+        if commits and is_over:
+            self._left = "commit"
+        return not (commits and is_over)
 
 
 class Transaction:
@@ -99,6 +109,8 @@ class Transactions(TransactionBase):
                 with producer.transaction(consumer):
                     producer.send_batch(transformed(batch), "output")
         """
+        if consumer is not None:
+            member_of(consumer)
         try:
             self._end_what_was_left()
             if not self._initialized:
@@ -109,15 +121,17 @@ class Transactions(TransactionBase):
             raise
         try:
             yield Transaction(self)
-            if consumer is not None:
-                self.send_offsets(consumer)
         except BaseException as error:
             self._abort_for(error, consumer)
             raise
+        commits = False
         try:
+            if consumer is not None:
+                self.send_offsets(consumer)
+            commits = True
             self.commit_transaction()
         except BaseException as error:
-            if self._abort_for(error, consumer, commits=True) and isinstance(error, KafkaTimeoutError):
+            if self._abort_for(error, consumer, commits=commits) and isinstance(error, KafkaTimeoutError):
                 raise TransactionAbortedError(f"the transaction was aborted: {error}") from error
             raise
 
@@ -236,12 +250,22 @@ class Transactions(TransactionBase):
             raise fenced from error
         except KafkaError as failure:
             error.add_note(f"the transaction was not aborted: {failure}")
-            if commits and isinstance(failure, TransactionError):
-                self._left, aborts = "commit", False
+            aborts = self._is_aborted_after(failure, commits)
+        except BaseException:
+            # Ctrl-C once more, before it was known whether the commit can be taken back. The core knows at once.
+            aborts = not commits or self._is_aborted_after(self._failure_of_abort(), commits)
+            raise
         finally:
             if aborts:
                 _read_again(consumer)
         return aborts
+
+    def _failure_of_abort(self) -> KafkaError | None:
+        try:
+            self._transactions.run("abort", DECIDED_SECONDS)
+        except KafkaError as failure:
+            return failure
+        return None
 
 
 class AsyncTransactions(TransactionBase):
@@ -263,6 +287,8 @@ class AsyncTransactions(TransactionBase):
 
         It is aborted if something was called in it that nobody awaited, such as `producer.send_batch(...)`.
         """
+        if consumer is not None:
+            member_of(consumer)
         try:
             await self._end_what_was_left()
             if not self._initialized:
@@ -273,15 +299,17 @@ class AsyncTransactions(TransactionBase):
             raise
         try:
             yield AsyncTransaction(self)
-            if consumer is not None:
-                await self.send_offsets(consumer)
         except BaseException as error:
             await self._abort_for(error, consumer)
             raise
+        commits = False
         try:
+            if consumer is not None:
+                await self.send_offsets(consumer)
+            commits = True
             await self.commit_transaction()
         except BaseException as error:
-            if await self._abort_for(error, consumer, commits=True) and isinstance(error, KafkaTimeoutError):
+            if await self._abort_for(error, consumer, commits=commits) and isinstance(error, KafkaTimeoutError):
                 raise TransactionAbortedError(f"the transaction was aborted: {error}") from error
             raise
 
@@ -395,18 +423,37 @@ class AsyncTransactions(TransactionBase):
         self, error: BaseException, consumer: "AsyncConsumer | None", *, commits: bool = False
     ) -> bool:
         """Abort because of an error. Whether it is aborted: one whose end was asked for already may be committed."""
+        import asyncio  # where it is not in use, loading it would cost more than all the rest
+
+        from monedula._asked import over
+
         self._left, aborts = "abort", True
+        abort = asyncio.ensure_future(
+            self.abort_transaction(None if isinstance(error, Exception) else INTERRUPTED_SECONDS)
+        )
+        cancelled = None
         try:
-            await self.abort_transaction(None if isinstance(error, Exception) else INTERRUPTED_SECONDS)
+            try:
+                await (asyncio.shield(abort) if commits else abort)
+            except asyncio.CancelledError as once_more:
+                if not commits or abort.cancelled():
+                    raise
+                # Until it is known whether the commit can be taken back nobody may read on, or read again. If it
+                # cannot, the core says so at once.
+                cancelled = once_more
+                await over(abort, DECIDED_SECONDS)
+                if abort.done():
+                    abort.result()
         except ProducerFencedError as fenced:
             raise fenced from error
         except KafkaError as failure:
             error.add_note(f"the transaction was not aborted: {failure}")
-            if commits and isinstance(failure, TransactionError):
-                self._left, aborts = "commit", False
+            aborts = self._is_aborted_after(failure, commits)
         finally:
             if aborts:
                 _read_again(consumer)
+        if cancelled is not None:
+            raise cancelled
         return aborts
 
 

@@ -166,3 +166,68 @@ def test_a_commit_whose_records_are_late_is_aborted(orders: Broker) -> None:
         with sender.transaction():
             sender.send("orders", "kept")
     assert committed(orders.bootstrap_servers, "orders") == ["kept"]
+
+
+@pytest.mark.parametrize("steps", range(5))
+async def test_a_commit_that_is_cancelled_once_more_is_not_read_again(orders: Broker, steps: int) -> None:
+    """It was: the second cancellation came before it was known that the commit cannot be taken back."""
+    values = [str(number) for number in range(5)]
+    orders.append("in", values)
+    group: dict[str, Any] = {"group_id": "g", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    async with (
+        monedula.AsyncProducer(**settings_of(orders)) as sender,
+        monedula.AsyncConsumer({"bootstrap.servers": orders.bootstrap_servers}, "in", **group) as consumer,
+    ):
+
+        async def transform(max_rows: int) -> int:
+            batch = await consumer.poll(timeout=1, max_rows=max_rows)
+            async with sender.transaction(consumer):
+                for record in batch.records():
+                    sender.send("orders", record.value)
+            return batch.num_rows
+
+        slow = orders.fault(api="EndTxn", delay_ms=300, on="answer", count=1)
+        task = asyncio.create_task(transform(3))
+        await asyncio.to_thread(slow.wait, 1)
+        task.cancel()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while await transform(100):
+                pass
+    assert await asyncio.to_thread(committed, orders.bootstrap_servers, "orders") == values
+
+
+def test_offsets_that_are_late_abort_the_transaction(orders: Broker) -> None:
+    """It said that it may be committed, though it was aborted."""
+    orders.append("in", ["a", "b"])
+    group: dict[str, Any] = {"group_id": "g", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    with (
+        monedula.Producer(**settings_of(orders, max_block_ms=500)) as sender,
+        monedula.Consumer({"bootstrap.servers": orders.bootstrap_servers}, "in", **group) as consumer,
+    ):
+        sender.init_transactions()
+
+        def transform() -> int:
+            batch = consumer.poll(timeout=PATIENCE_SECONDS)
+            with sender.transaction(consumer):
+                for record in batch.records():
+                    sender.send("orders", record.value)
+            return batch.num_rows
+
+        held = orders.fault(api="TxnOffsetCommit", hold=True)
+
+        def let_go() -> None:
+            held.wait(1)
+            let_go_when_aborted(sender, held)
+
+        remover = threading.Thread(target=let_go)
+        remover.start()
+        with pytest.raises(monedula.TransactionAbortedError, match="the transaction was aborted: send_offsets"):
+            transform()
+        remover.join(PATIENCE_SECONDS)
+        assert transform() == 2
+    assert committed(orders.bootstrap_servers, "orders") == ["a", "b"]
