@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from itertools import count
 from typing import Any, Protocol, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from monedula._monedula import LoopWaker
 
@@ -31,6 +32,52 @@ def waiting(future: Awaited[_T_co]) -> Generator[Any, None, _T_co]:
     if not future.done():
         yield from _waker().wait(future)
     return future.result()
+
+
+def in_its_loop(future: Awaited[Any], callback: Callable[[Any], object]) -> Callable[[Any], object]:
+    """What to call in place of a callback: in a running loop, one that has it called there.
+
+    `asyncio.wait` and others like it take whatever has `add_done_callback`, and expect to be called in their own loop:
+    in another thread they wake nobody.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return callback
+    given = _CalledInLoop(callback, loop)
+    with suppress(TypeError):  # one that has no hash cannot be taken back
+        _GIVEN[(id(future), callback)] = given
+    return given
+
+
+def forget(future: Awaited[Any], callback: Callable[[Any], object]) -> int:
+    """Take back a callback that was given in a running loop, if it was not called yet; how many there were."""
+    given = _GIVEN.pop((id(future), callback), None)
+    if given is None or not given.is_wanted:
+        return 0
+    given.is_wanted = False
+    return 1
+
+
+class _CalledInLoop:
+    def __init__(self, callback: Callable[[Any], object], loop: asyncio.AbstractEventLoop) -> None:
+        self.is_wanted = True
+        self._callback = callback
+        self._loop = loop
+
+    def __call__(self, future: Awaited[Any]) -> None:
+        # The loop may be closed by now: then nobody is left to hear of it, as of asyncio's own futures.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._call, future)
+
+    def _call(self, future: Awaited[Any]) -> None:
+        if self.is_wanted:
+            self.is_wanted = False
+            self._callback(future)
+
+
+_GIVEN: WeakValueDictionary[tuple[int, Callable[[Any], object]], _CalledInLoop] = WeakValueDictionary()
+"""By future and callback. The core has each of them, and its future with it, until it is called."""
 
 
 class _Waker:

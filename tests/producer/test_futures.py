@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import monedula
 import pyarrow
@@ -317,6 +318,28 @@ async def test_a_future_can_be_awaited_in_any_loop(ground: Ground, producer: Pro
     assert [place.offset for place in places] == list(range(1000))
     future = sender.send(topic, "x")
     assert await future == await future
+
+
+async def test_a_future_goes_where_asyncios_own_do(broker: Broker, producer: ProducerFactory) -> None:
+    """`asyncio.wait` was called back in another thread, and woke when something else did."""
+    broker.create_topic("orders")
+    sender = producer()
+    sends: list[Any] = [sender.send("orders", str(number)) for number in range(10)]
+    rows: Any = sender.send_batch(pyarrow.table({"value": ["a", "b"]}), "orders")
+    done, pending = await asyncio.wait([*sends, rows], timeout=PATIENCE)
+    assert (done, pending) == ({*sends, rows}, set())
+    held = broker.fault(api="Produce", hold=True)
+    late: Any = sender.send("orders", "late")
+    done, pending = await asyncio.wait([late], timeout=0.01)
+    assert (done, pending, late.cancelled()) == (set(), {late}, False)
+    called: list[threading.Thread] = []
+    for callback in (called.append, lambda _: called.append(threading.current_thread())):
+        late.add_done_callback(callback)
+    assert (late.remove_done_callback(called.append), late.remove_done_callback(called.append)) == (1, 0)
+    held.remove()
+    await late
+    await asyncio.sleep(0)
+    assert called == [threading.current_thread()]
 
 
 async def test_awaiting_raises_what_went_wrong(broker: Broker, producer: ProducerFactory) -> None:

@@ -10,9 +10,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::consumer::{PyPartition, py_partition};
-use crate::error::{argument_error, exception, to_py};
+use crate::error::{exception, to_py};
 use crate::logging::flush_log;
-use crate::producer::callbacks::Callbacks;
+use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
 use crate::producer::loop_waker::LoopWaker;
 use crate::producer::not_yet;
 use crate::runtime::{Own, in_slices};
@@ -96,15 +96,25 @@ impl BatchFuture {
         self.failure(py, &report)
     }
 
-    /// Have `callback` called with this future once it is done: on the producer's thread for callbacks, one after the other.
+    /// Have `callback` called with this future once it is done: on the producer's thread for callbacks, one after the other;
+    /// in a coroutine, in its loop, as asyncio's own futures do.
     fn add_done_callback(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = slf.py();
-        if !callback.is_callable() {
-            let message = format!("{} cannot be called: give a function that takes the future", callback.repr()?);
-            return Err(argument_error(py, message));
-        }
+        let callback = in_its_loop(slf, callback)?;
         let rows = slf.get().rows.get()?;
-        rows.callbacks.add(py, callback, slf.clone().into_any().unbind(), |waker| rows.report.on_done(waker))
+        rows.callbacks.add(slf.py(), &callback, slf.clone().into_any().unbind(), |waker| rows.report.on_done(waker))
+    }
+
+    /// Take back a callback that was given in a running event loop.
+    ///
+    /// Returns:
+    ///     How many there were. Those that were given elsewhere stay.
+    fn remove_done_callback(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<usize> {
+        forget(slf, callback)
+    }
+
+    /// `False`: what was sent cannot be taken back.
+    fn cancelled(&self) -> bool {
+        false
     }
 
     /// Await it in any event loop of asyncio's kind. A wait that is cancelled does not end the sending.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use monedula_client::log::{Level, Log};
 use pyo3::prelude::*;
 
+use crate::error::argument_error;
 use crate::logging::flush_log;
 use crate::runtime::{Own, is_ending_elsewhere, park_for_ever};
 
@@ -16,6 +17,32 @@ const LOT: usize = 1024;
 
 /// A callback that is due, and the future for it.
 type Job = (Py<PyAny>, Py<PyAny>);
+
+/// What to have called in place of a callback: where an event loop of asyncio's runs, one that has it called in that loop.
+/// `asyncio.wait` takes whatever has `add_done_callback`, and expects to be called in its own loop.
+///
+/// # Errors
+/// If it cannot be called.
+pub(super) fn in_its_loop<'py>(
+    future: &Bound<'py, PyAny>,
+    callback: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = future.py();
+    if !callback.is_callable() {
+        let message = format!("{} cannot be called: give a function that takes the future", callback.repr()?);
+        return Err(argument_error(py, message));
+    }
+    // No loop runs where asyncio was not imported, and to import it costs more than all the rest.
+    if !py.import("sys")?.getattr("modules")?.contains("asyncio.events")? {
+        return Ok(callback.clone());
+    }
+    py.import("monedula._awaiting")?.call_method1("in_its_loop", (future, callback))
+}
+
+/// Takes a callback back that was given in a running loop; how many there were.
+pub(super) fn forget(future: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> PyResult<usize> {
+    future.py().import("monedula._awaiting")?.call_method1("forget", (future, callback))?.extract()
+}
 
 /// Those of one producer.
 pub(crate) struct Callbacks {

@@ -10,7 +10,7 @@ use pyo3::types::{PyString, PyType};
 
 use crate::error::{argument_error, to_py};
 use crate::logging::flush_log;
-use crate::producer::callbacks::Callbacks;
+use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
 use crate::producer::late::{Found, Late, Waker};
 use crate::producer::loop_waker::LoopWaker;
 use crate::producer::not_yet;
@@ -132,11 +132,25 @@ impl SendFuture {
         }
     }
 
-    /// Have `callback` called with this future once it is done: on the producer's thread for callbacks, one after the other.
+    /// Have `callback` called with this future once it is done: on the producer's thread for callbacks, one after the other;
+    /// in a coroutine, in its loop, as asyncio's own futures do.
     ///
     /// What it raises is logged.
     fn add_done_callback(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
-        slf.get().call_when_done(slf, callback)
+        slf.get().call_when_done(slf, &in_its_loop(slf, callback)?)
+    }
+
+    /// Take back a callback that was given in a running event loop.
+    ///
+    /// Returns:
+    ///     How many there were. Those that were given elsewhere stay.
+    fn remove_done_callback(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<usize> {
+        forget(slf, callback)
+    }
+
+    /// `False`: what was sent cannot be taken back.
+    fn cancelled(&self) -> bool {
+        false
     }
 
     /// Await it in any event loop of asyncio's kind. A wait that is cancelled does not end the sending.
