@@ -64,6 +64,8 @@ def _text(key: str, value: object) -> str:
         return str(int(value))
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return ",".join(value)
+    if not any(str(key).replace("_", ".") in (known.name, *known.aliases) for known in config_keys()):
+        return repr(value)  # of `value_deserializer=json.loads` the core says what there is instead
     raise ConfigError(f"{key}={value!r}: expected a text, a whole number or a boolean", key=str(key))
 
 

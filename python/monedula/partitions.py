@@ -9,6 +9,7 @@ from monedula.errors import ArgumentError
 
 _CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _LONGEST_NAME = 249
+_NAMES = 'expected 1 to 249 of the characters a-z, A-Z, 0-9, ".", "_" and "-"'
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -105,6 +106,8 @@ def raw_partition(partition: object) -> tuple[str, int]:
     topic, index = partition
     if not isinstance(topic, str) or not topic:
         raise ArgumentError(f"{partition!r}: the topic must be a name")
+    if not _is_name(topic):
+        raise ArgumentError(f"{topic!r} is no topic's name: {_NAMES}")
     number = whole_number(index)
     if number is None or not 0 <= number < 1 << 31:
         raise ArgumentError(f"{partition!r}: the partition must be a whole number, 0 or more")
@@ -142,12 +145,11 @@ def split_assignment(
         raise ArgumentError(message)
     items = list(assignment)
     topics = [item for item in items if isinstance(item, str)]
-    if "" in topics:
-        raise ArgumentError("a topic's name is empty")
     if not topics:
         return [], [(raw_partition(item), default) for item in items]
     if len(topics) < len(items):
         raise ArgumentError("assign() takes whole topics or single partitions, not both at once")
+    topic_names(topics, "assign() takes names, or (topic, partition) pairs")
     return topics, []
 
 
@@ -176,11 +178,14 @@ def topic_names(topics: Iterable[object], instead: str) -> list[str]:
     for name in topics:
         if not isinstance(name, str) or not name:
             raise ArgumentError(f"{name!r} is no topic's name; {instead}")
-        if len(name) > _LONGEST_NAME or not _CHARACTERS.issuperset(name) or name in (".", ".."):
-            rule = 'expected 1 to 249 of the characters a-z, A-Z, 0-9, ".", "_" and "-"'
-            raise ArgumentError(f"{name!r} is no topic's name: {rule}; {instead}")
+        if not _is_name(name):
+            raise ArgumentError(f"{name!r} is no topic's name: {_NAMES}; {instead}")
         names.append(name)
     return names
+
+
+def _is_name(topic: str) -> bool:
+    return len(topic) <= _LONGEST_NAME and _CHARACTERS.issuperset(topic) and topic not in (".", "..")
 
 
 def is_pair(value: object) -> bool:

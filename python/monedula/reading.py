@@ -9,7 +9,15 @@ from monedula._monedula import Batch, ReaderCore, Schema
 from monedula.config import Settings, Unpicklable, raw_columns, raw_settings
 from monedula.consumer import MAX_BYTES, MAX_ROWS
 from monedula.errors import ArgumentError
-from monedula.partitions import RawPosition, TopicPartition, is_pair, raw_partition, timestamp_ms, whole_number
+from monedula.partitions import (
+    RawPosition,
+    TopicPartition,
+    is_pair,
+    raw_partition,
+    timestamp_ms,
+    topic_names,
+    whole_number,
+)
 
 Bound = int | str | datetime
 """One end of a range: an offset (negative counts back from the end of the log), `"earliest"`, `"latest"`, or a time."""
@@ -173,11 +181,14 @@ class RecordStream(Unpicklable):
             self._on_batch(*self._core.progress())
 
 
+_INSTEAD = "read() takes names, or (topic, partition) pairs; list_topics() of an Admin has all names"
+
+
 def _targets(
     topics: str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]],
     *edges: Bound | Mapping[tuple[str, int], Bound],
 ) -> list[tuple[str, int | None]]:
-    single = isinstance(topics, str) or is_pair(topics) or not isinstance(topics, Iterable)
+    single = isinstance(topics, (str, bytes)) or is_pair(topics) or not isinstance(topics, Iterable)
     items: list[object] = [topics] if single else list(topics)
     by_partition = any(isinstance(edge, Mapping) for edge in edges)
     targets: list[tuple[str, int | None]] = []
@@ -187,7 +198,9 @@ def _targets(
                 raise ArgumentError(
                     f"start or end is given by partition, so {item!r} must be too: use [({item!r}, 0), ...]"
                 )
-            targets.append((item, None))
+            targets.extend((name, None) for name in topic_names([item], _INSTEAD))
+        elif isinstance(item, bytes):
+            topic_names([item], _INSTEAD)
         else:
             targets.append(raw_partition(item))
     if not targets:

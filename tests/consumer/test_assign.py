@@ -159,7 +159,7 @@ def test_nothing_is_assigned_any_more_after_unassign(
         ([("orders", -1)], "the partition must be a whole number, 0 or more"),
         ([("orders", True)], "the partition must be a whole number"),
         ([("", 0)], "the topic must be a name"),
-        ("", "a topic's name is empty"),
+        ("", "'' is no topic's name"),
         ([0, 1], r"0 is no partition: expected \(topic, partition\)"),
         (["orders", ("other", 0)], "not both at once"),
         ({"orders": 5}, "'orders' is no partition: expected"),

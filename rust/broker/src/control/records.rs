@@ -93,7 +93,12 @@ impl Core {
     ) -> Result<Value, BrokerError> {
         let compression = codec(compression)?;
         if self.topics.partition(topic, partition).is_none() {
-            let problem = format!("there is no partition {topic}-{partition}; create_topic makes one");
+            let problem = match self.topics.get(topic) {
+                None => format!("there is no topic {topic}; create_topic makes it"),
+                Some(found) => {
+                    format!("there is no partition {topic}-{partition}: the topic has {}", found.partitions.len())
+                }
+            };
             return Err(BrokerError::Command(problem));
         }
         let mut compressor = Compressor::new();

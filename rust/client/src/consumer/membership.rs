@@ -58,9 +58,7 @@ impl Drop for Unfinished {
         let Some(delivery) = self.delivery.upgrade() else { return };
         let (who, unfinished) = match self.what {
             What::Batch(id) => ("a batch that was handed over was dropped", delivery.batch_ended(id)),
-            What::Held(holder) => {
-                ("a thread or task ended with rows in its hands", delivery.holder_ended(holder).into_iter().collect())
-            }
+            What::Held(holder) => ("a thread or task ended", delivery.holder_ended(holder).into_iter().collect()),
         };
         if unfinished.is_empty() {
             return;
@@ -69,8 +67,8 @@ impl Drop for Unfinished {
             let ends = unfinished.iter().map(|(partition, next)| format!("{partition} before offset {}", next.offset));
             let ends: Vec<String> = ends.collect();
             format!(
-                "{who} that were not finished: {}. They stay uncommitted, and so does what follows them, until the partition is \
-                 assigned anew: finish() or commit() what is done",
+                "{who} before all its rows were finished: {}. They stay uncommitted, and so does what follows them, until the \
+                 partition is assigned anew: finish() or commit() what is done",
                 ends.join(", ")
             )
         });

@@ -92,7 +92,7 @@ pub enum CallError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
     /// The partition is not owned any more, or never was. Nothing was sent.
-    #[error("it is not assigned to this consumer any more, so its offset was not committed: another member may own it")]
+    #[error("it is not assigned to this consumer, or not any more: another member may own it")]
     NotOwned,
     /// The member is out of the group; it joins again. Another may own the partition already.
     #[error("the member is not in the group any more ({}): its partitions may have other owners", code.name())]

@@ -101,7 +101,7 @@ fn unknown(name: &str) -> String {
     let near = KNOWN.iter().find(|known| known.eq_ignore_ascii_case(name));
     let near = near.map(|known| format!("; did you mean {known:?}?")).unwrap_or_default();
     format!(
-        "the column {name:?} is none of a record's{near} Known are {}. Drop it, or encode it into \"value\", as JSON for \
+        "the column {name:?} is none of a record's: {}{near}. Drop it, or encode it into \"value\", as JSON for \
          example",
         KNOWN.join(", ")
     )
