@@ -9,7 +9,7 @@ export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 CARGO_TEST := cargo test --locked --workspace --exclude monedula-python
 DEVELOP := maturin develop --locked
 
-.PHONY: demo demo-kafka check check-rust check-python test test-all simulate simulate-delivery interop behaviour spark-versions kafka-versions miri extension extension-release lint wheel build-wheel sdist bench clean
+.PHONY: demo demo-kafka check check-rust check-python test test-python test-all simulate simulate-delivery interop behaviour spark-versions kafka-versions miri extension extension-release lint wheel build-wheel sdist bench clean
 
 demo: extension-release  ## the embedded broker, a topic, and monedula reading it
 	python -m benches.demo
@@ -35,9 +35,13 @@ check-rust:
 check-python:
 	MONEDULA_TESTS_WITHOUT_JVM=1 python -m tests --on embedded -m "not slow and not thorough and not jvm" -q $(QUICK)
 
-# Tests mostly wait: for sessions to time out, for brokers to come back. A file stays in one process, with its clusters.
+# Tests mostly wait: for sessions to time out, for brokers to come back. So Rust's run beside Python's, and of these three
+# files at a time; a file stays in one process, with its clusters.
 test: extension  ## every kind of test, Rust's and Python's, on a real Kafka and Spark too
-	$(CARGO_TEST)
+	$(CARGO_TEST) --no-run
+	$(MAKE) --no-print-directory --jobs=2 check-rust test-python
+
+test-python:
 	python -m tests
 
 test-all: extension  ## the rest: more variants of what `make test` runs once

@@ -28,7 +28,7 @@ FIXTURES = {
     "kafka3": THREE_NODES,
     "real": ONE_NODE,
     "real_stage": THREE_NODES,
-    "pairs": ONE_NODE + THREE_NODES,
+    "pairs": THREE_NODES,
     "cleaning": ONE_NODE,
     "guarded": ONE_NODE,
     "roomy": ONE_NODE,
@@ -66,6 +66,12 @@ def shared(item: pytest.Item) -> dict[str, int]:
     return wanted
 
 
+def _clusters(item: pytest.Item) -> tuple[bool, list[tuple[str, int]]]:
+    """Those that need none come last: some look at what the others of their file saw."""
+    clusters = sorted(shared(item).items())
+    return not clusters, clusters
+
+
 def _is_of_its_file(item: pytest.Item, name: str) -> bool:
     """Whether a file has another fixture by the name of one that all share."""
     definitions = item._fixtureinfo.name2fixturedefs.get(name, ())  # type: ignore[attr-defined]
@@ -94,7 +100,7 @@ class Jvms:
         for _, of_file in groupby(list(items), lambda item: item.path):
             tests = list(of_file)
             first = items.index(tests[0])
-            items[first : first + len(tests)] = sorted(tests, key=lambda item: sorted(shared(item).items()))
+            items[first : first + len(tests)] = sorted(tests, key=_clusters)
 
     # First, so outermost: waiting is over when pytest-timeout begins to count.
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -1,10 +1,10 @@
 """Which worker runs which file: side by side run those whose JVMs fit together.
 
-There are permits for five JVMs (`tests.kafka.permits`). Spark with a Kafka of one node has two of them, and one more
-where a driver is killed; a Kafka of three nodes has three, one of one node one. So one worker begins with Spark, another
-one with what needs three nodes, and the third with what needs no JVM at all; what needs one node comes when one of them
-is through. Two workers that both want Spark or three nodes would wait for each other, and close and start their
-clusters in turn.
+There are permits for five JVMs (`tests.kafka.permits`). Spark with a Kafka of one node has two of them, a Kafka of
+three nodes has three, one of one node one. So one worker begins with Spark, another one with what needs three nodes,
+and the third with what needs no JVM at all. What needs one node, or starts JVMs itself, comes when one of them is
+through. Two workers that both want Spark or three nodes would wait for each other, and close and start their clusters
+in turn.
 """
 
 from typing import TYPE_CHECKING
@@ -14,15 +14,23 @@ from xdist.scheduler import LoadFileScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
+OWN = (
+    "tests/interop/test_java_",
+    "tests/kafka/test_helper",
+    "tests/producer/test_transactions_killed",
+    "tests/spark/test_connector",
+    "tests/spark/test_failures",
+)
+"""What starts JVMs of its own, beside those of its fixtures."""
+
 SPARK = ("tests/spark/test_", "tests/spark/versions/")
 THREE_NODES = (
+    "tests/differential/",
     *(f"tests/groups/behaviour/test_{name}" for name in ("deferred", "members", "mixed", "moves", "rolling")),
     "tests/kafka/test_fixture",
     *(f"tests/producer/real/test_{name}" for name in ("acks", "chaos", "codecs")),
     *(f"tests/real/test_{name}" for name in ("group_offsets", "leaders")),
 )
-PAIRS = ("tests/differential/",)
-"""What compares two Kafkas with two embedded ones has four of them."""
 
 NO_JVM = (
     "tests/admin/",
@@ -37,9 +45,9 @@ NO_JVM = (
 """The beginnings of the files that need this, most of them; a wrong guess costs time only. All others need one node."""
 
 TURNS = (
-    (SPARK, (), NO_JVM, PAIRS, THREE_NODES),
-    (THREE_NODES, PAIRS, (), NO_JVM, SPARK),
-    (NO_JVM, (), PAIRS, THREE_NODES, SPARK),
+    (SPARK, OWN, (), NO_JVM, THREE_NODES),
+    (THREE_NODES, (), OWN, NO_JVM, SPARK),
+    (NO_JVM, (), OWN, THREE_NODES, SPARK),
 )
 """What each of the workers has first, second, and so on; () are the files that need one node."""
 
@@ -57,4 +65,4 @@ class Paired(LoadFileScheduling):
 
 def kind(file: str) -> tuple[str, ...]:
     """What a file needs, as far as its name says."""
-    return next((names for names in (SPARK, THREE_NODES, PAIRS, NO_JVM) if file.startswith(names)), ())
+    return next((names for names in (OWN, SPARK, THREE_NODES, NO_JVM) if file.startswith(names)), ())

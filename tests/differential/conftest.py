@@ -27,12 +27,14 @@ def wire() -> Iterator[Wire]:
 
 @pytest.fixture(scope="session")
 def pairs(wire: Wire) -> Iterator[Callable[[int], Pair]]:
-    """A real cluster and an embedded one of so many nodes."""
+    """A real cluster and an embedded one of so many nodes, until others are asked for."""
     started: dict[int, Pair] = {}
     with ExitStack() as stack:
 
         def pair(nodes: int) -> Pair:
             if nodes not in started:
+                started.clear()
+                stack.close()
                 config = {**clusters.SETTINGS, **clusters.KAFKA_SETTINGS}
                 try:
                     kafka = stack.enter_context(KafkaCluster(nodes, config=config, heap="512m"))

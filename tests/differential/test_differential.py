@@ -23,7 +23,8 @@ def parameters() -> list[object]:
     assert ALL, "scenarios register themselves when they are imported"
     return [
         pytest.param(scenario, id=scenario.name, marks=[pytest.mark.seed(*scenario.seeds)] if scenario.seeds else [])
-        for scenario in SCENARIOS.values()
+        # Those of as many nodes one after the other: one pair of clusters is alive at a time.
+        for scenario in sorted(SCENARIOS.values(), key=lambda scenario: scenario.nodes)
     ]
 
 

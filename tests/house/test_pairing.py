@@ -8,7 +8,7 @@ from tests.pairing import TURNS, Paired
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ["tests/real/test_leaders.py", "tests/admin/test_b.py", "tests/spark/test_c.py", "tests/runtime/test_d.py"]
-FILES += ["tests/differential/test_e.py", "tests/spark/test_f.py", "tests/house/test_g.py", "tests/consumer/test_h.py"]
+FILES += ["tests/kafka/test_helper.py", "tests/spark/test_f.py", "tests/house/test_g.py", "tests/consumer/test_h.py"]
 
 
 class Worker:
@@ -29,8 +29,8 @@ def test_files_whose_jvms_fit_together_run_side_by_side() -> None:
         for worker in workers[: len(scheduler.workqueue)]:
             scheduler._assign_work_unit(worker)
     assert [[Path(file).stem for file in worker.files] for worker in workers] == [
-        ["test_c", "test_f", "test_d"],  # Spark, then one node
-        ["test_leaders", "test_e", "test_h"],  # three nodes, then what is left
+        ["test_c", "test_f", "test_helper"],  # Spark, then what starts JVMs itself
+        ["test_leaders", "test_d", "test_h"],  # three nodes, then one node
         ["test_b", "test_g"],  # no JVM
     ]
 
