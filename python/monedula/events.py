@@ -29,7 +29,7 @@ class GroupEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChanged(GroupEvent):
-    """The member's state changed; GROUPS.md lists the states.
+    """The member's state changed; docs/groups.md lists the states.
 
     Attributes:
         before: the state that ended.

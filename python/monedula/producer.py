@@ -131,7 +131,7 @@ class Producer(ProducerBase, Transactions):
     """Sends records, and whole tables, to Kafka.
 
     Calls may come from any thread. `send` does not wait for brokers, and each record's future tells what became of it.
-    Idempotent by default: retries neither lose, repeat nor reorder. [PRODUCER.md](PRODUCER.md) has more.
+    Idempotent by default: retries neither lose, repeat nor reorder. `docs/producer.md` has more.
 
     Args:
         config: settings by Kafka's names, such as `{"bootstrap.servers": "localhost:9092"}`; Java's and librdkafka's

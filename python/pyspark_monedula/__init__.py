@@ -45,7 +45,7 @@ class DefaultSource(DataSource):
     Columns: key, value (binary), topic, partition, offset, timestamp, timestampType, and headers on request.
     `.schema("value binary, timestamp timestamp")` before `load()` reads only those, and saves the cost of the others.
 
-    Options, in any case; those after `|` are not Spark's own. SPARK.md says what each does.
+    Options, in any case; those after `|` are not Spark's own. docs/spark.md says what each does.
 
         what          kafka.bootstrap.servers, and subscribe, subscribePattern or assign
         from, to      startingOffsets, startingTimestamp, startingOffsetsByTimestamp (and its Strategy);

@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from tests.cli.processes import environment
 
-GUIDE = Path(__file__).resolve().parents[2] / "CLI.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs/cli.md"
 COMMANDS = get_command(app)
 
 # These go on until Ctrl-C: it is pressed once they show something, or speak of it.

@@ -1,4 +1,4 @@
-"""ADMIN.md: its examples run as they stand, one after the other; its table has every error."""
+"""docs/admin.md: its examples run as they stand, one after the other; its table has every error."""
 
 import asyncio
 import re
@@ -11,7 +11,7 @@ from monedula.admin import Admin
 from monedula.testing import Broker
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDE = ROOT / "ADMIN.md"
+GUIDE = ROOT / "docs/admin.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
 
 

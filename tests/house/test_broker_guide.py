@@ -1,4 +1,4 @@
-"""BROKER.md: its examples run as they stand; its table of effects says what the code does."""
+"""docs/broker.md: its examples run as they stand; its table of effects says what the code does."""
 
 import inspect
 import re
@@ -8,7 +8,7 @@ import pytest
 from monedula.testing import Broker
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDE = ROOT / "BROKER.md"
+GUIDE = ROOT / "docs/broker.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
 IMPORTS = "import monedula\nimport pyarrow\nfrom monedula.testing import Broker\n"
 

@@ -1,4 +1,4 @@
-"""The arrows between the crates, as DESIGN.md draws them, against what cargo resolves."""
+"""The arrows between the crates, as docs/design/overview.md draws them, against what cargo resolves."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The map in DESIGN.md, against what is there."""
+"""The map in docs/design/file-map.md, against what is there."""
 
 import re
 from pathlib import Path
@@ -12,9 +12,7 @@ ROOMS = ("rust/protocol/src", "rust/columns/src", "rust/engine/src", "rust/clien
 def mapped() -> set[str]:
     """Every path of the file map; a bare name stands beside the path before it."""
     paths = set()
-    design = (ROOT / "DESIGN.md").read_text()
-    section = design.split("\n## File map\n", 1)[1].split("\n## ", 1)[0]
-    for where, _ in ROW.findall(section):
+    for where, _ in ROW.findall((ROOT / "docs/design/file-map.md").read_text()):
         folder = ""
         for name in NAME.findall(where):
             path = name if "/" in name else folder + name

@@ -1,4 +1,4 @@
-"""GROUPS.md: its examples run as they stand; its table of errors is the engine's."""
+"""docs/groups.md: its examples run as they stand; its table of errors is the engine's."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ import pytest
 from monedula.testing import Broker
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDE = ROOT / "GROUPS.md"
+GUIDE = ROOT / "docs/groups.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
 
 WORDS = {

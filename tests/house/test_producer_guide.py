@@ -1,4 +1,4 @@
-"""PRODUCER.md: its examples run as they stand; its settings and errors are the client's."""
+"""docs/producer.md: its examples run as they stand; its settings and errors are the client's."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ import pyarrow
 import pytest
 from monedula.testing import Broker
 
-GUIDE = Path(__file__).resolve().parents[2] / "PRODUCER.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs/producer.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""REBALANCING.md: the settings that it names are settings, what it links to is there, its figures are the bench's."""
+"""docs/rebalancing.md: what it sets are settings, what it links to is there, its figures are the bench's."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import monedula
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDE = (ROOT / "REBALANCING.md").read_text()
+GUIDE = (ROOT / "docs/rebalancing.md").read_text()
 BENCH = (ROOT / "benches/groups/README.md").read_text()
 
 
@@ -26,7 +26,7 @@ def test_what_it_says_to_set_can_be_set() -> None:
 
 def test_what_it_links_to_is_there() -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)", GUIDE):
-        assert (ROOT / target).exists(), target
+        assert (ROOT / "docs" / target).exists(), target
 
 
 def test_its_figures_are_those_of_the_bench() -> None:

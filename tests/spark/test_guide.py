@@ -1,4 +1,4 @@
-"""SPARK.md: its examples, and the README's for Spark, run as they stand; its tables say what the code does."""
+"""docs/spark.md: its examples, and the README's for Spark, run as they stand; its tables say what the code does."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from tests.spark.sinks import rows_in
 from tests.spark.streams import logged_offsets, run_stream
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDE, README = ROOT / "SPARK.md", ROOT / "README.md"
+GUIDE, README = ROOT / "docs/spark.md", ROOT / "README.md"
 NOVEMBER_MS = 1_793_491_200_000  # 2026-11-01T00:00:00Z, as in the guide
 HOUR_MS = 3_600_000
 WAIT_SECONDS = 90.0

@@ -3,7 +3,7 @@
 With `pip install "monedula[spark]"` the format is known to every Spark session by itself; `register` is for those that
 do not look for data sources, such as a Spark Connect server with an isolated environment. Options, schema and semantics
 are those of Spark's own, format `kafka`; `help(pyspark_monedula.DefaultSource)` names the options, and
-`SPARK.md` is the guide. `LagListener` tells how far queries are behind.
+`docs/spark.md` is the guide. `LagListener` tells how far queries are behind.
 """
 
 from typing import TYPE_CHECKING

@@ -38,7 +38,7 @@ impl State {
         Self::Fatal,
     ];
 
-    /// The states that may come after this one. DESIGN.md has the same table, and a test holds one against the other.
+    /// The states that may come after this one. docs/design/groups.md has the same table, and a test holds one against the other.
     pub fn successors(self) -> &'static [Self] {
         match self {
             Self::Unsubscribed => &[Self::Unjoined],

@@ -1,4 +1,4 @@
-//! What each error of each call leads to: the one table of it (S121). DESIGN.md shows it, and a test holds one against the other.
+//! What each error of each call leads to: the one table of it (S121). docs/design/groups.md shows it, and a test holds one against the other.
 
 use monedula_protocol::error_code::ErrorCode;
 

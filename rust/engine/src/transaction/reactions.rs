@@ -1,4 +1,4 @@
-//! What each error of each call leads to: the one table of it. DESIGN.md shows it, and a test holds one against the other.
+//! What each error of each call leads to: the one table of it. docs/design/transactions.md shows it, and a test holds one against the other.
 
 use monedula_protocol::error_code::ErrorCode;
 

@@ -1,4 +1,4 @@
-//! DESIGN.md against the code: the tables and the diagram of a machine's section.
+//! docs/design against the code: the tables and the diagram of a machine's section.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -10,7 +10,7 @@ const DESIGN: &str = include_str!("../../../../DESIGN.md");
 /// What a machine does with errors, call by call.
 type Reactions<R> = [(&'static str, &'static [(ErrorCode, R)])];
 
-/// The section of DESIGN.md with this title.
+/// The section of docs/design with this title.
 pub(crate) struct Section(pub &'static str);
 
 impl Section {

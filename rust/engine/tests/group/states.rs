@@ -1,4 +1,4 @@
-//! DESIGN.md, "A member of a group", against the code.
+//! docs/design/groups.md, "A member of a group", against the code.
 
 use monedula_engine::group::{REACTIONS, State};
 

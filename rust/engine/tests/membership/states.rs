@@ -1,4 +1,4 @@
-//! DESIGN.md, "A member under KIP-848", against the code.
+//! docs/design/groups.md, "A member under KIP-848", against the code.
 
 use monedula_engine::membership::{REACTIONS, State};
 

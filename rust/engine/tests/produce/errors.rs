@@ -1,4 +1,4 @@
-//! Each error code, injected: what becomes of the batch is what the table says, in the code and in DESIGN.md.
+//! Each error code, injected: what becomes of the batch is what the table says, in the code and in docs/design/producing.md.
 
 use std::collections::BTreeMap;
 

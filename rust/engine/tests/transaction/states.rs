@@ -1,4 +1,4 @@
-//! DESIGN.md, "A producer's transactions", against the code.
+//! docs/design/transactions.md, "A producer's transactions", against the code.
 
 use monedula_engine::transaction::{REACTIONS, State};
 
