@@ -5,7 +5,8 @@ use std::fmt::Debug;
 
 use monedula_protocol::error_code::ErrorCode;
 
-const DESIGN: &str = include_str!("../../../../DESIGN.md");
+const DESIGN: &str =
+    concat!(include_str!("../../../../docs/design/groups.md"), include_str!("../../../../docs/design/transactions.md"));
 
 /// What a machine does with errors, call by call.
 type Reactions<R> = [(&'static str, &'static [(ErrorCode, R)])];
@@ -15,7 +16,7 @@ pub(crate) struct Section(pub &'static str);
 
 impl Section {
     fn text(&self) -> &'static str {
-        let start = DESIGN.find(&format!("\n## {}\n", self.0)).expect("DESIGN.md has the section");
+        let start = DESIGN.find(&format!("\n## {}\n", self.0)).expect("docs/design has the section");
         let text = &DESIGN[start + 1..];
         &text[..text[3..].find("\n## ").map_or(text.len(), |end| end + 3)]
     }

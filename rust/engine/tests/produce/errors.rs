@@ -97,7 +97,7 @@ fn the_table_is_in_order_and_design_shows_it() {
         code.entry(format!("`{reaction:?}`")).or_default().push(error.name());
     }
     let code: BTreeMap<String, String> = code.into_iter().map(|(row, errors)| (row, errors.join(", "))).collect();
-    let design = include_str!("../../../../DESIGN.md");
+    let design = include_str!("../../../../docs/design/producing.md");
     let section = design.split("\n## Delivery of a batch\n").nth(1).expect("a section");
     let table = section.split("| What follows | Errors |\n|---|---|\n").nth(1).expect("a table");
     let rows = table.lines().take_while(|line| line.starts_with('|'));
