@@ -332,14 +332,14 @@ async def test_a_future_goes_where_asyncios_own_do(broker: Broker, producer: Pro
     late: Any = sender.send("orders", "late")
     done, pending = await asyncio.wait([late], timeout=0.01)
     assert (done, pending, late.cancelled()) == (set(), {late}, False)
-    called: list[threading.Thread] = []
-    for callback in (called.append, lambda _: called.append(threading.current_thread())):
-        late.add_done_callback(callback)
-    assert (late.remove_done_callback(called.append), late.remove_done_callback(called.append)) == (1, 0)
+    unwanted: list[object] = []
+    called: asyncio.Future[threading.Thread] = asyncio.get_running_loop().create_future()
+    late.add_done_callback(unwanted.append)
+    late.add_done_callback(lambda _: called.set_result(threading.current_thread()))
+    assert (late.remove_done_callback(unwanted.append), late.remove_done_callback(unwanted.append)) == (1, 0)
     held.remove()
-    await late
-    await asyncio.sleep(0)
-    assert called == [threading.current_thread()]
+    assert await asyncio.wait_for(called, PATIENCE) is threading.current_thread()
+    assert not unwanted
 
 
 async def test_awaiting_raises_what_went_wrong(broker: Broker, producer: ProducerFactory) -> None:

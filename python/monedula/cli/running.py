@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from monedula.errors import ConfigError, KafkaError
+from monedula.errors import KafkaError
 
 FAILED = 1
 WRONG_ARGUMENTS = 2
@@ -79,7 +79,7 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 with _terminated():
                     function(*arguments, **options)
                     sys.stdout.flush()
-            except (UsageError, ConfigError) as error:
+            except UsageError as error:
                 _end(name, f"{error} (see monedula {name} --help)", WRONG_ARGUMENTS)
             except (Failure, KafkaError) as error:
                 _end(name, str(error), FAILED)

@@ -66,7 +66,6 @@ pub(crate) fn seen(world: &World, topic: &str) -> Vec<String> {
     values
 }
 
-// seed: S088
 #[test]
 fn readers_of_committed_records_see_all_of_a_transaction_or_nothing() {
     for version in [1, 2] {
@@ -222,7 +221,6 @@ fn moves_and_lost_answers_of_the_coordinator_change_nothing() {
     }
 }
 
-// seed: S089
 #[test]
 fn a_commit_without_an_answer_ends_in_time_and_is_heard_of_later() {
     let world = world(&["t:1"], 1, 2);
