@@ -73,7 +73,7 @@ def test_an_example_runs(broker: Broker, source: str) -> None:
 
 
 def engine_table() -> dict[tuple[str, str], str]:
-    source = (ROOT / "rust/engine/src/group/reactions.rs").read_text()
+    source = (ROOT / "rust/engine/src/group/classic/reactions.rs").read_text()
     tables = re.findall(r'\(\s*"(\w+)",\s*&\[(.*?)\],\s*\)', source, flags=re.DOTALL)
     return {
         (re.sub(r"(?<!^)(?=[A-Z])", "_", error).upper(), api): WORDS[reaction]

@@ -8,8 +8,8 @@ use std::time::Duration;
 use monedula_engine::assign::{Assignor, Pace, builtin, eager_beside_deferring};
 use monedula_engine::backoff::Backoff;
 use monedula_engine::fetch::ResetPolicy;
-use monedula_engine::group::{GroupConfig, QUICK_HEARTBEATS, TimingProblem};
-use monedula_engine::membership::MembershipConfig;
+use monedula_engine::group::classic::{GroupConfig, QUICK_HEARTBEATS, TimingProblem};
+use monedula_engine::group::consumer::MembershipConfig;
 
 use crate::config_keys::Role;
 use crate::config_values::Values;

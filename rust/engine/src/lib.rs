@@ -8,11 +8,9 @@
 pub mod assign;
 pub mod backoff;
 pub mod cluster;
-mod either;
 pub mod fetch;
 pub mod group;
 pub mod ledger;
-pub mod membership;
 pub mod produce;
 mod topic_partition;
 pub mod transaction;

@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monedula_engine::group::{self, CallError, CallId, Lane, Target};
-use monedula_engine::membership;
+use monedula_engine::group::classic::{self, CallError, CallId, Lane, Target};
+use monedula_engine::group::consumer;
 use monedula_protocol::api::ApiKey;
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
@@ -78,9 +78,9 @@ macro_rules! question {
     };
 }
 
-question!(group, Classic, group::Call::extra_timeout);
+question!(classic, Classic, classic::Call::extra_timeout);
 // Heartbeats are answered at once, whatever has to happen.
-question!(membership, Consumer, |_: &membership::Call| Duration::ZERO);
+question!(consumer, Consumer, |_: &consumer::Call| Duration::ZERO);
 
 impl Task {
     /// Sends a call; exactly one [`Event::Answered`] comes of it.

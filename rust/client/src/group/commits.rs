@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use monedula_engine::group::{CommitError, CommitOffset, Ticket};
+use monedula_engine::group::classic::{CommitError, CommitOffset, Ticket};
 use monedula_engine::{Now, TopicPartition};
 use tokio::sync::oneshot;
 

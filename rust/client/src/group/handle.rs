@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use monedula_engine::Now;
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Assignor;
-use monedula_engine::group::GroupEvent;
+use monedula_engine::group::classic::GroupEvent;
 use monedula_engine::transaction::GroupMetadata;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use monedula_engine::assign::Assignor;
-use monedula_engine::group::{self, CommitOffset, Ticket, TopicIds};
-use monedula_engine::membership;
+use monedula_engine::group::classic::{self, CommitOffset, Ticket, TopicIds};
+use monedula_engine::group::consumer;
 use monedula_engine::{Now, TopicPartition};
 
 use super::status::Status;
@@ -15,17 +15,17 @@ use crate::config::{ClientConfig, GroupProtocol};
 
 /// A membership without I/O.
 pub(super) enum Machine {
-    Classic(Box<group::Member>),
-    Consumer(Box<membership::Member>),
+    Classic(Box<classic::Member>),
+    Consumer(Box<consumer::Member>),
 }
 
 /// Where a member stands, in the words of its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Under the classic protocol.
-    Classic(group::State),
+    Classic(classic::State),
     /// Under that of KIP-848.
-    Consumer(membership::State),
+    Consumer(consumer::State),
 }
 
 /// What a machine is told.
@@ -51,15 +51,15 @@ pub(super) enum Input {
         deadline: Now,
     },
     /// For the classic machine; what was meant for one that is no more is dropped.
-    Classic(group::Input),
+    Classic(classic::Input),
     /// For that of KIP-848, likewise.
-    Consumer(membership::Input),
+    Consumer(consumer::Input),
 }
 
 /// What a machine wants done.
 pub(super) enum Output {
-    Classic(group::Output),
-    Consumer(membership::Output),
+    Classic(classic::Output),
+    Consumer(consumer::Output),
 }
 
 impl Machine {
@@ -67,14 +67,14 @@ impl Machine {
         match config.group_protocol {
             GroupProtocol::Classic => Self::classic(config, assignors, seed),
             GroupProtocol::Consumer | GroupProtocol::Auto => {
-                let member_id = membership::member_id(random(seed));
-                Self::Consumer(Box::new(membership::Member::new(config.consumer_membership(), member_id, seed)))
+                let member_id = consumer::member_id(random(seed));
+                Self::Consumer(Box::new(consumer::Member::new(config.consumer_membership(), member_id, seed)))
             }
         }
     }
 
     pub(super) fn classic(config: &ClientConfig, assignors: Vec<Arc<dyn Assignor>>, seed: u64) -> Self {
-        Self::Classic(Box::new(group::Member::new(config.membership(assignors), seed)))
+        Self::Classic(Box::new(classic::Member::new(config.membership(assignors), seed)))
     }
 
     pub(super) fn handle(&mut self, now: Now, input: Input) {
@@ -132,31 +132,31 @@ impl State {
     }
 
     pub(super) fn is_unsubscribed(self) -> bool {
-        matches!(self, Self::Classic(group::State::Unsubscribed) | Self::Consumer(membership::State::Unsubscribed))
+        matches!(self, Self::Classic(classic::State::Unsubscribed) | Self::Consumer(consumer::State::Unsubscribed))
     }
 
     pub(super) fn is_stale(self) -> bool {
-        matches!(self, Self::Classic(group::State::Stale) | Self::Consumer(membership::State::Stale))
+        matches!(self, Self::Classic(classic::State::Stale) | Self::Consumer(consumer::State::Stale))
     }
 }
 
 impl Input {
-    fn for_classic(self) -> Option<group::Input> {
+    fn for_classic(self) -> Option<classic::Input> {
         Some(match self {
-            Self::Tick => group::Input::Tick,
-            Self::Settled { ticket, offsets } => group::Input::Settled { ticket, offsets },
-            Self::CalledBack { ticket } => group::Input::CalledBack { ticket },
-            Self::Commit { ticket, offsets, deadline } => group::Input::Commit { ticket, offsets, deadline },
-            Self::Polled { at } => group::Input::Polled { at },
-            Self::Unsubscribe => group::Input::Unsubscribe,
-            Self::Close { deadline } => group::Input::Close { deadline, leave: true },
+            Self::Tick => classic::Input::Tick,
+            Self::Settled { ticket, offsets } => classic::Input::Settled { ticket, offsets },
+            Self::CalledBack { ticket } => classic::Input::CalledBack { ticket },
+            Self::Commit { ticket, offsets, deadline } => classic::Input::Commit { ticket, offsets, deadline },
+            Self::Polled { at } => classic::Input::Polled { at },
+            Self::Unsubscribe => classic::Input::Unsubscribe,
+            Self::Close { deadline } => classic::Input::Close { deadline, leave: true },
             Self::Classic(input) => input,
             Self::Consumer(_) => return None,
         })
     }
 
-    fn for_consumer(self) -> Option<membership::Input> {
-        use membership::Input;
+    fn for_consumer(self) -> Option<consumer::Input> {
+        use consumer::Input;
         Some(match self {
             Self::Tick => Input::Tick,
             Self::Settled { ticket, offsets } => Input::Settled { ticket, offsets },

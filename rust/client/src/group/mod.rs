@@ -1,5 +1,5 @@
-//! Membership of a consumer group: the task that drives a machine ([`monedula_engine::group::Member`], or under KIP-848
-//! [`monedula_engine::membership::Member`]; `machine` is where they meet), and what the user sees.
+//! Membership of a consumer group: the task that drives a machine ([`monedula_engine::group::classic::Member`], or under KIP-848
+//! [`monedula_engine::group::consumer::Member`]; `machine` is where they meet), and what the user sees.
 //!
 //! The machine decides, the task does: it sends calls (`calls`), computes assignments where the member leads (`assigning`),
 //! knows which topics a subscription means (`subscription`) and which ids they have (`topics`), and tells the [`crate::delivery`] which partitions may be handed
@@ -21,9 +21,11 @@ use std::sync::Arc;
 
 use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
-pub use monedula_engine::group::{CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, TimingProblem};
+pub use monedula_engine::group::classic::{
+    CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, TimingProblem,
+};
+pub use monedula_engine::group::consumer::MembershipError;
 pub use monedula_engine::ledger::{BatchId, Holder, Place};
-pub use monedula_engine::membership::MembershipError;
 
 pub(crate) use self::commits::closed;
 pub use crate::delivery::RowGate;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{self, GroupEvent};
-use monedula_engine::membership::{self, MembershipError, Subscription};
+use monedula_engine::group::classic::{self, GroupEvent};
+use monedula_engine::group::consumer::{self, MembershipError, Subscription};
 use monedula_engine::{Now, TopicPartition};
 
 use super::machine::State;
@@ -15,8 +15,8 @@ use crate::log::Level;
 
 /// What a machine says of its membership.
 pub(super) enum Status {
-    Classic(Box<group::Status>),
-    Consumer(Box<membership::Status>),
+    Classic(Box<classic::Status>),
+    Consumer(Box<consumer::Status>),
 }
 
 /// What happens to a member: what the machines tell of, and what only the client knows.
@@ -215,7 +215,7 @@ impl GroupHealth {
         }
     }
 
-    fn classic(status: group::Status, config: &ClientConfig, now: Now) -> Self {
+    fn classic(status: classic::Status, config: &ClientConfig, now: Now) -> Self {
         Self {
             group_id: config.group_id.clone().unwrap_or_default(),
             state: State::Classic(status.state),
@@ -243,7 +243,7 @@ impl GroupHealth {
         }
     }
 
-    fn consumer(status: membership::Status, config: &ClientConfig, now: Now) -> Self {
+    fn consumer(status: consumer::Status, config: &ClientConfig, now: Now) -> Self {
         let topics = match status.subscription {
             Some(Subscription::Topics(topics) | Subscription::Matched(topics)) => topics,
             Some(Subscription::Regex(_)) => status.owned.iter().map(|partition| partition.topic.clone()).collect(),
@@ -277,8 +277,8 @@ impl GroupHealth {
     }
 }
 
-fn kept(reserved: group::Reserved, now: Now) -> Kept {
-    let group::Reserved { partitions, members, names, until } = reserved;
+fn kept(reserved: classic::Reserved, now: Now) -> Kept {
+    let classic::Reserved { partitions, members, names, until } = reserved;
     Kept { partitions, members, names, left: until.saturating_sub(now) }
 }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use monedula_engine::assign::AssignError;
 use monedula_engine::cluster::Cluster;
-use monedula_engine::group::{self, CallbackKind, Effect, GroupEvent, Scope, Ticket};
-use monedula_engine::membership::{self, MembershipError, TopicInfo};
+use monedula_engine::group::classic::{self, CallbackKind, Effect, GroupEvent, Scope, Ticket};
+use monedula_engine::group::consumer::{self, MembershipError, TopicInfo};
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::mpsc;
@@ -75,8 +75,8 @@ impl Task {
     pub(super) fn new(parts: Parts, shared: Arc<Shared>) -> Self {
         let (events, inbox) = mpsc::unbounded_channel();
         let state = match *shared.machine() {
-            Machine::Classic(_) => State::Classic(group::State::Unsubscribed),
-            Machine::Consumer(_) => State::Consumer(membership::State::Unsubscribed),
+            Machine::Classic(_) => State::Classic(classic::State::Unsubscribed),
+            Machine::Consumer(_) => State::Consumer(consumer::State::Unsubscribed),
         };
         Self {
             parts,
@@ -171,7 +171,7 @@ impl Task {
                     self.parts.metadata.learn(&led.cluster);
                     led.assigned
                 });
-                self.handle(Input::Classic(group::Input::Assigned { ticket, outcome }));
+                self.handle(Input::Classic(classic::Input::Assigned { ticket, outcome }));
             }
         }
     }
@@ -183,7 +183,7 @@ impl Task {
                 "enforce_rebalance() does nothing under group.protocol=consumer: the coordinator decides when".into()
             });
         }
-        self.handle(Input::Classic(group::Input::Rejoin { at, reason }));
+        self.handle(Input::Classic(classic::Input::Rejoin { at, reason }));
     }
 
     /// The user came into a call, or finished something that was waited for.
@@ -266,12 +266,12 @@ impl Task {
             Some(Subscription::ServerPattern(_)) | None => return,
         };
         self.handle(match (self.state, from_pattern) {
-            (State::Classic(_), _) => Input::Classic(group::Input::Subscribe { topics, from_pattern }),
+            (State::Classic(_), _) => Input::Classic(classic::Input::Subscribe { topics, from_pattern }),
             (State::Consumer(_), false) => {
-                Input::Consumer(membership::Input::Subscribe(membership::Subscription::Topics(topics)))
+                Input::Consumer(consumer::Input::Subscribe(consumer::Subscription::Topics(topics)))
             }
             (State::Consumer(_), true) => {
-                Input::Consumer(membership::Input::Subscribe(membership::Subscription::Matched(topics)))
+                Input::Consumer(consumer::Input::Subscribe(consumer::Subscription::Matched(topics)))
             }
         });
     }
@@ -280,7 +280,7 @@ impl Task {
         let known = topic_infos(&view.cluster, self.subscribed.union(&self.led));
         if let Some(known) = known.filter(|known| self.counted.as_ref() != Some(known)) {
             self.counted = Some(known.clone());
-            self.handle(Input::Classic(group::Input::Topics { topics: known }));
+            self.handle(Input::Classic(classic::Input::Topics { topics: known }));
         }
     }
 
@@ -343,8 +343,8 @@ impl Task {
         }
     }
 
-    fn act_in_classic(&mut self, output: group::Output) {
-        use group::Output;
+    fn act_in_classic(&mut self, output: classic::Output) {
+        use classic::Output;
         match output {
             Output::Call { id, target, call } => self.send(id, target, call),
             Output::Assign { ticket, assignor, members } => self.assign(ticket, assignor, members),
@@ -355,8 +355,8 @@ impl Task {
         }
     }
 
-    fn act_in_consumer(&mut self, output: membership::Output) {
-        use membership::Output;
+    fn act_in_consumer(&mut self, output: consumer::Output) {
+        use consumer::Output;
         match output {
             Output::Call { id, target, call } => self.send(id, target, call),
             Output::Resolve { ids } => self.resolve(ids),
@@ -408,7 +408,7 @@ impl Task {
     /// The broker lacks the protocol of KIP-848: the same subscription goes to a machine of the classic one.
     fn fall_back(&mut self, reason: String) {
         *self.shared.machine() = Machine::classic(&self.parts.config, self.parts.assignors.clone(), self.parts.seed);
-        self.state = State::Classic(group::State::Unsubscribed);
+        self.state = State::Classic(classic::State::Unsubscribed);
         self.happened(MemberEvent::FellBack { reason });
         self.subscribed.clear();
         self.told = false;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::ResetPolicy;
-use monedula_engine::membership;
+use monedula_engine::group::consumer;
 use monedula_protocol::types::Uuid;
 
 use super::machine::Input;
@@ -39,7 +39,7 @@ impl Task {
         match cluster {
             Ok(cluster) => {
                 let sizes = cluster.topics.iter().map(|(name, topic)| (name.clone(), topic.partitions.len()));
-                self.handle(Input::Consumer(membership::Input::Listed { counts: sizes.collect() }));
+                self.handle(Input::Consumer(consumer::Input::Listed { counts: sizes.collect() }));
             }
             Err(error) => self.parts.log.record(Level::Warning, "groups", || {
                 format!("topics that come under the pattern {pattern:?} start where auto.offset.reset says: {error}")
@@ -49,8 +49,8 @@ impl Task {
     }
 
     fn subscribe_to_pattern(&mut self, pattern: String) {
-        let what = membership::Subscription::Regex(pattern);
-        self.handle(Input::Consumer(membership::Input::Subscribe(what)));
+        let what = consumer::Subscription::Regex(pattern);
+        self.handle(Input::Consumer(consumer::Input::Subscribe(what)));
     }
 
     /// Asks what the topics with these ids are called, unless that is being asked already: the machine asks again.
@@ -97,7 +97,7 @@ impl Task {
         let Some(topics) = super::subscription::topic_infos(&view.cluster, names) else { return };
         if self.known.as_ref() != Some(&topics) {
             self.known = Some(topics.clone());
-            self.handle(Input::Consumer(membership::Input::Topics { topics }));
+            self.handle(Input::Consumer(consumer::Input::Topics { topics }));
         }
     }
 

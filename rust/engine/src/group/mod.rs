@@ -1,40 +1,28 @@
-//! Membership of a consumer group under the classic protocol.
-//!
-//! [`Member`] is the machine: it is given the time and an [`Input`], and leaves [`Output`]s to be drained with
-//! [`Member::poll`] after every call. [`Member::wake_at`] says when it has to be called without anything having happened.
-//! It takes every decision of the protocol; the driver sends what it is told to, hands records out or keeps them back, and
-//! runs the user's callbacks. What the user finished is known to the [`crate::ledger`].
+//! Membership of a consumer group, under either protocol: [`classic`], where members join, and one of them assigns, and
+//! [`consumer`] (KIP-848), where the coordinator assigns. Two machines of one shape. What both do in the same way stands here:
+//! plain parts, owned by each machine, which decides what they are for; and the words that both say.
 
-mod calls;
-mod commits;
-mod config;
-mod coordinator;
-mod deferring;
-mod error;
-mod giving_up;
-mod heartbeats;
-mod io;
-mod joining;
-mod leaving;
-mod lookups;
-mod member;
-mod reactions;
-mod state;
-mod syncing;
+pub mod classic;
+pub mod consumer;
+mod effect;
+mod first_seen;
+mod heartbeat_interval;
+mod offset_commit;
 mod timers;
-mod topics;
-pub(crate) mod wire;
+mod topic_ids;
+mod words;
 
-pub use calls::{Answer, Call};
-pub use config::{GroupConfig, QUICK_HEARTBEATS, TimingProblem};
-pub use deferring::Reserved;
-pub use error::GroupError;
-pub use io::{Assignments, GroupEvent, Input, Output, Status};
-pub use member::Member;
-pub use reactions::{REACTIONS, Reaction, reaction};
-pub use state::State;
-
-pub use crate::either::{
-    CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, Effect, Lane, PartitionCodes, Scope, Target,
-    Ticket, TopicIds, TopicInfo,
+pub use effect::Effect;
+pub(crate) use first_seen::FirstSeen;
+pub(crate) use heartbeat_interval::Cadence;
+pub(crate) use offset_commit::{Commits, UNKNOWN_TOPIC_ATTEMPTS, Whose};
+pub(crate) use timers::Timers;
+pub use topic_ids::TopicIds;
+pub(crate) use topic_ids::{
+    TOPIC_IDS_FROM, are_all_known, commit_topics, committed, fetched, id_of, lookup_topics, name_of, topic_ids,
 };
+pub use words::{
+    CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, Lane, PartitionCodes, Scope, Target, Ticket,
+    TopicInfo,
+};
+pub(crate) use words::{Offsets, Outcomes};

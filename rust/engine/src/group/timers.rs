@@ -1,41 +1,68 @@
-//! What a member's timers are for.
+//! All timers of a member in one table.
 
-/// What a timer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
-    /// The next heartbeat.
-    Heartbeat,
-    /// No heartbeat was answered for the session's time: the coordinator counts as dead.
-    Session,
-    /// The lease runs out.
-    Lease,
-    /// The user did not poll for `max.poll.interval.ms`.
-    Poll,
-    /// The next commit of what the user finished.
-    AutoCommit,
-    /// The next attempt to find the coordinator.
-    Find,
-    /// The next attempt to join.
-    Join,
-    /// A join at a time that was asked for.
-    Rejoin,
-    /// What the leader left for later is due.
-    Deferred,
-    /// Partitions that the leader kept back until their owners had given them up should have been asked for.
-    KeptBack,
-    /// The next attempt of the commit at hand.
-    Commit,
-    /// The first deadline of a commit that waits.
-    CommitDeadline,
-    /// The next lookup of committed offsets.
-    Offsets,
-    /// The next lookup of those that were refused.
-    Refused,
-    /// How long giving up partitions may wait for its commit.
-    Revocation,
-    /// When closing ends in any case.
-    Close,
+use std::collections::BTreeMap;
+
+use crate::Now;
+
+/// When each is due, by what it is for.
+#[derive(Clone, Debug)]
+pub(crate) struct Timers<T>(BTreeMap<T, Now>);
+
+impl<T> Default for Timers<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
 }
 
-/// When each is due.
-pub(super) type Timers = crate::either::Timers<Timer>;
+impl<T: Copy + Ord> Timers<T> {
+    pub(crate) fn set(&mut self, timer: T, at: Now) {
+        self.0.insert(timer, at);
+    }
+
+    /// Sets it, or clears it where there is nothing to wait for.
+    pub(crate) fn put(&mut self, timer: T, at: Option<Now>) {
+        match at {
+            Some(at) => self.set(timer, at),
+            None => self.clear(timer),
+        }
+    }
+
+    /// Sets it, unless it is due earlier already.
+    pub(crate) fn bring_forward(&mut self, timer: T, at: Now) {
+        let due = self.0.entry(timer).or_insert(at);
+        *due = at.min(*due);
+    }
+
+    pub(crate) fn clear(&mut self, timer: T) {
+        self.0.remove(&timer);
+    }
+
+    pub(crate) fn clear_all(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn at(&self, timer: T) -> Option<Now> {
+        self.0.get(&timer).copied()
+    }
+
+    /// Whether it runs and is not due yet.
+    pub(crate) fn waits(&self, timer: T, now: Now) -> bool {
+        self.at(timer).is_some_and(|at| at > now)
+    }
+
+    /// When the first is due.
+    pub(crate) fn first(&self) -> Option<Now> {
+        self.0.values().min().copied()
+    }
+
+    /// Takes those that are due, each once, the earliest first.
+    pub(crate) fn take_due(&mut self, now: Now) -> Vec<T> {
+        let mut due: Vec<(Now, T)> =
+            self.0.iter().filter(|(_, at)| **at <= now).map(|(timer, at)| (*at, *timer)).collect();
+        due.sort();
+        for (_, timer) in &due {
+            self.0.remove(timer);
+        }
+        due.into_iter().map(|(_, timer)| timer).collect()
+    }
+}

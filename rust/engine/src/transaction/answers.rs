@@ -9,7 +9,7 @@ use super::{
     Answer, Call, CallFailure, CallId, Ending, Output, Reaction, SessionEvent, State, Target, TransactionError,
     reaction,
 };
-use crate::either::UNKNOWN_TOPIC_ATTEMPTS;
+use crate::group::UNKNOWN_TOPIC_ATTEMPTS;
 use crate::produce::Identity;
 use crate::{Now, TopicPartition};
 

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use monedula_engine::backoff::Backoff;
-use monedula_engine::group::{
+use monedula_engine::group::classic::{
     self, CallbackKind, CommitError, CommitOffset, Committed, Effect, GroupEvent, Scope, Ticket,
 };
-use monedula_engine::{Now, TopicPartition, membership};
+use monedula_engine::group::consumer;
+use monedula_engine::{Now, TopicPartition};
 
 pub(crate) const SESSION: Duration = Duration::from_secs(45);
 pub(crate) const MAX_POLL: Duration = Duration::from_secs(300);
@@ -59,7 +60,7 @@ pub(crate) enum Paid {
     CalledBack(Ticket),
 }
 
-impl From<Paid> for group::Input {
+impl From<Paid> for classic::Input {
     fn from(paid: Paid) -> Self {
         match paid {
             Paid::Settled(ticket, offsets) => Self::Settled { ticket, offsets },
@@ -68,7 +69,7 @@ impl From<Paid> for group::Input {
     }
 }
 
-impl From<Paid> for membership::Input {
+impl From<Paid> for consumer::Input {
     fn from(paid: Paid) -> Self {
         match paid {
             Paid::Settled(ticket, offsets) => Self::Settled { ticket, offsets },

@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{Answer, CommitError, Input, State};
+use monedula_engine::group::classic::{Answer, CommitError, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{TICKET, failed, pending};

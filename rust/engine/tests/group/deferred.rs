@@ -8,7 +8,7 @@ use std::time::Duration;
 use monedula_engine::assign::{
     Loss, MemberAssignment, Protocol, Schedule, Told, assignment_bytes, builtin, read_subscription, subscription_bytes,
 };
-use monedula_engine::group::{Answer, Call, GroupConfig, GroupEvent, Input, State};
+use monedula_engine::group::classic::{Answer, Call, GroupConfig, GroupEvent, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{DEFERS, Named, SESSION, World, config, identity, offsets, secs, subscription, synced, t};

@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{Answer, State, Target};
+use monedula_engine::group::classic::{Answer, State, Target};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{APIS, again, failed, pending};

@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{Answer, GroupEvent, Input, State};
+use monedula_engine::group::classic::{Answer, GroupEvent, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;

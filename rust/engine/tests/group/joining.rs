@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use monedula_engine::assign::{AssignError, Protocol};
-use monedula_engine::group::{Answer, Call, GroupError, Input, State};
+use monedula_engine::group::classic::{Answer, Call, GroupError, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;

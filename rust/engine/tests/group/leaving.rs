@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{
+use monedula_engine::group::classic::{
     Answer, Call, CallError, CallId, CommitError, GroupConfig, GroupError, GroupEvent, Input, State,
 };
 use monedula_protocol::error_code::ErrorCode;

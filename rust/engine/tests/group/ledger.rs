@@ -1,7 +1,8 @@
 //! The ledger of what was handed out and finished (contract 1).
 
+use monedula_engine::TopicPartition;
+use monedula_engine::group::CommitOffset;
 use monedula_engine::ledger::{Keeper, Ledger, Place};
-use monedula_engine::{TopicPartition, group::CommitOffset};
 
 use crate::world::t;
 

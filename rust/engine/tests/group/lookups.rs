@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{Answer, Call, Committed};
+use monedula_engine::group::classic::{Answer, Call, Committed};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{failed, pending};

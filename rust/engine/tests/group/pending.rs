@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{Answer, Call, CallId, Input, Ticket};
+use monedula_engine::group::classic::{Answer, Call, CallId, Input, Ticket};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{HEARTBEAT, World, commit_codes, config, coordinator, join_error, offsets, sync_error};

@@ -3,7 +3,7 @@
 
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{Answer, Call, CommitError, State};
+use monedula_engine::group::classic::{Answer, Call, CommitError, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, Owed, World, assignment, at, commit_codes, config, offsets, secs, subscription, t};

@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{Answer, Call, CallbackKind, CommitError, GroupEvent, Input, State};
+use monedula_engine::group::classic::{Answer, Call, CallbackKind, CommitError, GroupEvent, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{AUTO_COMMIT, BACKOFF, Offsets, Owed, World, config, identity, ms, offsets, secs, t};

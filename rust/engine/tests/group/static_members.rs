@@ -1,7 +1,7 @@
 //! KIP-345.
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{Answer, Call, GroupConfig, GroupError, Input, State};
+use monedula_engine::group::classic::{Answer, Call, GroupConfig, GroupError, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::failed;
@@ -121,5 +121,5 @@ fn closing_answers_what_waits_before_it_ends_and_nothing_wakes_the_member_afterw
     world.beating = true;
     world.pass(secs(30));
     assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
-    assert_eq!(world.commit_error(1), monedula_engine::group::CommitError::Closed);
+    assert_eq!(world.commit_error(1), monedula_engine::group::classic::CommitError::Closed);
 }

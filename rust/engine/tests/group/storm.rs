@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use monedula_engine::assign::Protocol;
 use monedula_engine::backoff::Jitter;
-use monedula_engine::group::{Answer, Call, CallError, CallId, GroupEvent, Input, State};
+use monedula_engine::group::classic::{Answer, Call, CallError, CallId, GroupEvent, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::failed;

@@ -1,5 +1,5 @@
 use monedula_engine::assign::{AssignError, Protocol};
-use monedula_engine::group::{Answer, Call, Input, State};
+use monedula_engine::group::classic::{Answer, Call, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;

@@ -9,7 +9,7 @@ use monedula_engine::assign::{
     AssignError, Assignment, Assignor, MemberAssignment, Protocol, Subscription, Topics, assignment_bytes,
     read_subscription,
 };
-use monedula_engine::group::{
+use monedula_engine::group::classic::{
     Answer, Call, CallError, CallId, GroupConfig, GroupError, GroupEvent, Input, Member, Output, State, Target, Ticket,
     TopicInfo,
 };

@@ -1,6 +1,6 @@
 //! Targets and the names of their topics.
 
-use monedula_engine::membership::State;
+use monedula_engine::group::consumer::State;
 
 use crate::world::{BACKOFF, World, by_hand, config, id, ids, is_full, ms, of, t};
 

@@ -1,7 +1,7 @@
 //! What is in a heartbeat, and when it goes.
 
 use monedula_engine::Now;
-use monedula_engine::membership::{MembershipConfig, State};
+use monedula_engine::group::consumer::{MembershipConfig, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{
@@ -158,7 +158,7 @@ fn a_coordinator_that_names_no_interval_is_not_flooded() {
     let mut world = World::subscribed(config());
     for _ in 0..2 {
         let (id, call) = world.heartbeat();
-        let answer = monedula_engine::membership::Answer::Heartbeat {
+        let answer = monedula_engine::group::consumer::Answer::Heartbeat {
             code: ErrorCode::None,
             message: String::new(),
             epoch: 1,

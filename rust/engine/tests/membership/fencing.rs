@@ -1,7 +1,7 @@
 //! Fenced: everything is lost, and the member joins again with epoch 0 and the same id.
 
-use monedula_engine::group::{CallbackKind, CommitError, GroupError};
-use monedula_engine::membership::{Input, MembershipConfig, MembershipError, State};
+use monedula_engine::group::classic::{CallbackKind, CommitError, GroupError};
+use monedula_engine::group::consumer::{Input, MembershipConfig, MembershipError, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, MEMBER, Owed, World, by_hand, config, fixed, ids, is_full, offsets, secs};

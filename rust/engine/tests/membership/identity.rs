@@ -1,6 +1,6 @@
 //! Who the member is (KIP-1082).
 
-use monedula_engine::membership::member_id;
+use monedula_engine::group::consumer::member_id;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
@@ -34,7 +34,7 @@ fn the_id_is_there_before_the_first_join_and_stays() {
     }
     let (id, _) = world.heartbeat();
     world.ok(id, 9, None);
-    world.put(monedula_engine::membership::Input::Unsubscribe);
+    world.put(monedula_engine::group::consumer::Input::Unsubscribe);
     let (id, call) = world.heartbeat();
     assert_eq!((call.member_id.as_str(), call.epoch), (MEMBER, -1));
     world.ok(id, -1, None);

@@ -1,7 +1,7 @@
 //! Committed offsets are looked up with the member's epoch (KIP-848), and the policy decides only where there is none.
 
-use monedula_engine::group::Committed;
-use monedula_engine::membership::{Answer, Call, Input};
+use monedula_engine::group::classic::Committed;
+use monedula_engine::group::consumer::{Answer, Call, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, MEMBER, World, at, config, ids, of, t};

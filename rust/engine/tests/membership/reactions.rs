@@ -1,7 +1,7 @@
 //! Each error code of each call, injected: what the member does is what the table says (seed S121).
 
-use monedula_engine::group::{CallId, CommitError};
-use monedula_engine::membership::{Answer, Input, REACTIONS, Reaction, State, reaction};
+use monedula_engine::group::classic::{CallId, CommitError};
+use monedula_engine::group::consumer::{Answer, Input, REACTIONS, Reaction, State, reaction};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, World, by_hand, commit_codes, coordinator, ids, offsets, refused};

@@ -1,7 +1,7 @@
 //! One target at a time; revocation in its order (contract 2).
 
-use monedula_engine::group::{CallbackKind, CommitError, GroupEvent};
-use monedula_engine::membership::{Input, State};
+use monedula_engine::group::classic::{CallbackKind, CommitError, GroupEvent};
+use monedula_engine::group::consumer::{Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{

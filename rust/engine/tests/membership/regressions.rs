@@ -1,7 +1,7 @@
 //! Bugs that Kafka's own consumer, librdkafka, franz-go and others had under this protocol, each with its name.
 
-use monedula_engine::group::CommitError;
-use monedula_engine::membership::{Answer, Call, Input, State};
+use monedula_engine::group::classic::CommitError;
+use monedula_engine::group::consumer::{Answer, Call, Input, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{

@@ -1,6 +1,6 @@
 //! docs/design/groups.md, "A member under KIP-848", against the code.
 
-use monedula_engine::membership::{REACTIONS, State};
+use monedula_engine::group::consumer::{REACTIONS, State};
 
 use crate::common::design::Section;
 
@@ -23,7 +23,7 @@ fn every_state_can_be_entered_and_left_and_is_in_the_diagram() {
 
 #[test]
 fn every_timer_is_in_the_table_of_timers() {
-    DESIGN.has_timers(include_str!("../../src/membership/timers.rs"));
+    DESIGN.has_timers(include_str!("../../src/group/consumer/timers.rs"));
 }
 
 #[test]

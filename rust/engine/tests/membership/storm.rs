@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_engine::backoff::Jitter;
-use monedula_engine::group::{CallError, CallId};
-use monedula_engine::membership::{Answer, Call, HeartbeatCall, Input, MembershipConfig, Partitions, State};
+use monedula_engine::group::classic::{CallError, CallId};
+use monedula_engine::group::consumer::{Answer, Call, HeartbeatCall, Input, MembershipConfig, Partitions, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{World, beat, commit_codes, config, coordinator, ids, ms, of, offsets, refused, secs};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use monedula_engine::group::Lane;
-use monedula_engine::membership::{Answer, Call, HeartbeatCall, TopicIds};
+use monedula_engine::group::classic::Lane;
+use monedula_engine::group::consumer::{Answer, Call, HeartbeatCall, TopicIds};
 use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::{decode_request_body, decode_request_header, encode_response};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::Now;
-use monedula_engine::group::{CallError, CallId, GroupEvent, Target, Ticket};
-use monedula_engine::membership::{
+use monedula_engine::group::classic::{CallError, CallId, GroupEvent, Target, Ticket};
+use monedula_engine::group::consumer::{
     Answer, Call, HeartbeatCall, Input, Member, MembershipConfig, MembershipError, Output, Partitions, State,
     Subscription, TopicInfo,
 };

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use monedula_broker::NodeId;
 use monedula_broker::core::Action;
-use monedula_engine::group::{self as classic, CallError, CallId, Target};
-use monedula_engine::membership as consumer;
+use monedula_engine::group::classic::{self as classic, CallError, CallId, Target};
+use monedula_engine::group::consumer;
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::checks::{Pid, Rule};

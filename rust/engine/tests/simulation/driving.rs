@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::group::{CallbackKind, CommitError, CommitOffset, Effect, GroupError, GroupEvent, Scope, Ticket};
+use monedula_engine::group::classic::{
+    CallbackKind, CommitError, CommitOffset, Effect, GroupError, GroupEvent, Scope, Ticket,
+};
+use monedula_engine::group::consumer::{MembershipError, TopicInfo};
 use monedula_engine::ledger::Place;
-use monedula_engine::membership::{MembershipError, TopicInfo};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::checks::{Pid, Rule};

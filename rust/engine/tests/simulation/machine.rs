@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use monedula_engine::group::{self as classic, CallError, CallId, CommitOffset, Effect, GroupEvent, Target, Ticket};
-use monedula_engine::membership::{self as consumer, MembershipError, Subscription, TopicInfo};
+use monedula_engine::group::classic::{
+    self as classic, CallError, CallId, CommitOffset, Effect, GroupEvent, Target, Ticket,
+};
+use monedula_engine::group::consumer::{self as consumer, MembershipError, Subscription, TopicInfo};
 use monedula_engine::{Now, TopicPartition};
 
 use crate::messages::{Answer, Call};

@@ -1,7 +1,7 @@
 //! Situations that answers show.
 
-use monedula_engine::group as classic;
-use monedula_engine::membership::{self as consumer, HeartbeatCall};
+use monedula_engine::group::classic;
+use monedula_engine::group::consumer::{self as consumer, HeartbeatCall};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::messages::{Answer, Call};

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::group::{self as classic, CommitOffset, Committed, Lane, PartitionCodes};
-use monedula_engine::membership::{self as consumer, HeartbeatCall};
+use monedula_engine::group::classic::{self as classic, CommitOffset, Committed, Lane, PartitionCodes};
+use monedula_engine::group::consumer::{self as consumer, HeartbeatCall};
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use monedula_broker::core::ConnectionId;
 use monedula_engine::Now;
-use monedula_engine::group::{CallId, Lane};
+use monedula_engine::group::classic::{CallId, Lane};
 
 use crate::checks::Pid;
 use crate::messages::Call;

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use monedula_broker::control::Command;
-use monedula_engine::membership::{self as consumer, HeartbeatCall, Partitions};
-use monedula_engine::{TopicPartition, group as classic};
+use monedula_engine::TopicPartition;
+use monedula_engine::group::classic;
+use monedula_engine::group::consumer::{self as consumer, HeartbeatCall, Partitions};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 use serde_json::Value;

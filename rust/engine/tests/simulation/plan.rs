@@ -7,8 +7,8 @@ use std::time::Duration;
 use monedula_engine::Now;
 use monedula_engine::assign::{Pace, builtin_with};
 use monedula_engine::backoff::Backoff;
-use monedula_engine::group::{GroupConfig, QUICK_HEARTBEATS};
-use monedula_engine::membership::MembershipConfig;
+use monedula_engine::group::classic::{GroupConfig, QUICK_HEARTBEATS};
+use monedula_engine::group::consumer::MembershipConfig;
 
 use crate::chance::Chance;
 use crate::machine::{Naming, Protocol};

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use monedula_broker::planted as broker;
-use monedula_engine::membership::{self as consumer, HeartbeatCall, Partitions};
-use monedula_engine::{Now, group as classic};
+use monedula_engine::Now;
+use monedula_engine::group::classic;
+use monedula_engine::group::consumer::{self as consumer, HeartbeatCall, Partitions};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 

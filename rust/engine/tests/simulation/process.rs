@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use monedula_engine::group::{CallId, CallbackKind, CommitOffset, Ticket};
+use monedula_engine::group::classic::{CallId, CallbackKind, CommitOffset, Ticket};
+use monedula_engine::group::consumer::TopicInfo;
 use monedula_engine::ledger::Ledger;
-use monedula_engine::membership::TopicInfo;
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;

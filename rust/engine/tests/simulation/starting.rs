@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use monedula_engine::assign::{Topics, builtin_with, perform, subscribed_topics};
-use monedula_engine::group::{self as classic, Ticket};
-use monedula_engine::membership::{self as consumer, TopicInfo};
+use monedula_engine::group::classic::{self as classic, Ticket};
+use monedula_engine::group::consumer::{self as consumer, TopicInfo};
 
 use crate::checks::{Pid, Rule};
 use crate::deferred::{leave_out, spoil};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use monedula_engine::group as classic;
-use monedula_engine::membership::{self as consumer, HeartbeatCall, Partitions};
+use monedula_engine::group::classic;
+use monedula_engine::group::consumer::{self as consumer, HeartbeatCall, Partitions};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::messages::{Answer, Call, Found};

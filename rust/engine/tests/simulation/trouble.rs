@@ -6,7 +6,7 @@ use std::time::Duration;
 use monedula_broker::NodeId;
 use monedula_broker::control::Command;
 use monedula_engine::TopicPartition;
-use monedula_engine::membership::TopicInfo;
+use monedula_engine::group::consumer::TopicInfo;
 
 use crate::checks::Pid;
 use crate::machine::Input;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::group::{CallbackKind, CommitOffset};
+use monedula_engine::group::classic::{CallbackKind, CommitOffset};
 use monedula_engine::ledger::Place;
 
 use crate::checks::{Pid, Rule};

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use monedula_broker::control::Command;
 use monedula_broker::core::Core;
 use monedula_broker::settings::Settings;
-use monedula_engine::group::{CallError, CallId, Ticket};
-use monedula_engine::membership::TopicInfo;
+use monedula_engine::group::classic::{CallError, CallId, Ticket};
+use monedula_engine::group::consumer::TopicInfo;
 use monedula_engine::{Now, TopicPartition};
 
 use crate::chance::Chance;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use monedula_engine::group::{self as classic, CallId, CommitOffset};
+use monedula_engine::group::classic::{self as classic, CallId, CommitOffset};
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use monedula_engine::group::CallId;
+use monedula_engine::group::classic::CallId;
 use monedula_engine::{Now, TopicPartition};
 
 use crate::excuses::{Excuse, Excuses};

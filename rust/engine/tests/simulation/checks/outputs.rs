@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use monedula_engine::group::{self as classic, CallId, CallbackKind, CommitError, CommitOffset};
+use monedula_engine::group::classic::{self as classic, CallId, CallbackKind, CommitError, CommitOffset};
 use monedula_engine::{Now, TopicPartition};
 
 use super::{Checks, Owned, Pid, Rule, View};

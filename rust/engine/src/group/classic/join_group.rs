@@ -1,0 +1,292 @@
+//! JoinGroup: what goes before it, and what comes of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::member::{InFlight, Kind, Member};
+use super::reactions::reaction;
+use super::revocation::{GivingUp, Then};
+use super::timers::Timer;
+use super::{Answer, Call, CallId, GroupError, GroupEvent, Reaction, State};
+use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
+use crate::{Now, TopicPartition};
+
+/// Id, static id and metadata of each member.
+pub(super) type Subscriptions = Vec<(String, Option<String>, Vec<u8>)>;
+
+/// The type of groups of consumers, as brokers know it (seed S019).
+pub(super) const PROTOCOL_TYPE: &str = "consumer";
+
+impl Member {
+    /// Joins if the member is to, and everything that goes before is done.
+    pub(super) fn advance_join(&mut self, now: Now) {
+        let may = match self.state {
+            State::Unjoined | State::Stable => self.giving_up.is_none(),
+            State::Revoking => self.may_join_while_giving_up(),
+            _ => false,
+        };
+        if !may || self.exit.is_some() || !self.subscribed || (self.rejoin.is_none() && self.state != State::Unjoined) {
+            return;
+        }
+        let reason = self.rejoin.clone().unwrap_or_else(|| "not in the group".into());
+        if self.rebalance.is_none() {
+            self.rebalance = Some((now, reason.clone()));
+            self.event(GroupEvent::RebalanceStarted { reason: reason.clone() });
+        }
+        // The subscription may have changed after everything was prepared. What is being given up is past that, and the rest flows on.
+        let partitions = self.given_up_before_join();
+        if self.state != State::Revoking && (!self.prepared || !partitions.is_empty()) {
+            // Nothing was read before the first join, so nothing is committed (seed S015).
+            let commits = self.config.auto_commit_interval.is_some() && self.generation >= 0;
+            if !partitions.is_empty() || (commits && !self.owned.is_empty()) {
+                self.give_up(partitions, Then::Join);
+                return;
+            }
+            self.prepared = true;
+        }
+        if self.coordinator.is_some() && !self.timers.waits(Timer::Join, now) {
+            self.send_join(reason, now);
+        }
+    }
+
+    /// The others need not wait until this member has given up what it is to: the leader goes by what it claims (seed S135).
+    pub(super) fn join_meanwhile(&mut self, reason: &str) {
+        let defers = self.defers();
+        let giving_up = self.giving_up.as_mut().filter(|it| defers && it.before_a_join().is_some());
+        if let Some(giving_up) = giving_up {
+            giving_up.meanwhile = true;
+            self.want_rejoin(reason.to_owned());
+        }
+    }
+
+    fn may_join_while_giving_up(&self) -> bool {
+        self.giving_up.as_ref().is_some_and(|it| it.meanwhile) && self.given_up_before_join().is_empty()
+    }
+
+    /// What has to be given up before the member joins: everything under the eager protocol, else what is not subscribed to
+    /// any more, and what was left out of an assignment that came while other partitions were given up.
+    fn given_up_before_join(&self) -> BTreeSet<TopicPartition> {
+        let under_way = self.giving_up.as_ref().and_then(GivingUp::before_a_join);
+        let defers = self.last.current && self.defers();
+        let kept = |partition: &&TopicPartition| {
+            self.protocol == Protocol::Cooperative
+                && self.topics.contains(&partition.topic)
+                && (!defers || self.last.partitions.contains(*partition))
+        };
+        let out = self.owned.keys().filter(|partition| !kept(partition));
+        out.filter(|partition| under_way.is_none_or(|under_way| !under_way.contains(*partition))).cloned().collect()
+    }
+
+    /// Whether the assignor of this generation leaves things for later.
+    pub(super) fn defers(&self) -> bool {
+        self.chosen().is_some_and(|assignor| assignor.defers())
+    }
+
+    fn send_join(&mut self, reason: String, now: Now) {
+        // Under the eager protocol everything was given up, and the last assignment only guides sticky assignors.
+        let claims = self.owned.keys().filter(|_| self.protocol == Protocol::Cooperative);
+        let owned: BTreeSet<TopicPartition> = claims.cloned().collect();
+        // What was owned when a JoinGroup was lost was owned in the generation of the last assignment, and not in one since,
+        // whose leader may have given it to others.
+        let generation = if self.in_doubt { self.last.generation } else { self.generation };
+        self.last.age = now.saturating_sub(self.last_at);
+        self.last.ends_waits = self.deferring.ends_waits;
+        let mut protocols = Vec::new();
+        for assignor in &self.config.assignors {
+            let rack = self.config.rack.as_deref();
+            match subscription_bytes(&**assignor, &self.topics, &owned, generation, &self.last, rack) {
+                Ok(bytes) => protocols.push((assignor.name().to_owned(), bytes)),
+                Err(error) => {
+                    let group = self.config.group_id.clone();
+                    let error = AssignError::Failed { assignor: assignor.name().into(), reason: error.to_string() };
+                    return self.fail(GroupError::Assign { group, error }, now);
+                }
+            }
+        }
+        let call = Call::Join {
+            group_id: self.config.group_id.clone(),
+            member_id: self.member_id.clone(),
+            instance_id: self.config.instance_id.clone(),
+            session_timeout: self.config.session_timeout,
+            rebalance_timeout: self.config.max_poll_interval,
+            protocols,
+            reason,
+        };
+        self.join = self.send(Kind::Join, call, now);
+        self.joined_topics = self.topics.clone();
+        self.rejoin = None;
+        self.timers.clear(Timer::KeptBack);
+        self.timers.clear(Timer::Deferred);
+        self.prepared = false;
+        // Heartbeats stop until the join is answered (seed S016), but for those that a lease needs.
+        self.set_state(State::PreparingRebalance);
+    }
+
+    pub(super) fn joined(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+        if self.join != Some(id) {
+            return;
+        }
+        self.join = None;
+        match outcome {
+            Ok(Answer::Join {
+                code: code @ ErrorCode::None,
+                generation,
+                member_id,
+                leader,
+                protocol_type,
+                protocol,
+                skip_assignment,
+                members,
+            }) => {
+                self.coordinator_answered(code);
+                let protocol = protocol.unwrap_or_default();
+                let ours = self.config.assignors.iter().any(|assignor| assignor.name() == protocol);
+                if !ours || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) || generation < 0 {
+                    return self.fail(self.error_of(Kind::Join.api(), ErrorCode::InconsistentGroupProtocol), now);
+                }
+                self.lose_if_missed(generation, &leader, now);
+                self.leader = leader == member_id;
+                (self.generation, self.member_id, self.assignor) = (generation, member_id, Some(protocol.clone()));
+                self.enter_generation(call, protocol, now);
+                self.ask_for_assignment(skip_assignment, members, now);
+            }
+            Ok(Answer::Join { code, member_id, .. }) => {
+                self.coordinator_answered(code);
+                self.join_refused(code, member_id, call, now);
+            }
+            Ok(_) => self.join_again("an answer of another kind", now),
+            Err(reason) => {
+                self.coordinator_lost(call.node_id, &reason, false, now);
+                self.join_lost();
+                self.join_again(&reason, now);
+            }
+        }
+    }
+
+    /// A static member is not dropped when it misses a rebalance, so nobody tells it: but the leader of the generation that it
+    /// missed may have given its partitions to others.
+    pub(super) fn lose_if_missed(&mut self, generation: i32, leader: &str, now: Now) {
+        // Where the coordinator assigns, because others of the group are members under KIP-848, nobody leads: generations are
+        // this member's epochs, which skip numbers, and nothing is given to others before this member gave it back.
+        let missed = !leader.is_empty() && generation > self.generation + 1;
+        if self.generation >= 0 && missed && !self.in_doubt {
+            self.lose(None, "the group had a generation without this member");
+        }
+        // Nor does JoinGroup prove there that the member was in the group till now: who was thrown out is let in again under its
+        // old id, as a new member, and what it had is others'.
+        if self.generation >= 0 && leader.is_empty() && now >= self.proven_until() {
+            self.lose(None, "its session may have ended before it joined again");
+        }
+    }
+
+    fn enter_generation(&mut self, call: InFlight, protocol: String, now: Now) {
+        self.join_attempts = 0;
+        self.assigned_counts = None;
+        self.confirm(call.sent);
+        self.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
+        // Whoever does not ask for its assignment in time is dropped as well.
+        (self.rejoin_by, self.outdated) = (Some(call.sent + self.config.max_poll_interval), false);
+        let (generation, leader, took) = (self.generation, self.leader, now - call.sent);
+        self.event(GroupEvent::Joined { generation, leader, protocol, took });
+        self.set_state(State::CompletingRebalance);
+    }
+
+    fn join_refused(&mut self, code: ErrorCode, member_id: String, call: InFlight, now: Now) {
+        match reaction(Kind::Join.api(), code) {
+            Reaction::TakeMemberId => {
+                // At once; but a coordinator that hands out one id after the other is not asked without end.
+                if !self.member_id.is_empty() || member_id.is_empty() {
+                    self.hold_join(now);
+                }
+                self.member_id = member_id;
+                self.back_from_join();
+                self.want_rejoin("the coordinator asked to join with an id".into());
+            }
+            Reaction::DropMember => {
+                let wait = self.join_attempts > 0;
+                self.back_from_join();
+                self.lose_and_rejoin(code, Kind::Join.api(), true);
+                self.join_attempts = self.join_attempts.saturating_add(1);
+                if wait {
+                    self.hold_join(now);
+                }
+            }
+            Reaction::DropGeneration => {
+                self.back_from_join();
+                self.lose_and_rejoin(code, Kind::Join.api(), false);
+                self.hold_join(now);
+            }
+            Reaction::Fail | Reaction::Tell | Reaction::Done => self.fail(self.error_of(Kind::Join.api(), code), now),
+            reacted @ (Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin) => {
+                self.retried(Kind::Join.api(), code);
+                self.coordinator_error(reacted, call, code.name(), now);
+                self.join_again(code.name(), now);
+            }
+        }
+    }
+
+    /// The assignor of this generation.
+    pub(super) fn chosen(&self) -> Option<Arc<dyn Assignor>> {
+        let name = self.assignor.as_deref()?;
+        self.config.assignors.iter().find(|assignor| assignor.name() == name).cloned()
+    }
+
+    /// The join came to nothing: again, after a backoff.
+    pub(super) fn join_again(&mut self, reason: &str, now: Now) {
+        self.back_from_join();
+        self.hold_join(now);
+        self.want_rejoin(format!("the last attempt to join failed: {reason}"));
+    }
+
+    pub(super) fn hold_join(&mut self, now: Now) {
+        let delay = self.config.backoff.delay(self.join_attempts, &mut self.jitter);
+        self.join_attempts = self.join_attempts.saturating_add(1);
+        self.timers.set(Timer::Join, now + delay);
+    }
+
+    /// To the state from which a member joins: with a generation it goes on as it was, what it owns included.
+    pub(super) fn back_from_join(&mut self) {
+        (self.join, self.sync, self.assigning) = (None, None, None);
+        // What goes before a join was done, and what was finished since can be committed with the next.
+        self.prepared = self.given_up_before_join().is_empty();
+        match self.state {
+            State::PreparingRebalance | State::CompletingRebalance if self.generation >= 0 => self.set_joined_state(),
+            State::PreparingRebalance | State::CompletingRebalance => self.set_state(State::Unjoined),
+            _ => {}
+        }
+    }
+
+    /// In the group, and maybe still giving up what it was when it joined.
+    pub(super) fn set_joined_state(&mut self) {
+        let giving_up = self.giving_up.as_ref().and_then(GivingUp::before_a_join).is_some();
+        self.set_state(if giving_up { State::Revoking } else { State::Stable });
+    }
+
+    /// A JoinGroup that may have been carried out has no answer.
+    fn join_lost(&mut self) {
+        self.in_doubt = self.in_doubt || (self.generation >= 0 && !self.owned.is_empty());
+    }
+
+    /// Whether a rebalance is under way in which this member takes part.
+    pub(super) fn join_goes_on(&self) -> bool {
+        self.join.is_some() || self.sync.is_some() || self.assigning.is_some()
+    }
+
+    /// The coordinator is gone while a join or sync waits at it.
+    pub(super) fn abandon_join(&mut self) {
+        if !self.join_goes_on() {
+            return;
+        }
+        if self.exit.is_some() {
+            (self.join, self.sync, self.assigning) = (None, None, None);
+            return;
+        }
+        if self.join.is_some() {
+            self.join_lost();
+        }
+        self.back_from_join();
+        self.want_rejoin("the coordinator was lost during the rebalance".into());
+    }
+}

@@ -1,0 +1,200 @@
+//! Leaving: unsubscribed, closed, or because the user does not poll.
+
+use super::member::{Exit, InFlight, Kind, Member};
+use super::reactions::reaction;
+use super::revocation::Then;
+use super::timers::Timer;
+use super::{Answer, Call, CallId, GroupEvent, Reaction, State};
+use crate::Now;
+use monedula_protocol::error_code::ErrorCode;
+
+impl Member {
+    /// The membership is to end.
+    pub(super) fn leave_for(&mut self, exit: Exit, deadline: Now) {
+        let close = exit.close || self.exit.is_some_and(|exit| exit.close);
+        self.exit = Some(Exit { close, ..exit });
+        self.subscribed = false;
+        self.topics.clear();
+        self.first_seen.clear();
+        (self.rejoin, self.rebalance) = (None, None);
+        self.timers.clear(Timer::Rejoin);
+        let deadline = self.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
+        self.timers.set(Timer::Close, deadline);
+        // What is given up grows to all that is owned, unless the user has done his part of it already.
+        self.stop_giving_up();
+    }
+
+    /// Gives up what is owned, then leaves.
+    pub(super) fn advance_exit(&mut self, now: Now) {
+        let Some(exit) = self.exit else { return };
+        if self.giving_up.is_some() || self.state == State::Leaving {
+            return;
+        }
+        if !self.owned.is_empty() {
+            let all = self.owned.keys().cloned().collect();
+            self.give_up(all, Then::Leave);
+            return;
+        }
+        (self.join, self.sync, self.assigning) = (None, None, None);
+        if self.generation < 0 && self.member_id.is_empty() || !exit.leave || self.config.instance_id.is_some() {
+            return self.end_exit("closed without a word to the group", now);
+        }
+        // After a session without a word the member is out anyway.
+        let late = now + self.config.session_timeout;
+        let deadline = self.timers.at(Timer::Close).map_or(late, |known| known.min(late));
+        self.timers.set(Timer::Close, deadline);
+        self.timers.clear(Timer::Join);
+        self.join_attempts = 0;
+        self.set_state(State::Leaving);
+    }
+
+    /// Says so to the coordinator, and again where it has moved.
+    pub(super) fn advance_leave(&mut self, now: Now) {
+        if self.state != State::Leaving || self.leaving.is_some() || self.timers.waits(Timer::Join, now) {
+            return;
+        }
+        // A heartbeat was answered that the member is not known any more.
+        if self.member_id.is_empty() {
+            return self.end_exit("the coordinator does not know the member any more", now);
+        }
+        self.leaving = self.send_leave("the consumer unsubscribed or was closed", now);
+    }
+
+    /// Sends LeaveGroup if the member has an id and is not static: a static member's place is kept for its return.
+    pub(super) fn send_leave(&mut self, reason: &str, now: Now) -> Option<CallId> {
+        if self.member_id.is_empty() || self.config.instance_id.is_some() {
+            return None;
+        }
+        let call = Call::Leave {
+            group_id: self.config.group_id.clone(),
+            member_id: self.member_id.clone(),
+            instance_id: None,
+            reason: reason.into(),
+        };
+        self.send(Kind::Leave, call, now)
+    }
+
+    pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+        if self.leaving != Some(id) {
+            return;
+        }
+        self.leaving = None;
+        let code = match outcome {
+            Ok(Answer::Leave { code }) => code,
+            Ok(_) => ErrorCode::UnknownServerError,
+            Err(reason) => {
+                // The answer may be lost and the member gone: UNKNOWN_MEMBER_ID will say so then.
+                self.coordinator_lost(call.node_id, &reason, false, now);
+                return self.leave_again(now);
+            }
+        };
+        self.coordinator_answered(code);
+        if code == ErrorCode::None {
+            return self.end_exit("left the group", now);
+        }
+        match reaction(Kind::Leave.api(), code) {
+            reacted @ (Reaction::Retry | Reaction::Rediscover) => {
+                self.retried(Kind::Leave.api(), code);
+                self.coordinator_error(reacted, call, code.name(), now);
+                self.leave_again(now);
+            }
+            _ => self.end_exit(code.name(), now),
+        }
+    }
+
+    /// What waited at the coordinator when the member began to leave.
+    pub(super) fn answered_on_exit(&mut self, id: CallId, call: InFlight, answer: Result<Answer, String>, now: Now) {
+        let waited = self.join == Some(id) || self.sync == Some(id);
+        self.join.take_if(|join| *join == id);
+        self.sync.take_if(|sync| *sync == id);
+        let Ok(answer) = answer else { return };
+        if !self.in_group() || call.generation != self.generation {
+            return;
+        }
+        match answer {
+            answer @ Answer::Join { code: ErrorCode::None, .. } if waited => {
+                self.joined_while_leaving(call, answer, now)
+            }
+            Answer::Sync { code: ErrorCode::None, .. } => self.rejoin_by = None,
+            Answer::Join { code, .. } | Answer::Sync { code, .. } => self.refused_while_leaving(code, &call, now),
+            _ => {}
+        }
+    }
+
+    /// Commits of the generation before are refused from here on, and those of this one until all have their assignments. So the
+    /// member goes on for as long as it gives up what it had: what the user finished is committed then, and not read again.
+    fn joined_while_leaving(&mut self, call: InFlight, answer: Answer, now: Now) {
+        let Answer::Join { generation, leader, protocol, skip_assignment, members, .. } = answer else { return };
+        let ours = self.config.assignors.iter().any(|assignor| protocol.as_deref() == Some(assignor.name()));
+        self.lose_if_missed(generation, &leader, now);
+        if !ours || self.giving_up.is_none() {
+            return;
+        }
+        self.leader = leader == self.member_id;
+        (self.generation, self.assignor) = (generation, protocol);
+        self.confirm(call.sent);
+        self.rejoin_by = Some(call.sent + self.config.max_poll_interval);
+        let (protocol, took) = (self.assignor.clone().unwrap_or_default(), now - call.sent);
+        self.event(GroupEvent::Joined { generation, leader: self.leader, protocol, took });
+        self.ask_for_assignment(skip_assignment, members, now);
+    }
+
+    /// It is out of the group, or another has its static id: then what it still gives up is others'.
+    fn refused_while_leaving(&mut self, code: ErrorCode, call: &InFlight, now: Now) {
+        match code {
+            ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, call.kind.api(), true),
+            ErrorCode::FencedInstanceId => self.fail(self.error_of(call.kind.api(), code), now),
+            _ => {}
+        }
+    }
+
+    fn leave_again(&mut self, now: Now) {
+        let delay = self.config.backoff.delay(self.join_attempts, &mut self.jitter);
+        self.join_attempts = self.join_attempts.saturating_add(1);
+        self.timers.set(Timer::Join, now + delay);
+    }
+
+    /// LeaveGroup cannot be sent to this coordinator at all; the session's end will tell it.
+    pub(super) fn cannot_leave(&mut self, id: CallId, reason: &str, now: Now) {
+        if self.leaving == Some(id) {
+            self.end_exit(reason, now);
+        }
+    }
+
+    /// The time for leaving in order is over.
+    pub(super) fn exit_late(&mut self, now: Now) {
+        if self.exit.is_some() {
+            self.close_commits(now);
+            self.lose(None, "the time for leaving is over");
+            self.end_exit("the time for leaving is over", now);
+        }
+    }
+
+    pub(super) fn end_exit(&mut self, how: &str, now: Now) {
+        let Some(exit) = self.exit.take() else { return };
+        self.giving_up = None;
+        self.close_commits(now);
+        self.leaving = None;
+        // A heartbeat may hear of the leaving before LeaveGroup's answer comes: the id is gone then.
+        if self.generation >= 0 || !self.member_id.is_empty() || self.state == State::Leaving {
+            self.event(GroupEvent::Left { reason: how.into() });
+        }
+        self.forget_member();
+        self.end_lease(now);
+        self.timers.clear_all();
+        self.join_attempts = 0;
+        self.joined_topics.clear();
+        if self.state != State::Unsubscribed && self.state != State::Leaving && self.state != State::Fatal {
+            // Every state that belongs to a group may leave it.
+            self.set_state(State::Leaving);
+        }
+        self.set_state(State::Unsubscribed);
+        if exit.close {
+            self.closed = true;
+        } else if self.subscribed {
+            // Subscribed again while it left.
+            self.set_state(State::Unjoined);
+            self.want_rejoin("subscribed again".into());
+        }
+    }
+}

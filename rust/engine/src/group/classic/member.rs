@@ -1,0 +1,587 @@
+//! The machine: what it knows, and what each input leads to. Its parts are in the files beside it, one for each thing that it
+//! does; [`Member::advance`] offers each of them a step after every input, so none waits for a particular one.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::deferring::Deferring;
+use super::revocation::GivingUp;
+use super::timers::{Timer, Timers};
+use super::{
+    Answer, Call, CallError, CallId, CallbackKind, GroupConfig, GroupError, GroupEvent, Input, Output, Reaction, State,
+    Status, Target, Ticket,
+};
+use crate::assign::{LastAssignment, Protocol};
+use crate::backoff::Jitter;
+use crate::group::{Cadence, Commits, Effect, FirstSeen, TopicIds, topic_ids};
+use crate::{Now, TopicPartition};
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
+
+/// A call that has no outcome yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlight {
+    pub(super) kind: Kind,
+    /// The coordinator that was asked; `None` for FindCoordinator.
+    pub(super) node_id: Option<i32>,
+    pub(super) sent: Now,
+    /// The generation that the request carried.
+    pub(super) generation: i32,
+}
+
+/// What a call in flight is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Find,
+    Join,
+    Sync,
+    Heartbeat,
+    Leave,
+    Commit,
+    Offsets,
+}
+
+impl Kind {
+    pub(super) fn api(self) -> &'static str {
+        match self {
+            Self::Find => "FindCoordinator",
+            Self::Join => "JoinGroup",
+            Self::Sync => "SyncGroup",
+            Self::Heartbeat => "Heartbeat",
+            Self::Leave => "LeaveGroup",
+            Self::Commit => "OffsetCommit",
+            Self::Offsets => "OffsetFetch",
+        }
+    }
+}
+
+/// How the membership is to end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exit {
+    /// For good: [`Effect::Closed`] follows.
+    pub(super) close: bool,
+    /// Whether the group is told, if the member is not static.
+    pub(super) leave: bool,
+}
+
+/// A member of a group; see the [module](super).
+pub struct Member {
+    pub(super) config: GroupConfig,
+    pub(super) protocol: Protocol,
+    pub(super) state: State,
+    pub(super) timers: Timers,
+    pub(super) jitter: Jitter,
+    outputs: VecDeque<Output>,
+    next_id: u64,
+    pub(super) in_flight: BTreeMap<CallId, InFlight>,
+
+    pub(super) coordinator: Option<i32>,
+    pub(super) finding: Option<CallId>,
+    pub(super) find_attempts: u32,
+
+    pub(super) member_id: String,
+    /// -1 outside of the group.
+    pub(super) generation: i32,
+    pub(super) leader: bool,
+    pub(super) assignor: Option<String>,
+    /// Whether it subscribes at all: a pattern may match nothing yet.
+    pub(super) subscribed: bool,
+    /// Topics subscribed to, and those of the last join.
+    pub(super) topics: BTreeSet<Arc<str>>,
+    pub(super) joined_topics: BTreeSet<Arc<str>>,
+    /// Partition counts: as of now, and as of the assignment that this member computed.
+    pub(super) counts: BTreeMap<Arc<str>, usize>,
+    pub(super) assigned_counts: Option<BTreeMap<Arc<str>, usize>>,
+    pub(super) first_seen: FirstSeen,
+    /// Each with the id of its topic as it was known when the partition was gained: that of the topic whose offsets are read and
+    /// committed. Zero where it is not known.
+    pub(super) owned: BTreeMap<TopicPartition, Uuid>,
+    pub(super) last: LastAssignment,
+    /// When that came.
+    pub(super) last_at: Now,
+    pub(super) deferring: Deferring,
+
+    /// Why the member is to join again, if it is.
+    pub(super) rejoin: Option<String>,
+    /// Why, for a join at a later time.
+    pub(super) rejoin_later: String,
+    /// Whether what has to be given up and committed before the next join is.
+    pub(super) prepared: bool,
+    pub(super) join: Option<CallId>,
+    pub(super) sync: Option<CallId>,
+    pub(super) assigning: Option<Ticket>,
+    pub(super) join_attempts: u32,
+    pub(super) rebalance: Option<(Now, String)>,
+    pub(super) last_rebalance: Option<(Now, String)>,
+    /// A JoinGroup may have been carried out whose answer was lost: the generation in which this member owned what it owns may
+    /// be two behind at the next one, and the leader then takes its claims for old (KIP-792).
+    pub(super) in_doubt: bool,
+
+    /// Partitions that this member as the leader gave to nobody, since their owners have to give them up first.
+    pub(super) kept_back: usize,
+
+    pub(super) giving_up: Option<GivingUp>,
+
+    pub(super) heartbeat: Option<CallId>,
+    pub(super) heartbeat_attempts: u32,
+    pub(super) cadence: Cadence,
+    /// When the last request was sent whose answer proved that the member is in the group.
+    pub(super) confirmed: Option<Now>,
+    /// From when on the coordinator may have dropped the member for not having joined or synced in a rebalance, though it sends
+    /// heartbeats.
+    pub(super) rejoin_by: Option<Now>,
+    /// The next rebalance began before the assignment of this one came.
+    pub(super) outdated: bool,
+    pub(super) lease: Option<Now>,
+    pub(super) lease_expired: bool,
+
+    pub(super) commits: Commits,
+    pub(super) auto_commit: Option<Ticket>,
+
+    /// Gained partitions whose committed offsets are not known yet.
+    pub(super) starting: BTreeSet<TopicPartition>,
+    /// Those whose committed offset is refused for now, with what the user was told of it.
+    pub(super) refused: BTreeMap<TopicPartition, ErrorCode>,
+    pub(super) refused_attempts: u32,
+    pub(super) looking_up: Option<CallId>,
+    /// Those that the lookup under way is about, if they were owned all the time since.
+    pub(super) asked: BTreeSet<TopicPartition>,
+    pub(super) lookup_attempts: u32,
+
+    pub(super) polled: Now,
+    pub(super) stale_since: Now,
+    pub(super) exit: Option<Exit>,
+    /// Closing is done, and to be said after everything else.
+    pub(super) closed: bool,
+    pub(super) leaving: Option<CallId>,
+    pub(super) fatal: Option<GroupError>,
+}
+
+impl Member {
+    /// A member that subscribes to nothing yet; `seed` decides its jitter.
+    pub fn new(config: GroupConfig, seed: u64) -> Self {
+        let cadence = Cadence::new(config.quick_heartbeats);
+        Self {
+            protocol: config.protocol(),
+            config,
+            state: State::Unsubscribed,
+            timers: Timers::default(),
+            jitter: Jitter::new(seed),
+            outputs: VecDeque::new(),
+            next_id: 0,
+            in_flight: BTreeMap::new(),
+            coordinator: None,
+            finding: None,
+            find_attempts: 0,
+            member_id: String::new(),
+            generation: -1,
+            leader: false,
+            assignor: None,
+            subscribed: false,
+            topics: BTreeSet::new(),
+            joined_topics: BTreeSet::new(),
+            counts: BTreeMap::new(),
+            assigned_counts: None,
+            first_seen: FirstSeen::default(),
+            owned: BTreeMap::new(),
+            last: LastAssignment { generation: -1, ..LastAssignment::default() },
+            last_at: Now::ZERO,
+            deferring: Deferring::default(),
+            rejoin: None,
+            rejoin_later: String::new(),
+            prepared: false,
+            join: None,
+            sync: None,
+            assigning: None,
+            join_attempts: 0,
+            rebalance: None,
+            last_rebalance: None,
+            in_doubt: false,
+            kept_back: 0,
+            giving_up: None,
+            heartbeat: None,
+            heartbeat_attempts: 0,
+            cadence,
+            confirmed: None,
+            rejoin_by: None,
+            outdated: false,
+            lease: None,
+            lease_expired: false,
+            commits: Commits::default(),
+            auto_commit: None,
+            starting: BTreeSet::new(),
+            refused: BTreeMap::new(),
+            refused_attempts: 0,
+            looking_up: None,
+            asked: BTreeSet::new(),
+            lookup_attempts: 0,
+            polled: Now::ZERO,
+            stale_since: Now::ZERO,
+            exit: None,
+            closed: false,
+            leaving: None,
+            fatal: None,
+        }
+    }
+
+    /// Takes an input, at a time that never goes back. Drain [`Self::poll`] afterwards.
+    pub fn handle(&mut self, now: Now, input: Input) {
+        // What the user did has to be known before it is judged.
+        if let Input::Polled { at } = input {
+            self.polled(at);
+        }
+        for timer in self.timers.take_due(now) {
+            self.due(timer, now);
+        }
+        match input {
+            Input::Tick | Input::Polled { .. } => {}
+            Input::Subscribe { topics, from_pattern } => self.subscribe(topics, from_pattern),
+            Input::Topics { topics } => self.learn_topics(topics),
+            Input::Answer { id, outcome } => self.answered(id, outcome, now),
+            Input::Assigned { ticket, outcome } => self.assigned_by_leader(ticket, outcome, now),
+            Input::Settled { ticket, offsets } => self.settled(ticket, offsets, now),
+            Input::CalledBack { ticket } => self.called_back(ticket, now),
+            Input::Commit { ticket, offsets, deadline } => self.commit(ticket, offsets, deadline, now),
+            Input::Rejoin { at, reason } => self.rejoin_at(at, reason, now),
+            Input::Unsubscribe => {
+                let deadline = now + self.config.max_poll_interval;
+                self.leave_for(Exit { close: false, leave: true }, deadline);
+            }
+            Input::Close { deadline, leave } => self.leave_for(Exit { close: true, leave }, deadline),
+        }
+        self.advance(now);
+    }
+
+    /// What is to be done next; `None` if nothing is.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Self::handle`] has to be called without anything else having happened.
+    pub fn wake_at(&self) -> Option<Now> {
+        self.timers.first()
+    }
+
+    /// How the membership is.
+    pub fn status(&self) -> Status {
+        Status {
+            state: self.state,
+            coordinator: self.coordinator,
+            member_id: self.member_id.clone(),
+            generation: self.generation,
+            leader: self.leader,
+            assignor: self.assignor.clone(),
+            protocol: self.protocol,
+            topics: self.topics.clone(),
+            owned: self.owned.keys().cloned().collect(),
+            last_heartbeat: self.confirmed,
+            lease_until: self.lease,
+            last_rebalance: self.last_rebalance.as_ref().map(|(at, _)| *at),
+            last_rebalance_reason: self.last_rebalance.as_ref().map(|(_, reason)| reason.clone()),
+            fatal: self.fatal.clone(),
+            pending_commits: self.commits.len(),
+            deferred_until: self.timers.at(Timer::Deferred),
+            reserved: self.reserved(),
+        }
+    }
+
+    /// The ids of the topics of what is owned, as far as they are known.
+    pub fn topic_ids(&self) -> TopicIds {
+        topic_ids(&self.owned, self.owned.keys())
+    }
+
+    /// Lets every part do what it can now.
+    fn advance(&mut self, now: Now) {
+        self.advance_giving_up();
+        self.advance_exit(now);
+        self.advance_find(now);
+        self.advance_join(now);
+        self.advance_heartbeat(now);
+        // Before the commits: they wait for it.
+        self.advance_lease(now);
+        self.advance_commits(now);
+        self.advance_lookup(now);
+        self.advance_leave(now);
+        self.keep_poll_timer();
+        if std::mem::take(&mut self.closed) {
+            self.push(Effect::Closed);
+        }
+    }
+
+    fn due(&mut self, timer: Timer, now: Now) {
+        match timer {
+            Timer::Session => self.session_silent(now),
+            Timer::Lease => self.lease_over(),
+            Timer::Poll => self.poll_expired(now),
+            Timer::AutoCommit => self.auto_commit_due(now),
+            Timer::Rejoin => self.rejoin_now(self.rejoin_later.clone()),
+            Timer::Deferred => self.deferred_due(),
+            Timer::KeptBack => self.want_rejoin("partitions that were given up have no owner yet".into()),
+            Timer::CommitDeadline => self.expire_commits(now),
+            Timer::Revocation => self.giving_up_took_too_long(now),
+            Timer::Refused => self.starting.extend(self.refused.keys().cloned()),
+            Timer::Close => self.exit_late(now),
+            // What these hold back is offered a step by `advance`.
+            Timer::Heartbeat | Timer::Find | Timer::Join | Timer::Commit | Timer::Offsets => {}
+        }
+    }
+
+    fn answered(&mut self, id: CallId, outcome: Result<Answer, CallError>, now: Now) {
+        let Some(call) = self.in_flight.remove(&id) else { return };
+        let outcome = match outcome {
+            Ok(answer) => Ok(answer),
+            Err(CallError::Lost(reason)) => {
+                self.event(GroupEvent::Retried { api: call.kind.api(), reason: reason.clone() });
+                Err(reason)
+            }
+            Err(CallError::Never(reason)) => {
+                let group = self.config.group_id.clone();
+                if call.kind == Kind::Leave {
+                    return self.cannot_leave(id, &reason, now);
+                } else {
+                    self.fail(GroupError::Call { group, reason: reason.clone() }, now);
+                }
+                Err(reason)
+            }
+        };
+        match (call.kind, outcome) {
+            (Kind::Find, outcome) => self.found(id, outcome, now),
+            (Kind::Join | Kind::Sync, outcome) if self.exit.is_some() => self.answered_on_exit(id, call, outcome, now),
+            (Kind::Join, outcome) => self.joined(id, call, outcome, now),
+            (Kind::Sync, outcome) => self.synced(id, call, outcome, now),
+            (Kind::Heartbeat, outcome) => self.heartbeat_answered(id, call, outcome, now),
+            (Kind::Leave, outcome) => self.left(id, call, outcome, now),
+            (Kind::Commit, outcome) => self.commit_answered(id, call, outcome, now),
+            (Kind::Offsets, outcome) => self.looked_up(id, call, outcome, now),
+        }
+    }
+
+    fn subscribe(&mut self, topics: BTreeSet<Arc<str>>, from_pattern: bool) {
+        if self.exit.is_some_and(|exit| exit.close) || self.state == State::Fatal {
+            return;
+        }
+        // A pattern matches a new topic: it was not there before, so none of its records is to be missed (seed S084).
+        if from_pattern && self.subscribed {
+            for topic in topics.difference(&self.topics) {
+                self.first_seen.expect(topic);
+            }
+        }
+        self.first_seen.keep(&topics);
+        self.topics = topics;
+        self.subscribed = true;
+        if self.state == State::Unsubscribed {
+            self.fatal = None;
+            self.set_state(State::Unjoined);
+            self.want_rejoin("first join".into());
+        } else if self.topics != self.joined_topics && self.exit.is_none() {
+            self.want_rejoin("the subscription changed".into());
+        }
+    }
+
+    fn polled(&mut self, at: Now) {
+        self.polled = self.polled.max(at);
+        if self.state == State::Stale && at > self.stale_since {
+            self.set_state(State::Unjoined);
+            self.want_rejoin("the user polls again".into());
+        }
+        self.keep_poll_timer();
+    }
+
+    fn keep_poll_timer(&mut self) {
+        let watched = match self.state {
+            State::PreparingRebalance | State::CompletingRebalance | State::Stable | State::Revoking => true,
+            // Nor does a member join for a user who does not poll: it would get partitions that nobody reads.
+            State::Unjoined => self.subscribed,
+            _ => false,
+        };
+        // Leaving has a deadline of its own.
+        let watched = watched && self.exit.is_none();
+        self.timers.put(Timer::Poll, watched.then(|| self.polled + self.config.max_poll_interval));
+    }
+
+    fn poll_expired(&mut self, now: Now) {
+        let (group, after) = (self.config.group_id.clone(), self.config.max_poll_interval);
+        // Who is not in the group has nothing to leave.
+        if self.state != State::Unjoined {
+            self.push(Output::Raise { error: GroupError::MaxPollExceeded { group, after }, fatal: false });
+        }
+        let reason = "the user did not poll for max.poll.interval.ms".to_owned();
+        self.lose(None, &reason);
+        self.send_leave(&reason, now);
+        self.forget_member();
+        (self.rejoin, self.rebalance) = (None, None);
+        self.stale_since = now;
+        self.set_state(State::Stale);
+    }
+
+    /// Gives up what is owned without the user's consent: another may own it already.
+    pub(super) fn lose(&mut self, code: Option<ErrorCode>, reason: &str) {
+        // Those whose Revoked callback was asked for are told of already.
+        let told = self.giving_up.take().map(GivingUp::told).unwrap_or_default();
+        let lost: BTreeSet<TopicPartition> = std::mem::take(&mut self.owned).into_keys().collect();
+        // What is looked up may be another's to commit meanwhile, and be gained again.
+        self.starting.clear();
+        self.refused.clear();
+        self.asked.clear();
+        self.fail_commits(code);
+        self.timers.clear(Timer::Revocation);
+        self.prepared = false;
+        self.in_doubt = false;
+        self.last.current = false;
+        if !lost.is_empty() {
+            let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
+            self.push(Effect::Dropped { partitions: lost.clone() });
+            self.event(GroupEvent::Lost { partitions: lost, reason: reason.into() });
+            if !untold.is_empty() {
+                self.call_back(CallbackKind::Lost, untold);
+            }
+        }
+    }
+
+    /// Out of the group: no generation, nothing in flight that still counts.
+    pub(super) fn drop_generation(&mut self) {
+        self.generation = -1;
+        self.last.current = false;
+        self.deferring.losses.clear();
+        self.leader = false;
+        self.assigned_counts = None;
+        (self.join, self.sync, self.heartbeat, self.assigning) = (None, None, None, None);
+        (self.confirmed, self.rejoin_by) = (None, None);
+        self.auto_commit = None;
+        for timer in
+            [Timer::Heartbeat, Timer::Session, Timer::Lease, Timer::AutoCommit, Timer::KeptBack, Timer::Deferred]
+        {
+            self.timers.clear(timer);
+        }
+    }
+
+    /// As [`Self::drop_generation`], and without an id.
+    pub(super) fn forget_member(&mut self) {
+        self.drop_generation();
+        self.member_id.clear();
+    }
+
+    /// What the member owned is lost, and it joins again: under its id, or without one (`forget`).
+    pub(super) fn lose_and_rejoin(&mut self, code: ErrorCode, api: &str, forget: bool) {
+        let reason = format!("{api} was answered {}", code.name());
+        self.lose(Some(code), &reason);
+        match forget {
+            true => self.forget_member(),
+            false => self.drop_generation(),
+        }
+        if !matches!(self.state, State::Leaving | State::Unjoined) {
+            self.set_state(State::Unjoined);
+        }
+        self.want_rejoin(reason);
+    }
+
+    /// The membership is over, for good.
+    pub(super) fn fail(&mut self, error: GroupError, now: Now) {
+        match self.state {
+            State::Fatal | State::Unsubscribed => return,
+            // It is over anyway, and trying to leave again and again would not mend it.
+            State::Leaving => return self.end_exit(&error.to_string(), now),
+            _ => {}
+        }
+        self.lose(None, &error.to_string());
+        self.drop_generation();
+        (self.rejoin, self.rebalance) = (None, None);
+        self.fatal = Some(error.clone());
+        self.set_state(State::Fatal);
+        self.push(Output::Raise { error, fatal: true });
+    }
+
+    /// The error for the user that an answer of `api` means.
+    pub(super) fn error_of(&self, api: &'static str, code: ErrorCode) -> GroupError {
+        let group = self.config.group_id.clone();
+        match code {
+            ErrorCode::GroupAuthorizationFailed => GroupError::Denied { group },
+            ErrorCode::FencedInstanceId => {
+                GroupError::FencedInstance { group, instance: self.config.instance_id.clone().unwrap_or_default() }
+            }
+            ErrorCode::InconsistentGroupProtocol => {
+                let assignors: Vec<&str> = self.config.assignors.iter().map(|assignor| assignor.name()).collect();
+                GroupError::InconsistentProtocol { group, assignors: assignors.join(", ") }
+            }
+            ErrorCode::InvalidSessionTimeout => {
+                GroupError::InvalidSessionTimeout { session_timeout: self.config.session_timeout }
+            }
+            code => GroupError::Broker { group, api, code },
+        }
+    }
+
+    /// The member is to join again, as soon as it can.
+    pub(super) fn want_rejoin(&mut self, reason: String) {
+        if !self.subscribed || matches!(self.state, State::Fatal | State::Stale) {
+            return;
+        }
+        self.rejoin.get_or_insert(reason);
+    }
+
+    pub(super) fn retried(&mut self, api: &'static str, code: ErrorCode) {
+        self.event(GroupEvent::Retried { api, reason: code.name().into() });
+    }
+
+    /// Sends a call to the coordinator, if it is known.
+    pub(super) fn send(&mut self, kind: Kind, call: Call, now: Now) -> Option<CallId> {
+        let node_id = self.coordinator?;
+        let id = self.new_id();
+        let generation = self.generation;
+        self.in_flight.insert(id, InFlight { kind, node_id: Some(node_id), sent: now, generation });
+        self.push(Output::Call { id, target: Target::Coordinator { node_id }, call });
+        Some(id)
+    }
+
+    pub(super) fn send_to_any(&mut self, call: Call, attempt: u32, now: Now) -> CallId {
+        let id = self.new_id();
+        let generation = self.generation;
+        self.in_flight.insert(id, InFlight { kind: Kind::Find, node_id: None, sent: now, generation });
+        self.push(Output::Call { id, target: Target::Any { attempt }, call });
+        id
+    }
+
+    pub(super) fn call_back(&mut self, kind: CallbackKind, partitions: BTreeSet<TopicPartition>) -> Ticket {
+        let ticket = self.new_id();
+        self.push(Effect::Callback { ticket, kind, partitions });
+        ticket
+    }
+
+    pub(super) fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub(super) fn push(&mut self, output: impl Into<Output>) {
+        self.outputs.push_back(output.into());
+    }
+
+    pub(super) fn event(&mut self, event: GroupEvent) {
+        self.push(Output::Event(event));
+    }
+
+    pub(super) fn set_state(&mut self, to: State) {
+        let from = self.state;
+        if from == to {
+            return;
+        }
+        debug_assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
+        self.state = to;
+        self.event(GroupEvent::StateChanged { from, to });
+    }
+
+    /// Whether the member has a generation, and a state in which it counts.
+    pub(super) fn in_group(&self) -> bool {
+        self.generation >= 0
+            && matches!(
+                self.state,
+                State::CompletingRebalance | State::Stable | State::Revoking | State::PreparingRebalance
+            )
+    }
+
+    /// What an error of the coordinator as such leads to; others are the caller's.
+    pub(super) fn coordinator_error(&mut self, reaction: Reaction, call: InFlight, reason: &str, now: Now) {
+        if reaction == Reaction::Rediscover {
+            self.coordinator_lost(call.node_id, reason, true, now);
+        }
+    }
+}

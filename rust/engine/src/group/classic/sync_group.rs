@@ -1,0 +1,271 @@
+//! The leader's assignment, SyncGroup, and what comes of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::join_group::{PROTOCOL_TYPE, Subscriptions};
+use super::member::{InFlight, Kind, Member};
+use super::reactions::reaction;
+use super::revocation::Then;
+use super::timers::Timer;
+use super::{Answer, Assignments, Call, CallId, CallbackKind, GroupError, GroupEvent, Output, Reaction, Ticket};
+use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with_user_data};
+use crate::group::Effect;
+use crate::{Now, TopicPartition};
+
+/// One rebalance seldom comes alone: the second round of a cooperative one, the next process of a rolling restart, the process
+/// that comes back. Each member hears of the next by its heartbeat, and the slowest holds up all others' JoinGroup.
+const NEXT_STEP_WITHIN: Duration = Duration::from_secs(60);
+
+impl Member {
+    /// The leader has it computed first.
+    pub(super) fn ask_for_assignment(&mut self, skip_assignment: bool, members: Subscriptions, now: Now) {
+        if self.leader && !skip_assignment {
+            let ticket = self.new_id();
+            self.assigning = Some(ticket);
+            let members = self.as_of_now(members, now);
+            let assignor = self.assignor.clone().unwrap_or_default();
+            return self.push(Output::Assign { ticket, assignor, members });
+        }
+        // A static leader that comes back is told to leave the assignment as it is, and still watches the topics (KIP-814).
+        if self.leader {
+            self.assigned_counts = Some(self.counts.clone());
+        }
+        self.send_sync(Vec::new(), now);
+    }
+
+    /// What the leader itself told when it joined may be minutes old: it tells anew what is left of what it waits for.
+    fn as_of_now(&mut self, mut members: Subscriptions, now: Now) -> Subscriptions {
+        self.last.age = now.saturating_sub(self.last_at);
+        let Some(assignor) = self.chosen().filter(|assignor| assignor.defers()) else { return members };
+        let user_data = assignor.user_data(&self.joined_topics, &self.last);
+        if let Some((.., bytes)) = members.iter_mut().find(|(id, ..)| *id == self.member_id)
+            && let Ok(told) = with_user_data(bytes, user_data.as_deref())
+        {
+            *bytes = told;
+        }
+        members
+    }
+
+    pub(super) fn assigned_by_leader(&mut self, ticket: Ticket, outcome: Result<Assignments, AssignError>, now: Now) {
+        if self.assigning != Some(ticket) {
+            return;
+        }
+        self.assigning = None;
+        match outcome {
+            Ok((assignments, counts)) => {
+                self.watch_kept_back(&assignments, &counts, now);
+                self.assigned_counts = Some(counts);
+                self.send_sync(assignments, now);
+            }
+            // It leaves in a moment, and the others go on without it.
+            Err(_) if self.exit.is_some() => {}
+            // To leave would hand the same wait on to the next leader, and end this membership for it.
+            Err(AssignError::NoMetadata { reason }) => {
+                self.event(GroupEvent::Retried { api: "Metadata", reason: reason.clone() });
+                self.join_again(&format!("metadata of the group's topics cannot be had: {reason}"), now);
+            }
+            Err(error) => {
+                // The others must not wait for a leader that cannot assign.
+                self.send_leave("the assignor failed", now);
+                let group = self.config.group_id.clone();
+                self.fail(GroupError::Assign { group, error }, now);
+            }
+        }
+    }
+
+    /// Whoever has given up partitions joins again, and they get their owners. But a static member that dies before it does so
+    /// comes back without a rebalance, and they would have none for ever. Then the leader joins again: once, since an assignor may
+    /// leave partitions out for good.
+    fn watch_kept_back(&mut self, assignments: &[(String, Vec<u8>)], counts: &BTreeMap<Arc<str>, usize>, now: Now) {
+        let given: Vec<_> = assignments.iter().filter_map(|(_, bytes)| read_assignment(bytes).ok()).collect();
+        let user_data = given.first().and_then(|assigned| assigned.user_data.as_deref());
+        let left_out = self.chosen().map(|assignor| assignor.deferral(user_data).left_out).unwrap_or_default();
+        let given: usize = given.iter().map(|assigned| assigned.partitions.len()).sum();
+        let kept_back = counts.values().sum::<usize>().saturating_sub(given).saturating_sub(left_out);
+        if self.protocol == Protocol::Cooperative && kept_back > 0 && kept_back != self.kept_back {
+            self.timers.set(Timer::KeptBack, now + self.config.session_timeout);
+        }
+        self.kept_back = kept_back;
+    }
+
+    fn send_sync(&mut self, assignments: Vec<(String, Vec<u8>)>, now: Now) {
+        let call = Call::Sync {
+            group_id: self.config.group_id.clone(),
+            member_id: self.member_id.clone(),
+            instance_id: self.config.instance_id.clone(),
+            generation: self.generation,
+            protocol: self.assignor.clone().unwrap_or_default(),
+            rebalance_timeout: self.config.max_poll_interval,
+            assignments,
+        };
+        self.sync = self.send(Kind::Sync, call, now);
+        if self.sync.is_none() {
+            self.join_again("the coordinator was lost before SyncGroup", now);
+        }
+    }
+
+    pub(super) fn synced(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+        if self.sync != Some(id) {
+            return;
+        }
+        self.sync = None;
+        let (code, protocol_type, protocol, assignment) = match outcome {
+            Ok(Answer::Sync { code, protocol_type, protocol, assignment }) => {
+                (code, protocol_type, protocol, assignment)
+            }
+            Ok(_) => return self.join_again("an answer of another kind", now),
+            Err(reason) => {
+                self.coordinator_lost(call.node_id, &reason, false, now);
+                return self.join_again(&reason, now);
+            }
+        };
+        self.coordinator_answered(code);
+        if code == ErrorCode::None {
+            if self.is_outlived(&call, now) {
+                return self.join_again("the answer to SyncGroup came later than the session may have ended", now);
+            }
+            let other = protocol.is_some() && protocol != self.assignor;
+            if other || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) {
+                return self.fail(self.error_of(Kind::Sync.api(), ErrorCode::InconsistentGroupProtocol), now);
+            }
+            return match read_assignment(&assignment) {
+                Ok(assigned) => {
+                    // This proves no session: a coordinator that has the assignment already hands it out without renewing that.
+                    self.assigned(assigned.partitions.into_iter().collect(), assigned.user_data, call, now);
+                }
+                Err(error) => {
+                    let group = self.config.group_id.clone();
+                    let reason = format!("the assignment that the leader sent cannot be read: {error}");
+                    self.fail(GroupError::Call { group, reason }, now);
+                }
+            };
+        }
+        match reaction(Kind::Sync.api(), code) {
+            Reaction::DropMember => {
+                self.back_from_join();
+                self.lose_and_rejoin(code, Kind::Sync.api(), true);
+            }
+            Reaction::DropGeneration => {
+                self.back_from_join();
+                self.lose_and_rejoin(code, Kind::Sync.api(), false);
+            }
+            Reaction::Rejoin => {
+                self.retried(Kind::Sync.api(), code);
+                self.back_from_join();
+                if code != ErrorCode::RebalanceInProgress {
+                    self.hold_join(now);
+                }
+                self.want_rejoin(format!("SyncGroup was answered {}", code.name()));
+            }
+            reacted @ (Reaction::Retry | Reaction::Rediscover) => {
+                self.retried(Kind::Sync.api(), code);
+                self.coordinator_error(reacted, call, code.name(), now);
+                self.join_again(code.name(), now);
+            }
+            _ => self.fail(self.error_of(Kind::Sync.api(), code), now),
+        }
+    }
+
+    /// Whether the coordinator may have thrown the member out, and given its partitions to others, while the assignment was under
+    /// way: then it speaks of a generation that is over.
+    fn is_outlived(&self, sync: &InFlight, now: Now) -> bool {
+        let since_sent = (sync.sent + self.config.session_timeout).saturating_sub(self.config.lease_margin());
+        now >= self.proven_until() && now >= since_sent
+    }
+
+    /// The rebalance is over: what is gained starts, what is missing is given up.
+    fn assigned(&mut self, all: BTreeSet<TopicPartition>, user_data: Option<Vec<u8>>, sync: InFlight, now: Now) {
+        let deferral = self.chosen().map(|assignor| assignor.deferral(user_data.as_deref())).unwrap_or_default();
+        self.timers.put(Timer::Deferred, deferral.rejoin_after.map(|left| now + left));
+        let (generation, partitions) = (self.generation, all.clone());
+        self.deferring.ends_waits &= !self.last.ends_waits;
+        self.last = LastAssignment { generation, partitions, user_data, current: true, ..LastAssignment::default() };
+        self.last_at = now;
+        self.tell_reserved(deferral.losses);
+        if let Some(giving_up) = &mut self.giving_up {
+            giving_up.meanwhile = false;
+        }
+        // The subscription may have changed since the join; nobody gets what it does not subscribe to (seed S067).
+        let (wanted, unwanted): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) =
+            all.into_iter().partition(|partition| self.topics.contains(&partition.topic));
+        let gained: BTreeSet<TopicPartition> =
+            wanted.iter().filter(|partition| !self.owned.contains_key(*partition)).cloned().collect();
+        let revoked: BTreeSet<TopicPartition> =
+            self.owned.keys().filter(|partition| !wanted.contains(*partition)).cloned().collect();
+        let (started, reason) = self.rebalance.take().unwrap_or((sync.sent, String::new()));
+        self.event(GroupEvent::Synced {
+            generation: self.generation,
+            took: now - sync.sent,
+            rebalance: now.saturating_sub(started),
+            owned: wanted.len(),
+            gained: gained.len(),
+            revoked: revoked.len(),
+        });
+        self.last_rebalance = Some((now, reason));
+        let doubted = std::mem::take(&mut self.in_doubt);
+        self.prepared = false;
+        match std::mem::take(&mut self.outdated) {
+            true => self.want_rejoin("the coordinator rebalances the group".into()),
+            false => self.rejoin_by = None,
+        }
+        // A join that was held for long proves little, and nothing of what is gained is handed out before a heartbeat does.
+        let interval = self.config.heartbeat_interval;
+        let proved = self.confirmed.is_some_and(|confirmed| now < confirmed + interval);
+        self.cadence.quicken(NEXT_STEP_WITHIN, now);
+        let wait = if proved { self.cadence.pause(interval, now) } else { Duration::ZERO };
+        self.timers.set(Timer::Heartbeat, now + wait);
+        if let Some(interval) = self.config.auto_commit_interval
+            && self.timers.at(Timer::AutoCommit).is_none()
+        {
+            self.timers.set(Timer::AutoCommit, now + interval);
+        }
+        self.set_joined_state();
+        if !gained.is_empty() {
+            let with_ids = gained.iter().map(|partition| (partition.clone(), self.first_seen.id(&partition.topic)));
+            self.owned.extend(with_ids);
+            self.starting.extend(gained.iter().cloned());
+            self.push(Effect::Gained { partitions: gained.clone() });
+            self.call_back(CallbackKind::Assigned, gained);
+        }
+        match revoked.is_empty() {
+            true => {}
+            // The leader may have taken the claim for old, and others own them already: committing would put them back.
+            false if doubted => self.lose_doubted(revoked),
+            // It is given up already; what is not comes before the next join.
+            false if self.giving_up.is_some() => {}
+            false => self.give_up(revoked, Then::Join),
+        }
+        if self.topics != self.joined_topics {
+            self.want_rejoin("the subscription changed".into());
+        } else if !unwanted.is_empty() {
+            // A static member that comes back with fewer topics is given what it had, without a rebalance.
+            self.hold_join(now);
+            self.want_rejoin("partitions of topics were assigned that are not subscribed to".into());
+        }
+    }
+
+    fn lose_doubted(&mut self, mut lost: BTreeSet<TopicPartition>) {
+        // What is given up meanwhile is not finished for another either, and is lost with the rest.
+        let mut told = BTreeSet::new();
+        if let Some(giving_up) = self.giving_up.take() {
+            lost.extend(giving_up.before_a_join().into_iter().flatten().cloned());
+            told = giving_up.told();
+            self.timers.clear(Timer::Revocation);
+            self.set_joined_state();
+        }
+        self.let_go(&lost);
+        let reason = "a JoinGroup had no answer, and the next assignment leaves them out";
+        self.push(Effect::Dropped { partitions: lost.clone() });
+        self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
+        let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
+        if !untold.is_empty() {
+            self.call_back(CallbackKind::Lost, untold);
+        }
+        // The leader may have left them to this member instead: then they have no owner before the next round.
+        self.want_rejoin(reason.into());
+    }
+}

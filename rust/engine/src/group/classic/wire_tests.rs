@@ -1,0 +1,519 @@
+use monedula_protocol::frame::{decode_request_body, decode_request_header, encode_response};
+use monedula_protocol::messages::find_coordinator::Coordinator;
+use monedula_protocol::messages::heartbeat::HeartbeatResponse;
+use monedula_protocol::messages::leave_group::MemberResponse;
+use monedula_protocol::messages::offset_commit::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse, OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+};
+use monedula_protocol::messages::offset_fetch::{
+    OffsetFetchResponse, OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+};
+use monedula_protocol::messages::sync_group::SyncGroupResponse;
+use monedula_protocol::types::Uuid;
+
+use super::*;
+use crate::group::CommitOffset;
+
+const GROUP_ID: &str = "etl";
+
+fn orders(partition: i32) -> TopicPartition {
+    TopicPartition::new("orders", partition)
+}
+
+fn at(offset: i64) -> CommitOffset {
+    CommitOffset { offset, leader_epoch: 3, metadata: "m".into() }
+}
+
+/// One of each kind, of a dynamic or a static member.
+fn calls(instance_id: Option<&str>) -> Vec<Call> {
+    let (group_id, member_id) = (GROUP_ID.to_owned(), "me".to_owned());
+    let instance_id = instance_id.map(str::to_owned);
+    let (session_timeout, rebalance_timeout) = (Duration::from_secs(45), Duration::from_secs(300));
+    vec![
+        Call::FindCoordinator { group_id: group_id.clone() },
+        Call::Join {
+            group_id: group_id.clone(),
+            member_id: member_id.clone(),
+            instance_id: instance_id.clone(),
+            session_timeout,
+            rebalance_timeout,
+            protocols: vec![("range".into(), vec![1, 2]), ("sticky".into(), vec![])],
+            reason: "it is new".into(),
+        },
+        Call::Sync {
+            group_id: group_id.clone(),
+            member_id: member_id.clone(),
+            instance_id: instance_id.clone(),
+            generation: 7,
+            protocol: "range".into(),
+            rebalance_timeout,
+            assignments: vec![("me".into(), vec![5]), ("you".into(), vec![6, 7])],
+        },
+        Call::Heartbeat {
+            group_id: group_id.clone(),
+            member_id: member_id.clone(),
+            instance_id: instance_id.clone(),
+            generation: 7,
+        },
+        Call::Leave {
+            group_id: group_id.clone(),
+            member_id: member_id.clone(),
+            instance_id: instance_id.clone(),
+            reason: "it is closed".into(),
+        },
+        Call::Commit {
+            group_id: group_id.clone(),
+            member_id,
+            instance_id,
+            generation: 7,
+            offsets: [(orders(0), at(5)), (orders(1), at(6)), (TopicPartition::new("audit", 0), at(7))].into(),
+            topic_ids: TopicIds::new(),
+        },
+        Call::FetchOffsets {
+            group_id,
+            partitions: vec![orders(1), TopicPartition::new("audit", 0), orders(0)],
+            topic_ids: TopicIds::new(),
+        },
+    ]
+}
+
+/// The body of the request that `call` is in `version`.
+fn sent<'q, R: Request<'q>>(frame: &'q [u8], version: i16) -> R {
+    let (header, reader) = decode_request_header(&frame[4..]).unwrap();
+    assert_eq!((header.request_api_key, header.request_api_version), (R::API_KEY.code(), version));
+    assert_eq!((header.correlation_id, header.client_id), (9, Some("c")));
+    decode_request_body(reader, version).unwrap()
+}
+
+/// What `call` makes of `response`.
+fn taken<'q, 'r, R: Request<'q>>(call: &Call, response: &R::Response<'r>, version: i16) -> Answer {
+    let frame = encode_response::<R>(response, version, 9).unwrap();
+    call.decode(&frame[4..], version).unwrap()
+}
+
+#[test]
+fn every_version_of_every_call_can_be_sent() {
+    for instance_id in [None, Some("static")] {
+        for call in calls(instance_id) {
+            for version in call.versions() {
+                let frame = call.encode(version, 9, Some("c")).unwrap();
+                let (header, _) = decode_request_header(&frame[4..]).unwrap();
+                assert_eq!(header.request_api_key, call.api_key().code(), "{call:?}");
+                assert_eq!(call.api_key().name(), call.api());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_sent_says_all_that_the_version_can() {
+    let (session, rebalance) = (45_000, 300_000);
+    for call in calls(Some("static")) {
+        for version in call.versions() {
+            let frame = call.encode(version, 9, Some("c")).unwrap();
+            match &call {
+                Call::FindCoordinator { .. } => {
+                    let request: FindCoordinatorRequest<'_> = sent(&frame, version);
+                    let key = if version < 4 { request.key } else { request.coordinator_keys[0] };
+                    assert_eq!((key, request.key_type), (GROUP_ID, GROUP));
+                }
+                Call::Join { .. } => {
+                    let request: JoinGroupRequest<'_> = sent(&frame, version);
+                    assert_eq!((request.group_id, request.member_id), (GROUP_ID, "me"));
+                    assert_eq!(request.group_instance_id, Some("static"));
+                    assert_eq!((request.session_timeout_ms, request.rebalance_timeout_ms), (session, rebalance));
+                    assert_eq!(request.protocol_type, "consumer");
+                    let protocols: Vec<_> = request.protocols.iter().map(|one| (one.name, one.metadata)).collect();
+                    assert_eq!(protocols, [("range", &[1, 2][..]), ("sticky", &[])]);
+                    assert_eq!(request.reason, (version >= 8).then_some("it is new"));
+                }
+                Call::Sync { .. } => {
+                    let request: SyncGroupRequest<'_> = sent(&frame, version);
+                    assert_eq!((request.group_id, request.member_id, request.generation_id), (GROUP_ID, "me", 7));
+                    assert_eq!(request.protocol_name, (version >= 5).then_some("range"));
+                    assert_eq!(request.protocol_type, (version >= 5).then_some("consumer"));
+                    let given: Vec<_> = request.assignments.iter().map(|one| (one.member_id, one.assignment)).collect();
+                    assert_eq!(given, [("me", &[5][..]), ("you", &[6, 7])]);
+                }
+                Call::Heartbeat { .. } => {
+                    let request: HeartbeatRequest<'_> = sent(&frame, version);
+                    assert_eq!((request.group_id, request.member_id, request.generation_id), (GROUP_ID, "me", 7));
+                    assert_eq!(request.group_instance_id, Some("static"));
+                }
+                Call::Leave { .. } => {
+                    let request: LeaveGroupRequest<'_> = sent(&frame, version);
+                    let member = &request.members[0];
+                    assert_eq!((request.group_id, member.member_id), (GROUP_ID, "me"));
+                    assert_eq!(member.group_instance_id, Some("static"));
+                    assert_eq!(member.reason, (version >= 5).then_some("it is closed"));
+                }
+                Call::Commit { .. } => {
+                    let request: OffsetCommitRequest<'_> = sent(&frame, version);
+                    assert_eq!((request.group_id, request.member_id), (GROUP_ID, "me"));
+                    assert_eq!(request.generation_id_or_member_epoch, 7);
+                    let one = |topic: &OffsetCommitRequestTopic<'_>| {
+                        let at = |at: &OffsetCommitRequestPartition<'_>| {
+                            assert_eq!((at.committed_metadata, at.committed_leader_epoch), (Some("m"), 3));
+                            (at.partition_index, at.committed_offset)
+                        };
+                        (topic.name.to_owned(), topic.partitions.iter().map(at).collect::<Vec<_>>())
+                    };
+                    let topics: Vec<_> = request.topics.iter().map(one).collect();
+                    assert_eq!(
+                        topics,
+                        [("audit".to_owned(), vec![(0, 7)]), ("orders".to_owned(), vec![(0, 5), (1, 6)])]
+                    );
+                }
+                Call::FetchOffsets { .. } => {
+                    let request: OffsetFetchRequest<'_> = sent(&frame, version);
+                    assert_eq!(request.require_stable, version >= 7);
+                    let asked: Vec<_> = match version {
+                        ..=7 => {
+                            let topics = request.topics.unwrap();
+                            topics.into_iter().map(|topic| (topic.name, topic.partition_indexes)).collect()
+                        }
+                        _ => {
+                            let topics = request.groups[0].topics.clone().unwrap();
+                            topics.into_iter().map(|topic| (topic.name, topic.partition_indexes)).collect()
+                        }
+                    };
+                    assert_eq!(asked, [("audit", vec![0]), ("orders", vec![1, 0])]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dynamic_member_leaves_under_every_version() {
+    let call = &calls(None)[4];
+    for version in 0..=2 {
+        let frame = call.encode(version, 9, Some("c")).unwrap();
+        let request: LeaveGroupRequest<'_> = sent(&frame, version);
+        assert_eq!((request.member_id, request.members.len()), ("me", 0));
+    }
+}
+
+#[test]
+fn a_static_member_speaks_no_version_that_would_forget_it() {
+    let starts: Vec<i16> = calls(Some("static")).iter().map(|call| *call.versions().start()).collect();
+    assert_eq!(starts, [1, 5, 3, 3, 3, 7, 2]);
+}
+
+#[test]
+fn a_reason_is_cut_between_characters() {
+    assert_eq!(said(""), None);
+    assert_eq!(said("short"), Some("short"));
+    assert_eq!(said(&"ü".repeat(300)).unwrap().chars().count(), REASON_CHARS);
+}
+
+#[test]
+fn no_duration_is_too_long_to_be_said() {
+    assert_eq!(ms(Duration::MAX), i32::MAX);
+}
+
+#[test]
+fn a_coordinator_is_read_in_every_version() {
+    let call = &calls(None)[0];
+    for version in call.versions() {
+        let response = match version {
+            ..=3 => FindCoordinatorResponse { node_id: 2, host: "h", port: 9092, ..Default::default() },
+            _ => FindCoordinatorResponse {
+                coordinators: vec![
+                    Coordinator { key: "other", node_id: 1, ..Default::default() },
+                    Coordinator { key: GROUP_ID, node_id: 2, host: "h", port: 9092, ..Default::default() },
+                ],
+                ..Default::default()
+            },
+        };
+        let answer = taken::<FindCoordinatorRequest<'_>>(call, &response, version);
+        let expected = Answer::FindCoordinator { code: ErrorCode::None, node_id: 2, host: "h".into(), port: 9092 };
+        assert_eq!(answer, expected);
+    }
+    let nobody = taken::<FindCoordinatorRequest<'_>>(call, &FindCoordinatorResponse::default(), 4);
+    assert!(matches!(nobody, Answer::FindCoordinator { code: ErrorCode::CoordinatorNotAvailable, .. }), "{nobody:?}");
+}
+
+#[test]
+fn a_join_is_read_in_every_version_and_each_member_once() {
+    let call = &calls(None)[1];
+    let member = |member_id, metadata| JoinGroupResponseMember { member_id, metadata, ..Default::default() };
+    for version in call.versions() {
+        let response = JoinGroupResponse {
+            generation_id: 8,
+            protocol_type: Some("consumer"),
+            protocol_name: Some("range"),
+            leader: "me",
+            member_id: "me",
+            members: vec![member("me", &[1]), member("you", &[2]), member("me", &[3])],
+            skip_assignment: version >= 9,
+            ..Default::default()
+        };
+        let expected = Answer::Join {
+            code: ErrorCode::None,
+            generation: 8,
+            member_id: "me".into(),
+            leader: "me".into(),
+            protocol_type: (version >= 7).then(|| "consumer".into()),
+            protocol: Some("range".into()),
+            skip_assignment: version >= 9,
+            members: vec![("me".into(), None, vec![1]), ("you".into(), None, vec![2])],
+        };
+        assert_eq!(taken::<JoinGroupRequest<'_>>(call, &response, version), expected);
+        let refused = JoinGroupResponse {
+            error_code: ErrorCode::MemberIdRequired.code(),
+            protocol_name: Some(""),
+            member_id: "new",
+            ..Default::default()
+        };
+        match taken::<JoinGroupRequest<'_>>(call, &refused, version) {
+            Answer::Join { code, member_id, protocol, generation, .. } => {
+                assert_eq!((code, member_id.as_str()), (ErrorCode::MemberIdRequired, "new"));
+                assert_eq!((protocol, generation), (None, -1));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_assignment_and_a_heartbeat_are_read_in_every_version() {
+    let calls = calls(None);
+    for version in calls[2].versions() {
+        let response = SyncGroupResponse {
+            protocol_type: Some("consumer"),
+            protocol_name: Some("range"),
+            assignment: &[1, 2, 3],
+            ..Default::default()
+        };
+        let expected = Answer::Sync {
+            code: ErrorCode::None,
+            protocol_type: (version >= 5).then(|| "consumer".into()),
+            protocol: (version >= 5).then(|| "range".into()),
+            assignment: vec![1, 2, 3],
+        };
+        assert_eq!(taken::<SyncGroupRequest<'_>>(&calls[2], &response, version), expected);
+    }
+    for version in calls[3].versions() {
+        let response = HeartbeatResponse { error_code: 27, ..Default::default() };
+        let expected = Answer::Heartbeat { code: ErrorCode::RebalanceInProgress };
+        assert_eq!(taken::<HeartbeatRequest<'_>>(&calls[3], &response, version), expected);
+    }
+}
+
+#[test]
+fn leaving_is_judged_by_the_member_if_the_version_names_it() {
+    let call = &calls(None)[4];
+    for version in call.versions() {
+        let members = match version {
+            ..=2 => vec![],
+            _ => vec![
+                MemberResponse { member_id: "other", ..Default::default() },
+                MemberResponse { member_id: "me", error_code: 25, ..Default::default() },
+            ],
+        };
+        let error_code = if version <= 2 { 25 } else { 0 };
+        let response = LeaveGroupResponse { error_code, members, ..Default::default() };
+        let expected = Answer::Leave { code: ErrorCode::UnknownMemberId };
+        assert_eq!(taken::<LeaveGroupRequest<'_>>(call, &response, version), expected);
+    }
+    let silent = taken::<LeaveGroupRequest<'_>>(call, &LeaveGroupResponse::default(), 5);
+    assert_eq!(silent, Answer::Leave { code: ErrorCode::UnknownServerError });
+    let moved = LeaveGroupResponse { error_code: 16, ..Default::default() };
+    let expected = Answer::Leave { code: ErrorCode::NotCoordinator };
+    assert_eq!(taken::<LeaveGroupRequest<'_>>(call, &moved, 5), expected);
+}
+
+/// A commit of `orders` and `audit`, whose topics have these ids.
+fn commit_by_ids(topic_ids: &[(&str, u8)]) -> Call {
+    let ids: TopicIds = topic_ids.iter().map(|&(topic, id)| (topic.into(), Uuid([id; 16]))).collect();
+    match calls(None).swap_remove(5) {
+        Call::Commit { group_id, member_id, instance_id, generation, offsets, .. } => {
+            Call::Commit { group_id, member_id, instance_id, generation, offsets, topic_ids: ids }
+        }
+        call => call,
+    }
+}
+
+#[test]
+fn a_commit_goes_by_ids_if_all_of_its_topics_have_one() {
+    assert_eq!(calls(None)[5].versions(), 2..=9);
+    assert_eq!(calls(Some("static"))[5].versions(), 7..=9);
+    assert_eq!(commit_by_ids(&[("orders", 1)]).versions(), 2..=9, "one of them is known by its name only");
+    let call = commit_by_ids(&[("orders", 1), ("audit", 2), ("stranger", 3)]);
+    assert_eq!(call.versions(), 2..=10);
+    for version in [9, 10] {
+        let frame = call.encode(version, 9, Some("c")).unwrap();
+        let request: OffsetCommitRequest<'_> = sent(&frame, version);
+        let topics: Vec<_> = request.topics.iter().map(|topic| (topic.name, topic.topic_id.0[0])).collect();
+        assert_eq!(topics, if version == 9 { [("audit", 0), ("orders", 0)] } else { [("", 2), ("", 1)] });
+    }
+}
+
+#[test]
+fn what_is_answered_by_ids_is_told_by_names() {
+    let call = commit_by_ids(&[("orders", 1), ("audit", 2)]);
+    let topic = |id, partition_index, error_code| OffsetCommitResponseTopic {
+        topic_id: Uuid([id; 16]),
+        partitions: vec![OffsetCommitResponsePartition { partition_index, error_code, ..Default::default() }],
+        ..Default::default()
+    };
+    // Nobody asked about the second and the third; and of the last one's partition the first answer counts.
+    let topics = vec![topic(1, 0, 100), topic(0, 1, 0), topic(9, 1, 0), topic(2, 0, 0), topic(2, 0, 3)];
+    let response = OffsetCommitResponse { topics, ..Default::default() };
+    let codes = [(orders(0), ErrorCode::UnknownTopicId), (TopicPartition::new("audit", 0), ErrorCode::None)];
+    assert_eq!(taken::<OffsetCommitRequest<'_>>(&call, &response, 10), Answer::Commit { codes: codes.into() });
+}
+
+#[test]
+fn a_lookup_goes_by_ids_if_all_of_its_topics_have_one() {
+    assert_eq!(calls(None)[6].versions(), 2..=9);
+    let ids = |topics: &[&str]| topics.iter().map(|&topic| (topic.into(), Uuid([1; 16]))).collect::<TopicIds>();
+    let lookup = |topics: &[&str]| Call::FetchOffsets {
+        group_id: GROUP_ID.to_owned(),
+        partitions: vec![orders(1), orders(0)],
+        topic_ids: ids(topics),
+    };
+    assert_eq!(lookup(&["audit"]).versions(), 2..=9);
+    let call = lookup(&["orders"]);
+    assert_eq!(call.versions(), 2..=10);
+    let frame = call.encode(10, 9, Some("c")).unwrap();
+    let request: OffsetFetchRequest<'_> = sent(&frame, 10);
+    assert_eq!((request.groups[0].member_id, request.groups[0].member_epoch), (None, -1), "as before: nobody's epoch");
+    let topics = request.groups[0].topics.as_deref().unwrap();
+    assert_eq!(
+        (topics[0].name, topics[0].topic_id, &topics[0].partition_indexes[..]),
+        ("", Uuid([1; 16]), &[1, 0][..])
+    );
+    let at = |partition_index, committed_offset, error_code| OffsetFetchResponsePartitions {
+        partition_index,
+        committed_offset,
+        error_code,
+        ..Default::default()
+    };
+    let topic =
+        |id, partitions| OffsetFetchResponseTopics { topic_id: Uuid([id; 16]), partitions, ..Default::default() };
+    // Nobody asked about the first.
+    let topics = vec![topic(2, vec![at(0, 9, 0)]), topic(1, vec![at(0, 5, 0), at(1, -1, 100)])];
+    let groups = vec![OffsetFetchResponseGroup { group_id: GROUP_ID, topics, ..Default::default() }];
+    let response = OffsetFetchResponse { groups, ..Default::default() };
+    let Answer::FetchOffsets { code, offsets } = taken::<OffsetFetchRequest<'_>>(&call, &response, 10) else {
+        panic!()
+    };
+    let offsets: Vec<_> =
+        offsets.into_iter().map(|(partition, found)| (partition, found.map(|at| at.map(|at| at.offset)))).collect();
+    assert_eq!(code, ErrorCode::None);
+    assert_eq!(offsets, [(orders(0), Ok(Some(5))), (orders(1), Err(ErrorCode::UnknownTopicId))]);
+}
+
+#[test]
+fn of_a_commit_the_first_answer_counts_and_what_nobody_asked_is_dropped() {
+    let call = &calls(None)[5];
+    let at = |partition_index, error_code| OffsetCommitResponsePartition {
+        partition_index,
+        error_code,
+        ..Default::default()
+    };
+    for version in call.versions() {
+        let response = OffsetCommitResponse {
+            topics: vec![
+                OffsetCommitResponseTopic {
+                    name: "orders",
+                    partitions: vec![at(0, 22), at(0, 0), at(99, 0), at(-1, 0)],
+                    ..Default::default()
+                },
+                OffsetCommitResponseTopic { name: "stranger", partitions: vec![at(0, 0)], ..Default::default() },
+                OffsetCommitResponseTopic { name: "orders", partitions: vec![at(0, 3)], ..Default::default() },
+                OffsetCommitResponseTopic { name: "audit", partitions: vec![at(0, 0)], ..Default::default() },
+            ],
+            ..Default::default()
+        };
+        // orders-1 is not answered at all.
+        let codes = [(orders(0), ErrorCode::IllegalGeneration), (TopicPartition::new("audit", 0), ErrorCode::None)];
+        assert_eq!(taken::<OffsetCommitRequest<'_>>(call, &response, version), Answer::Commit { codes: codes.into() });
+    }
+}
+
+#[test]
+fn of_committed_offsets_the_first_answer_counts_and_what_nobody_asked_is_dropped() {
+    let call = &calls(None)[6];
+    // Partition, offset, error.
+    let rows = [(0, 5, 0), (0, 6, 0), (99, 7, 0), (1, -1, 88)];
+    for version in call.versions() {
+        let response = match version {
+            ..=7 => {
+                let partition = |(partition_index, committed_offset, error_code)| OffsetFetchResponsePartition {
+                    partition_index,
+                    committed_offset,
+                    error_code,
+                    committed_leader_epoch: if version >= 5 { 3 } else { -1 },
+                    metadata: Some("m"),
+                    ..Default::default()
+                };
+                let partitions = rows.map(partition).to_vec();
+                let audit = vec![partition((0, -1, 0))];
+                OffsetFetchResponse {
+                    topics: vec![
+                        OffsetFetchResponseTopic { name: "orders", partitions, ..Default::default() },
+                        OffsetFetchResponseTopic { name: "audit", partitions: audit, ..Default::default() },
+                    ],
+                    ..Default::default()
+                }
+            }
+            _ => {
+                let partition = |(partition_index, committed_offset, error_code)| OffsetFetchResponsePartitions {
+                    partition_index,
+                    committed_offset,
+                    error_code,
+                    committed_leader_epoch: 3,
+                    metadata: Some("m"),
+                    ..Default::default()
+                };
+                let partitions = rows.map(partition).to_vec();
+                let audit = vec![partition((0, -1, 0))];
+                let topics = vec![
+                    OffsetFetchResponseTopics { name: "orders", partitions, ..Default::default() },
+                    OffsetFetchResponseTopics { name: "audit", partitions: audit, ..Default::default() },
+                ];
+                let group = |group_id, topics| OffsetFetchResponseGroup { group_id, topics, ..Default::default() };
+                OffsetFetchResponse {
+                    groups: vec![group("other", vec![]), group(GROUP_ID, topics), group(GROUP_ID, vec![])],
+                    ..Default::default()
+                }
+            }
+        };
+        let leader_epoch = if version >= 5 { 3 } else { -1 };
+        let expected = [
+            (orders(0), Ok(Some(CommitOffset { offset: 5, leader_epoch, metadata: "m".into() }))),
+            (orders(1), Err(ErrorCode::UnstableOffsetCommit)),
+            (TopicPartition::new("audit", 0), Ok(None)),
+        ];
+        assert_eq!(
+            taken::<OffsetFetchRequest<'_>>(call, &response, version),
+            Answer::FetchOffsets { code: ErrorCode::None, offsets: expected.into() }
+        );
+    }
+}
+
+#[test]
+fn a_group_that_is_not_answered_is_an_error() {
+    let call = &calls(None)[6];
+    let silent = taken::<OffsetFetchRequest<'_>>(call, &OffsetFetchResponse::default(), 9);
+    assert_eq!(silent, Answer::FetchOffsets { code: ErrorCode::UnknownServerError, offsets: BTreeMap::new() });
+    let moved = OffsetFetchResponse { error_code: 16, ..Default::default() };
+    let expected = Answer::FetchOffsets { code: ErrorCode::NotCoordinator, offsets: BTreeMap::new() };
+    assert_eq!(taken::<OffsetFetchRequest<'_>>(call, &moved, 5), expected);
+}
+
+#[test]
+fn bytes_that_are_no_answer_are_an_error_in_every_version() {
+    for call in calls(None) {
+        for version in call.versions() {
+            for frame in [&[][..], &[0, 0, 0], &[0xff; 64], &[0x7f; 64]] {
+                assert!(call.decode(frame, version).is_err(), "{} v{version} {frame:?}", call.api());
+            }
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Heartbeats: what is in them, when they go, and what their answers say (contract 6).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::member::{InFlight, Kind, Member};
+use super::reactions::reaction;
+use super::timers::Timer;
+use super::{Answer, Call, HeartbeatCall, MembershipError, Output, Partitions, Reaction, State, Subscription};
+use crate::Now;
+use crate::group::CallId;
+use crate::group::classic::{GroupError, GroupEvent};
+
+/// The epoch that joins.
+const JOIN: i32 = 0;
+/// The epoch that leaves.
+const LEAVE: i32 = -1;
+/// The epoch with which a static member leaves for a while.
+const LEAVE_STATIC: i32 = -2;
+/// How often a join is worth another attempt that the coordinator failed at without a word: half a minute of them.
+const FAILED_JOINS: u32 = 30;
+
+/// What the coordinator was told of the subscription and not told anything else since; `None` where it has to be told: at a
+/// join, and whenever it is not certain what arrived.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told(Option<Subscribed>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Subscribed {
+    topics: BTreeSet<Arc<str>>,
+    regex: Option<String>,
+}
+
+impl Subscribed {
+    fn of(subscription: Option<&Subscription>) -> Self {
+        match subscription {
+            Some(Subscription::Topics(topics) | Subscription::Matched(topics)) => {
+                Self { topics: topics.clone(), regex: None }
+            }
+            Some(Subscription::Regex(regex)) => Self { topics: BTreeSet::new(), regex: Some(regex.clone()) },
+            None => Self { topics: BTreeSet::new(), regex: None },
+        }
+    }
+}
+
+impl Member {
+    /// Sends a heartbeat if one is due, or something is to be said. One is in flight at a time, so that each answer is about
+    /// what this member was when it was asked.
+    pub(super) fn advance_heartbeat(&mut self, now: Now) {
+        let may = self.state == State::Joining || self.in_group();
+        let held = self.heartbeat.is_some() || self.coordinator.is_none() || self.timers.waits(Timer::Backoff, now);
+        if !may || held || self.would_overtake_a_commit() {
+            return;
+        }
+        if self.leave_first {
+            let call = self.leave_call();
+            self.heartbeat = self.send(Kind::Heartbeat, call, false, now);
+            return;
+        }
+        if self.has_something_to_say() || !self.timers.waits(Timer::Heartbeat, now) {
+            self.send_heartbeat(now);
+        }
+    }
+
+    /// A static member that joins again may come back in the epoch that it had. A commit of before goes over another connection: it
+    /// must not arrive afterwards, when it looks as good as those of now.
+    fn would_overtake_a_commit(&self) -> bool {
+        self.state == State::Joining && self.config.instance_id.is_some() && self.commits.is_under_way()
+    }
+
+    /// Whether the next heartbeat does not wait for its interval. While the member prepares to leave, its subscription is gone
+    /// already and no news.
+    fn has_something_to_say(&self) -> bool {
+        match self.state {
+            State::Joining | State::Acknowledging => true,
+            State::Reconciling | State::Stable => {
+                self.told.0.as_ref().is_none_or(|told| *told != Subscribed::of(self.subscription.as_ref()))
+            }
+            _ => false,
+        }
+    }
+
+    fn send_heartbeat(&mut self, now: Now) {
+        let call = self.heartbeat_call(now);
+        let clean = match (&call.owned, &self.target) {
+            (Some(owned), Some(target)) => owned.is_subset(target),
+            _ => false,
+        };
+        self.claims |= call.owned.is_some();
+        self.told = Told(Some(Subscribed::of(self.subscription.as_ref())));
+        self.regex_told |= call.regex.as_ref().is_some_and(|regex| !regex.is_empty());
+        self.heartbeat = self.send(Kind::Heartbeat, Call::Heartbeat(call), clean, now);
+        self.timers.set(Timer::Heartbeat, now + self.cadence.pause(self.interval, now));
+        if self.state == State::Acknowledging {
+            self.acknowledgement_sent(now);
+        }
+    }
+
+    /// Everything at a join and where it is not certain what arrived, else what changed. What is owned is said in an
+    /// acknowledgement too, even if it is what was said before: that it is `None` never acknowledges anything.
+    fn heartbeat_call(&self, now: Now) -> HeartbeatCall {
+        let leaving = self.state == State::PrepareLeaving;
+        let told = self.told.0.as_ref().filter(|_| self.late_until.is_none_or(|until| now >= until));
+        let is_full = told.is_none() && !leaving;
+        let is = Subscribed::of(self.subscription.as_ref());
+        let regex = match (is.regex, told) {
+            _ if leaving => None,
+            (regex, Some(told)) if regex == told.regex => None,
+            (Some(regex), _) => Some(regex),
+            // The coordinator keeps a pattern until it is told that there is none.
+            (None, _) => self.regex_told.then(String::new),
+        };
+        let topics = Some(is.topics).filter(|topics| !leaving && told.is_none_or(|told| told.topics != *topics));
+        HeartbeatCall {
+            group_id: self.config.group_id.clone(),
+            member_id: self.member_id.clone(),
+            epoch: self.epoch,
+            instance_id: self.config.instance_id.clone(),
+            rack: self.config.rack.clone().filter(|_| is_full),
+            rebalance_timeout: is_full.then_some(self.config.max_poll_interval),
+            topics,
+            regex,
+            assignor: self.config.assignor.clone().filter(|_| is_full),
+            // After a lost answer too while it leaves: by it the coordinator knows a member that missed its last epoch.
+            owned: (told.is_none() || self.state == State::Acknowledging).then(|| self.owned_by_id()),
+        }
+    }
+
+    /// Leaves, or for a static member, leaves for a while.
+    pub(super) fn leave_call(&self) -> Call {
+        Call::Heartbeat(HeartbeatCall {
+            group_id: self.config.group_id.clone(),
+            member_id: self.member_id.clone(),
+            epoch: if self.config.instance_id.is_some() { LEAVE_STATIC } else { LEAVE },
+            instance_id: self.config.instance_id.clone(),
+            rack: None,
+            rebalance_timeout: None,
+            topics: None,
+            regex: None,
+            assignor: None,
+            owned: None,
+        })
+    }
+
+    pub(super) fn owned_by_id(&self) -> Partitions {
+        self.owned.iter().map(|(partition, &id)| (id, partition.partition)).collect()
+    }
+
+    /// Whatever the heartbeat in flight says, it is not waited for, and what it said may not have arrived. Or it arrives later than
+    /// the next: a new assignment is in its answer then, which nobody hears, and is repeated only to who says everything.
+    pub(super) fn forget_heartbeat(&mut self, now: Now) {
+        if self.heartbeat.take().is_some() {
+            self.late_until = Some(now + self.config.session_timeout * 2);
+        }
+        self.told = Told::default();
+        self.in_doubt |= self.epoch == JOIN;
+    }
+
+    pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+        // A heartbeat of before the member was fenced, or left, says nothing of what it is now (KAFKA-19335).
+        if self.heartbeat != Some(id) {
+            return;
+        }
+        let (code, message, epoch, interval, assignment) = match outcome {
+            Ok(Answer::Heartbeat { code, message, epoch, interval, assignment }) => {
+                (code, message, epoch, interval, assignment)
+            }
+            Ok(_) => return self.heartbeat_lost(now),
+            Err(reason) => {
+                self.heartbeat_lost(now);
+                return self.coordinator_lost(call.node_id, &reason, now);
+            }
+        };
+        self.coordinator_answered(code);
+        if self.leave_first {
+            return self.left_first(code, call, now);
+        }
+        if code != ErrorCode::None {
+            return self.heartbeat_refused(code, message, call, now);
+        }
+        if epoch <= JOIN {
+            return self.heartbeat_lost(now);
+        }
+        self.heartbeat = None;
+        let confirmed_before = self.confirmed.unwrap_or(call.sent);
+        self.take_answer(epoch, interval, call, now);
+        if self.state != State::PrepareLeaving {
+            self.take_assignment(assignment, confirmed_before, now);
+        }
+        self.timers.set(Timer::Heartbeat, call.sent + self.cadence.pause(self.interval, now));
+    }
+
+    fn take_answer(&mut self, epoch: i32, interval: Duration, call: InFlight, now: Now) {
+        self.event(GroupEvent::Heartbeat { took: now - call.sent });
+        self.raised = None;
+        self.in_doubt = false;
+        // Of a broker that says none, the last one counts: heartbeats must not follow each other at once.
+        if !interval.is_zero() {
+            self.interval = interval;
+        }
+        match self.state == State::Joining {
+            true => {
+                let (protocol, took) = (self.config.assignor.clone().unwrap_or_default(), now - call.sent);
+                self.event(GroupEvent::Joined { generation: epoch, leader: false, protocol, took });
+                // Others hear of this member within one interval, and it hears of what they gave back within another.
+                self.cadence.quicken(self.interval * 2, now);
+                if let Some(interval) = self.config.auto_commit_interval {
+                    self.timers.set(Timer::AutoCommit, now + interval);
+                }
+            }
+            // A member that is thrown out right after each join must not join again and again without a pause.
+            false => self.heartbeat_attempts = 0,
+        }
+        self.epoch = epoch;
+        self.claims = false;
+        (self.commit_waits, self.lookup_waits) = (false, false);
+        if call.clean {
+            self.revoke_by = None;
+        }
+        self.confirm(call.sent, now);
+    }
+
+    fn take_assignment(&mut self, assignment: Option<Partitions>, confirmed_before: Now, now: Now) {
+        match assignment {
+            Some(assignment) if self.target.as_ref() != Some(&assignment) => {
+                self.target = Some(assignment);
+                self.cadence.quicken(self.interval, now);
+                self.watch_revocation(confirmed_before);
+                if matches!(self.state, State::Joining | State::Stable) {
+                    self.set_state(State::Reconciling);
+                }
+                self.rebalance.get_or_insert(now);
+                self.event(GroupEvent::RebalanceStarted { reason: "the coordinator has a new target".into() });
+            }
+            // Nothing to reach, and nothing to acknowledge.
+            _ if self.state == State::Joining => self.set_state(State::Stable),
+            _ => {}
+        }
+    }
+
+    /// It did not arrive, or its answer did not: the next says everything.
+    fn heartbeat_lost(&mut self, now: Now) {
+        self.forget_heartbeat(now);
+        self.heartbeat_again(now);
+    }
+
+    pub(super) fn heartbeat_again(&mut self, now: Now) {
+        let delay = self.config.backoff.delay(self.heartbeat_attempts, &mut self.jitter);
+        self.heartbeat_attempts = self.heartbeat_attempts.saturating_add(1);
+        self.timers.set(Timer::Backoff, now + delay);
+        // What was to be said is said then; with nothing to be said, everything is.
+        self.timers.bring_forward(Timer::Heartbeat, now + delay);
+    }
+
+    fn heartbeat_refused(&mut self, code: ErrorCode, message: String, call: InFlight, now: Now) {
+        self.heartbeat = None;
+        self.told = Told::default();
+        let joining = self.state == State::Joining;
+        match reaction(Kind::Heartbeat.api(), code) {
+            Reaction::Retry => {
+                self.retried(Kind::Heartbeat.api(), code);
+                self.heartbeat_again(now);
+            }
+            Reaction::Rediscover => {
+                self.retried(Kind::Heartbeat.api(), code);
+                self.timers.bring_forward(Timer::Heartbeat, now);
+                self.coordinator_lost(call.node_id, code.name(), now);
+            }
+            Reaction::Tell => {
+                self.heartbeat_again(now);
+                if self.raised.replace(code) != Some(code) {
+                    let error = self.heartbeat_error(code, message);
+                    self.push(Output::Raise { error, fatal: false });
+                }
+            }
+            Reaction::Fence => self.fence(code, now),
+            Reaction::FallBack if joining => {
+                let reason = if message.is_empty() { code.name().to_owned() } else { message };
+                self.protocol_missing(&reason, now);
+            }
+            Reaction::FallBack => self.fence(code, now),
+            // The place may be this member's own: of a join whose answer was lost, or of an epoch that was fenced.
+            _ if code == ErrorCode::UnreleasedInstanceId && joining && self.doubts_its_place() => {
+                self.retried(Kind::Heartbeat.api(), code);
+                self.leave_first = true;
+                self.heartbeat_again(now);
+            }
+            // As Kafka's does while a classic group that it is to upgrade has no generation: at the start of a rolling upgrade.
+            _ if code == ErrorCode::UnknownServerError && joining && self.heartbeat_attempts < FAILED_JOINS => {
+                self.retried(Kind::Heartbeat.api(), code);
+                self.heartbeat_again(now);
+            }
+            _ => self.fail(self.heartbeat_error(code, message), now),
+        }
+    }
+
+    /// Only one try: whoever has the id then is another.
+    fn doubts_its_place(&mut self) -> bool {
+        std::mem::take(&mut self.in_doubt) && self.config.instance_id.is_some()
+    }
+
+    /// The answer to leaving before a join. What refuses it says that there is nothing to leave, but for another's static id.
+    fn left_first(&mut self, code: ErrorCode, call: InFlight, now: Now) {
+        self.heartbeat = None;
+        match reaction(Kind::Leave.api(), code) {
+            Reaction::Retry => self.heartbeat_again(now),
+            Reaction::Rediscover => self.coordinator_lost(call.node_id, code.name(), now),
+            _ => {
+                (self.leave_first, self.in_doubt) = (false, false);
+                if code == ErrorCode::FencedInstanceId {
+                    self.fail(self.heartbeat_error(ErrorCode::UnreleasedInstanceId, String::new()), now);
+                }
+            }
+        }
+    }
+
+    /// The error for the user that an answer means.
+    pub(super) fn heartbeat_error(&self, code: ErrorCode, message: String) -> MembershipError {
+        let group = self.config.group_id.clone();
+        match code {
+            ErrorCode::GroupAuthorizationFailed => GroupError::Denied { group }.into(),
+            ErrorCode::FencedInstanceId => self.group_error(Kind::Heartbeat.api(), code),
+            ErrorCode::UnsupportedAssignor => {
+                let assignor = self.config.assignor.clone().unwrap_or_default();
+                MembershipError::UnsupportedAssignor { assignor, message }
+            }
+            ErrorCode::InvalidRegularExpression => {
+                let pattern = match &self.subscription {
+                    Some(Subscription::Regex(regex)) => regex.clone(),
+                    _ => String::new(),
+                };
+                MembershipError::InvalidRegex { pattern, message }
+            }
+            ErrorCode::GroupMaxSizeReached => MembershipError::GroupFull { group, message },
+            ErrorCode::UnreleasedInstanceId => {
+                let instance = self.config.instance_id.clone().unwrap_or_default();
+                MembershipError::UnreleasedInstance { group, instance }
+            }
+            ErrorCode::TopicAuthorizationFailed => MembershipError::TopicDenied { group, message },
+            code => MembershipError::Heartbeat { group, code, message },
+        }
+    }
+}

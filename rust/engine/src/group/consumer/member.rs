@@ -1,0 +1,456 @@
+//! The machine: what it knows, and what each input leads to. Its parts are in the files beside it, one for each thing that it
+//! does; [`Member::advance`] offers each of them a step after every input, so none waits for a particular one.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_protocol::types::Uuid;
+
+use super::consumer_group_heartbeat::Told;
+use super::reactions::LEAVING;
+use super::revocation::GivingUp;
+use super::timers::{Timer, Timers};
+use super::{
+    Answer, Call, Input, MembershipConfig, MembershipError, Output, Partitions, Reaction, State, Status, Subscription,
+};
+use crate::backoff::Jitter;
+use crate::group::classic::{GroupError, GroupEvent};
+use crate::group::{
+    Cadence, CallError, CallId, CallbackKind, Commits, Effect, FirstSeen, Target, Ticket, TopicIds, topic_ids,
+};
+use crate::{Now, TopicPartition};
+use monedula_protocol::error_code::ErrorCode;
+
+/// A call that has no outcome yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlight {
+    pub(super) kind: Kind,
+    /// The coordinator that was asked; `None` for FindCoordinator.
+    pub(super) node_id: Option<i32>,
+    pub(super) sent: Now,
+    /// The epoch that the request carried.
+    pub(super) epoch: i32,
+    /// Whether a heartbeat said that nothing is owned but what is in the target.
+    pub(super) clean: bool,
+}
+
+/// What a call in flight is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Find,
+    Heartbeat,
+    Leave,
+    Commit,
+    Offsets,
+}
+
+impl Kind {
+    /// As the table of reactions names it.
+    pub(super) fn api(self) -> &'static str {
+        match self {
+            Self::Find => "FindCoordinator",
+            Self::Heartbeat => "ConsumerGroupHeartbeat",
+            Self::Leave => LEAVING,
+            Self::Commit => "OffsetCommit",
+            Self::Offsets => "OffsetFetch",
+        }
+    }
+}
+
+/// How the membership is to end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exit {
+    /// For good: [`Effect::Closed`] follows.
+    pub(super) close: bool,
+    /// Whether the group is told, if the member is not static.
+    pub(super) leave: bool,
+}
+
+/// A member of a group; see the [module](super).
+pub struct Member {
+    pub(super) config: MembershipConfig,
+    pub(super) state: State,
+    pub(super) timers: Timers,
+    pub(super) jitter: Jitter,
+    outputs: VecDeque<Output>,
+    next_id: u64,
+    pub(super) in_flight: BTreeMap<CallId, InFlight>,
+
+    pub(super) coordinator: Option<i32>,
+    pub(super) finding: Option<CallId>,
+    pub(super) find_attempts: u32,
+
+    /// The same as long as the process lives (KIP-1082).
+    pub(super) member_id: String,
+    /// 0 outside of the group.
+    pub(super) epoch: i32,
+    pub(super) subscription: Option<Subscription>,
+    /// Names of topics by id: of those subscribed to, owned or assigned.
+    pub(super) names: BTreeMap<Uuid, Arc<str>>,
+    /// The ids that topics have now: one that was deleted and made anew has another.
+    pub(super) ids: BTreeMap<Arc<str>, Uuid>,
+    pub(super) resolve_attempts: u32,
+    pub(super) first_seen: FirstSeen,
+    /// How many each topic of the cluster had when the coordinator was given a pattern.
+    pub(super) listed: Option<BTreeMap<Arc<str>, usize>>,
+
+    pub(super) owned: BTreeMap<TopicPartition, Uuid>,
+    /// What the coordinator said last that the member is to own.
+    pub(super) target: Option<Partitions>,
+    /// The target that is worked on; a newer one waits until it is acknowledged.
+    pub(super) working_on: Option<Partitions>,
+    /// The target that was acknowledged last, as far as it could be reached.
+    pub(super) acknowledged: Option<Partitions>,
+    pub(super) giving_up: Option<GivingUp>,
+    /// The Assigned callback that has to end before the target is acknowledged.
+    pub(super) assigning: Option<Ticket>,
+    /// When the work on the target began.
+    pub(super) rebalance: Option<Now>,
+    pub(super) last_rebalance: Option<Now>,
+    /// Partitions gained and revoked on the way to the target.
+    pub(super) moved: (usize, usize),
+
+    pub(super) heartbeat: Option<CallId>,
+    pub(super) heartbeat_attempts: u32,
+    pub(super) cadence: Cadence,
+    /// What the coordinator wants.
+    pub(super) interval: Duration,
+    pub(super) told: Told,
+    /// Until when a heartbeat that had no answer may still arrive.
+    pub(super) late_until: Option<Now>,
+    /// Whether a pattern was ever sent: the coordinator keeps it until it is taken back.
+    pub(super) regex_told: bool,
+    /// A heartbeat said what is owned, and its answer is not there yet.
+    pub(super) claims: bool,
+    /// The error that [`Output::Raise`] told last, until a heartbeat is good again.
+    pub(super) raised: Option<ErrorCode>,
+    /// Whether the coordinator may hold a place for this member that it does not know of itself.
+    pub(super) in_doubt: bool,
+    /// Leave before joining: the coordinator refuses epoch 0 of a member that it still has (KAFKA-19233).
+    pub(super) leave_first: bool,
+    /// When the last request was sent whose answer proved that the member is in the group.
+    pub(super) confirmed: Option<Now>,
+    /// When the coordinator throws the member out for not having given partitions back.
+    pub(super) revoke_by: Option<Now>,
+    pub(super) lease: Option<Now>,
+    pub(super) lease_expired: bool,
+
+    pub(super) commits: Commits,
+    /// The next commit waits for a heartbeat that brings its epoch.
+    pub(super) commit_waits: bool,
+    pub(super) auto_commit: Option<Ticket>,
+
+    /// Gained partitions whose committed offsets are not known yet.
+    pub(super) starting: BTreeSet<TopicPartition>,
+    /// Those whose committed offset is refused for now, with what the user was told of it.
+    pub(super) refused: BTreeMap<TopicPartition, ErrorCode>,
+    pub(super) refused_attempts: u32,
+    pub(super) looking_up: Option<CallId>,
+    /// Those that the lookup under way is about, if they were owned all the time since.
+    pub(super) asked: BTreeSet<TopicPartition>,
+    pub(super) lookup_attempts: u32,
+    /// The next lookup waits for a heartbeat that brings its epoch.
+    pub(super) lookup_waits: bool,
+
+    pub(super) polled: Now,
+    pub(super) stale_since: Now,
+    /// The Lost callback that has to end before the member joins again.
+    pub(super) telling: Option<Ticket>,
+    pub(super) exit: Option<Exit>,
+    /// Closing is done, and to be said after everything else.
+    pub(super) closed: bool,
+    pub(super) leaving: Option<CallId>,
+    pub(super) fatal: Option<MembershipError>,
+}
+
+impl Member {
+    /// A member that subscribes to nothing yet. Its id comes from [`super::member_id`]; `seed` decides its jitter.
+    pub fn new(config: MembershipConfig, member_id: String, seed: u64) -> Self {
+        let cadence = Cadence::new(config.quick_heartbeats);
+        Self {
+            config,
+            state: State::Unsubscribed,
+            timers: Timers::default(),
+            jitter: Jitter::new(seed),
+            outputs: VecDeque::new(),
+            next_id: 0,
+            in_flight: BTreeMap::new(),
+            coordinator: None,
+            finding: None,
+            find_attempts: 0,
+            member_id,
+            epoch: 0,
+            subscription: None,
+            names: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            resolve_attempts: 0,
+            first_seen: FirstSeen::default(),
+            listed: None,
+            owned: BTreeMap::new(),
+            target: None,
+            working_on: None,
+            acknowledged: None,
+            giving_up: None,
+            assigning: None,
+            rebalance: None,
+            last_rebalance: None,
+            moved: (0, 0),
+            heartbeat: None,
+            heartbeat_attempts: 0,
+            cadence,
+            interval: MembershipConfig::FIRST_HEARTBEAT_INTERVAL,
+            told: Told::default(),
+            late_until: None,
+            regex_told: false,
+            claims: false,
+            raised: None,
+            in_doubt: false,
+            leave_first: false,
+            confirmed: None,
+            revoke_by: None,
+            lease: None,
+            lease_expired: false,
+            commits: Commits::default(),
+            commit_waits: false,
+            auto_commit: None,
+            starting: BTreeSet::new(),
+            refused: BTreeMap::new(),
+            refused_attempts: 0,
+            looking_up: None,
+            asked: BTreeSet::new(),
+            lookup_attempts: 0,
+            lookup_waits: false,
+            polled: Now::ZERO,
+            stale_since: Now::ZERO,
+            telling: None,
+            exit: None,
+            closed: false,
+            leaving: None,
+            fatal: None,
+        }
+    }
+
+    /// Takes an input, at a time that never goes back. Drain [`Self::poll`] afterwards.
+    pub fn handle(&mut self, now: Now, input: Input) {
+        // What the user did has to be known before it is judged.
+        if let Input::Polled { at } = input {
+            self.polled = self.polled.max(at);
+            self.keep_poll_timer();
+        }
+        for timer in self.timers.take_due(now) {
+            self.due(timer, now);
+        }
+        match input {
+            Input::Tick | Input::Polled { .. } => {}
+            Input::Subscribe(subscription) => self.subscribe(subscription),
+            Input::Listed { counts } => self.listed = Some(counts),
+            Input::Topics { topics } => self.learn_topics(topics),
+            Input::Answer { id, outcome } => self.answered(id, outcome, now),
+            Input::Settled { ticket, offsets } => self.settled(ticket, offsets, now),
+            Input::CalledBack { ticket } => self.called_back(ticket, now),
+            Input::Commit { ticket, offsets, deadline } => self.commit(ticket, offsets, deadline, now),
+            Input::Unsubscribe => {
+                let deadline = now + self.config.max_poll_interval;
+                self.leave_for(Exit { close: false, leave: true }, deadline);
+            }
+            Input::Close { deadline, leave } => self.leave_for(Exit { close: true, leave }, deadline),
+        }
+        self.advance(now);
+    }
+
+    /// What is to be done next; `None` if nothing is.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Self::handle`] has to be called without anything else having happened.
+    pub fn wake_at(&self) -> Option<Now> {
+        self.timers.first()
+    }
+
+    /// How the membership is.
+    pub fn status(&self) -> Status {
+        Status {
+            state: self.state,
+            coordinator: self.coordinator,
+            member_id: self.member_id.clone(),
+            epoch: self.epoch,
+            subscription: self.subscription.clone(),
+            owned: self.owned.keys().cloned().collect(),
+            unresolved: self.unresolved(),
+            heartbeat_interval: self.interval,
+            last_heartbeat: self.confirmed,
+            lease_until: self.lease,
+            last_rebalance: self.last_rebalance,
+            fatal: self.fatal.clone(),
+            pending_commits: self.commits.len(),
+        }
+    }
+
+    /// The ids of the topics of what is owned, as far as they are known.
+    pub fn topic_ids(&self) -> TopicIds {
+        topic_ids(&self.owned, self.owned.keys())
+    }
+
+    /// Lets every part do what it can now.
+    fn advance(&mut self, now: Now) {
+        self.advance_giving_up();
+        self.advance_exit(now);
+        self.advance_out_of_group();
+        self.advance_reconciling(now);
+        self.advance_resolve(now);
+        self.advance_find(now);
+        self.advance_heartbeat(now);
+        // The heartbeat was the acknowledgement, and a newer target waits.
+        self.advance_reconciling(now);
+        // Before the commits: they wait for it.
+        self.advance_lease(now);
+        self.advance_commits(now);
+        self.advance_lookup(now);
+        self.advance_leave(now);
+        self.keep_poll_timer();
+        if std::mem::take(&mut self.closed) {
+            self.push(Effect::Closed);
+        }
+    }
+
+    fn due(&mut self, timer: Timer, now: Now) {
+        match timer {
+            Timer::Session => self.session_silent(now),
+            Timer::Lease => self.lease_over(),
+            Timer::Poll => self.poll_expired(now),
+            Timer::AutoCommit => self.auto_commit_due(now),
+            Timer::CommitDeadline => self.expire_commits(now),
+            Timer::Revocation => self.giving_up_took_too_long(now),
+            Timer::Refused => self.starting.extend(self.refused.keys().cloned()),
+            Timer::Close => self.exit_late(now),
+            // What these hold back is offered a step by `advance`.
+            Timer::Heartbeat | Timer::Backoff | Timer::Find | Timer::Resolve | Timer::Commit | Timer::Offsets => {}
+        }
+    }
+
+    fn answered(&mut self, id: CallId, outcome: Result<Answer, CallError>, now: Now) {
+        let Some(call) = self.in_flight.remove(&id) else { return };
+        let outcome = match outcome {
+            Ok(answer) => Ok(answer),
+            Err(CallError::Lost(reason)) => {
+                self.event(GroupEvent::Retried { api: call.kind.api(), reason: reason.clone() });
+                Err(reason)
+            }
+            Err(CallError::Never(reason)) => {
+                match call.kind {
+                    Kind::Leave => self.cannot_leave(id, &reason, now),
+                    Kind::Heartbeat if self.heartbeat == Some(id) => {
+                        self.heartbeat = None;
+                        self.protocol_missing(&reason, now);
+                    }
+                    Kind::Heartbeat => {}
+                    _ => {
+                        let group = self.config.group_id.clone();
+                        self.fail(GroupError::Call { group, reason }.into(), now);
+                    }
+                }
+                return;
+            }
+        };
+        match call.kind {
+            Kind::Find => self.found(id, outcome, now),
+            Kind::Heartbeat => self.heartbeat_answered(id, call, outcome, now),
+            Kind::Leave => self.left(id, call, outcome, now),
+            Kind::Commit => self.commit_answered(id, call, outcome, now),
+            Kind::Offsets => self.looked_up(id, call, outcome, now),
+        }
+    }
+
+    fn subscribe(&mut self, subscription: Subscription) {
+        if self.exit.is_some_and(|exit| exit.close) || self.state == State::Fatal {
+            return;
+        }
+        self.learn_subscription(&subscription);
+        self.subscription = Some(subscription);
+        if self.state == State::Unsubscribed {
+            self.fatal = None;
+            self.begin_joining();
+        }
+    }
+
+    /// Its epoch is 0 already, and everything is to be said anew.
+    pub(super) fn begin_joining(&mut self) {
+        self.set_state(State::Joining);
+    }
+
+    fn called_back(&mut self, ticket: Ticket, now: Now) {
+        if self.telling == Some(ticket) {
+            self.telling = None;
+        }
+        if self.assigning == Some(ticket) {
+            self.assigning = None;
+        }
+        self.called_back_revoked(ticket, now);
+    }
+
+    /// Sends a call to the coordinator, if it is known.
+    pub(super) fn send(&mut self, kind: Kind, call: Call, clean: bool, now: Now) -> Option<CallId> {
+        let node_id = self.coordinator?;
+        let id = self.new_id();
+        let epoch = self.epoch;
+        self.in_flight.insert(id, InFlight { kind, node_id: Some(node_id), sent: now, epoch, clean });
+        self.push(Output::Call { id, target: Target::Coordinator { node_id }, call });
+        Some(id)
+    }
+
+    pub(super) fn send_to_any(&mut self, call: Call, attempt: u32, now: Now) -> CallId {
+        let id = self.new_id();
+        let epoch = self.epoch;
+        self.in_flight.insert(id, InFlight { kind: Kind::Find, node_id: None, sent: now, epoch, clean: false });
+        self.push(Output::Call { id, target: Target::Any { attempt }, call });
+        id
+    }
+
+    pub(super) fn call_back(&mut self, kind: CallbackKind, partitions: BTreeSet<TopicPartition>) -> Ticket {
+        let ticket = self.new_id();
+        self.push(Effect::Callback { ticket, kind, partitions });
+        ticket
+    }
+
+    pub(super) fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub(super) fn push(&mut self, output: impl Into<Output>) {
+        self.outputs.push_back(output.into());
+    }
+
+    pub(super) fn event(&mut self, event: GroupEvent) {
+        self.push(Output::Event(event));
+    }
+
+    pub(super) fn retried(&mut self, api: &'static str, code: ErrorCode) {
+        self.event(GroupEvent::Retried { api, reason: code.name().into() });
+    }
+
+    pub(super) fn set_state(&mut self, to: State) {
+        let from = self.state;
+        if from == to {
+            return;
+        }
+        debug_assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
+        self.state = to;
+        self.push(Output::StateChanged { from, to });
+    }
+
+    /// Whether the coordinator has it for a member, as far as it knows.
+    pub(super) fn in_group(&self) -> bool {
+        self.epoch > 0
+            && matches!(self.state, State::Reconciling | State::Acknowledging | State::Stable | State::PrepareLeaving)
+    }
+
+    /// What an error of the coordinator as such leads to; others are the caller's.
+    pub(super) fn coordinator_error(&mut self, reaction: Reaction, call: InFlight, reason: &str, now: Now) {
+        if reaction == Reaction::Rediscover {
+            self.coordinator_lost(call.node_id, reason, now);
+        }
+    }
+}

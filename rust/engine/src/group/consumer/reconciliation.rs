@@ -1,0 +1,130 @@
+//! From what is owned to the target: one target at a time, revoking before gaining, and only then acknowledging.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use monedula_protocol::types::Uuid;
+
+use super::member::Member;
+use super::{Partitions, State};
+use crate::group::classic::GroupEvent;
+use crate::group::{CallbackKind, Effect};
+use crate::{Now, TopicPartition};
+
+impl Member {
+    /// Takes the next step towards the target, if none is under way.
+    pub(super) fn advance_reconciling(&mut self, now: Now) {
+        if self.state != State::Reconciling || self.giving_up.is_some() || self.assigning.is_some() {
+            return;
+        }
+        if self.working_on.is_none() && !self.begin_reconciling(now) {
+            return;
+        }
+        if self.giving_up.is_some() {
+            return;
+        }
+        let gains = self.gains_now();
+        if gains.is_empty() {
+            self.reached(now);
+        } else if !self.claims && self.is_proven(now) {
+            self.gain(gains);
+        }
+        // Else a heartbeat is under way that says that they are not owned: who gained them now would still have them when a newer
+        // target, which that heartbeat acknowledges unseen, gives them to another. Or the process stood still, and the target is
+        // older than the session: it waits for the next heartbeat's answer, which is sent at once.
+    }
+
+    /// Begins with what has to go, if there is anything to do at all: it is not, where only names are missing.
+    fn begin_reconciling(&mut self, now: Now) -> bool {
+        let Some(target) = self.target.clone() else { return false };
+        let goes: BTreeMap<TopicPartition, Uuid> = self
+            .owned
+            .iter()
+            .filter(|(partition, id)| !target.contains(&(**id, partition.partition)))
+            .map(|(partition, id)| (partition.clone(), *id))
+            .collect();
+        let acknowledged = self.acknowledged.as_ref() == Some(&target);
+        if goes.is_empty() && acknowledged && self.gains(&target).is_empty() {
+            return false;
+        }
+        self.rebalance.get_or_insert(now);
+        self.working_on = Some(target);
+        self.moved.1 += goes.len();
+        let (replaced, revoked): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            goes.into_iter().partition(|(partition, id)| self.is_replaced(&partition.topic, *id));
+        if !replaced.is_empty() {
+            self.lose_replaced(replaced.into_keys().collect());
+        }
+        if !revoked.is_empty() {
+            self.give_up(revoked.into_keys().collect());
+        }
+        true
+    }
+
+    /// The topic was made anew under the same name: what is committed now would be taken for offsets of the new one.
+    fn lose_replaced(&mut self, lost: BTreeSet<TopicPartition>) {
+        self.let_go(&lost);
+        let reason = "the topic was deleted and made anew";
+        self.push(Effect::Dropped { partitions: lost.clone() });
+        self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
+        self.call_back(CallbackKind::Lost, lost);
+    }
+
+    /// None of these is owned any more.
+    pub(super) fn let_go(&mut self, partitions: &BTreeSet<TopicPartition>) {
+        self.owned.retain(|partition, _| !partitions.contains(partition));
+        self.starting.retain(|partition| !partitions.contains(partition));
+        self.refused.retain(|partition, _| !partitions.contains(partition));
+        self.asked.retain(|partition| !partitions.contains(partition));
+    }
+
+    /// What is to be gained of a target now. Nobody gets what it does not subscribe to (seed S067): a target may be older than
+    /// the subscription.
+    fn gains(&self, target: &Partitions) -> BTreeMap<TopicPartition, Uuid> {
+        let mut gains = self.resolved(target);
+        gains.retain(|partition, _| !self.owned.contains_key(partition) && self.is_wanted(&partition.topic));
+        gains
+    }
+
+    /// What is free now. What a newer target leaves out already may be another's, if a heartbeat in between said that it is not
+    /// owned.
+    fn gains_now(&self) -> BTreeMap<TopicPartition, Uuid> {
+        let (Some(working_on), Some(target)) = (&self.working_on, &self.target) else { return BTreeMap::new() };
+        self.gains(&working_on.intersection(target).copied().collect())
+    }
+
+    fn gain(&mut self, gained: BTreeMap<TopicPartition, Uuid>) {
+        let partitions: BTreeSet<TopicPartition> = gained.keys().cloned().collect();
+        self.moved.0 += partitions.len();
+        self.owned.extend(gained);
+        self.starting.extend(partitions.iter().cloned());
+        self.push(Effect::Gained { partitions: partitions.clone() });
+        self.assigning = Some(self.call_back(CallbackKind::Assigned, partitions));
+    }
+
+    /// All that could be done is done: the next heartbeat says so, even if nothing moved.
+    fn reached(&mut self, now: Now) {
+        self.acknowledged = self.working_on.take();
+        let took = now.saturating_sub(self.rebalance.take().unwrap_or(now));
+        let (gained, revoked) = std::mem::take(&mut self.moved);
+        self.event(GroupEvent::Synced {
+            generation: self.epoch,
+            took,
+            rebalance: took,
+            owned: self.owned.len(),
+            gained,
+            revoked,
+        });
+        self.last_rebalance = Some(now);
+        self.set_state(State::Acknowledging);
+    }
+
+    /// A newer target may wait, or names of this one.
+    pub(super) fn acknowledgement_sent(&mut self, now: Now) {
+        if self.target.as_ref() == Some(&self.owned_by_id()) && self.target == self.acknowledged {
+            self.set_state(State::Stable);
+        } else {
+            self.rebalance.get_or_insert(now);
+            self.set_state(State::Reconciling);
+        }
+    }
+}
