@@ -428,15 +428,18 @@ class AsyncTransactions(TransactionBase):
         from monedula._asked import over
 
         self._left, aborts = "abort", True
-        abort = asyncio.ensure_future(
-            self.abort_transaction(None if isinstance(error, Exception) else INTERRUPTED_SECONDS)
-        )
+        aborting = self.abort_transaction(None if isinstance(error, Exception) else INTERRUPTED_SECONDS)
         cancelled = None
         try:
+            if not commits:
+                # Not as a task: one that is cancelled before it began would not have asked for the abort.
+                await aborting
+                return aborts
+            abort = asyncio.ensure_future(aborting)
             try:
-                await (asyncio.shield(abort) if commits else abort)
+                await asyncio.shield(abort)
             except asyncio.CancelledError as once_more:
-                if not commits or abort.cancelled():
+                if abort.cancelled():
                     raise
                 # Until it is known whether the commit can be taken back nobody may read on, or read again. If it
                 # cannot, the core says so at once.

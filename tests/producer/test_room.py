@@ -11,6 +11,7 @@ import pytest
 from monedula.testing import Broker
 
 from tests.producer.conftest import ProducerFactory, stored
+from tests.producer.real.load import until
 
 PATIENCE = 30.0
 SMALL: dict[str, Any] = {"buffer_memory": 100_000, "batch_size": 10_000, "max_request_size": 50_000}
@@ -141,8 +142,7 @@ def test_ctrl_c_ends_a_wait_for_room(orders: Broker, producer: ProducerFactory) 
 
         def interrupt() -> None:
             held.wait(1)
-            while sender.health()["waiting_for_room"] == 0:
-                time.sleep(0.01)
+            until(lambda: sender.health()["waiting_for_room"] > 0, "a wait for room")
             signal.raise_signal(signal.SIGINT)
 
         interrupter = threading.Thread(target=interrupt)

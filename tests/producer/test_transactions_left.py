@@ -231,3 +231,24 @@ def test_offsets_that_are_late_abort_the_transaction(orders: Broker) -> None:
         remover.join(PATIENCE_SECONDS)
         assert transform() == 2
     assert committed(orders.bootstrap_servers, "orders") == ["a", "b"]
+
+
+async def test_a_block_that_is_cancelled_twice_asks_for_the_abort(orders: Broker) -> None:
+    async with monedula.AsyncProducer(**settings_of(orders)) as sender:
+
+        async def send() -> None:
+            async with sender.transaction():
+                await sender.send("orders", "cancelled")
+                begun.set()
+                await asyncio.Event().wait()
+
+        begun, ended = asyncio.Event(), orders.fault(api="EndTxn", delay_ms=1, on="answer")
+        task = asyncio.create_task(send())
+        await begun.wait()
+        task.cancel()
+        # The second one comes when the abort has not had its first step.
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.to_thread(ended.wait, 1, float(PATIENCE_SECONDS))
