@@ -103,7 +103,7 @@ fn memory_that_runs_out_sends_what_lingers() {
 }
 
 /// The first record of a batch took a little, was refused the rest, and gave the little back: that looked like room, at once
-/// and again and again. `send` span past every time-out with one core.
+/// and again and again. `send` went on past every time-out, with a whole core.
 #[test]
 fn a_record_that_is_refused_is_no_room_for_another_attempt() {
     let world = World::new(&["events:1", "others:1"], 1);
