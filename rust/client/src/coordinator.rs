@@ -25,9 +25,9 @@ use monedula_protocol::messages::offset_fetch::{
 use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
 use crate::log::{Level, Log};
-use crate::metadata::{Endpoint, Metadata};
 use crate::metrics::Metrics;
-use crate::network::{Network, NodeId, Purpose};
+use crate::net::metadata::{Endpoint, Metadata};
+use crate::net::network::{Network, NodeId, Purpose};
 use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 
 /// FindCoordinator's name for groups.

@@ -20,9 +20,9 @@ use tokio::task::JoinSet;
 
 use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
-use crate::metadata::Metadata;
 use crate::metrics::Metrics;
-use crate::network::{Network, NodeId, Purpose};
+use crate::net::metadata::Metadata;
+use crate::net::network::{Network, NodeId, Purpose};
 
 /// ListOffsets' name for the end of the log (for read_committed, the last stable offset).
 pub(crate) const LATEST: i64 = -1;

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 
 use crate::config::ClientConfig;
 use crate::coordinator::{Coordinators, GroupOffset};
-use crate::delivery::Delivery;
 use crate::error::ClientError;
+use crate::fetch::buffer::Delivery;
 use crate::log::{Level, Log};
 
 /// Where a partition that is assigned by hand starts.

@@ -14,10 +14,10 @@ use monedula_protocol::frame;
 
 use super::Shared;
 use super::progress::{Item, NumberedCall};
-use crate::connection::Frame;
 use crate::coordinator::{Failure, again, unanswered, unreadable};
 use crate::error::{ClientError, Refused, RequestError};
-use crate::network::{NodeId, Purpose};
+use crate::net::connection::Frame;
+use crate::net::network::{NodeId, Purpose};
 use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 
 /// What became of each item.

@@ -13,7 +13,7 @@ use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, by_topic, r
 use super::{Admin, Shared};
 use crate::coordinator::Failure;
 use crate::error::ClientError;
-use crate::network::NodeId;
+use crate::net::network::NodeId;
 
 /// A broker.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, read};
 use super::{Admin, Shared};
 use crate::coordinator::Failure;
 use crate::error::ClientError;
-use crate::network::NodeId;
+use crate::net::network::NodeId;
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;

@@ -17,7 +17,7 @@ use super::offsets::{ListedOffset, OffsetSpec};
 use super::{Admin, Shared};
 use crate::coordinator::{Failure, GroupOffset, check_group};
 use crate::error::{ClientError, Refused};
-use crate::network::NodeId;
+use crate::net::network::NodeId;
 
 /// Which partitions of a group.
 #[derive(Clone, Debug)]

@@ -21,7 +21,7 @@ use super::cluster::Node;
 use super::{Admin, Shared};
 use crate::coordinator::Failure;
 use crate::error::ClientError;
-use crate::network::NodeId;
+use crate::net::network::NodeId;
 
 /// What kind of group has consumers under the classic protocol.
 const CONSUMER: &str = "consumer";

@@ -15,7 +15,7 @@ use super::group_offsets::Which;
 use super::{Admin, Shared};
 use crate::coordinator::Failure;
 use crate::error::ClientError;
-use crate::network::NodeId;
+use crate::net::network::NodeId;
 
 /// A directory of a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]

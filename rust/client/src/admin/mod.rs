@@ -38,9 +38,9 @@ use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::log::{Level, Log};
-use crate::metadata::Metadata;
 use crate::metrics::Metrics;
-use crate::network::Network;
+use crate::net::metadata::Metadata;
+use crate::net::network::Network;
 use crate::offsets::Offsets;
 
 /// Memory of answers that is kept for the next ones.

@@ -14,7 +14,7 @@ use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, read};
 use super::{Admin, Shared};
 use crate::coordinator::Failure;
 use crate::error::ClientError;
-use crate::network::NodeId;
+use crate::net::network::NodeId;
 use crate::offsets::{EARLIEST, LATEST};
 
 /// ListOffsets' name for the youngest record (KIP-734).

@@ -17,7 +17,7 @@ use super::call::{Asking, Place, Refusal, Subject, refused_of};
 use crate::coordinator::{Failure, again};
 use crate::error::ClientError;
 use crate::log::Level;
-use crate::network::NodeId;
+use crate::net::network::NodeId;
 
 /// An item of a call, by its place among the items.
 pub(super) type Item = usize;

@@ -18,7 +18,7 @@ use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, by_topic, r
 use super::{Admin, Shared};
 use crate::coordinator::Failure;
 use crate::error::ClientError;
-use crate::network::NodeId;
+use crate::net::network::NodeId;
 
 /// A move that is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]

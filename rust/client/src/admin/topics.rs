@@ -21,7 +21,7 @@ use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, read, refus
 use super::{Admin, Shared};
 use crate::coordinator::Failure;
 use crate::error::ClientError;
-use crate::network::NodeId;
+use crate::net::network::NodeId;
 
 /// A topic to create.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 
 use super::GroupOffset;
 use crate::coordinator::Coordinators;
-use crate::delivery::Delivery;
 use crate::error::ClientError;
+use crate::fetch::buffer::Delivery;
 use crate::group::{CommitError, CommitOffset, CommitOutcome};
 
 type Offsets = BTreeMap<TopicPartition, CommitOffset>;

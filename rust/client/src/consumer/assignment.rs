@@ -8,8 +8,8 @@ use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::Start;
 
 use super::{Consumer, Partitions, membership};
-use crate::driver::Command;
 use crate::error::ClientError;
+use crate::fetch::command::Command;
 use crate::starts::Position;
 
 impl Consumer {

@@ -16,8 +16,8 @@ use tokio::sync::oneshot;
 use super::alone::{Alone, Maker};
 use super::{Consumer, Partitions};
 use crate::config::GroupProtocol;
-use crate::delivery::{CommitCall, Delivery, RowGate, Want};
 use crate::error::ClientError;
+use crate::fetch::buffer::{CommitCall, Delivery, RowGate, Want};
 use crate::group::handle::{Group, Parts};
 use crate::group::subscription::{Subscription, pattern_for_nobody};
 use crate::group::{

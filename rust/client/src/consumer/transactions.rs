@@ -16,8 +16,8 @@ use monedula_engine::transaction::{GroupMetadata, TransactionError};
 
 use super::Consumer;
 use super::membership::no_group;
-use crate::delivery::{CommitCall, Delivery};
 use crate::error::ClientError;
+use crate::fetch::buffer::{CommitCall, Delivery};
 use crate::group::handle::Group;
 use crate::group::{CommitError, CommitOffset, CommitWhat};
 

@@ -12,7 +12,7 @@ use super::subscription::topic_infos;
 use super::task::{Event, Task};
 use crate::error::ClientError;
 use crate::log::{Level, Log};
-use crate::metadata::Metadata;
+use crate::net::metadata::Metadata;
 use crate::tasks::caught;
 
 /// Members with their static ids and subscriptions.

@@ -13,7 +13,7 @@ use monedula_protocol::error_code::ErrorCode;
 use super::machine::Input;
 use super::task::{Event, Task};
 use crate::error::RequestError;
-use crate::network::{Network, NodeId, Purpose};
+use crate::net::network::{Network, NodeId, Purpose};
 use crate::tasks::caught;
 
 /// A request of a machine on its way, and what its answer is to that machine.

@@ -19,12 +19,12 @@ use super::task::Task;
 use super::{CommitOffset, CommitOutcome, GroupFigures, GroupHealth, Listens, MemberEvent};
 use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;
-use crate::delivery::{CommitCall, Delivery};
 use crate::error::ClientError;
+use crate::fetch::buffer::{CommitCall, Delivery};
 use crate::log::Log;
-use crate::metadata::Metadata;
 use crate::metrics::Metrics;
-use crate::network::Network;
+use crate::net::metadata::Metadata;
+use crate::net::network::Network;
 
 /// What the user wants of the task.
 pub(super) enum Order {

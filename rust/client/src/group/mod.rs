@@ -2,7 +2,7 @@
 //! [`monedula_engine::group::consumer::Member`]; `machine` is where they meet), and what the user sees.
 //!
 //! The machine decides, the task does: it sends calls (`calls`), computes assignments where the member leads (`assigning`),
-//! knows which topics a subscription means (`subscription`) and which ids they have (`topics`), and tells the [`crate::delivery`] which partitions may be handed
+//! knows which topics a subscription means (`subscription`) and which ids they have (`topics`), and tells the [`crate::fetch::buffer`] which partitions may be handed
 //! out, until when, and which callbacks are to be run in the user's thread. What the user finished stands in the delivery's
 //! ledger.
 
@@ -28,7 +28,7 @@ pub use monedula_engine::group::consumer::MembershipError;
 pub use monedula_engine::ledger::{BatchId, Holder, Place};
 
 pub(crate) use self::commits::closed;
-pub use crate::delivery::RowGate;
+pub use crate::fetch::buffer::RowGate;
 
 pub use self::machine::State;
 pub use self::status::{GroupFigures, GroupHealth, Kept, Latency, MemberEvent};

@@ -10,7 +10,7 @@ use regex::Regex;
 
 use super::Subscribed;
 use crate::error::ClientError;
-use crate::metadata::{Filter, View};
+use crate::net::metadata::{Filter, View};
 
 /// A subscription whose patterns are read.
 #[derive(Clone, Debug)]

@@ -19,10 +19,10 @@ use super::machine::{Input, Machine, Output, State};
 use super::subscription::{Subscription, topic_infos};
 use super::{Listens, MemberEvent, PendingCallback};
 use crate::coordinator::fault;
-use crate::delivery::Lease;
 use crate::error::ClientError;
+use crate::fetch::buffer::Lease;
 use crate::log::Level;
-use crate::metadata::View;
+use crate::net::metadata::View;
 use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 
 /// What comes back from the task's own tasks.

@@ -13,7 +13,7 @@ use super::subscription::Subscription;
 use super::task::{Event, Task};
 use crate::error::ClientError;
 use crate::log::Level;
-use crate::metadata::View;
+use crate::net::metadata::View;
 use crate::tasks::caught;
 
 impl Task {

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::coordinator::Coordinators;
 use crate::error::RequestError;
-use crate::network::{Network, NodeId, Purpose};
+use crate::net::network::{Network, NodeId, Purpose};
 use crate::tasks::caught;
 
 /// What came for a call of the session.

@@ -24,9 +24,9 @@ use super::receipt::Receipt;
 use super::session::{Reply, Session, Verb};
 use super::under_way::InFlight;
 use crate::log::{Level, Log};
-use crate::metadata::{Metadata, View};
 use crate::metrics::Metrics;
-use crate::network::Network;
+use crate::net::metadata::{Metadata, View};
+use crate::net::network::Network;
 
 /// Longest sleep, whatever the machine says.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);

@@ -17,10 +17,10 @@ use monedula_protocol::records::BATCH_HEADER_BYTES;
 use monedula_protocol::types::Uuid;
 use tokio::sync::mpsc;
 
-use crate::connection::{Connection, Frame, Pieces};
 use crate::error::RequestError;
-use crate::metadata::{Endpoint, Metadata};
-use crate::network::{Awaited, Network, NodeId, Purpose};
+use crate::net::connection::{Connection, Frame, Pieces};
+use crate::net::metadata::{Endpoint, Metadata};
+use crate::net::network::{Awaited, Network, NodeId, Purpose};
 use crate::tasks::caught;
 
 /// The last version that names topics; those after it have ids.

@@ -11,7 +11,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::accumulator::Partitions;
 use crate::error::ClientError;
-use crate::metadata::View;
+use crate::net::metadata::View;
 
 /// How often a topic that does not exist is looked up.
 const TRIES: u32 = 5;

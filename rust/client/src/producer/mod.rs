@@ -52,9 +52,9 @@ pub use waiting::{First, WaitingLines};
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::log::{Level, Log};
-use crate::metadata::Metadata;
 use crate::metrics::Metrics;
-use crate::network::Network;
+use crate::net::metadata::Metadata;
+use crate::net::network::Network;
 use crate::tasks::caught;
 
 /// What the pool of answers keeps: they are small.

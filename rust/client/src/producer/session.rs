@@ -16,7 +16,7 @@ use super::calls::{Answered, Calls};
 use super::gate::Gate;
 use crate::coordinator::Coordinators;
 use crate::log::{Level, Log};
-use crate::network::Network;
+use crate::net::network::Network;
 
 /// The level of `transaction.version` from which KIP-890 holds.
 const VERSION_2: i16 = 2;

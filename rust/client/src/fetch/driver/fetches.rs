@@ -12,13 +12,13 @@ use monedula_protocol::types::Uuid;
 
 use super::credit::Credit;
 use super::{Event, Running};
-use crate::budget::{Charge, Room};
 use crate::config::ClientConfig;
-use crate::connection::{Expected, Frame};
 use crate::error::RequestError;
+use crate::fetch::budget::{Charge, Room};
 use crate::log::Level;
-use crate::metadata::Endpoint;
-use crate::network::{NodeId, Purpose};
+use crate::net::connection::{Expected, Frame};
+use crate::net::metadata::Endpoint;
+use crate::net::network::{NodeId, Purpose};
 use crate::tasks::caught;
 
 /// A fetch answer's bytes with their share of the budget; both go when the last record is walked.

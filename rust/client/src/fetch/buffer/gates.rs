@@ -16,11 +16,11 @@ use monedula_engine::group::classic::{CallbackKind, CommitOffset, Committed};
 use monedula_engine::ledger::{Holder, Place};
 
 use super::account::Account;
-use super::lane::Lane;
+use super::partition::Lane;
 use super::row_gate::RowClock;
 use super::{Delivery, State};
-use crate::driver::Command;
 use crate::error::ClientError;
+use crate::fetch::command::Command;
 use crate::group::{Leaving, PendingCallback};
 
 /// Until when records may be handed out.

@@ -17,11 +17,11 @@ use monedula_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsR
 use tokio::sync::oneshot;
 
 use crate::config::ClientConfig;
-use crate::connection::{Connection, Expected, Frame, Limits, Pieces, Reply};
-use crate::dial::Dialer;
 use crate::error::{ClientError, RequestError};
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
+use crate::net::connection::{Connection, Expected, Frame, Limits, Pieces, Reply};
+use crate::net::dial::Dialer;
 
 /// A broker, as far as it is known how to reach it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 
 mod credit;
 mod fetches;
-mod lookups;
+mod list_offsets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,58 +14,18 @@ use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::mpsc;
 
-use crate::budget::{Budget, Charge};
 use crate::config::ClientConfig;
-use crate::connection::Frame;
-use crate::delivery::Delivery;
 use crate::error::{ClientError, RequestError};
+use crate::fetch::budget::{Budget, Charge};
+use crate::fetch::buffer::Delivery;
 use crate::log::{Level, Log};
-use crate::metadata::{Metadata, View};
 use crate::metrics::Metrics;
-use crate::network::Network;
+use crate::net::connection::Frame;
+use crate::net::metadata::{Metadata, View};
+use crate::net::network::Network;
 use crate::offsets::{Offsets, UNKNOWN_TOPIC_ANSWERS};
 use crate::starts::{CommittedStarts, Position};
 use crate::tasks::caught;
-
-/// What the user wants of the driver. Spans come from the delivery, which is told first.
-#[derive(Clone, Debug)]
-pub(crate) enum Command {
-    Assign {
-        /// With the span, where to start, and the exclusive end of a bounded read.
-        partitions: Vec<(TopicPartition, u64, Start, Option<i64>)>,
-        /// By a group, which takes them away once their topic is gone.
-        is_owned: bool,
-    },
-    /// All partitions of a topic, those added later too.
-    AssignTopic {
-        topic: Arc<str>,
-        start: Position,
-    },
-    Unassign {
-        partitions: Vec<TopicPartition>,
-        topics: Vec<Arc<str>>,
-    },
-    Seek {
-        partition: TopicPartition,
-        span: u64,
-        start: Start,
-    },
-    /// All partitions of a topic that was assigned as a whole, before they were known.
-    SeekTopic {
-        topic: Arc<str>,
-        start: Position,
-    },
-    Pause {
-        partition: TopicPartition,
-        paused: bool,
-    },
-    /// The records at `offset` cannot be decoded.
-    Unreadable {
-        partition: TopicPartition,
-        span: u64,
-        offset: i64,
-    },
-}
 
 enum Event {
     Fetched { node: i32, answer: Result<(Frame, i16), RequestError>, charge: Charge },

@@ -10,7 +10,7 @@ use monedula_engine::TopicPartition;
 use monedula_engine::group::classic::{CommitError, CommitOffset};
 use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, Place};
 
-use super::lane::Lane;
+use super::partition::Lane;
 use super::rows::ByRows;
 use super::{Delivery, State};
 use crate::error::ClientError;

@@ -10,7 +10,7 @@ use monedula_protocol::messages::metadata::MetadataRequest;
 use tokio::net::TcpStream;
 
 use super::*;
-use crate::metadata::Metadata;
+use crate::net::metadata::Metadata;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

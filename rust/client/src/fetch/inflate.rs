@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use monedula_columns::{BufferPool, Inflated, Scratch, WalkOptions, inflate};
 
-use crate::budget::{Budget, Charge};
+use crate::fetch::budget::{Budget, Charge};
 
 /// Compressed bytes of a segment: small enough for many threads to share one fetch, large enough to be worth a hand-over.
 pub(crate) const SEGMENT_BYTES: usize = 256 << 10;

@@ -16,11 +16,11 @@ use monedula_protocol::types::Uuid;
 use tokio::sync::{Notify, watch};
 
 use crate::config::ClientConfig;
-use crate::connection::Frame;
 use crate::error::{ClientError, RequestError};
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
-use crate::network::{Network, NodeId, Purpose};
+use crate::net::connection::Frame;
+use crate::net::network::{Network, NodeId, Purpose};
 use crate::tasks::caught;
 
 /// A view with its age: how many answers were merged, and whether the last attempt failed.

@@ -7,7 +7,7 @@
 mod account;
 mod build;
 mod gates;
-mod lane;
+mod partition;
 mod row_gate;
 mod rows;
 #[cfg(test)]
@@ -31,13 +31,13 @@ use tokio::sync::{Notify, mpsc};
 use self::account::Account;
 use self::gates::Gates;
 pub(crate) use self::gates::{CommitCall, Lease};
-use self::lane::{Data, Lane, Piece};
+use self::partition::{Data, Lane, Piece};
 pub use self::row_gate::RowGate;
 use self::rows::Returned;
-use crate::budget::Budget;
-use crate::driver::Command;
 use crate::error::ClientError;
-use crate::inflate::{Inflater, SEGMENT_BYTES, Segment};
+use crate::fetch::budget::Budget;
+use crate::fetch::command::Command;
+use crate::fetch::inflate::{Inflater, SEGMENT_BYTES, Segment};
 use crate::metrics::Metrics;
 
 /// What a batch should be.

@@ -6,7 +6,7 @@ use monedula_protocol::compression::Compressor;
 use monedula_protocol::records::{BatchEncoder, NewRecord};
 
 use super::*;
-use crate::budget::Budget;
+use crate::fetch::budget::Budget;
 
 /// Records of one answer.
 const ANSWER_RECORDS: i64 = 5;

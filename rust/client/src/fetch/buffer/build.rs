@@ -9,12 +9,12 @@ use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 use monedula_engine::ledger::{Holder, Place};
 
-use super::lane::Piece;
+use super::partition::Piece;
 use super::{Delivery, State, Want};
-use crate::driver::Command;
 use crate::error::ClientError;
+use crate::fetch::command::Command;
+use crate::fetch::inflate::Payload;
 use crate::group::{HandedBatch, PendingCallback, Step};
-use crate::inflate::Payload;
 
 /// What waiting came to.
 enum Waited {

@@ -1,0 +1,48 @@
+//! What the driver of fetches is told.
+
+use std::sync::Arc;
+
+use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Start;
+
+use crate::starts::Position;
+
+/// What the user wants of the driver. Spans come from the delivery, which is told first.
+#[derive(Clone, Debug)]
+pub(crate) enum Command {
+    Assign {
+        /// With the span, where to start, and the exclusive end of a bounded read.
+        partitions: Vec<(TopicPartition, u64, Start, Option<i64>)>,
+        /// By a group, which takes them away once their topic is gone.
+        is_owned: bool,
+    },
+    /// All partitions of a topic, those added later too.
+    AssignTopic {
+        topic: Arc<str>,
+        start: Position,
+    },
+    Unassign {
+        partitions: Vec<TopicPartition>,
+        topics: Vec<Arc<str>>,
+    },
+    Seek {
+        partition: TopicPartition,
+        span: u64,
+        start: Start,
+    },
+    /// All partitions of a topic that was assigned as a whole, before they were known.
+    SeekTopic {
+        topic: Arc<str>,
+        start: Position,
+    },
+    Pause {
+        partition: TopicPartition,
+        paused: bool,
+    },
+    /// The records at `offset` cannot be decoded.
+    Unreadable {
+        partition: TopicPartition,
+        span: u64,
+        offset: i64,
+    },
+}
