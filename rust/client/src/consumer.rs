@@ -27,12 +27,14 @@ use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;
 pub use crate::coordinator::{Commits, Committed, GroupOffset};
 use crate::error::ClientError;
-use crate::fetch::XX;
 use crate::fetch::budget::Budget;
 use crate::fetch::buffer::Delivery;
 pub use crate::fetch::buffer::{PartitionStatus, Want};
+use crate::fetch::command::Command;
+use crate::fetch::driver::Driver;
 use crate::group::Step;
 use crate::group::handle::Group;
+use crate::lock::lock;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
@@ -208,7 +210,7 @@ impl Consumer {
 
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        lock(&self.commands).is_none()
     }
 
     /// Stops or resumes handing out and fetching a partition; what was fetched is kept.
@@ -261,10 +263,7 @@ impl Consumer {
     fn reads_nothing(&self) -> bool {
         // Whoever changes the assignment reads this lock; if it can be written, nobody does.
         let settled = self.changing.try_write().is_ok();
-        settled
-            && !self.is_subscribed()
-            && self.delivery.is_empty()
-            && self.topics.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        settled && !self.is_subscribed() && self.delivery.is_empty() && lock(&self.topics).is_empty()
     }
 
     /// A batch without rows, of the same schema as every other.
@@ -404,12 +403,12 @@ impl Consumer {
     }
 
     fn take_tasks(&self) -> Vec<JoinHandle<()>> {
-        drop(self.commands.lock().unwrap_or_else(PoisonError::into_inner).take());
-        std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
+        drop(lock(&self.commands).take());
+        std::mem::take(&mut *lock(&self.tasks))
     }
 
     fn send(&self, command: Command) -> Result<(), ClientError> {
-        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let commands = lock(&self.commands);
         let sent = commands.as_ref().ok_or(ClientError::Closed)?.send(command);
         sent.map_err(|_| ClientError::Closed)
     }

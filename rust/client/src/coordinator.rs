@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
@@ -24,6 +24,7 @@ use monedula_protocol::messages::offset_fetch::{
 
 use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
+use crate::lock::lock;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::metadata::{Endpoint, Metadata};
@@ -205,12 +206,12 @@ impl Coordinators {
 
     /// The broker that coordinates the group, if it is known.
     pub(crate) fn known_node(&self, group: &str) -> Option<i32> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(group).copied()
+        lock(&self.known).get(group).copied()
     }
 
     /// The group may have another coordinator now.
     pub(crate) fn forget(&self, group: &str) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(group);
+        lock(&self.known).remove(group);
     }
 
     /// Asks one broker after the other until one answers.
@@ -244,7 +245,7 @@ impl Coordinators {
             Err(code) => return Err(Failure::Final(refused(group, what.into(), code))),
         }
         self.learn(node_id, host, port);
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(group.to_owned(), node_id);
+        lock(&self.known).insert(group.to_owned(), node_id);
         self.log.record(Level::Debug, "groups", || format!("broker {node_id} coordinates group {group}"));
         Ok(node_id)
     }

@@ -13,6 +13,7 @@ mod coordinator;
 pub mod error;
 mod fetch;
 pub mod group;
+pub mod lock;
 pub mod log;
 pub mod metrics;
 pub mod net;

@@ -1,8 +1,9 @@
 //! Log events, kept until someone who may log them (a thread that holds the GIL) drains them.
 
+use crate::lock::lock;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 /// How important an event is; the numbers are those of Python's `logging`.
@@ -68,7 +69,7 @@ impl Log {
             return;
         }
         let event = Event { level, target, message: message(), at: SystemTime::now() };
-        let mut events = self.0.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = lock(&self.0.events);
         if events.0.len() == Self::CAPACITY {
             events.0.pop_front();
             events.1 += 1;
@@ -78,13 +79,13 @@ impl Log {
 
     /// Takes all events, oldest first, and how many were lost before them.
     pub fn drain(&self) -> (Vec<Event>, usize) {
-        let mut events = self.0.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = lock(&self.0.events);
         let lost = std::mem::take(&mut events.1);
         (events.0.drain(..).collect(), lost)
     }
 
     /// Whether there is anything to drain.
     pub fn is_empty(&self) -> bool {
-        self.0.events.lock().unwrap_or_else(PoisonError::into_inner).0.is_empty()
+        lock(&self.0.events).0.is_empty()
     }
 }

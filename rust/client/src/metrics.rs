@@ -1,8 +1,9 @@
 //! Counters, as a plain snapshot: no metrics library is imposed.
 
+use crate::lock::lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 macro_rules! counters {
@@ -78,24 +79,24 @@ counters! {
 impl Metrics {
     /// Counts an error that was retried and not shown.
     pub fn retriable_error(&self, name: &str) {
-        let mut errors = self.0.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut errors = lock(&self.0.errors);
         *errors.entry(name.to_owned()).or_default() += 1;
     }
 
     /// Counts a fetch, or a partition's part of one, that failed and is repeated.
     pub fn failed_fetch(&self, name: &str, what: String) {
         self.retriable_error(name);
-        *self.0.last_failed_fetch.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), what));
+        *lock(&self.0.last_failed_fetch) = Some((Instant::now(), what));
     }
 
     /// What failed last of fetching, if it was after `since`.
     pub fn last_failed_fetch(&self, since: Instant) -> Option<String> {
-        let last = self.0.last_failed_fetch.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = lock(&self.0.last_failed_fetch);
         last.as_ref().filter(|(when, _)| *when >= since).map(|(_, what)| what.clone())
     }
 
     /// Retried errors by name.
     pub fn retriable_errors(&self) -> BTreeMap<String, u64> {
-        self.0.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0.errors).clone()
     }
 }

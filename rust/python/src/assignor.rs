@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
@@ -16,6 +16,7 @@ use pyo3::types::PyBytes;
 use crate::consumer::{PyPartition, py_partition, topic_partition};
 use crate::error::config_error;
 use crate::runtime::{Own, is_ending_elsewhere, park_for_ever};
+use monedula_client::lock::lock;
 
 /// How long an assignor may take to say what it wants the leader to know: the join waits for it.
 const SUBSCRIPTION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -149,14 +150,14 @@ impl AssignorDesk {
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<PyJob<'py>>> {
         let desk = self.state.get()?;
         let job = py.detach(|| {
-            let job = desk.inbox.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
+            let job = lock(&desk.inbox).recv().ok();
             if is_ending_elsewhere() {
                 park_for_ever();
             }
             job
         });
         let Some(Job { name, question, reply }) = job else { return Ok(None) };
-        let mut open = desk.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&desk.open);
         open.last += 1;
         let number = open.last;
         open.replies.insert(number, (matches!(question, Question::Assign { .. }), reply));
@@ -196,7 +197,7 @@ impl AssignorDesk {
 
 impl AssignorDesk {
     fn take(&self, number: u64) -> PyResult<Option<(bool, Reply)>> {
-        Ok(self.state.get()?.open.lock().unwrap_or_else(PoisonError::into_inner).replies.remove(&number))
+        Ok(lock(&self.state.get()?.open).replies.remove(&number))
     }
 }
 

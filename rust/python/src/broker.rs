@@ -5,12 +5,13 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use monedula_broker::control::{Command, Data, Record};
 use monedula_broker::server::Broker;
 use monedula_broker::{BrokerError, Options};
+use monedula_client::lock::lock;
 use monedula_client::log::{Level, Log};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -190,10 +191,6 @@ fn to_py(py: Python<'_>, error: &BrokerError) -> PyErr {
         BrokerError::Stopped => "ClosedError",
     };
     exception(py, class, error.to_string(), &details).unwrap_or_else(|failure| failure)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 thread_local! {

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use monedula_client::config::GroupProtocol;
 use monedula_client::consumer::{Consumer, Found, GroupOffset, PartitionStatus, Position, Want};
 use monedula_client::error::ClientError;
 use monedula_client::group::Step;
+use monedula_client::lock::lock;
 use monedula_client::log::Log;
 use monedula_engine::TopicPartition;
 use monedula_engine::cluster::Cluster;
@@ -95,7 +96,7 @@ impl ConsumerCore {
 
     /// Where the questions to assignors of Python's come; once only.
     fn assignor_desk(&self) -> Option<AssignorDesk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.desk).take()
     }
 
     /// The same consumer as a member of its group.

@@ -2,9 +2,10 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::UNIX_EPOCH;
 
+use monedula_client::lock::lock;
 use monedula_client::log::Log;
 use pyo3::exceptions::PyException;
 use pyo3::ffi;
@@ -68,7 +69,7 @@ fn put_off(py: Python<'_>, error: PyErr) {
     if error.is_instance_of::<PyException>(py) {
         return;
     }
-    *PUT_OFF.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    *lock(&PUT_OFF) = Some(error);
     // SAFETY: the function needs no argument, and lives as long as the process.
     unsafe { ffi::Py_AddPendingCall(Some(raise_put_off), null_mut()) };
 }
@@ -76,7 +77,7 @@ fn put_off(py: Python<'_>, error: PyErr) {
 static PUT_OFF: Mutex<Option<PyErr>> = Mutex::new(None);
 
 extern "C" fn raise_put_off(_nothing: *mut c_void) -> c_int {
-    let Some(error) = PUT_OFF.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+    let Some(error) = lock(&PUT_OFF).take() else {
         return 0;
     };
     Python::attach(|py| error.restore(py));

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use monedula_client::error::ClientError;
+use monedula_client::lock::lock;
 use monedula_client::log::Log;
 use pyo3::prelude::*;
 
@@ -31,7 +32,7 @@ enum State {
 }
 
 fn locked(slot: &Slot) -> std::sync::MutexGuard<'_, State> {
-    slot.0.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&slot.0)
 }
 
 /// An operation under way, or done.

@@ -1,11 +1,12 @@
 //! Bounded reads as `monedula.read` uses them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use monedula_client::consumer::Want;
+use monedula_client::lock::lock;
 use monedula_client::log::Log;
 use monedula_client::reader::{Bound as Edge, Range, Reader};
 use monedula_engine::cluster::{Broker, Cluster, Partition};
@@ -218,10 +219,6 @@ impl RecordBatchReader for Stream {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
-}
-
-fn lock(reader: &Arc<Mutex<Reader>>) -> std::sync::MutexGuard<'_, Reader> {
-    reader.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A view of the cluster, from what whoever planned the read knew of it.

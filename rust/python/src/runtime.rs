@@ -5,13 +5,14 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use monedula_client::admin::Admin;
 use monedula_client::consumer::Consumer;
 use monedula_client::error::ClientError;
+use monedula_client::lock::lock;
 use monedula_client::log::Log;
 use monedula_client::tasks::caught;
 use pyo3::prelude::*;
@@ -49,7 +50,7 @@ static OWNED: Mutex<Option<Owned>> = Mutex::new(None);
 
 /// The runtime of this process. A forked child gets one of its own for what it makes itself.
 pub(crate) fn handle() -> PyResult<Handle> {
-    let mut owned = OWNED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut owned = lock(&OWNED);
     let pid = std::process::id();
     if let Some(owned) = owned.as_ref().filter(|owned| owned.pid == pid) {
         return Ok(owned.runtime.handle().clone());
@@ -77,7 +78,7 @@ pub(crate) fn handle() -> PyResult<Handle> {
 /// Remembers a consumer, so that it is closed when the interpreter exits, and has left its group if it is gone by then.
 pub(crate) fn register(consumer: &Arc<Consumer>) {
     consumer.on_farewell(say_farewell);
-    let mut owned = OWNED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut owned = lock(&OWNED);
     if let Some(owned) = owned.as_mut() {
         owned.consumers.retain(|consumer| consumer.strong_count() > 0);
         owned.consumers.push(Arc::downgrade(consumer));
@@ -86,7 +87,7 @@ pub(crate) fn register(consumer: &Arc<Consumer>) {
 
 /// Remembers an administrator, so that its calls end and its connections are closed when the interpreter exits.
 pub(crate) fn register_admin(admin: &Arc<Admin>) {
-    let mut owned = OWNED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut owned = lock(&OWNED);
     if let Some(owned) = owned.as_mut() {
         owned.admins.retain(|admin| admin.strong_count() > 0);
         owned.admins.push(Arc::downgrade(admin));
@@ -95,7 +96,7 @@ pub(crate) fn register_admin(admin: &Arc<Admin>) {
 
 /// Remembers a producer, so that it delivers what it has when the interpreter exits.
 pub(crate) fn register_producer(producer: &Arc<producer::Shared>) {
-    let mut owned = OWNED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut owned = lock(&OWNED);
     if let Some(owned) = owned.as_mut() {
         owned.producers.retain(|producer| producer.strong_count() > 0);
         owned.producers.push(Arc::downgrade(producer));
@@ -104,7 +105,7 @@ pub(crate) fn register_producer(producer: &Arc<producer::Shared>) {
 
 /// Remembers what a producer that nobody holds any more still delivers: the interpreter's exit waits for it.
 pub(crate) fn leave(tasks: Vec<JoinHandle<()>>, log: &Log) {
-    let mut owned = OWNED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut owned = lock(&OWNED);
     if let Some(owned) = owned.as_mut() {
         owned.left.retain(|(task, _)| !task.is_finished());
         owned.left.extend(tasks.into_iter().map(|task| (task, log.clone())));
@@ -112,7 +113,7 @@ pub(crate) fn leave(tasks: Vec<JoinHandle<()>>, log: &Log) {
 }
 
 fn say_farewell(task: JoinHandle<()>) {
-    let mut owned = OWNED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut owned = lock(&OWNED);
     if let Some(owned) = owned.as_mut() {
         owned.leaving.retain(|task| !task.is_finished());
         owned.leaving.push(task);
@@ -134,7 +135,7 @@ pub(crate) fn shutdown(py: Python<'_>) {
 
 /// Gives back the logs of producers, for what they said of their end.
 fn stop_clients() -> Vec<Log> {
-    let taken = OWNED.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let taken = lock(&OWNED).take();
     let Some(Owned { pid, runtime, consumers, admins, producers, left, leaving }) = taken else { return Vec::new() };
     if pid != std::process::id() {
         return Vec::new();
@@ -284,7 +285,7 @@ pub(crate) fn wait<T: Send + 'static>(
         let _ = sender.send(ended(future).await);
     })?;
     let waited = in_slices(py, |until| {
-        let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        let receiver = lock(&receiver);
         match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(result) => result.map(Some),
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Ok(None),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
@@ -16,6 +16,7 @@ use super::Shared;
 use super::progress::{Item, NumberedCall};
 use crate::coordinator::{Failure, again, unanswered, unreadable};
 use crate::error::{ClientError, Refused, RequestError};
+use crate::lock::lock;
 use crate::net::connection::Frame;
 use crate::net::network::{NodeId, Purpose};
 use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
@@ -124,11 +125,11 @@ struct Numbered<C: ItemCall> {
 impl<C: ItemCall> Numbered<C> {
     /// The first value of an item stays.
     fn keep(&self, item: Item, value: C::Value) {
-        self.values.lock().unwrap_or_else(PoisonError::into_inner).entry(item).or_insert(value);
+        lock(&self.values).entry(item).or_insert(value);
     }
 
     fn outcomes(&self, done: BTreeMap<Item, Result<(), ClientError>>) -> Items<C::Key, C::Value> {
-        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut values = lock(&self.values);
         let outcome = |(item, outcome): (Item, Result<(), ClientError>)| {
             let key = self.keys[item].clone();
             let lacks = || ClientError::Internal(format!("no outcome of {}", self.call.what(&key)));

@@ -16,7 +16,7 @@ mod topics;
 
 use std::future::Future;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use monedula_columns::BufferPool;
@@ -37,6 +37,7 @@ pub use self::topics::{CreatedTopic, NewPartitions, NewTopic, PartitionDescripti
 use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
+use crate::lock::lock;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
@@ -111,7 +112,7 @@ impl Admin {
     pub fn close(&self, timeout: Duration) {
         let until = Instant::now() + timeout;
         self.closed.send_replace(true);
-        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
         for task in &tasks {
             task.abort();
         }

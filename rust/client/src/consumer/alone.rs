@@ -2,7 +2,7 @@
 //! Two that were under way at once could arrive in any order, and the older one would stand.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
@@ -16,6 +16,7 @@ use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::fetch::buffer::Delivery;
 use crate::group::{CommitError, CommitOffset, CommitOutcome};
+use crate::lock::lock;
 
 type Offsets = BTreeMap<TopicPartition, CommitOffset>;
 
@@ -55,7 +56,7 @@ impl Alone {
         maker: impl FnOnce() -> Maker,
         (group_id, offsets, timeout): (String, Offsets, Duration),
     ) -> Result<oneshot::Receiver<Result<CommitOutcome, ClientError>>, ClientError> {
-        let mut this = this.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut this = lock(this);
         if matches!(*this, Self::Unused) {
             let (calls, inbox) = mpsc::unbounded_channel();
             *this = Self::Running(calls, runtime.spawn(maker().run(inbox)));
@@ -69,7 +70,7 @@ impl Alone {
 
     /// Waits until those that were asked for are made, at most until then; no more are taken.
     pub(super) fn finish(this: &Mutex<Self>, runtime: &Handle, until: Instant) {
-        let before = std::mem::replace(&mut *this.lock().unwrap_or_else(PoisonError::into_inner), Self::Ended);
+        let before = std::mem::replace(&mut *lock(this), Self::Ended);
         let Self::Running(calls, task) = before else { return };
         drop(calls);
         let stop = task.abort_handle();

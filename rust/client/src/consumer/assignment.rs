@@ -1,7 +1,7 @@
 //! Partitions assigned by hand, and where a consumer reads on.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::cluster::Cluster;
@@ -10,6 +10,7 @@ use monedula_engine::fetch::Start;
 use super::{Consumer, Partitions, membership};
 use crate::error::ClientError;
 use crate::fetch::command::Command;
+use crate::lock::lock;
 use crate::starts::Position;
 
 impl Consumer {
@@ -80,7 +81,7 @@ impl Consumer {
         for topic in &topics {
             self.send(Command::AssignTopic { topic: topic.clone(), start })?;
         }
-        *self.topics.lock().unwrap_or_else(PoisonError::into_inner) = topics;
+        *lock(&self.topics) = topics;
         Ok(())
     }
 
@@ -90,7 +91,7 @@ impl Consumer {
     /// If the consumer subscribes to topics, or is closed.
     pub fn unassign(&self) -> Result<(), ClientError> {
         self.refuse_if_subscribed()?;
-        let topics = std::mem::take(&mut *self.topics.lock().unwrap_or_else(PoisonError::into_inner));
+        let topics = std::mem::take(&mut *lock(&self.topics));
         self.delivery.forget_topics();
         // What a group that is still being left owns is its to give up.
         let partitions = self.delivery.assigned_by_hand();
@@ -149,7 +150,7 @@ impl Consumer {
     /// Topics assigned as a whole whose partitions are not known yet.
     pub fn unresolved(&self) -> Vec<Arc<str>> {
         let known = distinct(self.assignment().iter());
-        let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        let topics = lock(&self.topics);
         topics
             .iter()
             .filter(|topic| !known.contains(*topic) && !self.delivery.has_failed_topic(topic))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use monedula_columns::OutOfMemory;
@@ -24,6 +24,7 @@ use crate::group::{
     CommitOffset, CommitOutcome, CommitWhat, GroupHealth, HandedBatch, Leaving, Listens, MemberEvent, PendingCallback,
     Step, Subscribed,
 };
+use crate::lock::lock;
 use crate::log::{Level, Log};
 
 /// What the user may still finish. Dropping it says that nobody will: what is not finished then stays uncommitted, holds no
@@ -421,7 +422,7 @@ impl Consumer {
     }
 
     pub(super) fn topics(&self) -> std::sync::MutexGuard<'_, BTreeSet<Arc<str>>> {
-        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.topics)
     }
 }
 

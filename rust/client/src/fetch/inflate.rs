@@ -13,6 +13,7 @@ use bytes::Bytes;
 use monedula_columns::{BufferPool, Inflated, Scratch, WalkOptions, inflate};
 
 use crate::fetch::budget::{Budget, Charge};
+use crate::lock::lock;
 
 /// Compressed bytes of a segment: small enough for many threads to share one fetch, large enough to be worth a hand-over.
 pub(crate) const SEGMENT_BYTES: usize = 256 << 10;
@@ -90,7 +91,7 @@ impl Segment {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -161,7 +162,7 @@ impl Drop for Inflater {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     fn work(&self) {

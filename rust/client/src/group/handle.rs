@@ -1,7 +1,7 @@
 //! The user's side of a membership: orders to its task, and what can be asked of it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 use monedula_engine::Now;
@@ -21,6 +21,7 @@ use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::fetch::buffer::{CommitCall, Delivery};
+use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
@@ -217,7 +218,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(task) = lock(&self.task).take() {
             task.abort();
         }
     }
@@ -244,11 +245,11 @@ impl Shared {
     }
 
     pub(super) fn machine(&self) -> MutexGuard<'_, Machine> {
-        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.machine)
     }
 
     pub(super) fn figures(&self) -> MutexGuard<'_, Figures> {
-        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.figures)
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
@@ -23,6 +23,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::error::{ClientError, RequestError};
 use crate::fetch::budget::{Admitted, Room};
+use crate::lock::lock;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 
@@ -419,11 +420,11 @@ async fn read_frame(shared: &Shared, read: &mut OwnedReadHalf) -> Result<Frame, 
 
 impl Shared {
     fn pending(&self) -> std::sync::MutexGuard<'_, VecDeque<Pending>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pending)
     }
 
     fn times(&self) -> std::sync::MutexGuard<'_, Times> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.times)
     }
 
     fn touch(&self) {

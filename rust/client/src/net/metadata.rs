@@ -1,7 +1,7 @@
 //! Metadata: one task keeps the cluster view fresh; anyone may ask for a newer one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
@@ -17,6 +17,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
+use crate::lock::lock;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::connection::Frame;
@@ -94,12 +95,12 @@ impl Metadata {
 
     /// How many topics are asked for.
     pub(crate) fn held(&self) -> usize {
-        self.topics.lock().unwrap_or_else(PoisonError::into_inner).len()
+        lock(&self.topics).len()
     }
 
     /// Adds topics of interest; metadata is asked for them from now on, until [`Self::release`].
     pub(crate) fn hold(&self, topics: impl IntoIterator<Item = Arc<str>>) {
-        let mut held = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = lock(&self.topics);
         let mut fresh = Vec::new();
         for topic in topics {
             let count = held.entry(topic.clone()).or_default();
@@ -130,7 +131,7 @@ impl Metadata {
 
     /// Ends the interest of one [`Self::hold`].
     pub(crate) fn release(&self, topics: impl IntoIterator<Item = Arc<str>>) {
-        let mut held = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = lock(&self.topics);
         for topic in topics {
             if let Some(count) = held.get_mut(&topic) {
                 *count -= 1;
@@ -143,7 +144,7 @@ impl Metadata {
 
     /// All topics are asked for from now on, and those kept that match; `None` ends it.
     pub(crate) fn set_filter(&self, filter: Option<Filter>) {
-        *self.filter.lock().unwrap_or_else(PoisonError::into_inner) = filter;
+        *lock(&self.filter) = filter;
         // What the last answer was complete for is another question now.
         self.view.send_if_modified(|view| std::mem::take(&mut view.complete));
     }
@@ -305,9 +306,8 @@ impl Metadata {
     }
 
     async fn ask(&self, node: NodeId) -> Result<(), RequestError> {
-        let topics: Vec<Arc<str>> =
-            self.topics.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
-        let asked = self.filter.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let topics: Vec<Arc<str>> = lock(&self.topics).keys().cloned().collect();
+        let asked = lock(&self.filter).clone();
         let wanted = if asked.is_none() { Asked::Names(topics) } else { Asked::All };
         let (answer, version) = self.request(node, &wanted).await?;
         let response = self.response(node, &answer, version)?;
@@ -315,8 +315,8 @@ impl Metadata {
             let mut cluster = (*view.cluster).clone();
             cluster.update(&response);
             // Topics that nobody cares for any more must not pile up.
-            let held = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-            let filter = self.filter.lock().unwrap_or_else(PoisonError::into_inner);
+            let held = lock(&self.topics);
+            let filter = lock(&self.filter);
             let matches = |name: &str, internal| filter.as_ref().is_some_and(|filter| filter(name, internal));
             // An answer about all topics leaves out those that were deleted.
             let named: Option<BTreeSet<&str>> =
@@ -346,7 +346,7 @@ impl Metadata {
     pub(crate) fn learn(&self, told: &Cluster) {
         self.view.send_modify(|view| {
             let mut cluster = (*view.cluster).clone();
-            let held = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+            let held = lock(&self.topics);
             let mut told = told.clone();
             told.topics.retain(|topic, _| held.contains_key(topic));
             drop(held);

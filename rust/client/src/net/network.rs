@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use monedula_columns::BufferPool;
@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
+use crate::lock::lock;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::connection::{Connection, Expected, Frame, Limits, Pieces, Reply};
@@ -133,17 +134,17 @@ impl Network {
 
     /// The level of the feature `transaction.version` (KIP-890) as the brokers told last; 0 before any did.
     pub(crate) fn transaction_version(&self) -> i16 {
-        self.features.lock().unwrap_or_else(PoisonError::into_inner).transaction_version
+        lock(&self.features).transaction_version
     }
 
     /// Takes the brokers of the newest metadata.
     pub(crate) fn set_brokers(&self, brokers: &BTreeMap<i32, Broker>) {
-        self.brokers.lock().unwrap_or_else(PoisonError::into_inner).clone_from(brokers);
+        lock(&self.brokers).clone_from(brokers);
     }
 
     /// Takes the id of the cluster that metadata came from.
     pub(crate) fn set_cluster_id(&self, cluster_id: Option<&str>) {
-        *self.cluster_id.lock().unwrap_or_else(PoisonError::into_inner) = cluster_id.map(str::to_owned);
+        *lock(&self.cluster_id) = cluster_id.map(str::to_owned);
     }
 
     /// Forgets the brokers of metadata and closes what is connected to them: only `bootstrap.servers` is known from now on, as
@@ -153,9 +154,9 @@ impl Network {
             return;
         }
         self.limits.log.record(Level::Warning, "network", || format!("bootstrapping again: {reason}"));
-        self.brokers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.brokers).clear();
         self.set_cluster_id(None);
-        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slots = lock(&self.slots);
         for (_, slot) in slots.iter().filter(|((node, _), _)| matches!(node, NodeId::Broker(_))) {
             // One that is just being made has no address any more when it is asked for again.
             if let Ok(slot) = slot.try_lock()
@@ -168,13 +169,13 @@ impl Network {
 
     /// Brokers known from metadata, then the bootstrap addresses (KIP-899: the way back when no known broker answers).
     pub(crate) fn candidates(&self) -> Vec<NodeId> {
-        let turn = self.jitter.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let turn = lock(&self.jitter).next();
         self.candidates_from(turn as usize)
     }
 
     /// As [`Self::candidates`], beginning with the `turn`-th of the known brokers.
     pub(crate) fn candidates_from(&self, turn: usize) -> Vec<NodeId> {
-        let known = self.brokers.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.brokers);
         let mut nodes: Vec<NodeId> = known.keys().map(|&id| NodeId::Broker(id)).collect();
         if !nodes.is_empty() {
             let turn = turn % nodes.len();
@@ -193,7 +194,7 @@ impl Network {
 
     /// As [`Self::failures`]; `otherwise` where every address could be connected to.
     pub(crate) fn failures_or(&self, otherwise: &str) -> String {
-        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let failures = lock(&self.failures);
         let reasons: Vec<String> = failures.iter().map(|(broker, reason)| format!("{broker}: {reason}")).collect();
         match reasons.is_empty() {
             true => otherwise.into(),
@@ -265,8 +266,7 @@ impl Network {
 
     /// Whether a connection stands, so that a fetch would not wait for one.
     pub(crate) fn connected(&self) -> usize {
-        let slots: Vec<SharedSlot> =
-            self.slots.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let slots: Vec<SharedSlot> = lock(&self.slots).values().cloned().collect();
         let alive = |slot: &SharedSlot| {
             slot.try_lock().is_ok_and(|slot| slot.link.as_ref().is_some_and(|link| !link.connection.is_closed()))
         };
@@ -275,7 +275,7 @@ impl Network {
 
     /// Closes every connection, also those that someone waits on.
     pub(crate) fn close(&self) {
-        let slots = std::mem::take(&mut *self.slots.lock().unwrap_or_else(PoisonError::into_inner));
+        let slots = std::mem::take(&mut *lock(&self.slots));
         for slot in slots.values() {
             // One that is just being made is dropped with the task that makes it.
             if let Ok(slot) = slot.try_lock()
@@ -310,7 +310,7 @@ impl Network {
     async fn standing_link(&self, node: NodeId, purpose: Purpose) -> Result<Link, RequestError> {
         let address = self.address(node)?;
         let slot = {
-            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slots = lock(&self.slots);
             slots.entry((node, purpose)).or_default().clone()
         };
         // Held while connecting: callers that come meanwhile share the outcome instead of connecting as well.
@@ -354,7 +354,7 @@ impl Network {
     }
 
     fn next_delay(&self, slot: &mut Slot) -> Duration {
-        let mut jitter = self.jitter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut jitter = lock(&self.jitter);
         let delay = self.config.reconnect_backoff.delay(slot.failures, &mut jitter);
         slot.failures = slot.failures.saturating_add(1);
         delay
@@ -365,13 +365,13 @@ impl Network {
     pub(crate) fn gave_up(&self, node: NodeId, after: Duration) -> RequestError {
         let Ok((host, port)) = self.address(node) else { return RequestError::UnknownNode(-1) };
         let broker = format!("{host}:{port}");
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).insert(broker.clone(), no_answer(after));
+        lock(&self.failures).insert(broker.clone(), no_answer(after));
         RequestError::TimedOut { broker, after }
     }
 
     fn connected_to(&self, (host, port): &Address) {
         let broker = format!("{host}:{port}");
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(&broker);
+        lock(&self.failures).remove(&broker);
         self.limits.metrics.connections_opened(1);
         self.limits.log.record(Level::Info, "network", || format!("connected to {broker}"));
     }
@@ -389,7 +389,7 @@ impl Network {
         self.limits.log.record(Level::Warning, "network", || {
             format!("{broker}: {reason}; attempt {}, next in {} ms at the earliest", slot.failures, delay.as_millis())
         });
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).insert(broker, reason);
+        lock(&self.failures).insert(broker, reason);
     }
 
     fn address(&self, node: NodeId) -> Result<Address, RequestError> {
@@ -398,7 +398,7 @@ impl Network {
                 self.config.bootstrap_servers.get(index).cloned().ok_or(RequestError::UnknownNode(-1))
             }
             NodeId::Broker(id) => {
-                let brokers = self.brokers.lock().unwrap_or_else(PoisonError::into_inner);
+                let brokers = lock(&self.brokers);
                 let broker = brokers.get(&id).ok_or(RequestError::UnknownNode(id))?;
                 Ok((broker.host.clone(), broker.port))
             }
@@ -441,7 +441,7 @@ impl Network {
     /// (KIP-1242): behind an address that others have by now stands one that refuses it.
     async fn handshake(&self, node: NodeId, connection: &Connection) -> Result<Handshake, RequestError> {
         let wire = |error| RequestError::Wire { broker: connection.broker().to_owned(), error };
-        let cluster_id = self.cluster_id.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let cluster_id = lock(&self.cluster_id).clone();
         // Both or neither.
         let meant = match (node, &cluster_id) {
             (NodeId::Broker(id), Some(cluster_id)) => Some((cluster_id.as_str(), id)),
@@ -488,7 +488,7 @@ impl Network {
     }
 
     fn learn_features(&self, told: Features) {
-        let mut known = self.features.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.features);
         // A broker that lags behind tells what no longer is.
         if told.epoch > known.epoch {
             *known = told;

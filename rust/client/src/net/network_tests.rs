@@ -10,6 +10,7 @@ use monedula_protocol::messages::metadata::MetadataRequest;
 use tokio::net::TcpStream;
 
 use super::*;
+use crate::lock::lock;
 use crate::net::metadata::Metadata;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -183,7 +184,7 @@ where
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let number = {
-                let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut times = lock(&times);
                 times.push(Instant::now());
                 times.len()
             };

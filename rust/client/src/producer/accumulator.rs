@@ -32,6 +32,7 @@ use super::receipt::Sent;
 use super::record::{Record, Refused};
 use super::under_way::Unfinished;
 use crate::error::ClientError;
+use crate::lock::lock;
 use crate::topic_name;
 
 pub(super) use rows::Stopped;
@@ -277,7 +278,7 @@ impl Accumulator {
             return current as i32;
         }
         let loads: Vec<Load> = topic.loads().collect();
-        let mut jitter = self.jitter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut jitter = lock(&self.jitter);
         let next = draw_partition(Some(current), &loads, &mut jitter).unwrap_or(0);
         drop(jitter);
         topic.sticky.store(next, Ordering::Relaxed);
@@ -287,7 +288,7 @@ impl Accumulator {
 
     fn park(&self, parked: &Mutex<Parked>, record: &Record<'_>, new: &NewRecord<'_>) -> Result<Sent, Refused> {
         self.check(record.topic, new)?;
-        let mut parked = parked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parked = lock(parked);
         let place = (record.partition, record.since.unwrap_or_else(Instant::now));
         parked.append(place, new, &self.memory, &self.pool).map_err(|refused| self.refusal(refused))
     }
@@ -481,7 +482,7 @@ impl KnownTopic {
     }
 
     fn beyond(&self) -> MutexGuard<'_, Parked> {
-        self.beyond.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.beyond)
     }
 
     fn take_beyond(&self) -> Parked {
@@ -495,7 +496,7 @@ impl KnownTopic {
 
 impl Slot {
     fn state(&self) -> MutexGuard<'_, SlotState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use monedula_engine::produce::SendFault;
 use monedula_engine::transaction::{Ending, TransactionError};
 use tokio::sync::Notify;
 
 use crate::error::ClientError;
+use crate::lock::lock;
 
 /// Records that have waited may be sent in the transaction.
 const WAITING: u64 = 1;
@@ -232,7 +233,7 @@ impl Gate {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

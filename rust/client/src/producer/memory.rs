@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use crate::lock::lock;
 use tokio::sync::oneshot;
 
 /// How many times what is left free one topic may hold.
@@ -182,7 +183,7 @@ impl Memory {
     }
 
     fn waiters(&self) -> MutexGuard<'_, VecDeque<(usize, Waker)>> {
-        self.0.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.waiters)
     }
 }
 

@@ -25,7 +25,7 @@ mod under_way;
 mod waiting;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use monedula_columns::BufferPool;
@@ -51,6 +51,7 @@ pub use waiting::{First, WaitingLines};
 
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
+use crate::lock::lock;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
@@ -265,7 +266,7 @@ impl Producer {
 
     /// Sends what there is, at most for `timeout`; what is not done by then fails. Waits. Closing again does nothing.
     pub fn close(&self, timeout: Duration) {
-        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
         if tasks.is_empty() {
             return;
         }
@@ -289,7 +290,7 @@ impl Producer {
     pub fn leave(&self) -> Vec<JoinHandle<()>> {
         self.accumulator.close();
         self.accumulator.stop(false);
-        std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.tasks))
     }
 
     /// Whether it was closed.

@@ -1,7 +1,7 @@
 //! Closed batches into what is sent: compressed on blocking threads, a few at a time, each with its own contexts.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use monedula_columns::{BufferPool, PayloadWriter, PooledVec};
@@ -16,6 +16,7 @@ use super::memory::Charge;
 use super::open_batch::{ClosedBatch, InLine};
 use super::receipt::Receipt;
 use super::under_way::Unfinished;
+use crate::lock::lock;
 use crate::tasks::caught_now;
 
 /// Bit 4 of a batch's attributes.
@@ -158,7 +159,7 @@ impl Packers {
 
 impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Does jobs until there are none, unless enough others do.

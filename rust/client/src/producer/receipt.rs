@@ -12,6 +12,7 @@ use monedula_engine::produce::{Acknowledged, SendFault};
 use super::record::{Delivered, DeliveryResult};
 use super::report::Share;
 use crate::error::ClientError;
+use crate::lock::lock;
 
 type Waker = Box<dyn FnOnce() + Send>;
 
@@ -133,7 +134,7 @@ impl Receipt {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -9,6 +9,7 @@ use monedula_engine::TopicPartition;
 use super::record::DeliveryResult;
 use super::table::Progress;
 use crate::error::ClientError;
+use crate::lock::lock;
 
 type Waker = Box<dyn FnOnce() + Send>;
 
@@ -122,7 +123,7 @@ impl Report {
     }
 
     pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.progress)
     }
 
     /// A run of rows failed.
@@ -170,7 +171,7 @@ impl Report {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

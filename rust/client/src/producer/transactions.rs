@@ -1,6 +1,6 @@
 //! Transactions as the user calls them. A verb whose future is dropped, or whose time is over, goes on; calling it again waits on.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use monedula_engine::produce::SendFault;
@@ -12,6 +12,7 @@ use super::driver::Order;
 use super::session::Verb;
 use crate::consumer::{PendingOffsets, TransactionOffsets};
 use crate::error::ClientError;
+use crate::lock::lock;
 
 /// Offsets in the open transaction.
 #[derive(Clone, Default)]
@@ -19,11 +20,11 @@ pub(super) struct Pending(Arc<Mutex<Vec<PendingOffsets>>>);
 
 impl Pending {
     fn push(&self, offsets: PendingOffsets) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(offsets);
+        lock(&self.0).push(offsets);
     }
 
     fn end(&self, ending: Ending) {
-        let pending = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let pending = std::mem::take(&mut *lock(&self.0));
         if ending == Ending::Commit {
             pending.iter().for_each(PendingOffsets::committed);
         }

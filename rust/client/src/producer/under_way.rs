@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use crate::lock::lock;
 use monedula_engine::produce::RequestId;
 
 /// Records of closed batches, counted for as long as their batch holds this.
@@ -57,6 +58,6 @@ impl InFlight {
     }
 
     fn requests(&self) -> MutexGuard<'_, BTreeMap<RequestId, (i32, usize)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

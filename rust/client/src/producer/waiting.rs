@@ -8,6 +8,7 @@ use monedula_engine::produce::Lines;
 
 use super::gate::{Gate, Turn};
 use crate::error::ClientError;
+use crate::lock::lock;
 
 /// See the [module](self). What waits is given back whole, never dropped under a lock.
 pub struct WaitingLines<T> {
@@ -119,6 +120,6 @@ impl<T: Clone> WaitingLines<T> {
     }
 
     fn lines(&self) -> MutexGuard<'_, Lines<Held<T>>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lines)
     }
 }

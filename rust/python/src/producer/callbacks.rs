@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Instant;
 
+use monedula_client::lock::lock;
 use monedula_client::log::{Level, Log};
 use pyo3::prelude::*;
 
@@ -200,7 +201,7 @@ impl Callbacks {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

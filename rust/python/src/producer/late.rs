@@ -3,6 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use monedula_client::lock::lock;
 use monedula_client::producer::Sent;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -106,6 +107,6 @@ impl Late {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }

@@ -1,12 +1,13 @@
 //! Wakes an event loop that awaits futures: one byte on a socket that the loop watches, however many are done by then.
 
 use std::io::{Read, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 
 use crate::operation::Socket;
 use crate::runtime::Own;
+use monedula_client::lock::lock;
 
 /// The socket pair of one loop, with what is done and not yet taken.
 #[pyclass(frozen, module = "monedula._monedula")]
@@ -23,7 +24,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn wake(&self, number: u64) {
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = lock(&self.done);
         done.push(number);
         if done.len() == 1 {
             // A full pipe already wakes the loop, and a closed one has nobody to wake.
@@ -63,7 +64,7 @@ impl LoopWaker {
         let mut bytes = [0; 64];
         // In this order: whatever is done after the byte was read writes another one.
         drop((&shared.receiver).read(&mut bytes));
-        Ok(std::mem::take(&mut *shared.done.lock().unwrap_or_else(PoisonError::into_inner)))
+        Ok(std::mem::take(&mut *lock(&shared.done)))
     }
 }
 

@@ -14,7 +14,7 @@ mod rows;
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -38,6 +38,7 @@ use crate::error::ClientError;
 use crate::fetch::budget::Budget;
 use crate::fetch::command::Command;
 use crate::fetch::inflate::{Inflater, SEGMENT_BYTES, Segment};
+use crate::lock::lock;
 use crate::metrics::Metrics;
 
 /// What a batch should be.
@@ -446,11 +447,11 @@ impl Delivery {
     }
 
     fn turn(&self) -> MutexGuard<'_, Turn> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.turn)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
 use crate::fetch::budget::{Budget, Charge};
 use crate::fetch::buffer::Delivery;
+use crate::fetch::command::Command;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::connection::Frame;

@@ -13,6 +13,7 @@ use super::super::receipt::Sent;
 use super::super::record::Refused;
 use super::{Accumulator, KnownTopic, Partitions, Slot, Topic};
 use crate::error::ClientError;
+use crate::lock::lock;
 
 impl Accumulator {
     /// A topic has so many partitions: parked records go their way, in the order of their sending. Says which could not.
@@ -107,7 +108,7 @@ impl Accumulator {
         let topics = self.topics();
         let open = |slot: &Slot| slot.state().open.as_ref().map_or(0, |open| u64::from(open.writer.records()));
         let of_topic = |topic: &Topic| match topic {
-            Topic::Parked(parked) => parked.lock().unwrap_or_else(PoisonError::into_inner).records(),
+            Topic::Parked(parked) => lock(parked).records(),
             Topic::Known(topic) => topic.beyond().records() + topic.slots.iter().map(open).sum::<u64>(),
         };
         (topics.len(), topics.values().map(of_topic).sum::<u64>() + self.unfinished.records())
