@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::TopicPartition;
-use crate::group::classic::CommitOffset;
+use crate::group::CommitOffset;
 
 /// Names a batch that was handed out.
 pub type BatchId = u64;

@@ -1,28 +1,39 @@
-//! Membership of a consumer group, under either protocol: [`classic`], where members join, and one of them assigns, and
-//! [`consumer`] (KIP-848), where the coordinator assigns. Two machines of one shape. What both do in the same way stands here:
-//! plain parts, owned by each machine, which decides what they are for; and the words that both say.
+//! Membership of a consumer group, under either protocol: [`classic`], where members join and one of them assigns, and
+//! [`consumer`] (KIP-848), where the coordinator assigns. [`Member`] is one of these two machines. This folder has what they
+//! share: inputs, outputs, requests, errors, and small structs which each machine owns and asks for verdicts.
 
+mod call;
 pub mod classic;
 pub mod consumer;
-mod effect;
+mod error;
+mod event;
 mod first_seen;
 mod heartbeat_interval;
+mod input;
+mod member;
 mod offset_commit;
+mod output;
+mod status;
 mod timers;
 mod topic_ids;
+pub(crate) mod wire;
 mod words;
 
-pub use effect::Effect;
+pub use call::{Answer, Call, ConnectionPurpose, HeartbeatCall, Partitions};
+pub use classic::Reserved;
+pub use error::{CallError, CommitError, GroupError};
+pub use event::GroupEvent;
 pub(crate) use first_seen::FirstSeen;
 pub(crate) use heartbeat_interval::Cadence;
-pub(crate) use offset_commit::{Commits, UNKNOWN_TOPIC_ATTEMPTS, Whose};
+pub use input::{Assignments, Input, Subscription};
+pub use member::Member;
+pub(crate) use offset_commit::{CommitOrigin, Commits, UNKNOWN_TOPIC_ATTEMPTS};
+pub use output::Output;
+pub use status::{GroupProtocol, State, Status};
 pub(crate) use timers::Timers;
 pub use topic_ids::TopicIds;
 pub(crate) use topic_ids::{
     TOPIC_IDS_FROM, are_all_known, commit_topics, committed, fetched, id_of, lookup_topics, name_of, topic_ids,
 };
-pub use words::{
-    CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, Lane, PartitionCodes, Scope, Target, Ticket,
-    TopicInfo,
-};
+pub use words::{CallId, CallbackKind, CommitOffset, Committed, PartitionCodes, Scope, Target, Ticket, TopicInfo};
 pub(crate) use words::{Offsets, Outcomes};

@@ -12,23 +12,23 @@ use crate::{Now, TopicPartition};
 /// that is gone would hold up its revocation, whose own commit stands behind the user's.
 pub(crate) const UNKNOWN_TOPIC_ATTEMPTS: u32 = 5;
 
-/// Whose a commit is.
+/// CommitOrigin a commit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// The user's.
+pub(crate) enum CommitOrigin {
+    /// The user asked for it.
     User(Ticket),
-    /// The machine's own, in the interval.
+    /// `auto.commit.interval.ms` passed.
     Auto,
-    /// The machine's own, before partitions are given up, or before a join.
-    GivingUp,
+    /// Partitions are revoked, or the member joins.
+    Revocation,
 }
 
-impl Whose {
+impl CommitOrigin {
     /// `None` for the machine's own.
     fn ticket(self) -> Option<Ticket> {
         match self {
             Self::User(ticket) => Some(ticket),
-            Self::Auto | Self::GivingUp => None,
+            Self::Auto | Self::Revocation => None,
         }
     }
 
@@ -39,7 +39,7 @@ impl Whose {
 
 #[derive(Clone, Debug)]
 struct Commit {
-    whose: Whose,
+    origin: CommitOrigin,
     open: Offsets,
     done: Outcomes,
     deadline: Now,
@@ -91,7 +91,7 @@ impl Ended {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Commits {
     queue: VecDeque<Commit>,
-    under_way: Option<CallId>,
+    in_flight: Option<CallId>,
     /// What that carries, even if nobody waits for it any more.
     carried: BTreeSet<TopicPartition>,
 }
@@ -102,13 +102,13 @@ impl Commits {
     }
 
     /// Whether one is sent and not answered, even if nobody waits for it any more.
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.under_way.is_some()
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.in_flight.is_some()
     }
 
-    pub(crate) fn push(&mut self, whose: Whose, offsets: Offsets, deadline: Now, now: Now) {
+    pub(crate) fn push(&mut self, origin: CommitOrigin, offsets: Offsets, deadline: Now, now: Now) {
         self.queue.push_back(Commit {
-            whose,
+            origin,
             open: offsets,
             done: Outcomes::new(),
             deadline,
@@ -121,12 +121,12 @@ impl Commits {
 
     /// What is to be sent next. Nothing before the answer to what is under way is there, so that it never overtakes it.
     pub(crate) fn next(&self) -> Option<&Offsets> {
-        self.queue.front().filter(|_| self.under_way.is_none()).map(|commit| &commit.open)
+        self.queue.front().filter(|_| self.in_flight.is_none()).map(|commit| &commit.open)
     }
 
     /// The one at hand was sent.
     pub(crate) fn sent(&mut self, id: Option<CallId>) {
-        self.under_way = id;
+        self.in_flight = id;
         if let Some(commit) = self.queue.front_mut() {
             self.carried = commit.open.keys().cloned().collect();
             commit.attempts = commit.attempts.saturating_add(1);
@@ -136,7 +136,7 @@ impl Commits {
 
     /// Whether it was this call that is under way; it is no more.
     pub(crate) fn answered(&mut self, id: CallId) -> bool {
-        self.under_way.take_if(|known| *known == id).is_some()
+        self.in_flight.take_if(|known| *known == id).is_some()
     }
 
     /// The one at hand, if this call carried it: that may have timed out meanwhile, and then the answer says nothing about the
@@ -203,14 +203,14 @@ impl Commits {
     }
 
     /// What the machine commits before partitions are given up is not waited for any longer.
-    pub(crate) fn give_up_own(&mut self) {
-        self.queue.iter_mut().filter(|commit| commit.whose.is_own()).for_each(Commit::time_out);
+    pub(crate) fn expire_own(&mut self) {
+        self.queue.iter_mut().filter(|commit| commit.origin.is_own()).for_each(Commit::time_out);
     }
 
     /// Whether one of the machine's own has to come to its end before these partitions are given up.
     pub(crate) fn own_wait_for(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
-        let mut own = self.queue.iter().filter(|commit| commit.whose.is_own());
-        own.any(|commit| commit.whose == Whose::GivingUp || commit.touches(partitions))
+        let mut own = self.queue.iter().filter(|commit| commit.origin.is_own());
+        own.any(|commit| commit.origin == CommitOrigin::Revocation || commit.touches(partitions))
     }
 
     pub(crate) fn touch(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
@@ -219,11 +219,11 @@ impl Commits {
 
     /// Whether one of these may be committed yet by a call that has no outcome, though what it carried timed out.
     pub(crate) fn carry(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
-        self.is_under_way() && !self.carried.is_disjoint(partitions)
+        self.is_in_flight() && !self.carried.is_disjoint(partitions)
     }
 
     pub(crate) fn has_auto(&self) -> bool {
-        self.queue.iter().any(|commit| commit.whose == Whose::Auto)
+        self.queue.iter().any(|commit| commit.origin == CommitOrigin::Auto)
     }
 
     pub(crate) fn first_deadline(&self) -> Option<Now> {
@@ -238,7 +238,7 @@ impl Commits {
             let open = !commit.open.is_empty();
             if !open {
                 let outcomes = std::mem::take(&mut commit.done);
-                ended.push(Ended { ticket: commit.whose.ticket(), outcomes, since: commit.since, was_first });
+                ended.push(Ended { ticket: commit.origin.ticket(), outcomes, since: commit.since, was_first });
             }
             was_first = false;
             open

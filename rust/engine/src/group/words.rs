@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
+use super::CommitError;
 use crate::TopicPartition;
 
 /// Names a call; never used twice, so that answers which nobody waits for any more are known.
@@ -64,58 +65,6 @@ pub type Committed = Option<CommitOffset>;
 
 /// What became of each partition.
 pub type PartitionCodes = BTreeMap<TopicPartition, ErrorCode>;
-
-/// Connections to the coordinator: brokers answer the requests of one connection one after the other, so a JoinGroup that is
-/// held, or a slow commit, would keep back a heartbeat behind it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lane {
-    /// FindCoordinator: any broker's ordinary connection.
-    Any,
-    /// JoinGroup and SyncGroup.
-    Join,
-    /// Heartbeat and LeaveGroup.
-    Heartbeat,
-    /// OffsetCommit and OffsetFetch.
-    Offsets,
-}
-
-/// Why a call got no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CallError {
-    /// Not connected, disconnected, timed out, unreadable: it may do better elsewhere or later. With what happened.
-    Lost(String),
-    /// It can never be made, such as a version that the broker lacks. With the whole sentence.
-    Never(String),
-}
-
-/// Why an offset was not committed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CommitError {
-    /// The partition is not owned any more, or never was. Nothing was sent.
-    #[error("it is not assigned to this consumer, or not any more: another member may own it")]
-    NotOwned,
-    /// The member is out of the group; it joins again. Another may own the partition already.
-    #[error("the member is not in the group any more ({}): its partitions may have other owners", code.name())]
-    MemberGone {
-        /// What the coordinator said.
-        code: ErrorCode,
-    },
-    /// The broker refused this partition's offset.
-    #[error("the broker answered {} ({})", code.name(), code.message())]
-    Refused {
-        /// Its answer.
-        code: ErrorCode,
-    },
-    /// No answer that counts came in time.
-    #[error("it was not committed in time; the last attempt: {last}")]
-    TimedOut {
-        /// What the last attempt failed of.
-        last: String,
-    },
-    /// The consumer left the group, or was closed, before.
-    #[error("the consumer left the group before it was committed")]
-    Closed,
-}
 
 /// What metadata says of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::State;
 use crate::backoff::Backoff;
+use crate::group::CommitOffset;
 use crate::group::TopicIds;
-use crate::group::classic::CommitOffset;
 use crate::produce::{Identity, SendFault};
 use crate::{Now, TopicPartition};
 

@@ -11,7 +11,7 @@ use super::{
     TransactionError,
 };
 use crate::backoff::{Backoff, Jitter};
-use crate::group::classic::CommitOffset;
+use crate::group::CommitOffset;
 use crate::produce::{Identity, SendFault};
 use crate::{Now, TopicPartition};
 

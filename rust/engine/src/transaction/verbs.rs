@@ -6,7 +6,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::session::{Contents, Offsets, ProducerSession, Verb, Waiter};
 use super::{Ending, GroupMetadata, Output, State, Ticket, TransactionError};
-use crate::group::classic::CommitOffset;
+use crate::group::CommitOffset;
 use crate::produce::{Identity, SendFault};
 use crate::{Now, TopicPartition};
 

@@ -21,7 +21,7 @@ use monedula_protocol::messages::txn_offset_commit::{
 
 use super::{Answer, Call, CallFailure, Ending, GroupMetadata, SessionConfig};
 use crate::TopicPartition;
-use crate::group::classic::CommitOffset;
+use crate::group::CommitOffset;
 use crate::group::{are_all_known, id_of, name_of};
 use crate::produce::Identity;
 

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use monedula_engine::backoff::Backoff;
-use monedula_engine::group::classic::{
-    self, CallbackKind, CommitError, CommitOffset, Committed, Effect, GroupEvent, Scope, Ticket,
+use monedula_engine::group::{
+    CallbackKind, CommitError, CommitOffset, Committed, GroupEvent, Input, Output, Scope, Ticket,
 };
-use monedula_engine::group::consumer;
 use monedula_engine::{Now, TopicPartition};
 
 pub(crate) const SESSION: Duration = Duration::from_secs(45);
@@ -56,23 +55,14 @@ pub(crate) enum Owed {
 
 /// What the member gets for it.
 pub(crate) enum Paid {
-    Settled(Ticket, Offsets),
+    Finished(Ticket, Offsets),
     CalledBack(Ticket),
 }
 
-impl From<Paid> for classic::Input {
+impl From<Paid> for Input {
     fn from(paid: Paid) -> Self {
         match paid {
-            Paid::Settled(ticket, offsets) => Self::Settled { ticket, offsets },
-            Paid::CalledBack(ticket) => Self::CalledBack { ticket },
-        }
-    }
-}
-
-impl From<Paid> for consumer::Input {
-    fn from(paid: Paid) -> Self {
-        match paid {
-            Paid::Settled(ticket, offsets) => Self::Settled { ticket, offsets },
+            Paid::Finished(ticket, offsets) => Self::Finished { ticket, offsets },
             Paid::CalledBack(ticket) => Self::CalledBack { ticket },
         }
     }
@@ -99,33 +89,35 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Does what the member wants, which owns these.
-    pub(crate) fn carry_out(&mut self, effect: Effect, owned: &BTreeSet<TopicPartition>) {
-        match effect {
-            Effect::Gained { partitions } => self.note_partitions("gained", &partitions),
-            Effect::Start { partitions } => {
+    /// Does what the member wants, which owns these; an output that is not the user's business comes back.
+    pub(crate) fn carry_out(&mut self, output: Output, owned: &BTreeSet<TopicPartition>) -> Option<Output> {
+        match output {
+            Output::Assigned { partitions } => self.note_partitions("gained", &partitions),
+            Output::StartingOffsets { partitions } => {
                 self.note_partitions("start", &partitions.iter().map(|(partition, ..)| partition.clone()).collect());
                 self.starts.extend(partitions);
             }
-            Effect::StartFailed { partition, code } => self.note(format!("start of {partition} failed: {code}")),
-            Effect::Settle { ticket, partitions } => {
+            Output::StartingOffsetFailed { partition, code } => {
+                self.note(format!("start of {partition} failed: {code}"))
+            }
+            Output::PrepareRevocation { ticket, partitions } => {
                 self.note_partitions("settle", &partitions);
                 self.owe(Owed::Settle(ticket, partitions));
             }
-            Effect::Snapshot { ticket, scope } => {
+            Output::CollectFinished { ticket, scope } => {
                 assert_eq!(scope, Scope::All);
                 let offsets = std::mem::take(&mut self.finished);
-                self.paid.push_back(Paid::Settled(ticket, offsets));
+                self.paid.push_back(Paid::Finished(ticket, offsets));
             }
-            Effect::Callback { ticket, kind, partitions } => {
+            Output::Callback { ticket, kind, partitions } => {
                 self.note_partitions(&format!("{kind:?}"), &partitions);
                 self.owe(Owed::Callback(ticket, kind));
             }
-            Effect::Dropped { partitions } => {
+            Output::Released { partitions } => {
                 self.finished.retain(|partition, _| !partitions.contains(partition));
                 self.note_partitions("dropped", &partitions);
             }
-            Effect::Committed { ticket, outcomes } => {
+            Output::Committed { ticket, outcomes } => {
                 for (partition, (offset, outcome)) in &outcomes {
                     // What the ledger does of `not_committed`.
                     if outcome.is_err() && ticket.is_none() && owned.contains(partition) {
@@ -134,12 +126,14 @@ impl Driver {
                 }
                 self.committed.push((ticket, outcomes));
             }
-            Effect::Lease { until } => self.lease = until,
-            Effect::Closed => {
+            Output::Lease { until } => self.lease = until,
+            Output::Closed => {
                 self.note("closed");
                 self.closed = true;
             }
+            output => return Some(output),
         }
+        None
     }
 
     pub(crate) fn note(&mut self, what: impl Into<String>) {
@@ -175,7 +169,7 @@ impl Driver {
         let paid = match self.owed.pop_front() {
             Some(Owed::Settle(ticket, partitions)) => {
                 let offsets = self.finished.extract_if(.., |partition, _| partitions.contains(partition)).collect();
-                Paid::Settled(ticket, offsets)
+                Paid::Finished(ticket, offsets)
             }
             Some(Owed::Callback(ticket, _)) => Paid::CalledBack(ticket),
             None => return,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use monedula_broker::NodeId;
 use monedula_broker::control::Command;
 use monedula_engine::backoff::Backoff;
-use monedula_engine::group::classic::CommitOffset;
+use monedula_engine::group::CommitOffset;
 use monedula_engine::produce::{self, SendFault};
 use monedula_engine::transaction::{
     Answer, Call, CallFailure, CallId, Ending, GroupMetadata, Input, Output, ProducerSession, SessionConfig, Target,

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{Answer, GroupEvent, Input, State};
+use monedula_engine::group::classic::State;
+use monedula_engine::group::{Answer, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;
@@ -78,9 +79,7 @@ fn callbacks_and_lookups_are_about_what_changed() {
         ]
     );
     let (_, call) = world.call("OffsetFetch");
-    assert!(
-        matches!(call, monedula_engine::group::classic::Call::FetchOffsets { partitions, .. } if partitions == [t(2)])
-    );
+    assert!(matches!(call, monedula_engine::group::Call::OffsetFetch { partitions, .. } if partitions == [t(2)]));
 }
 
 // seed: S044

@@ -8,7 +8,8 @@ use std::time::Duration;
 use monedula_engine::assign::{
     Loss, MemberAssignment, Protocol, Schedule, Told, assignment_bytes, builtin, read_subscription, subscription_bytes,
 };
-use monedula_engine::group::classic::{Answer, Call, GroupConfig, GroupEvent, Input, State};
+use monedula_engine::group::classic::{GroupConfig, State};
+use monedula_engine::group::{Answer, Call, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{DEFERS, Named, SESSION, World, config, identity, offsets, secs, subscription, synced, t};
@@ -40,7 +41,7 @@ fn told(schedule: &Schedule, partitions: &[i32]) -> Vec<u8> {
 
 fn synced_with(schedule: &Schedule, partitions: &[i32]) -> Answer {
     let assignment = told(schedule, partitions);
-    Answer::Sync { code: ErrorCode::None, protocol_type: None, protocol: None, assignment }
+    Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment }
 }
 
 /// Stable in generation 2 with t-0, after an assignment that keeps t-9 for 100 s.
@@ -70,7 +71,7 @@ fn the_member_joins_again_when_what_was_left_is_due_and_says_that_nothing_is_lef
     let (_, call) = world.call("JoinGroup");
     assert_eq!(world.trace(), ["JoinGroup"], "nothing of what it owns stops for that");
     assert_eq!(known(&call), Told { generation: Some(2), schedule: Some(waiting(Duration::ZERO)), ends_waits: false });
-    let Call::Join { reason, .. } = call else { panic!("{call:?}") };
+    let Call::JoinGroup { reason, .. } = call else { panic!("{call:?}") };
     assert_eq!(reason, "what the assignment left for later is due");
 }
 
@@ -214,7 +215,7 @@ fn a_leader_tells_itself_what_is_left_when_it_assigns_not_when_it_joined() {
     let (id, call) = world.call("JoinGroup");
     assert_eq!(known(&call).schedule, Some(waiting(secs(90))));
     let mine = match call {
-        Call::Join { protocols, .. } => protocols[0].1.clone(),
+        Call::JoinGroup { protocols, .. } => protocols[0].1.clone(),
         call => panic!("{call:?}"),
     };
     world.pass(secs(40));
@@ -242,11 +243,11 @@ fn a_leader_does_not_miss_what_was_left_out_on_purpose() {
         let assignments = vec![("m".to_owned(), told(&waiting(secs(300)), &[0, 1, 2, 3, 4, 5, 6, 7, 8]))];
         let counts = BTreeMap::from([("t".into(), partitions)]);
         let ticket = world.assigning.take().expect("it leads");
-        world.put(Input::Assigned { ticket, outcome: Ok((assignments.clone(), counts)) });
+        world.put(Input::AssignmentComputed { ticket, outcome: Ok((assignments.clone(), counts)) });
         let (id, _) = world.call("SyncGroup");
         let assignment = assignments[0].1.clone();
         let code = ErrorCode::None;
-        world.answer(id, Answer::Sync { code, protocol_type: None, protocol: None, assignment });
+        world.answer(id, Answer::SyncGroup { code, protocol_type: None, protocol: None, assignment });
         world.look_up(10);
         world.beating = true;
         world.pass(SESSION + secs(1));
@@ -388,7 +389,7 @@ fn closing_while_it_joins_and_gives_up_ends_in_order() {
         world.join(id, 3);
         while let Some(&api) = world.apis().first() {
             let (id, _) = world.call(api);
-            world.answer(id, Answer::Leave { code: ErrorCode::None });
+            world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
             assert_eq!(api, "LeaveGroup");
         }
         assert_eq!(world.trace().last().map(String::as_str), Some("closed"));

@@ -1,5 +1,6 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{Answer, State, Target};
+use monedula_engine::group::classic::State;
+use monedula_engine::group::{Answer, Target};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{APIS, again, failed, pending};

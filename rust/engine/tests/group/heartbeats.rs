@@ -1,5 +1,6 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{Answer, GroupEvent, Input, State};
+use monedula_engine::group::classic::State;
+use monedula_engine::group::{Answer, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;
@@ -27,7 +28,7 @@ fn heartbeats_leave_every_interval_while_in_the_group_and_never_before_or_after(
     world.put(Input::Unsubscribe);
     let (id, _) = world.call("LeaveGroup");
     world.pass(secs(20));
-    world.answer(id, Answer::Leave { code: ErrorCode::None });
+    world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
     world.pass(secs(20));
     assert_eq!(world.beats, expected, "left");
 }
@@ -266,7 +267,7 @@ fn polls_are_watched_in_every_state_of_a_membership() {
         world.put(Input::Rejoin { at: now, reason: "test".into() });
         if settled {
             let Some(crate::world::Owed::Settle(ticket, _)) = world.owed.pop_front() else { panic!() };
-            world.put(Input::Settled { ticket, offsets: crate::world::Offsets::new() });
+            world.put(Input::Finished { ticket, offsets: crate::world::Offsets::new() });
         }
         assert_eq!(world.state(), State::Revoking);
         world.trace();

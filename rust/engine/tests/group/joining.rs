@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use monedula_engine::assign::{AssignError, Protocol};
-use monedula_engine::group::classic::{Answer, Call, GroupError, Input, State};
+use monedula_engine::group::classic::State;
+use monedula_engine::group::{Answer, Call, GroupError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;
@@ -113,19 +114,19 @@ fn the_leader_brings_the_assignments_and_a_follower_an_empty_list() {
     let brought = vec![("m".to_owned(), assignment(&[t(0)])), ("n".to_owned(), assignment(&[t(1)]))];
     let ticket = world.assigning.expect("the leader is asked to assign");
     let counts = [("t".into(), 2)].into();
-    world.put(Input::Assigned { ticket, outcome: Ok((brought.clone(), counts)) });
+    world.put(Input::AssignmentComputed { ticket, outcome: Ok((brought.clone(), counts)) });
     let (id, call) = world.call("SyncGroup");
-    assert!(matches!(call, Call::Sync { assignments, .. } if assignments == brought));
+    assert!(matches!(call, Call::SyncGroup { assignments, .. } if assignments == brought));
     world.answer(id, synced(&[0]));
     assert_eq!(world.owned(), [0]);
 
     let (_, _, call) = pending("SyncGroup");
-    assert!(matches!(call, Call::Sync { assignments, .. } if assignments.is_empty()));
+    assert!(matches!(call, Call::SyncGroup { assignments, .. } if assignments.is_empty()));
 
     // Another type of group, where the broker says it (KIP-559), is not ours.
     for wrong in [Some("connect"), None] {
         let (mut world, id, _) = pending("JoinGroup");
-        let Answer::Join { generation, member_id, leader, protocol, skip_assignment, members, code, .. } =
+        let Answer::JoinGroup { generation, member_id, leader, protocol, skip_assignment, members, code, .. } =
             world.joined(2, "other", Vec::new())
         else {
             unreachable!()
@@ -134,7 +135,16 @@ fn the_leader_brings_the_assignments_and_a_follower_an_empty_list() {
         let protocol = if wrong.is_none() { Some("another".into()) } else { protocol };
         world.answer(
             id,
-            Answer::Join { code, generation, member_id, leader, protocol_type, protocol, skip_assignment, members },
+            Answer::JoinGroup {
+                code,
+                generation,
+                member_id,
+                leader,
+                protocol_type,
+                protocol,
+                skip_assignment,
+                members,
+            },
         );
         assert!(matches!(world.raised[..], [(GroupError::InconsistentProtocol { .. }, true)]), "{:?}", world.raised);
     }
@@ -286,7 +296,7 @@ fn an_assignor_that_fails_is_the_users_error_and_the_others_need_not_wait() {
     world.answer(id, answer);
     let ticket = world.assigning.expect("asked");
     let error = AssignError::Failed { assignor: "range".into(), reason: "ran out of luck".into() };
-    world.put(Input::Assigned { ticket, outcome: Err(error.clone()) });
+    world.put(Input::AssignmentComputed { ticket, outcome: Err(error.clone()) });
     world.call("LeaveGroup");
     assert_eq!(world.raised, [(GroupError::Assign { group: "g".into(), error }, true)]);
 }
@@ -298,11 +308,11 @@ fn an_assignment_that_is_late_or_brought_twice_changes_nothing() {
     let answer = world.joined(1, "m", Vec::new());
     world.answer(id, answer);
     let ticket = world.assigning.expect("asked");
-    world.put(Input::Assigned { ticket: ticket + 1000, outcome: Ok((Vec::new(), [].into())) });
+    world.put(Input::AssignmentComputed { ticket: ticket + 1000, outcome: Ok((Vec::new(), [].into())) });
     world.no_call();
-    world.put(Input::Assigned { ticket, outcome: Ok((Vec::new(), [].into())) });
+    world.put(Input::AssignmentComputed { ticket, outcome: Ok((Vec::new(), [].into())) });
     let (id, _) = world.call("SyncGroup");
-    world.put(Input::Assigned { ticket, outcome: Ok((Vec::new(), [].into())) });
+    world.put(Input::AssignmentComputed { ticket, outcome: Ok((Vec::new(), [].into())) });
     world.no_call();
     world.answer(id, synced(&[0]));
     world.answer(id, synced(&[0, 1]));
@@ -313,7 +323,7 @@ fn an_assignment_that_is_late_or_brought_twice_changes_nothing() {
 fn bytes_that_are_no_assignment_end_the_membership_with_a_reason() {
     let (mut world, id, _) = pending("SyncGroup");
     let assignment = vec![0, 0, 0, 0, 0, 9];
-    world.answer(id, Answer::Sync { code: ErrorCode::None, protocol_type: None, protocol: None, assignment });
+    world.answer(id, Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment });
     let [(error, true)] = &world.raised[..] else { panic!("{:?}", world.raised) };
     assert!(error.to_string().contains("cannot be read"), "{error}");
 }
@@ -327,13 +337,13 @@ fn a_leader_that_is_to_skip_the_assignment_brings_none_and_still_watches_the_top
     world.find(1);
     let (id, _) = world.call("JoinGroup");
     let mut answer = world.joined(4, "m", vec![("m".into(), None, vec![1])]);
-    if let Answer::Join { skip_assignment, .. } = &mut answer {
+    if let Answer::JoinGroup { skip_assignment, .. } = &mut answer {
         *skip_assignment = true;
     }
     world.answer(id, answer);
     assert_eq!(world.assigning, None);
     let (id, call) = world.call("SyncGroup");
-    assert!(matches!(call, Call::Sync { assignments, .. } if assignments.is_empty()));
+    assert!(matches!(call, Call::SyncGroup { assignments, .. } if assignments.is_empty()));
     world.answer(id, synced(&[0, 1]));
     world.look_up(10);
     world.topics(&[("t", 2)]);
@@ -352,7 +362,7 @@ fn a_rebalance_can_be_had_at_once_or_at_a_time() {
     let now = world.now;
     world.put(Input::Rejoin { at: now, reason: "at once".into() });
     let (id, call) = world.call("JoinGroup");
-    assert!(matches!(call, Call::Join { reason, .. } if reason == "at once"));
+    assert!(matches!(call, Call::JoinGroup { reason, .. } if reason == "at once"));
     world.join(id, 2);
     let (id, _) = world.call("SyncGroup");
     world.answer(id, synced(&[0]));
@@ -360,7 +370,7 @@ fn a_rebalance_can_be_had_at_once_or_at_a_time() {
     world.no_call();
     world.pass(ms(1));
     let (_, call) = world.call("JoinGroup");
-    assert!(matches!(call, Call::Join { reason, .. } if reason == "later"));
+    assert!(matches!(call, Call::JoinGroup { reason, .. } if reason == "later"));
 }
 
 #[test]
@@ -374,7 +384,7 @@ fn settings_choose_eager_or_cooperative_and_one_eager_assignor_makes_all_of_it_e
         let revoked = world.trace().contains(&"Revoked t-0 t-1".to_owned());
         let (_, call) = world.call("JoinGroup");
         assert_eq!((revoked, subscription(&call).owned.is_empty()), (eager, eager));
-        assert!(matches!(call, Call::Join { protocols, .. } if protocols.len() == names));
+        assert!(matches!(call, Call::JoinGroup { protocols, .. } if protocols.len() == names));
     }
 }
 

@@ -1,7 +1,8 @@
 //! Contract 7: past the session's time, less a margin, since the sending of the last acknowledged heartbeat nothing is handed out.
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{Answer, GroupEvent, Input, State};
+use monedula_engine::group::classic::State;
+use monedula_engine::group::{Answer, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;

@@ -1,7 +1,6 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{
-    Answer, Call, CallError, CallId, CommitError, GroupConfig, GroupError, GroupEvent, Input, State,
-};
+use monedula_engine::group::classic::{GroupConfig, State};
+use monedula_engine::group::{Answer, Call, CallError, CallId, CommitError, GroupError, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{APIS, failed, pending};
@@ -19,7 +18,7 @@ fn closing_commits_calls_back_and_leaves() {
         assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 30)]));
         let (id, call) = world.call("LeaveGroup");
         assert_eq!(identity(&call).0, "m");
-        world.answer(id, Answer::Leave { code: ErrorCode::None });
+        world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
         let order = ["settle t-0 t-1", "OffsetCommit", "Revoked t-0 t-1", "dropped t-0 t-1", "LeaveGroup", "closed"];
         assert_eq!(world.trace(), order);
         world.pass(secs(600));
@@ -36,7 +35,7 @@ fn that_it_left_is_told_even_if_a_heartbeat_hears_of_it_first() {
     world.close();
     let (leave, _) = world.call("LeaveGroup");
     world.answer(heartbeat, Answer::Heartbeat { code: ErrorCode::UnknownMemberId });
-    world.answer(leave, Answer::Leave { code: ErrorCode::None });
+    world.answer(leave, Answer::LeaveGroup { code: ErrorCode::None });
     assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
     assert!(world.events.iter().any(|event| matches!(event, GroupEvent::Left { .. })), "{:?}", world.events);
 }
@@ -54,7 +53,7 @@ fn what_was_brought_for_one_way_out_goes_with_the_next() {
     world.user_returns();
     assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 30)]));
     let (id, _) = world.call("LeaveGroup");
-    world.answer(id, Answer::Leave { code: ErrorCode::None });
+    world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
     assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
 }
 
@@ -64,7 +63,7 @@ fn close_sends_leave_retrying_not_coordinator() {
     let mut world = World::stable(config(Protocol::Cooperative), &[0]);
     world.close();
     let (id, _) = world.call("LeaveGroup");
-    world.answer(id, Answer::Leave { code: ErrorCode::NotCoordinator });
+    world.answer(id, Answer::LeaveGroup { code: ErrorCode::NotCoordinator });
     world.find(2);
     world.pass(BACKOFF);
     let (id, _) = world.call("LeaveGroup");
@@ -73,7 +72,7 @@ fn close_sends_leave_retrying_not_coordinator() {
     world.find(2);
     world.pass(BACKOFF);
     let (id, _) = world.call("LeaveGroup");
-    world.answer(id, Answer::Leave { code: ErrorCode::UnknownMemberId });
+    world.answer(id, Answer::LeaveGroup { code: ErrorCode::UnknownMemberId });
     assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
     assert_eq!(world.raised, []);
 }
@@ -88,7 +87,7 @@ fn everywhere() -> Vec<(String, World)> {
         world.beat(ErrorCode::RebalanceInProgress);
         if settled {
             let Some(Owed::Settle(ticket, _)) = world.owed.pop_front() else { panic!() };
-            world.put(Input::Settled { ticket, offsets: offsets(&[]) });
+            world.put(Input::Finished { ticket, offsets: offsets(&[]) });
         }
         worlds.push((step.into(), world));
     }
@@ -199,14 +198,14 @@ fn a_heartbeat_of_before_that_is_answered_while_leaving_does_no_harm() {
         world.close();
         let (leave, _) = world.call("LeaveGroup");
         world.answer(beat, Answer::Heartbeat { code });
-        world.answer(leave, Answer::Leave { code: ErrorCode::NotCoordinator });
+        world.answer(leave, Answer::LeaveGroup { code: ErrorCode::NotCoordinator });
         if world.state() == State::Leaving {
             world.find(2);
             world.pass(BACKOFF);
         }
         if world.state() == State::Leaving {
             let (leave, _) = world.call("LeaveGroup");
-            world.answer(leave, Answer::Leave { code: ErrorCode::None });
+            world.answer(leave, Answer::LeaveGroup { code: ErrorCode::None });
         }
         assert_eq!(world.trace().last().map(String::as_str), Some("closed"), "{code}");
         assert_eq!(world.raised, [], "{code}");
@@ -284,7 +283,7 @@ fn what_was_finished_is_committed_though_the_group_moves_on_while_the_member_lea
         commits(&mut world, 2, ErrorCode::None);
         assert!(!world.events.iter().any(|event| matches!(event, GroupEvent::Lost { .. })), "{:?}", world.events);
         let (leave, _) = world.call_past_heartbeats("LeaveGroup");
-        world.answer(leave, Answer::Leave { code: ErrorCode::None });
+        world.answer(leave, Answer::LeaveGroup { code: ErrorCode::None });
         let trace = world.trace();
         assert!(trace.contains(&"Revoked t-0 t-1".to_owned()), "{trace:?}");
         assert_eq!(trace.last().map(String::as_str), Some("closed"));
@@ -301,9 +300,9 @@ fn a_leader_that_leaves_assigns_while_it_has_something_to_commit() {
     world.answer(join, answer);
     let ticket = world.assigning.take().expect("nobody else does");
     let assignments = vec![("n".to_owned(), vec![7])];
-    world.put(Input::Assigned { ticket, outcome: Ok((assignments.clone(), [].into())) });
+    world.put(Input::AssignmentComputed { ticket, outcome: Ok((assignments.clone(), [].into())) });
     let (_, call) = world.call("SyncGroup");
-    let Call::Sync { assignments: sent, .. } = call else { panic!("{call:?}") };
+    let Call::SyncGroup { assignments: sent, .. } = call else { panic!("{call:?}") };
     assert_eq!(sent, assignments);
     // Nothing is waited for that does not concern what it gives up.
     world.user_returns();
@@ -318,7 +317,7 @@ fn who_leaves_without_anything_to_give_up_does_not_wait_for_the_rebalance() {
     let (leave, _) = world.call("LeaveGroup");
     world.join(join, 2);
     world.no_call();
-    world.answer(leave, Answer::Leave { code: ErrorCode::None });
+    world.answer(leave, Answer::LeaveGroup { code: ErrorCode::None });
     assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
 }
 
@@ -329,7 +328,7 @@ fn a_subscription_while_the_group_is_left_waits_until_it_is_left() {
     let (id, _) = world.call("LeaveGroup");
     world.subscribe(&["u"]);
     world.no_call();
-    world.answer(id, Answer::Leave { code: ErrorCode::None });
+    world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
     let (_, call) = world.call("JoinGroup");
     assert_eq!(identity(&call).0, "");
 }
@@ -359,7 +358,7 @@ fn a_member_may_be_closed_without_a_word() {
 #[test]
 fn what_is_asked_to_leave_is_one_member_and_says_why() {
     let (_, _, call) = pending("LeaveGroup");
-    let Call::Leave { member_id, instance_id, reason, .. } = call else { panic!() };
+    let Call::LeaveGroup { member_id, instance_id, reason, .. } = call else { panic!() };
     assert_eq!((member_id.as_str(), instance_id), ("m", None));
     assert!(reason.contains("unsubscribed"), "{reason}");
 }

@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{Answer, Call, Committed};
+use monedula_engine::group::{Answer, Call, Committed};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{failed, pending};
@@ -7,7 +7,7 @@ use crate::world::{BACKOFF, World, at, config, identity, ms, secs, t};
 
 fn found(partitions: &[(i32, Result<Committed, ErrorCode>)]) -> Answer {
     let offsets = partitions.iter().map(|(partition, found)| (t(*partition), found.clone())).collect();
-    Answer::FetchOffsets { code: ErrorCode::None, offsets }
+    Answer::OffsetFetch { code: ErrorCode::None, offsets }
 }
 
 // contract 4
@@ -43,7 +43,7 @@ fn unstable_offset_commit_waits_without_error() {
         world.pass(BACKOFF);
         let call;
         (id, call) = world.call("OffsetFetch");
-        assert!(matches!(call, Call::FetchOffsets { partitions, .. } if partitions == [t(1)]));
+        assert!(matches!(call, Call::OffsetFetch { partitions, .. } if partitions == [t(1)]));
         world.answer(id, found(&[(1, Err(ErrorCode::UnstableOffsetCommit))]));
     }
     world.pass(BACKOFF);
@@ -184,7 +184,7 @@ fn a_committed_offset_that_is_refused_is_told_once_and_asked_for_again() {
             assert_eq!(world.starts, [(t(0), Some(at(7)), false)]);
             world.pass(BACKOFF);
             let (id, call) = world.call("OffsetFetch");
-            assert!(matches!(call, Call::FetchOffsets { partitions, .. } if partitions == [t(1)]));
+            assert!(matches!(call, Call::OffsetFetch { partitions, .. } if partitions == [t(1)]));
             world.answer(id, found(&[(1, Ok(None))]));
             assert_eq!(world.starts[1..], [(t(1), None, false)]);
             world.pass(secs(60));
@@ -202,7 +202,7 @@ fn what_is_gained_meanwhile_does_not_wait_for_an_offset_that_is_refused() {
     world.rejoin();
     world.rebalance(2, &[0, 1]);
     let (id, call) = world.call("OffsetFetch");
-    assert!(matches!(call, Call::FetchOffsets { partitions, .. } if partitions == [t(1)]), "at once, and alone");
+    assert!(matches!(call, Call::OffsetFetch { partitions, .. } if partitions == [t(1)]), "at once, and alone");
     world.answer(id, found(&[(1, Ok(Some(at(6))))]));
     assert_eq!(world.starts, [(t(1), Some(at(6)), false)]);
     // Given up, it is asked for no more; gained again, it is told again.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{Answer, Call, CallId, Input, Ticket};
+use monedula_engine::group::{Answer, Call, CallId, Input, Ticket};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{HEARTBEAT, World, commit_codes, config, coordinator, join_error, offsets, sync_error};
@@ -57,9 +57,9 @@ pub(crate) fn failed(api: &str, code: ErrorCode) -> Answer {
         "JoinGroup" => join_error(code, "given"),
         "SyncGroup" => sync_error(code),
         "Heartbeat" => Answer::Heartbeat { code },
-        "LeaveGroup" => Answer::Leave { code },
+        "LeaveGroup" => Answer::LeaveGroup { code },
         "OffsetCommit" => commit_codes(&offsets(&[(0, 20)]), code),
-        _ => Answer::FetchOffsets { code, offsets: BTreeMap::new() },
+        _ => Answer::OffsetFetch { code, offsets: BTreeMap::new() },
     }
 }
 

@@ -1,6 +1,7 @@
 //! Each error code of each call, injected: what the member does is what the table says (seed S121).
 
-use monedula_engine::group::classic::{CommitError, REACTIONS, Reaction, State, reaction};
+use monedula_engine::group::CommitError;
+use monedula_engine::group::classic::{REACTIONS, Reaction, State, reaction};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{APIS, TICKET, again, failed, pending};

@@ -3,7 +3,8 @@
 
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{Answer, Call, CommitError, State};
+use monedula_engine::group::classic::State;
+use monedula_engine::group::{Answer, Call, CommitError};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, Owed, World, assignment, at, commit_codes, config, offsets, secs, subscription, t};
@@ -34,7 +35,7 @@ fn assigned(world: &mut World, generation: i32, partitions: &[TopicPartition]) {
     world.join(id, generation);
     let (id, _) = world.call("SyncGroup");
     let assignment = assignment(partitions);
-    world.answer(id, Answer::Sync { code: ErrorCode::None, protocol_type: None, protocol: None, assignment });
+    world.answer(id, Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment });
 }
 
 fn recreate(world: &mut World) {
@@ -44,9 +45,9 @@ fn recreate(world: &mut World) {
 /// Nothing is committed of these; where each starts follows.
 fn nothing_committed(world: &mut World) {
     let (id, call) = world.call("OffsetFetch");
-    let Call::FetchOffsets { partitions, .. } = call else { panic!("{call:?}") };
+    let Call::OffsetFetch { partitions, .. } = call else { panic!("{call:?}") };
     let offsets = partitions.into_iter().map(|partition| (partition, Ok(None))).collect();
-    world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets });
+    world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets });
 }
 
 #[test]
@@ -61,7 +62,10 @@ fn what_is_owned_of_a_topic_that_was_made_anew_is_lost_and_gained_anew() {
     world.join(id, 2);
     let (id, _) = world.call("SyncGroup");
     let given = assignment(&[t(0), t(1), u(0)]);
-    world.answer(id, Answer::Sync { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given });
+    world.answer(
+        id,
+        Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given },
+    );
     assert_eq!(world.trace()[1..3], ["gained t-0 t-1", "Assigned t-0 t-1"]);
     nothing_committed(&mut world);
     // What was written before this was noticed is not skipped, whatever the policy.
@@ -195,7 +199,10 @@ fn a_join_that_is_under_way_gains_it_anew() {
     let (id, _) = world.call("SyncGroup");
     let given = assignment(&[t(0), u(0)]);
     world.trace();
-    world.answer(id, Answer::Sync { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given });
+    world.answer(
+        id,
+        Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given },
+    );
     assert!(world.trace().contains(&"gained t-0".to_owned()));
     nothing_committed(&mut world);
     assert_eq!(world.starts, [(t(0), None, true)]);
@@ -208,7 +215,7 @@ fn commit_ids(world: &mut World) -> (Vec<(String, u8)>, i16) {
     world.commit(1, of);
     let (id, call) = world.call_past_heartbeats("OffsetCommit");
     let highest = *call.versions().end();
-    let Call::Commit { offsets, topic_ids, .. } = call else { panic!("{call:?}") };
+    let Call::OffsetCommit { offsets, topic_ids, .. } = call else { panic!("{call:?}") };
     world.answer(id, commit_codes(&offsets, ErrorCode::None));
     (topic_ids.into_iter().map(|(topic, id)| (topic.to_string(), id.0[0])).collect(), highest)
 }
@@ -228,7 +235,10 @@ fn a_commit_names_the_topics_that_were_gained_by_their_ids() {
     world.join(id, 2);
     let (id, _) = world.call("SyncGroup");
     let given = assignment(&[t(0), t(1), u(0)]);
-    world.answer(id, Answer::Sync { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given });
+    world.answer(
+        id,
+        Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given },
+    );
     nothing_committed(&mut world);
     assert_eq!(commit_ids(&mut world), (vec![("t".to_owned(), NEW), ("u".to_owned(), 7)], 10));
 }
@@ -290,12 +300,12 @@ fn what_is_committed_is_looked_up_by_the_ids_with_which_partitions_were_gained()
     world.beating = true;
     let (id, call) = world.call("OffsetFetch");
     assert_eq!(*call.versions().end(), 10);
-    let Call::FetchOffsets { topic_ids, .. } = call else { panic!("{call:?}") };
+    let Call::OffsetFetch { topic_ids, .. } = call else { panic!("{call:?}") };
     let ids: Vec<_> = topic_ids.iter().map(|(topic, id)| (&**topic, id.0[0])).collect();
     assert_eq!(ids, [("t", OLD), ("u", 7)]);
     world.trace();
     let offsets = [(t(0), Err(ErrorCode::UnknownTopicId)), (u(0), Ok(None))];
-    world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets: offsets.into() });
+    world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets: offsets.into() });
     assert_eq!(world.starts, [(u(0), None, false)], "the other one starts");
     assert_eq!(world.trace().iter().filter(|line| *line == "refresh").count(), 1);
     recreate(&mut world);

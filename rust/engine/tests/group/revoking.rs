@@ -1,5 +1,6 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{Answer, Call, CallbackKind, CommitError, GroupEvent, Input, State};
+use monedula_engine::group::classic::State;
+use monedula_engine::group::{Answer, Call, CallbackKind, CommitError, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{AUTO_COMMIT, BACKOFF, Offsets, Owed, World, config, identity, ms, offsets, secs, t};
@@ -69,9 +70,9 @@ fn a_commit_of_the_users_that_names_a_deleted_topic_does_not_hold_up_a_revocatio
         };
         for attempt in 0..5 {
             let (id, call) = world.call("OffsetCommit");
-            let Call::Commit { offsets, .. } = call else { panic!("{call:?}") };
+            let Call::OffsetCommit { offsets, .. } = call else { panic!("{call:?}") };
             assert_eq!(offsets.len(), if attempt == 0 { 2 } else { 1 }, "what was committed is not sent again");
-            world.answer(id, Answer::Commit { codes: codes(offsets) });
+            world.answer(id, Answer::OffsetCommit { codes: codes(offsets) });
             if attempt == 0 {
                 world.rejoin();
             }
@@ -95,7 +96,7 @@ fn without_auto_commit_the_callback_is_where_the_user_commits() {
     world.finished = offsets(&[(0, 15)]);
     noticed(&mut world);
     let Some(Owed::Settle(ticket, _)) = world.owed.pop_front() else { panic!() };
-    world.put(Input::Settled { ticket, offsets: offsets(&[(0, 15)]) });
+    world.put(Input::Finished { ticket, offsets: offsets(&[(0, 15)]) });
     assert_eq!(world.trace(), ["Revoked t-0"], "nothing is committed by itself");
     world.commit(1, offsets(&[(0, 14)]));
     world.commit_answered(ErrorCode::None);
@@ -185,7 +186,7 @@ fn a_partition_is_told_of_once_when_it_is_lost_while_it_is_revoked() {
         world.rejoin();
         let Some(Owed::Settle(ticket, _)) = world.owed.pop_front() else { panic!() };
         if calling_back {
-            world.put(Input::Settled { ticket, offsets: offsets(&[]) });
+            world.put(Input::Finished { ticket, offsets: offsets(&[]) });
             assert_eq!(
                 world.owed.front().map(|owed| matches!(owed, Owed::Callback(_, CallbackKind::Revoked))),
                 Some(true)
@@ -200,7 +201,7 @@ fn a_partition_is_told_of_once_when_it_is_lost_while_it_is_revoked() {
         };
         assert_eq!(world.trace(), told);
         // The end of that callback, or what was to be committed, is late and changes nothing.
-        world.put(Input::Settled { ticket, offsets: offsets(&[(0, 15)]) });
+        world.put(Input::Finished { ticket, offsets: offsets(&[(0, 15)]) });
         world.user_returns();
         assert_eq!(world.apis(), ["JoinGroup"]);
     }
@@ -209,7 +210,7 @@ fn a_partition_is_told_of_once_when_it_is_lost_while_it_is_revoked() {
 #[test]
 fn what_was_brought_for_something_that_is_over_is_to_be_brought_again() {
     let mut world = World::stable(config(Protocol::Eager), &[0]);
-    world.put(Input::Settled { ticket: 999, offsets: offsets(&[(0, 15)]) });
+    world.put(Input::Finished { ticket: 999, offsets: offsets(&[(0, 15)]) });
     world.no_call();
     assert!(matches!(&world.committed[..], [(None, outcomes)] if outcomes[&t(0)].1.is_err()));
 }
@@ -305,7 +306,7 @@ fn a_subscription_or_an_unsubscription_in_the_middle_of_giving_up_is_minded_afte
     world.pass(BACKOFF);
     assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 30)]));
     let (id, _) = world.call("LeaveGroup");
-    world.answer(id, Answer::Leave { code: ErrorCode::None });
+    world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
     assert_eq!(world.trace(), ["OffsetCommit", "Revoked t-0", "dropped t-0", "LeaveGroup", "closed"]);
 }
 
@@ -319,7 +320,7 @@ fn closing_while_the_user_finishes_commits_what_was_brought_for_the_rebalance() 
     let Some(Owed::Settle(second, all)) = world.owed.pop_front() else { panic!() };
     assert_eq!((all.len(), first == second), (2, false));
     // The driver had answered the first already when it heard of the second.
-    world.put(Input::Settled { ticket: first, offsets: offsets(&[(0, 30)]) });
-    world.put(Input::Settled { ticket: second, offsets: offsets(&[(1, 40)]) });
+    world.put(Input::Finished { ticket: first, offsets: offsets(&[(0, 30)]) });
+    world.put(Input::Finished { ticket: second, offsets: offsets(&[(1, 40)]) });
     assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 30), (1, 40)]));
 }

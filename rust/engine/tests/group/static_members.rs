@@ -1,7 +1,8 @@
 //! KIP-345.
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{Answer, Call, GroupConfig, GroupError, Input, State};
+use monedula_engine::group::classic::{GroupConfig, State};
+use monedula_engine::group::{Answer, Call, GroupError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::failed;
@@ -13,10 +14,10 @@ fn fixed() -> GroupConfig {
 
 fn instance(call: &Call) -> Option<&str> {
     match call {
-        Call::Join { instance_id, .. }
-        | Call::Sync { instance_id, .. }
+        Call::JoinGroup { instance_id, .. }
+        | Call::SyncGroup { instance_id, .. }
         | Call::Heartbeat { instance_id, .. }
-        | Call::Commit { instance_id, .. } => instance_id.as_deref(),
+        | Call::OffsetCommit { instance_id, .. } => instance_id.as_deref(),
         _ => None,
     }
 }
@@ -95,7 +96,7 @@ fn a_static_member_that_comes_back_takes_the_id_that_it_is_given() {
     let mut world = World::subscribed(fixed());
     let (id, _) = world.call("JoinGroup");
     let mut answer = world.joined(7, "other", Vec::new());
-    if let Answer::Join { member_id, .. } = &mut answer {
+    if let Answer::JoinGroup { member_id, .. } = &mut answer {
         *member_id = "i-2".into();
     }
     world.answer(id, answer);
@@ -121,5 +122,5 @@ fn closing_answers_what_waits_before_it_ends_and_nothing_wakes_the_member_afterw
     world.beating = true;
     world.pass(secs(30));
     assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
-    assert_eq!(world.commit_error(1), monedula_engine::group::classic::CommitError::Closed);
+    assert_eq!(world.commit_error(1), monedula_engine::group::CommitError::Closed);
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use monedula_engine::assign::Protocol;
 use monedula_engine::backoff::Jitter;
-use monedula_engine::group::classic::{Answer, Call, CallError, CallId, GroupEvent, Input, State};
+use monedula_engine::group::State as In;
+use monedula_engine::group::classic::State;
+use monedula_engine::group::{Answer, Call, CallError, CallId, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::failed;
@@ -151,39 +153,40 @@ impl Storm {
             self.world.put(input);
         }
         if let Some(ticket) = self.world.assigning.take() {
-            self.world.put(Input::Assigned { ticket, outcome: Ok((Vec::new(), [("t".into(), 4)].into())) });
+            self.world.put(Input::AssignmentComputed { ticket, outcome: Ok((Vec::new(), [("t".into(), 4)].into())) });
         }
     }
 
     fn good(&mut self, call: &Call) -> Answer {
         match call {
             Call::FindCoordinator { .. } => coordinator(ErrorCode::None, self.roll(3) as i32),
-            Call::Join { member_id, .. } if member_id.is_empty() && self.roll(2) == 0 => {
+            Call::JoinGroup { member_id, .. } if member_id.is_empty() && self.roll(2) == 0 => {
                 join_error(ErrorCode::MemberIdRequired, "m")
             }
-            Call::Join { .. } => {
+            Call::JoinGroup { .. } => {
                 self.generation += 1;
                 let leader = if self.roll(2) == 0 { "m" } else { "other" };
                 self.world.joined(self.generation, leader, Vec::new())
             }
-            Call::Sync { generation, .. } if *generation != self.generation => {
+            Call::SyncGroup { generation, .. } if *generation != self.generation => {
                 sync_error(ErrorCode::RebalanceInProgress)
             }
-            Call::Sync { .. } => {
+            Call::SyncGroup { .. } => {
                 let mask = self.roll(16);
                 let gets: Vec<i32> = (0..4).filter(|partition| mask & (1 << partition) != 0).collect();
                 synced(&gets)
             }
             Call::Heartbeat { .. } => Answer::Heartbeat { code: ErrorCode::None },
-            Call::Leave { .. } => Answer::Leave { code: ErrorCode::None },
-            Call::Commit { offsets, generation, .. } => {
+            Call::LeaveGroup { .. } => Answer::LeaveGroup { code: ErrorCode::None },
+            Call::OffsetCommit { offsets, generation_or_epoch: generation, .. } => {
                 let code = if *generation == self.generation { ErrorCode::None } else { ErrorCode::IllegalGeneration };
                 commit_codes(offsets, code)
             }
-            Call::FetchOffsets { partitions, .. } => {
+            Call::OffsetFetch { partitions, .. } => {
                 let offsets = partitions.iter().map(|partition| (partition.clone(), Ok(None))).collect();
-                Answer::FetchOffsets { code: ErrorCode::None, offsets }
+                Answer::OffsetFetch { code: ErrorCode::None, offsets }
             }
+            call => panic!("of the other machine: {call:?}"),
         }
     }
 
@@ -212,7 +215,7 @@ fn no_order_of_events_breaks_it_and_every_legal_step_is_taken() {
         let storm = std::panic::catch_unwind(|| Storm::new(seed).run());
         let Ok(storm) = storm else { panic!("seed {seed}") };
         taken.extend(storm.world.events.iter().filter_map(|event| match event {
-            GroupEvent::StateChanged { from, to } => Some((*from, *to)),
+            GroupEvent::StateChanged { from: In::Classic(from), to: In::Classic(to) } => Some((*from, *to)),
             _ => None,
         }));
     }

@@ -1,5 +1,6 @@
 use monedula_engine::assign::{AssignError, Protocol};
-use monedula_engine::group::classic::{Answer, Call, Input, State};
+use monedula_engine::group::classic::State;
+use monedula_engine::group::{Answer, Call, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;
@@ -23,7 +24,7 @@ fn lead(world: &mut World, generation: i32, counts: &[(&str, usize)], gets: &[i3
     world.answer(id, answer);
     let ticket = world.assigning.expect("asked to assign");
     let counts = counts.iter().map(|&(topic, count)| (topic.into(), count)).collect();
-    world.put(Input::Assigned { ticket, outcome: Ok((Vec::new(), counts)) });
+    world.put(Input::AssignmentComputed { ticket, outcome: Ok((Vec::new(), counts)) });
     let (id, _) = world.call("SyncGroup");
     world.answer(id, crate::world::synced(gets));
 }
@@ -58,7 +59,7 @@ fn a_leader_that_gets_no_metadata_joins_again_and_goes_on_with_what_it_has() {
     for generation in 2..12 {
         let ticket = begin_to_lead(&mut world, generation);
         let outcome = Err(AssignError::NoMetadata { reason: "no answer".into() });
-        world.put(Input::Assigned { ticket, outcome });
+        world.put(Input::AssignmentComputed { ticket, outcome });
         assert_eq!((world.state(), world.owned()), (State::Stable, vec![0]), "what it had flows on");
         world.no_call();
         world.pass(BACKOFF);
@@ -73,7 +74,10 @@ fn a_leader_that_gets_no_metadata_joins_again_and_goes_on_with_what_it_has() {
 fn a_new_leader_that_gets_no_metadata_joins_again_too() {
     let mut world = World::subscribed(config(Protocol::Eager));
     let ticket = begin_to_lead(&mut world, 1);
-    world.put(Input::Assigned { ticket, outcome: Err(AssignError::NoMetadata { reason: "no answer".into() }) });
+    world.put(Input::AssignmentComputed {
+        ticket,
+        outcome: Err(AssignError::NoMetadata { reason: "no answer".into() }),
+    });
     world.pass(BACKOFF);
     lead(&mut world, 2, &[("t", 1)], &[0]);
     assert_eq!((world.state(), world.raised.len()), (State::Stable, 0));
@@ -86,13 +90,16 @@ fn a_leader_that_leaves_meanwhile_leaves() {
     let ticket = begin_to_lead(&mut world, 2);
     world.busy = true;
     world.put(Input::Unsubscribe);
-    world.put(Input::Assigned { ticket, outcome: Err(AssignError::NoMetadata { reason: "no answer".into() }) });
+    world.put(Input::AssignmentComputed {
+        ticket,
+        outcome: Err(AssignError::NoMetadata { reason: "no answer".into() }),
+    });
     world.user_returns();
     while world.apis().first() != Some(&"LeaveGroup") {
         world.pass(BACKOFF);
     }
     let (id, _) = world.call("LeaveGroup");
-    world.answer(id, Answer::Leave { code: ErrorCode::None });
+    world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
     assert_eq!((world.state(), world.raised.len()), (State::Unsubscribed, 0));
 }
 
@@ -123,10 +130,10 @@ fn partitions_added_while_the_member_knew_the_topic_are_new_and_others_are_not()
     world.topics(&[("t", 4)]);
     lead(&mut world, 2, &[("t", 4)], &[0, 1, 3]);
     let (id, call) = world.call("OffsetFetch");
-    let Call::FetchOffsets { partitions, .. } = call else { panic!() };
+    let Call::OffsetFetch { partitions, .. } = call else { panic!() };
     assert_eq!(partitions, [t(1), t(3)]);
     let found = partitions.into_iter().map(|partition| (partition, Ok(None))).collect();
-    world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets: found });
+    world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets: found });
     assert_eq!(world.starts, [(t(1), None, false), (t(3), None, true)]);
 }
 
@@ -134,7 +141,7 @@ fn partitions_added_while_the_member_knew_the_topic_are_new_and_others_are_not()
 fn is_new(world: &mut World, generation: i32) -> bool {
     world.rebalance(generation, &[0]);
     let (id, _) = world.call("OffsetFetch");
-    world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets: [(t(0), Ok(None))].into() });
+    world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets: [(t(0), Ok(None))].into() });
     world.starts[0].2
 }
 
@@ -169,7 +176,7 @@ fn a_topic_that_is_created_after_it_was_subscribed_to_is_new_and_one_that_was_th
     let mut world = leader(0);
     world.put(Input::Unsubscribe);
     let (id, _) = world.call("LeaveGroup");
-    world.answer(id, Answer::Leave { code: ErrorCode::None });
+    world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
     world.subscribe(&["t"]);
     world.topics(&[("t", 1)]);
     assert!(!is_new(&mut world, 5));
@@ -223,8 +230,8 @@ fn a_subscription_that_changes_in_any_state_is_joined_with_in_the_end() {
             world.pass(secs(2));
         }
         let status = world.member.status();
-        assert_eq!((status.state, status.owned.len()), (State::Stable, 0), "{api}");
-        assert_eq!(status.topics, ["u".into()].into(), "{api}");
+        assert_eq!((status.state, status.owned.len()), (State::Stable.into(), 0), "{api}");
+        assert_eq!(status.topics(), ["u".into()].into(), "{api}");
         assert!(generation > 10, "{api}: joined");
     }
 }

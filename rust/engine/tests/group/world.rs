@@ -9,10 +9,11 @@ use monedula_engine::assign::{
     AssignError, Assignment, Assignor, MemberAssignment, Protocol, Subscription, Topics, assignment_bytes,
     read_subscription,
 };
-use monedula_engine::group::classic::{
-    Answer, Call, CallError, CallId, GroupConfig, GroupError, GroupEvent, Input, Member, Output, State, Target, Ticket,
-    TopicInfo,
+use monedula_engine::group::classic::{GroupConfig, Member, State};
+use monedula_engine::group::{
+    Answer, Call, CallError, CallId, GroupError, GroupEvent, Input, Output, Target, Ticket, TopicInfo,
 };
+use monedula_engine::group::{State as In, Subscription as Subscribes};
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
@@ -142,7 +143,10 @@ impl World {
     }
 
     pub(crate) fn state(&self) -> State {
-        self.member.status().state
+        match self.member.status().state {
+            In::Classic(state) => state,
+            In::Consumer(state) => panic!("of the other machine: {state:?}"),
+        }
     }
 
     pub(crate) fn owned(&self) -> Vec<i32> {
@@ -161,8 +165,7 @@ impl World {
                 self.open.remove(id);
             }
             if self.polling {
-                self.member.handle(self.now, Input::Polled { at: self.now });
-                self.drain();
+                self.member.polled(self.now);
             }
             self.member.handle(self.now, input);
             self.drain();
@@ -194,14 +197,10 @@ impl World {
                 self.open.insert(id);
                 self.calls.push_back((id, target, call));
             }
-            Output::Assign { ticket, assignor, members } => {
+            Output::ComputeAssignment { ticket, assignor, members } => {
                 self.note(format!("assign {assignor} {}", members.len()));
                 self.assigning = Some(ticket);
                 self.told = members;
-            }
-            Output::Effect(effect) => {
-                let owned = self.member.status().owned;
-                self.driver.carry_out(effect, &owned);
             }
             Output::Raise { error, fatal } => {
                 self.note(if fatal { "fatal" } else { "raise" });
@@ -209,13 +208,18 @@ impl World {
             }
             Output::Event(event) => {
                 if let GroupEvent::StateChanged { from, to } = event {
-                    assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
-                    let leased = self.driver.lease.filter(|_| to == State::Unsubscribed);
+                    assert!(from.may_become(to), "no way from {from:?} to {to:?}");
+                    let leased = self.driver.lease.filter(|_| to.is_unsubscribed());
                     assert_eq!(leased, None, "a lease outlives the membership");
                 }
                 self.events.push(event);
             }
             Output::RefreshMetadata => self.note("refresh"),
+            output => {
+                let owned = self.member.status().owned;
+                let left = self.driver.carry_out(output, &owned);
+                assert_eq!(left, None, "of the other machine");
+            }
         }
     }
 
@@ -295,12 +299,12 @@ impl World {
 
     pub(crate) fn subscribe(&mut self, topics: &[&str]) {
         let topics = topics.iter().map(|&topic| topic.into()).collect();
-        self.put(Input::Subscribe { topics, from_pattern: false });
+        self.put(Input::Subscribe(Subscribes::Topics(topics)));
     }
 
     pub(crate) fn match_topics(&mut self, topics: &[&str]) {
         let topics = topics.iter().map(|&topic| topic.into()).collect();
-        self.put(Input::Subscribe { topics, from_pattern: true });
+        self.put(Input::Subscribe(Subscribes::Matched(topics)));
     }
 
     pub(crate) fn topics(&mut self, counts: &[(&str, usize)]) {
@@ -334,7 +338,7 @@ impl World {
         leader: &str,
         members: Vec<(String, Option<String>, Vec<u8>)>,
     ) -> Answer {
-        Answer::Join {
+        Answer::JoinGroup {
             code: ErrorCode::None,
             generation,
             member_id: "m".into(),
@@ -359,9 +363,9 @@ impl World {
     #[track_caller]
     pub(crate) fn look_up(&mut self, offset: i64) {
         let (id, call) = self.call("OffsetFetch");
-        let Call::FetchOffsets { partitions, .. } = call else { panic!("{call:?}") };
+        let Call::OffsetFetch { partitions, .. } = call else { panic!("{call:?}") };
         let found = partitions.into_iter().map(|partition| (partition, Ok(Some(at(offset))))).collect();
-        self.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets: found });
+        self.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets: found });
     }
 
     /// Answers the next heartbeat, after an interval.
@@ -376,7 +380,7 @@ impl World {
     #[track_caller]
     pub(crate) fn commit_answered(&mut self, code: ErrorCode) -> Offsets {
         let (id, call) = self.call("OffsetCommit");
-        let Call::Commit { offsets, .. } = call else { panic!("{call:?}") };
+        let Call::OffsetCommit { offsets, .. } = call else { panic!("{call:?}") };
         self.answer(id, commit_codes(&offsets, code));
         offsets
     }
@@ -426,7 +430,7 @@ pub(crate) fn coordinator(code: ErrorCode, node_id: i32) -> Answer {
 }
 
 pub(crate) fn join_error(code: ErrorCode, member_id: &str) -> Answer {
-    Answer::Join {
+    Answer::JoinGroup {
         code,
         generation: -1,
         member_id: member_id.into(),
@@ -445,7 +449,7 @@ pub(crate) fn assignment(partitions: &[TopicPartition]) -> Vec<u8> {
 
 pub(crate) fn synced(partitions: &[i32]) -> Answer {
     let partitions: Vec<TopicPartition> = partitions.iter().map(|&partition| t(partition)).collect();
-    Answer::Sync {
+    Answer::SyncGroup {
         code: ErrorCode::None,
         protocol_type: Some("consumer".into()),
         protocol: None,
@@ -454,26 +458,26 @@ pub(crate) fn synced(partitions: &[i32]) -> Answer {
 }
 
 pub(crate) fn sync_error(code: ErrorCode) -> Answer {
-    Answer::Sync { code, protocol_type: None, protocol: None, assignment: Vec::new() }
+    Answer::SyncGroup { code, protocol_type: None, protocol: None, assignment: Vec::new() }
 }
 
 pub(crate) fn commit_codes(offsets: &Offsets, code: ErrorCode) -> Answer {
-    Answer::Commit { codes: offsets.keys().map(|partition| (partition.clone(), code)).collect() }
+    Answer::OffsetCommit { codes: offsets.keys().map(|partition| (partition.clone(), code)).collect() }
 }
 
 /// What a JoinGroup tells the leader.
 pub(crate) fn subscription(call: &Call) -> Subscription {
-    let Call::Join { protocols, .. } = call else { panic!("{call:?}") };
+    let Call::JoinGroup { protocols, .. } = call else { panic!("{call:?}") };
     read_subscription("m", None, &protocols[0].1).expect("it decodes")
 }
 
 /// Member id and generation that a call carries.
 pub(crate) fn identity(call: &Call) -> (&str, i32) {
     match call {
-        Call::Join { member_id, .. } | Call::Leave { member_id, .. } => (member_id, -1),
-        Call::Sync { member_id, generation, .. }
+        Call::JoinGroup { member_id, .. } | Call::LeaveGroup { member_id, .. } => (member_id, -1),
+        Call::SyncGroup { member_id, generation, .. }
         | Call::Heartbeat { member_id, generation, .. }
-        | Call::Commit { member_id, generation, .. } => (member_id, *generation),
-        Call::FindCoordinator { .. } | Call::FetchOffsets { .. } => ("", -1),
+        | Call::OffsetCommit { member_id, generation_or_epoch: generation, .. } => (member_id, *generation),
+        Call::ConsumerGroupHeartbeat(_) | Call::FindCoordinator { .. } | Call::OffsetFetch { .. } => ("", -1),
     }
 }

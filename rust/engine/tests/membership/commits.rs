@@ -1,7 +1,7 @@
 //! Commits carry the member's epoch; no error of theirs makes a member join again.
 
-use monedula_engine::group::classic::{CommitError, GroupError};
-use monedula_engine::group::consumer::{Call, Input, MembershipConfig, State};
+use monedula_engine::group::consumer::{MembershipConfig, State};
+use monedula_engine::group::{Call, CommitError, GroupError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{
@@ -14,7 +14,16 @@ fn a_commit_names_the_member_its_static_id_and_its_epoch() {
     let mut world = World::stable(fixed(), &[0]);
     world.commit(1, offsets(&[(0, 15)]));
     let (_, call) = world.call("OffsetCommit");
-    let Call::Commit { group_id, member_id, instance_id, epoch, offsets: sent, topic_ids } = call else {
+    let Call::OffsetCommit {
+        group_id,
+        member_id,
+        instance_id,
+        generation_or_epoch: epoch,
+        offsets: sent,
+        topic_ids,
+        ..
+    } = call
+    else {
         panic!("{call:?}")
     };
     assert_eq!(topic_ids, [("t".into(), id("t"))].into());
@@ -32,7 +41,7 @@ fn a_stale_epoch_waits_for_the_heartbeat_that_brings_the_new_one() {
     world.no_call();
     world.ok(heartbeat, 2, None);
     let (id, call) = world.call("OffsetCommit");
-    assert!(matches!(call, Call::Commit { epoch: 2, .. }), "{call:?}");
+    assert!(matches!(call, Call::OffsetCommit { generation_or_epoch: 2, .. }), "{call:?}");
     world.answer(id, commit_codes(&offsets(&[(0, 15)]), ErrorCode::None));
     assert!(world.outcome(1).is_some_and(|outcomes| outcomes[&t(0)].1.is_ok()));
     assert_eq!(world.state(), State::Stable);
@@ -48,7 +57,7 @@ fn the_heartbeat_that_a_commit_waits_for_comes_after_a_backoff_not_only_at_its_i
     let (id, call) = world.heartbeat();
     assert_eq!((call.epoch, call.owned), (1, None));
     world.ok(id, 3, None);
-    assert!(matches!(world.call("OffsetCommit").1, Call::Commit { epoch: 3, .. }));
+    assert!(matches!(world.call("OffsetCommit").1, Call::OffsetCommit { generation_or_epoch: 3, .. }));
 }
 
 #[test]
@@ -60,7 +69,7 @@ fn an_epoch_that_came_while_the_commit_was_under_way_is_used_at_once() {
     world.ok(heartbeat, 2, None);
     world.answer(commit, commit_codes(&offsets(&[(0, 15)]), ErrorCode::StaleMemberEpoch));
     world.pass(ms(121));
-    assert!(matches!(world.call("OffsetCommit").1, Call::Commit { epoch: 2, .. }));
+    assert!(matches!(world.call("OffsetCommit").1, Call::OffsetCommit { generation_or_epoch: 2, .. }));
 }
 
 #[test]
@@ -84,7 +93,7 @@ fn what_the_broker_refuses_of_a_partition_is_told_and_the_rest_is_committed() {
     world.commit(1, offsets(&[(0, 15), (1, 20)]));
     let (id, _) = world.call("OffsetCommit");
     let codes = [(t(0), ErrorCode::OffsetMetadataTooLarge), (t(1), ErrorCode::None)].into();
-    world.answer(id, monedula_engine::group::consumer::Answer::Commit { codes });
+    world.answer(id, monedula_engine::group::Answer::OffsetCommit { codes });
     let outcomes = world.outcome(1).expect("answered");
     assert_eq!(outcomes[&t(0)].1, Err(CommitError::Refused { code: ErrorCode::OffsetMetadataTooLarge }));
     assert_eq!(outcomes[&t(1)], (at(20), Ok(())));

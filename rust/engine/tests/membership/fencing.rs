@@ -1,7 +1,7 @@
 //! Fenced: everything is lost, and the member joins again with epoch 0 and the same id.
 
-use monedula_engine::group::classic::{CallbackKind, CommitError, GroupError};
-use monedula_engine::group::consumer::{Input, MembershipConfig, MembershipError, State};
+use monedula_engine::group::consumer::{MembershipConfig, State};
+use monedula_engine::group::{CallbackKind, CommitError, GroupError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, MEMBER, Owed, World, by_hand, config, fixed, ids, is_full, offsets, secs};
@@ -182,7 +182,7 @@ fn a_topic_that_is_denied_is_told_once_and_tried_again() {
         world.refuse(id, ErrorCode::TopicAuthorizationFailed);
         world.pass(BACKOFF);
     }
-    assert!(matches!(&world.raised[..], [(MembershipError::TopicDenied { .. }, false)]), "{:?}", world.raised);
+    assert!(matches!(&world.raised[..], [(GroupError::TopicDenied { .. }, false)]), "{:?}", world.raised);
     let (id, _) = world.heartbeat();
     world.ok(id, 1, Some(&ids(&[0])));
     assert_eq!(world.owned(), [0]);
@@ -207,7 +207,7 @@ fn without_the_protocol_auto_falls_back_and_consumer_says_so() {
         let mut world = World::subscribed(config());
         let (id, _) = world.heartbeat();
         refuse(&mut world, id);
-        assert!(matches!(&world.raised[..], [(MembershipError::Unsupported { .. }, true)]), "{:?}", world.raised);
+        assert!(matches!(&world.raised[..], [(GroupError::Unsupported { .. }, true)]), "{:?}", world.raised);
     }
 }
 
@@ -232,7 +232,7 @@ fn who_does_not_poll_leaves_and_joins_again_with_the_next_poll() {
     assert_eq!(world.trace(), [""; 0]);
     world.pass(crate::world::ms(1));
     assert_eq!(world.trace(), ["raise", "dropped t-0", "Lost t-0", "ConsumerGroupHeartbeat"]);
-    assert!(matches!(&world.raised[..], [(MembershipError::Group(GroupError::MaxPollExceeded { .. }), false)]));
+    assert!(matches!(&world.raised[..], [(GroupError::MaxPollExceeded { .. }, false)]));
     let (id, call) = world.heartbeat();
     assert_eq!((call.epoch, call.owned, world.state()), (-1, None, State::Leaving));
     world.ok(id, -1, None);

@@ -1,6 +1,6 @@
 //! The coordinator: found, moved, loading, lost.
 
-use monedula_engine::group::classic::Target;
+use monedula_engine::group::Target;
 use monedula_engine::group::consumer::State;
 use monedula_protocol::error_code::ErrorCode;
 
@@ -34,7 +34,7 @@ fn a_coordinator_that_moved_gets_everything_as_soon_as_it_is_found_and_nothing_i
         world.find(2);
         let (id, target, call) = world.call_to("ConsumerGroupHeartbeat");
         assert_eq!(target, Target::Coordinator { node_id: 2 });
-        let monedula_engine::group::consumer::Call::Heartbeat(call) = call else { panic!() };
+        let monedula_engine::group::Call::ConsumerGroupHeartbeat(call) = call else { panic!() };
         assert!(is_full(&call));
         assert_eq!((call.epoch, call.owned), (1, Some(ids(&[0, 1]))));
         world.ok(id, 1, None);
@@ -89,11 +89,11 @@ fn a_lost_commit_has_the_coordinator_looked_for_and_the_heartbeat_under_way_give
     assert!(is_full(&call), "the other one may not have arrived");
     // What the old one still says does not count.
     world.ok(heartbeat, 77, Some(&ids(&[3])));
-    assert_eq!((world.member.status().epoch, world.owned()), (1, vec![0]));
+    assert_eq!((world.member.status().generation, world.owned()), (1, vec![0]));
     world.ok(id, 2, None);
     world.pass(BACKOFF);
     let (id, call) = world.call("OffsetCommit");
-    assert!(matches!(call, monedula_engine::group::consumer::Call::Commit { epoch: 2, .. }), "{call:?}");
+    assert!(matches!(call, monedula_engine::group::Call::OffsetCommit { generation_or_epoch: 2, .. }), "{call:?}");
     world.answer(id, commit_codes(&offsets(&[(0, 15)]), ErrorCode::None));
     assert!(world.outcome(1).is_some_and(|outcomes| outcomes.values().all(|(_, outcome)| outcome.is_ok())));
 }

@@ -34,7 +34,7 @@ fn the_id_is_there_before_the_first_join_and_stays() {
     }
     let (id, _) = world.heartbeat();
     world.ok(id, 9, None);
-    world.put(monedula_engine::group::consumer::Input::Unsubscribe);
+    world.put(monedula_engine::group::Input::Unsubscribe);
     let (id, call) = world.heartbeat();
     assert_eq!((call.member_id.as_str(), call.epoch), (MEMBER, -1));
     world.ok(id, -1, None);

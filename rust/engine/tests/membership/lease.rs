@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use monedula_engine::group::classic::GroupEvent;
-use monedula_engine::group::consumer::{Input, MembershipConfig, State};
+use monedula_engine::group::consumer::{MembershipConfig, State};
+use monedula_engine::group::{GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, INTERVAL, MAX_POLL, SESSION, World, by_hand, config, ids, ms, offsets, secs};

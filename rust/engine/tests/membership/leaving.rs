@@ -1,7 +1,7 @@
 //! Leaving: -1, for static members -2, after everything is given up.
 
-use monedula_engine::group::classic::GroupEvent;
-use monedula_engine::group::consumer::{Input, State};
+use monedula_engine::group::consumer::State;
+use monedula_engine::group::{GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{

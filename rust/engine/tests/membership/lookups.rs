@@ -1,7 +1,6 @@
 //! Committed offsets are looked up with the member's epoch (KIP-848), and the policy decides only where there is none.
 
-use monedula_engine::group::classic::Committed;
-use monedula_engine::group::consumer::{Answer, Call, Input};
+use monedula_engine::group::{Answer, Call, Committed, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, MEMBER, World, at, config, ids, of, t};
@@ -10,13 +9,13 @@ fn looking(epoch: i32) -> (World, u64) {
     let mut world = World::subscribed(config());
     world.assigned(epoch, &ids(&[0]));
     let (id, call) = world.call("OffsetFetch");
-    let Call::FetchOffsets { member_id, epoch: sent, partitions, .. } = call else { panic!("{call:?}") };
-    assert_eq!((member_id.as_str(), sent, partitions), (MEMBER, epoch, vec![t(0)]));
+    let Call::OffsetFetch { member, partitions, .. } = call else { panic!("{call:?}") };
+    assert_eq!((member, partitions), (Some((MEMBER.into(), epoch)), vec![t(0)]));
     (world, id)
 }
 
 fn found(committed: Committed) -> Answer {
-    Answer::FetchOffsets { code: ErrorCode::None, offsets: [(t(0), Ok(committed))].into() }
+    Answer::OffsetFetch { code: ErrorCode::None, offsets: [(t(0), Ok(committed))].into() }
 }
 
 #[test]
@@ -28,7 +27,7 @@ fn only_a_lookup_that_found_nothing_leaves_it_to_the_policy() {
     }
     for code in [ErrorCode::CoordinatorLoadInProgress, ErrorCode::UnstableOffsetCommit, ErrorCode::NetworkException] {
         let (mut world, id) = looking(3);
-        world.answer(id, Answer::FetchOffsets { code, offsets: [].into() });
+        world.answer(id, Answer::OffsetFetch { code, offsets: [].into() });
         assert_eq!(world.starts, [], "{code}");
         world.pass(BACKOFF);
         world.look_up(10);
@@ -40,14 +39,14 @@ fn only_a_lookup_that_found_nothing_leaves_it_to_the_policy() {
 fn a_stale_epoch_waits_for_the_heartbeat_that_brings_the_new_one() {
     for code in [ErrorCode::StaleMemberEpoch, ErrorCode::UnknownMemberId] {
         let (mut world, id) = looking(3);
-        world.answer(id, Answer::FetchOffsets { code, offsets: [].into() });
+        world.answer(id, Answer::OffsetFetch { code, offsets: [].into() });
         world.pass(BACKOFF);
         let (heartbeat, _) = world.heartbeat();
         world.no_call();
         assert_eq!(world.starts, []);
         world.ok(heartbeat, 5, None);
         let (id, call) = world.call("OffsetFetch");
-        assert!(matches!(call, Call::FetchOffsets { epoch: 5, .. }), "{call:?}");
+        assert!(matches!(&call, Call::OffsetFetch { member: Some((_, 5)), .. }), "{call:?}");
         world.answer(id, found(Some(at(10))));
         assert_eq!(world.starts, [(t(0), Some(at(10)), false)]);
     }
@@ -72,7 +71,7 @@ fn a_partition_that_was_added_later_is_new() {
     world.topic("t", 6);
     world.target(2, &ids(&[0, 4]));
     let (id, _) = world.call("OffsetFetch");
-    let answer = Answer::FetchOffsets { code: ErrorCode::None, offsets: [(t(4), Ok(None))].into() };
+    let answer = Answer::OffsetFetch { code: ErrorCode::None, offsets: [(t(4), Ok(None))].into() };
     world.answer(id, answer);
     assert_eq!(world.starts.last(), Some(&(t(4), None, true)));
 }
@@ -97,7 +96,7 @@ fn a_topic_that_a_pattern_matches_later_is_new_and_one_that_was_there_is_not() {
     world.pass(BACKOFF);
     let (id, _) = world.call("OffsetFetch");
     let offsets = [(t(0), Ok(None)), (u.clone(), Ok(None))].into();
-    world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets });
+    world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets });
     assert_eq!(world.starts, [(t(0), None, false), (u, None, true)]);
 }
 
@@ -116,7 +115,7 @@ fn under_a_pattern_of_the_brokers_what_was_not_there_before_is_new_if_that_is_kn
         let (id, _) = world.call("OffsetFetch");
         let u = monedula_engine::TopicPartition::new("u", 1);
         let offsets = [(t(0), Ok(None)), (u.clone(), Ok(None))].into();
-        world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets });
+        world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets });
         assert_eq!(world.starts, [(t(0), None, false), (u, None, listed)]);
     }
 }
@@ -126,7 +125,7 @@ fn what_the_user_may_not_read_is_told_of_that_partition() {
     let (mut world, id) = looking(3);
     let offsets = [(t(0), Err(ErrorCode::TopicAuthorizationFailed))].into();
     world.trace();
-    world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets });
+    world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets });
     assert!(world.trace()[0].starts_with("start of t-0 failed"));
     world.pass(BACKOFF);
     assert_eq!((world.owned(), world.starts.len()), (vec![0], 0));
@@ -140,8 +139,8 @@ fn a_committed_offset_that_is_refused_is_told_once_and_asked_for_again() {
             let (mut world, mut id) = looking(3);
             world.beating = true;
             let refused = || match of_the_request {
-                true => Answer::FetchOffsets { code, offsets: [].into() },
-                false => Answer::FetchOffsets { code: ErrorCode::None, offsets: [(t(0), Err(code))].into() },
+                true => Answer::OffsetFetch { code, offsets: [].into() },
+                false => Answer::OffsetFetch { code: ErrorCode::None, offsets: [(t(0), Err(code))].into() },
             };
             world.trace();
             world.answer(id, refused());
@@ -179,10 +178,10 @@ fn partitions_of_a_topic_that_is_made_anew_are_new_however_many_it_has() {
         world.target(2, &[(anew, 0), (anew, 3)].into());
         world.settle_heartbeats(2);
         let (id, call) = world.call("OffsetFetch");
-        let Call::FetchOffsets { partitions, .. } = call else { panic!("{call:?}") };
+        let Call::OffsetFetch { partitions, .. } = call else { panic!("{call:?}") };
         assert_eq!(partitions, [t(0), t(3)]);
         let offsets = [(t(0), Ok(None)), (t(3), Ok(None))].into();
-        world.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets });
+        world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets });
         assert_eq!(world.starts, [(t(0), None, true), (t(3), None, true)], "{gone_between}");
     }
 }

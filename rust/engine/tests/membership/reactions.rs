@@ -1,7 +1,7 @@
 //! Each error code of each call, injected: what the member does is what the table says (seed S121).
 
-use monedula_engine::group::classic::{CallId, CommitError};
-use monedula_engine::group::consumer::{Answer, Input, REACTIONS, Reaction, State, reaction};
+use monedula_engine::group::consumer::{REACTIONS, Reaction, State, reaction};
+use monedula_engine::group::{Answer, CallId, CommitError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, World, by_hand, commit_codes, coordinator, ids, offsets, refused};
@@ -49,7 +49,7 @@ fn failed(api: &str, code: ErrorCode) -> Answer {
     match api {
         "FindCoordinator" => coordinator(code, -1),
         "OffsetCommit" => commit_codes(&offsets(&[(0, 20)]), code),
-        "OffsetFetch" => Answer::FetchOffsets { code, offsets: [].into() },
+        "OffsetFetch" => Answer::OffsetFetch { code, offsets: [].into() },
         _ => refused(code),
     }
 }

@@ -1,7 +1,7 @@
 //! One target at a time; revocation in its order (contract 2).
 
-use monedula_engine::group::classic::{CallbackKind, CommitError, GroupEvent};
-use monedula_engine::group::consumer::{Input, State};
+use monedula_engine::group::consumer::State;
+use monedula_engine::group::{CallbackKind, CommitError, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{
@@ -235,7 +235,7 @@ fn a_commit_of_the_user_that_comes_to_nothing_does_not_hold_it_for_ever() {
 #[test]
 fn what_was_brought_for_something_that_is_over_is_to_be_brought_again() {
     let mut world = World::stable(config(), &[0]);
-    world.put(Input::Settled { ticket: 999, offsets: offsets(&[(0, 15)]) });
+    world.put(Input::Finished { ticket: 999, offsets: offsets(&[(0, 15)]) });
     world.no_call();
     assert!(matches!(&world.committed[..], [(None, outcomes)] if outcomes[&t(0)].1.is_err()));
 }

@@ -1,7 +1,7 @@
 //! Bugs that Kafka's own consumer, librdkafka, franz-go and others had under this protocol, each with its name.
 
-use monedula_engine::group::classic::CommitError;
-use monedula_engine::group::consumer::{Answer, Call, Input, State};
+use monedula_engine::group::consumer::State;
+use monedula_engine::group::{Answer, Call, CommitError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{
@@ -26,9 +26,9 @@ fn kafka_19335_joining_never_carries_the_epoch_of_leaving() {
     // Nor does a late word of the leaving end the join.
     world.ok(leave, -1, None);
     world.refuse(beat, ErrorCode::UnknownMemberId);
-    assert_eq!((world.member.status().epoch, world.state()), (0, State::Joining));
+    assert_eq!((world.member.status().generation, world.state()), (-1, State::Joining));
     world.ok(join, 10, Some(&ids(&[2])));
-    assert_eq!((world.member.status().epoch, world.owned()), (10, vec![2]));
+    assert_eq!((world.member.status().generation, world.owned()), (10, vec![2]));
 }
 
 // Kafka 4.0 and 4.1 refuse epoch 0 of a member that they still have.
@@ -128,7 +128,11 @@ fn franz_go_1340_a_commit_that_fails_never_makes_the_member_join_again() {
                 world.find(1);
             }
         }
-        assert_eq!((world.state(), world.owned(), world.member.status().epoch), (State::Stable, vec![0], 1), "{code}");
+        assert_eq!(
+            (world.state(), world.owned(), world.member.status().generation),
+            (State::Stable, vec![0], 1),
+            "{code}"
+        );
         assert_eq!(world.raised, [], "{code}");
     }
 }
@@ -164,7 +168,7 @@ fn librdkafka_0148_a_lookup_that_is_stale_again_and_again_never_falls_to_the_pol
     world.assigned(1, &ids(&[0]));
     for epoch in 2..7 {
         let (id, _) = world.call("OffsetFetch");
-        world.answer(id, Answer::FetchOffsets { code: ErrorCode::StaleMemberEpoch, offsets: [].into() });
+        world.answer(id, Answer::OffsetFetch { code: ErrorCode::StaleMemberEpoch, offsets: [].into() });
         world.pass(BACKOFF);
         let (id, _) = world.heartbeat();
         world.ok(id, epoch, None);
@@ -185,7 +189,7 @@ fn kafka_python_2629_no_error_of_a_lookup_is_taken_for_nothing_committed() {
             let (code_of_group, of_partition) =
                 if at_partition { (ErrorCode::None, Err(code)) } else { (code, Ok(None)) };
             let offsets = [(t(0), of_partition)].into();
-            world.answer(id, Answer::FetchOffsets { code: code_of_group, offsets });
+            world.answer(id, Answer::OffsetFetch { code: code_of_group, offsets });
             assert_eq!(world.starts, [], "{code}");
         }
     }
@@ -216,7 +220,7 @@ fn redpanda_connect_4477_what_is_finished_after_the_revocation_is_not_committed(
     world.trace();
     world.commit(1, offsets(&[(0, 15), (1, 20)]));
     let (_, call) = world.call("OffsetCommit");
-    let Call::Commit { offsets: sent, .. } = call else { panic!("{call:?}") };
+    let Call::OffsetCommit { offsets: sent, .. } = call else { panic!("{call:?}") };
     assert_eq!(sent, offsets(&[(1, 20)]));
 }
 

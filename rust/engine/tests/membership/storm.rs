@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_engine::backoff::Jitter;
-use monedula_engine::group::classic::{CallError, CallId};
-use monedula_engine::group::consumer::{Answer, Call, HeartbeatCall, Input, MembershipConfig, Partitions, State};
+use monedula_engine::group::consumer::{MembershipConfig, State};
+use monedula_engine::group::{Answer, Call, CallError, CallId, HeartbeatCall, Input, Partitions};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{World, beat, commit_codes, config, coordinator, ids, ms, of, offsets, refused, secs};
@@ -110,7 +110,10 @@ impl Storm {
         while let Some(&api) = self.world.apis().first() {
             self.waiting.push(self.world.call(api));
         }
-        let beats = self.waiting.iter().filter(|(_, call)| matches!(call, Call::Heartbeat(call) if call.epoch >= 0));
+        let beats = self
+            .waiting
+            .iter()
+            .filter(|(_, call)| matches!(call, Call::ConsumerGroupHeartbeat(call) if call.epoch >= 0));
         // Those of before a loss, or of before leaving, may be under way still; no more than one is waited for.
         assert!(beats.count() < 40);
         for line in self.world.trace() {
@@ -156,15 +159,16 @@ impl Storm {
     fn good(&mut self, call: &Call) -> Answer {
         match call {
             Call::FindCoordinator { .. } => coordinator(ErrorCode::None, self.roll(3) as i32),
-            Call::Heartbeat(call) => self.good_heartbeat(call),
-            Call::Commit { offsets, epoch, .. } => {
+            Call::ConsumerGroupHeartbeat(call) => self.good_heartbeat(call),
+            Call::OffsetCommit { offsets, generation_or_epoch: epoch, .. } => {
                 let code = if *epoch == self.epoch { ErrorCode::None } else { ErrorCode::StaleMemberEpoch };
                 commit_codes(offsets, code)
             }
-            Call::FetchOffsets { partitions, .. } => {
+            Call::OffsetFetch { partitions, .. } => {
                 let offsets = partitions.iter().map(|partition| (partition.clone(), Ok(None))).collect();
-                Answer::FetchOffsets { code: ErrorCode::None, offsets }
+                Answer::OffsetFetch { code: ErrorCode::None, offsets }
             }
+            call => panic!("of the classic protocol: {call:?}"),
         }
     }
 
@@ -215,9 +219,10 @@ impl Storm {
 fn failed(call: &Call, code: ErrorCode) -> Answer {
     match call {
         Call::FindCoordinator { .. } => coordinator(code, -1),
-        Call::Heartbeat(_) => refused(code),
-        Call::Commit { offsets, .. } => commit_codes(offsets, code),
-        Call::FetchOffsets { .. } => Answer::FetchOffsets { code, offsets: [].into() },
+        Call::ConsumerGroupHeartbeat(_) => refused(code),
+        Call::OffsetCommit { offsets, .. } => commit_codes(offsets, code),
+        Call::OffsetFetch { .. } => Answer::OffsetFetch { code, offsets: [].into() },
+        call => panic!("of the classic protocol: {call:?}"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is subscribed to: names, patterns of the client, patterns of the broker.
 
-use monedula_engine::group::consumer::{Input, State};
+use monedula_engine::group::Input;
+use monedula_engine::group::consumer::State;
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, World, by_hand, config, ids, is_full, names, of};

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use monedula_engine::group::classic::Lane;
-use monedula_engine::group::consumer::{Answer, Call, HeartbeatCall, TopicIds};
+use monedula_engine::group::{Answer, Call, ConnectionPurpose, GroupProtocol, HeartbeatCall, TopicIds};
 use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::{decode_request_body, decode_request_header, encode_response};
@@ -68,10 +67,10 @@ fn read<'a, R: Request<'a>>(frame: &'a [u8], version: i16) -> R {
 
 #[test]
 fn a_heartbeat_says_everything_in_its_fields() {
-    let call = Call::Heartbeat(full());
+    let call = Call::ConsumerGroupHeartbeat(full());
     assert_eq!(
-        (call.api_key(), call.versions(), call.lane()),
-        (ApiKey::ConsumerGroupHeartbeat, 1..=1, Lane::Heartbeat)
+        (call.api_key(), call.versions(), call.purpose()),
+        (ApiKey::ConsumerGroupHeartbeat, 1..=1, ConnectionPurpose::Heartbeat)
     );
     let frame = frame(&call, 1);
     let request = read::<ConsumerGroupHeartbeatRequest<'_>>(&frame, 1);
@@ -95,7 +94,7 @@ fn a_heartbeat_says_everything_in_its_fields() {
 #[test]
 fn what_is_not_said_is_null() {
     for epoch in [7, -1, -2] {
-        let frame = frame(&Call::Heartbeat(bare(epoch)), 1);
+        let frame = frame(&Call::ConsumerGroupHeartbeat(bare(epoch)), 1);
         let request = read::<ConsumerGroupHeartbeatRequest<'_>>(&frame, 1);
         let expected = ConsumerGroupHeartbeatRequest {
             group_id: "g",
@@ -107,7 +106,7 @@ fn what_is_not_said_is_null() {
         assert_eq!(request, expected);
     }
     // An empty list is not the same as none.
-    let frame = frame(&Call::Heartbeat(HeartbeatCall { owned: Some(ids(&[])), ..bare(7) }), 1);
+    let frame = frame(&Call::ConsumerGroupHeartbeat(HeartbeatCall { owned: Some(ids(&[])), ..bare(7) }), 1);
     let request = read::<ConsumerGroupHeartbeatRequest<'_>>(&frame, 1);
     assert_eq!(request.topic_partitions, Some(vec![]));
 }
@@ -131,9 +130,12 @@ fn an_answer_says_what_to_own() {
         };
         let frame =
             encode_response::<ConsumerGroupHeartbeatRequest<'_>>(&response, 1, CORRELATION).expect("it encodes");
-        let answer = Call::Heartbeat(full()).decode(&frame[4..], 1).expect("it decodes");
+        let answer = Call::ConsumerGroupHeartbeat(full()).decode(&frame[4..], 1).expect("it decodes");
         let (code, message) = (ErrorCode::None, String::new());
-        assert_eq!(answer, Answer::Heartbeat { code, message, epoch: 4, interval: ms(5000), assignment: expected });
+        assert_eq!(
+            answer,
+            Answer::ConsumerGroupHeartbeat { code, message, epoch: 4, interval: ms(5000), assignment: expected }
+        );
     }
 }
 
@@ -146,9 +148,9 @@ fn an_error_comes_with_the_brokers_words_and_odd_numbers_do_no_harm() {
         ..Default::default()
     };
     let frame = encode_response::<ConsumerGroupHeartbeatRequest<'_>>(&response, 1, CORRELATION).expect("it encodes");
-    let call = Call::Heartbeat(full());
+    let call = Call::ConsumerGroupHeartbeat(full());
     let answer = call.decode(&frame[4..], 1).expect("it decodes");
-    let Answer::Heartbeat { code, message, interval, .. } = answer else { panic!("{answer:?}") };
+    let Answer::ConsumerGroupHeartbeat { code, message, interval, .. } = answer else { panic!("{answer:?}") };
     assert_eq!((code, message.as_str(), interval), (ErrorCode::UnsupportedAssignor, "no such assignor", ms(0)));
     for end in 4..frame.len() {
         assert!(call.decode(&frame[4..end], 1).is_err(), "cut at {end}");
@@ -158,11 +160,12 @@ fn an_error_comes_with_the_brokers_words_and_odd_numbers_do_no_harm() {
 #[test]
 fn commits_and_lookups_carry_member_and_epoch() {
     let (group_id, member_id) = ("g".to_owned(), MEMBER.to_owned());
-    let commit = Call::Commit {
+    let commit = Call::OffsetCommit {
+        protocol: GroupProtocol::Consumer,
         group_id: group_id.clone(),
         member_id: member_id.clone(),
         instance_id: Some("i".into()),
-        epoch: 6,
+        generation_or_epoch: 6,
         offsets: offsets(&[(0, 15)]),
         topic_ids: [("t".into(), id("t"))].into(),
     };
@@ -173,7 +176,7 @@ fn commits_and_lookups_carry_member_and_epoch() {
     assert_eq!((request.generation_id_or_member_epoch, request.topics[0].name), (6, "t"));
 
     let topic_ids = [("t".into(), id("t"))].into();
-    let fetch = Call::FetchOffsets { group_id, member_id, epoch: 6, partitions: vec![t(0), t(2)], topic_ids };
+    let fetch = Call::OffsetFetch { group_id, member: Some((member_id, 6)), partitions: vec![t(0), t(2)], topic_ids };
     assert_eq!(fetch.versions(), 9..=10);
     let bytes = frame(&fetch, 9);
     let request = read::<OffsetFetchRequest<'_>>(&bytes, 9);
@@ -191,11 +194,12 @@ fn commits_and_lookups_carry_member_and_epoch() {
 #[test]
 fn where_the_broker_takes_them_topics_go_by_their_ids() {
     let topic_ids: TopicIds = [("t".into(), id("t"))].into();
-    let commit = Call::Commit {
+    let commit = Call::OffsetCommit {
+        protocol: GroupProtocol::Consumer,
         group_id: "g".into(),
         member_id: MEMBER.into(),
         instance_id: None,
-        epoch: 6,
+        generation_or_epoch: 6,
         offsets: offsets(&[(0, 15)]),
         topic_ids: topic_ids.clone(),
     };
@@ -208,15 +212,10 @@ fn where_the_broker_takes_them_topics_go_by_their_ids() {
     let response = OffsetCommitResponse { topics: vec![topic(id("t")), topic(id("u"))], ..Default::default() };
     let frame_of = encode_response::<OffsetCommitRequest<'_>>(&response, 10, CORRELATION).expect("it encodes");
     let answer = commit.decode(&frame_of[4..], 10).expect("it decodes");
-    assert_eq!(answer, Answer::Commit { codes: [(t(0), ErrorCode::UnknownTopicId)].into() });
+    assert_eq!(answer, Answer::OffsetCommit { codes: [(t(0), ErrorCode::UnknownTopicId)].into() });
 
-    let fetch = Call::FetchOffsets {
-        group_id: "g".into(),
-        member_id: MEMBER.into(),
-        epoch: 6,
-        partitions: vec![t(0)],
-        topic_ids,
-    };
+    let fetch =
+        Call::OffsetFetch { group_id: "g".into(), member: Some((MEMBER.into(), 6)), partitions: vec![t(0)], topic_ids };
     let bytes = frame(&fetch, 10);
     let request = read::<OffsetFetchRequest<'_>>(&bytes, 10);
     let topics = request.groups[0].topics.as_deref().expect("it asks for some");
@@ -228,6 +227,6 @@ fn where_the_broker_takes_them_topics_go_by_their_ids() {
     let response = OffsetFetchResponse { groups, ..Default::default() };
     let frame_of = encode_response::<OffsetFetchRequest<'_>>(&response, 10, CORRELATION).expect("it encodes");
     let answer = fetch.decode(&frame_of[4..], 10).expect("it decodes");
-    let Answer::FetchOffsets { offsets, .. } = answer else { panic!("{answer:?}") };
+    let Answer::OffsetFetch { offsets, .. } = answer else { panic!("{answer:?}") };
     assert_eq!(offsets[&t(0)].clone().map(|found| found.map(|at| at.offset)), Ok(Some(7)));
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::Now;
-use monedula_engine::group::classic::{CallError, CallId, GroupEvent, Target, Ticket};
-use monedula_engine::group::consumer::{
-    Answer, Call, HeartbeatCall, Input, Member, MembershipConfig, MembershipError, Output, Partitions, State,
-    Subscription, TopicInfo,
+use monedula_engine::group::State as In;
+use monedula_engine::group::consumer::{Member, MembershipConfig, State};
+use monedula_engine::group::{
+    Answer, Call, CallError, CallId, GroupError, GroupEvent, HeartbeatCall, Input, Output, Partitions, Subscription,
+    Target, Ticket, TopicInfo,
 };
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
@@ -72,7 +73,7 @@ pub(crate) struct World {
     /// Sent and not looked at by the test yet.
     calls: VecDeque<(CallId, Target, Call)>,
     pub steps: Vec<(State, State)>,
-    pub raised: Vec<(MembershipError, bool)>,
+    pub raised: Vec<(GroupError, bool)>,
     /// The user is in a call that waits.
     pub polling: bool,
     /// Heartbeats are answered at once, with the epoch that they carry.
@@ -156,7 +157,10 @@ impl World {
     }
 
     pub(crate) fn state(&self) -> State {
-        self.member.status().state
+        match self.member.status().state {
+            In::Consumer(state) => state,
+            In::Classic(state) => panic!("of the classic machine: {state:?}"),
+        }
     }
 
     pub(crate) fn owned(&self) -> Vec<i32> {
@@ -175,8 +179,7 @@ impl World {
                 self.open.remove(id);
             }
             if self.polling {
-                self.member.handle(self.now, Input::Polled { at: self.now });
-                self.drain();
+                self.member.polled(self.now);
             }
             self.member.handle(self.now, input);
             self.drain();
@@ -199,7 +202,7 @@ impl World {
     fn take(&mut self, output: Output) {
         assert!(!self.closed, "after the end: {output:?}");
         match output {
-            Output::Call { id, call: Call::Heartbeat(call), .. } if self.beating && call.epoch > 0 => {
+            Output::Call { id, call: Call::ConsumerGroupHeartbeat(call), .. } if self.beating && call.epoch > 0 => {
                 self.beats.push(self.now);
                 self.todo.push_back(Input::Answer { id, outcome: Ok(beat(call.epoch, None)) });
             }
@@ -208,20 +211,16 @@ impl World {
                 self.open.insert(id);
                 self.calls.push_back((id, target, call));
             }
-            Output::Resolve { ids } => {
+            Output::ResolveTopicIds { ids } => {
                 self.note(format!("resolve {}", ids.len()));
                 self.resolving.push(ids);
-            }
-            Output::Effect(effect) => {
-                let owned = self.member.status().owned;
-                self.driver.carry_out(effect, &owned);
             }
             Output::Raise { error, fatal } => {
                 self.note(if fatal { "fatal" } else { "raise" });
                 self.raised.push((error, fatal));
             }
             Output::FallBack { .. } => self.note("fall back"),
-            Output::StateChanged { from, to } => {
+            Output::Event(GroupEvent::StateChanged { from: In::Consumer(from), to: In::Consumer(to) }) => {
                 assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
                 let leased = self.driver.lease.filter(|_| to == State::Unsubscribed);
                 assert_eq!(leased, None, "a lease outlives the membership");
@@ -230,6 +229,11 @@ impl World {
             Output::Event(event) => {
                 assert!(!matches!(event, GroupEvent::StateChanged { .. }), "of the classic machine");
                 self.events.push(event);
+            }
+            output => {
+                let owned = self.member.status().owned;
+                let left = self.driver.carry_out(output, &owned);
+                assert_eq!(left, None, "of the other machine");
             }
         }
     }
@@ -302,7 +306,7 @@ impl World {
     #[track_caller]
     pub(crate) fn heartbeat(&mut self) -> (CallId, HeartbeatCall) {
         match self.call("ConsumerGroupHeartbeat") {
-            (id, Call::Heartbeat(call)) => (id, call),
+            (id, Call::ConsumerGroupHeartbeat(call)) => (id, call),
             (_, call) => panic!("{call:?}"),
         }
     }
@@ -393,9 +397,9 @@ impl World {
     #[track_caller]
     pub(crate) fn look_up(&mut self, offset: i64) {
         let (id, call) = self.call("OffsetFetch");
-        let Call::FetchOffsets { partitions, .. } = call else { panic!("{call:?}") };
+        let Call::OffsetFetch { partitions, .. } = call else { panic!("{call:?}") };
         let found = partitions.into_iter().map(|partition| (partition, Ok(Some(at(offset))))).collect();
-        self.answer(id, Answer::FetchOffsets { code: ErrorCode::None, offsets: found });
+        self.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets: found });
     }
 
     /// After an interval, answers the next heartbeat with an error.
@@ -417,7 +421,7 @@ impl World {
     #[track_caller]
     pub(crate) fn commit_answered(&mut self, code: ErrorCode) -> Offsets {
         let (id, call) = self.call("OffsetCommit");
-        let Call::Commit { offsets, .. } = call else { panic!("{call:?}") };
+        let Call::OffsetCommit { offsets, .. } = call else { panic!("{call:?}") };
         self.answer(id, commit_codes(&offsets, code));
         offsets
     }
@@ -438,16 +442,22 @@ pub(crate) fn coordinator(code: ErrorCode, node_id: i32) -> Answer {
 }
 
 pub(crate) fn beat(epoch: i32, assignment: Option<Partitions>) -> Answer {
-    Answer::Heartbeat { code: ErrorCode::None, message: String::new(), epoch, interval: INTERVAL, assignment }
+    Answer::ConsumerGroupHeartbeat {
+        code: ErrorCode::None,
+        message: String::new(),
+        epoch,
+        interval: INTERVAL,
+        assignment,
+    }
 }
 
 pub(crate) fn refused(code: ErrorCode) -> Answer {
     let message = "in the broker's words".into();
-    Answer::Heartbeat { code, message, epoch: 0, interval: Duration::ZERO, assignment: None }
+    Answer::ConsumerGroupHeartbeat { code, message, epoch: 0, interval: Duration::ZERO, assignment: None }
 }
 
 pub(crate) fn commit_codes(offsets: &Offsets, code: ErrorCode) -> Answer {
-    Answer::Commit { codes: offsets.keys().map(|partition| (partition.clone(), code)).collect() }
+    Answer::OffsetCommit { codes: offsets.keys().map(|partition| (partition.clone(), code)).collect() }
 }
 
 /// Whether a heartbeat says everything.

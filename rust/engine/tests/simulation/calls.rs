@@ -5,19 +5,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use monedula_broker::NodeId;
 use monedula_broker::core::Action;
-use monedula_engine::group::classic::{self as classic, CallError, CallId, Target};
-use monedula_engine::group::consumer;
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::checks::{Pid, Rule};
 use crate::large::measured;
-use crate::machine::Input;
-use crate::messages::{Answer, Call};
+use crate::messages::{Answered, Asked};
 use crate::network::{Link, Request};
 use crate::planted::Bug;
 use crate::sometimes::Situation;
 use crate::trace::{brief, brief_answer, say};
 use crate::world::{Event, STEPS, World};
+use monedula_engine::group::{Answer, Call, CallError, CallId, Input, Target};
 
 impl World {
     pub(crate) fn send(&mut self, pid: Pid, id: CallId, target: Target, mut call: Call) {
@@ -56,13 +54,13 @@ impl World {
         let by_name = self.bug == Some(Bug::CommitByName) && call.commit().is_some();
         let cap = if by_name { *versions.start() } else { self.plan.version_cap };
         let version = cap.clamp(*versions.start(), *versions.end());
-        let link = self.network.link(pid, node, call.lane(), now);
+        let link = self.network.link(pid, node, call.purpose(), now);
         let latency = self.latency();
         let hole = self.network.black_holes.get(&(pid, node)).copied().unwrap_or_default();
         let Some(connection) = self.network.links.get_mut(&link) else { return };
         connection.last_correlation_id += 1;
         let correlation_id = connection.last_correlation_id;
-        let frame = match call.encode(version, correlation_id) {
+        let frame = match call.encode(version, correlation_id, Some("simulation")) {
             Ok(frame) => Bytes::from(frame).slice(4..),
             Err(error) => return self.checks.fail(Rule::Outcomes, format!("p{pid}: {call:?} v{version}: {error}")),
         };
@@ -203,7 +201,7 @@ impl World {
             let owns = self.checks.names_of(said.owned.iter().flatten().filter(|_| said.epoch >= 0));
             self.checks.misled(pid, &owns);
         }
-        let blindly = matches!(answer, Answer::Classic(classic::Answer::Heartbeat { code: ErrorCode::None }));
+        let blindly = matches!(answer, Answer::Heartbeat { code: ErrorCode::None });
         let waits = self.processes.get(&pid).and_then(|process| process.calls.get(&request.id));
         if let Some((sent, _)) = waits.filter(|_| blindly && self.now <= self.loading_until) {
             self.checks.met.met(Situation::BlindHeartbeat);
@@ -276,7 +274,7 @@ impl World {
         if outcome.as_ref().is_ok_and(Answer::proves_membership) {
             self.checks.proved(pid, id, sent);
         }
-        let heard = matches!(outcome, Ok(Answer::Consumer(consumer::Answer::Heartbeat { code: ErrorCode::None, .. })));
+        let heard = matches!(outcome, Ok(Answer::ConsumerGroupHeartbeat { code: ErrorCode::None, .. }));
         if let Ok(answer) = &outcome {
             process.answered.insert(answer.code(), id);
         }

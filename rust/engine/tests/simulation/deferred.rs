@@ -8,11 +8,11 @@ use monedula_engine::assign::{Pace, ROUNDS, Schedule, Told, assignment_bytes, re
 use monedula_engine::{Now, TopicPartition};
 
 use crate::checks::{Pid, Rule};
-use crate::machine::{Machine, Protocol};
 use crate::plan::{DEFERRING, Disruption, Plan};
 use crate::planted::Bug;
 use crate::sometimes::Situation;
 use crate::world::World;
+use monedula_engine::group::{GroupProtocol, Member};
 
 type Partitions = BTreeSet<TopicPartition>;
 
@@ -86,7 +86,7 @@ impl World {
     pub(crate) fn uneven(&self) -> Option<String> {
         let plain = self.plan.slots.iter().all(|slot| DEFERRING.contains(&slot.assignors[0]));
         let single = self.plan.slots.iter().all(|slot| slot.assignors.len() == 1);
-        let classic = self.processes.values().all(|process| process.member.protocol() == Protocol::Classic);
+        let classic = self.processes.values().all(|process| process.member.protocol() == GroupProtocol::Classic);
         let subscriptions: BTreeSet<_> = self.processes.values().map(|process| &process.subscription).collect();
         if !plain || !single || !classic || subscriptions.len() != 1 {
             return None;
@@ -196,7 +196,7 @@ fn pid(slot: usize) -> Pid {
 }
 
 fn leader(world: &World) -> Pid {
-    let leads = |machine: &Machine| matches!(machine, Machine::Classic(member) if member.status().leader);
+    let leads = |machine: &Member| matches!(machine, Member::Classic(member) if member.status().leader);
     let leader = world.processes.iter().find(|(_, process)| leads(&process.member));
     *leader.expect("somebody leads").0
 }

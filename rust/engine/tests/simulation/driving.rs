@@ -4,22 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::group::classic::{
-    CallbackKind, CommitError, CommitOffset, Effect, GroupError, GroupEvent, Scope, Ticket,
-};
-use monedula_engine::group::consumer::{MembershipError, TopicInfo};
 use monedula_engine::ledger::Place;
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::checks::{Pid, Rule};
 use crate::excuses::Excuse;
 use crate::large::measured;
-use crate::machine::{Input, Output, Protocol};
+use crate::machine::may_revoke;
 use crate::planted::Bug;
 use crate::process::{Doing, Ending, Lane};
 use crate::sometimes::Situation;
 use crate::trace::say;
 use crate::world::{Event, World};
+use monedula_engine::group::{
+    CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, GroupProtocol, Input, Output, Scope, Ticket,
+    TopicInfo,
+};
 
 type Outcomes = BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>;
 
@@ -29,13 +29,7 @@ impl World {
     /// Lets a process take all that came for it, and then its user.
     pub(crate) fn run_process(&mut self, pid: Pid) {
         loop {
-            while let Some(process) = self.processes.get(&pid).filter(|process| !process.inbox.is_empty()) {
-                let polled = process.polled(self.now);
-                self.handle(pid, Input::Polled { at: polled });
-                // That may have closed it.
-                let Some(process) = self.processes.get_mut(&pid) else { break };
-                process.told_poll = polled;
-                let Some(input) = process.inbox.pop_front() else { break };
+            while let Some(input) = self.processes.get_mut(&pid).and_then(|process| process.inbox.pop_front()) {
                 self.handle(pid, input);
             }
             if self.checks.violation.is_some() || !self.serve(pid) {
@@ -45,15 +39,17 @@ impl World {
     }
 
     fn handle(&mut self, pid: Pid, mut input: Input) {
-        if let Input::Settled { offsets, .. } | Input::Commit { offsets, .. } = &mut input {
+        if let Input::Finished { offsets, .. } | Input::Commit { offsets, .. } = &mut input {
             self.spoil_commit(offsets);
         }
-        if let (Some(Bug::WaitingIsNoPoll), Input::Polled { at }) = (self.bug, &mut input) {
-            *at = self.processes.get(&pid).map_or(*at, |process| process.returned);
-        }
         let Some(process) = self.processes.get_mut(&pid) else { return };
-        measured(&mut self.members_busy, || process.member.handle(self.now, input));
-        if process.member.protocol() == Protocol::Consumer {
+        process.told_poll = process.polled(self.now);
+        let polled = if self.bug == Some(Bug::WaitingIsNoPoll) { process.returned } else { process.told_poll };
+        measured(&mut self.members_busy, || {
+            process.member.polled(polled);
+            process.member.handle(self.now, input);
+        });
+        if process.member.protocol() == GroupProtocol::Consumer {
             let status = process.member.status();
             self.checks.epoch(pid, status.generation);
         }
@@ -91,43 +87,39 @@ impl World {
         match output {
             Output::Call { id, target, call } => self.send(pid, id, target, call),
             Output::Raise { error, fatal } => self.raise(pid, &error, fatal),
-            Output::StateChanged { from, to } => {
+            Output::Event(GroupEvent::StateChanged { from, to }) => {
                 say!(self, "p{pid} {from:?} -> {to:?}");
                 self.checks.state(pid, from, to);
             }
             Output::FallBack { reason } => self.checks.fail(Rule::Fatal, format!("p{pid} falls back: {reason}")),
-            Output::Assign { ticket, assignor, members } => self.begin_assign(pid, ticket, assignor, members),
-            Output::RefreshMetadata => self.refresh(pid, false),
+            Output::ComputeAssignment { ticket, assignor, members } => {
+                self.begin_assign(pid, ticket, assignor, members)
+            }
+            Output::RefreshMetadata | Output::ResolveTopicIds { .. } => self.refresh(pid, false),
             Output::Event(event) => self.event(pid, &event),
-            Output::Effect(effect) => self.effect(pid, effect),
-        }
-    }
-
-    fn effect(&mut self, pid: Pid, effect: Effect) {
-        match effect {
-            Effect::Gained { partitions } => self.gained(pid, &partitions),
-            Effect::Start { partitions } => {
+            Output::Assigned { partitions } => self.gained(pid, &partitions),
+            Output::StartingOffsets { partitions } => {
                 for (partition, committed, is_new) in partitions {
                     self.start_at(pid, partition, committed.map(|at| at.offset), is_new);
                 }
             }
-            Effect::StartFailed { partition, code } => {
+            Output::StartingOffsetFailed { partition, code } => {
                 self.checks.fail(Rule::Fatal, format!("p{pid}: the start of {partition} failed: {code:?}"));
             }
-            Effect::Settle { ticket, partitions } => self.settle(pid, ticket, partitions),
-            Effect::Snapshot { ticket, scope } => {
+            Output::PrepareRevocation { ticket, partitions } => self.settle(pid, ticket, partitions),
+            Output::CollectFinished { ticket, scope } => {
                 let Some(process) = self.processes.get_mut(&pid) else { return };
                 let offsets = match scope {
                     Scope::All => process.ledger.snapshot(None),
                     Scope::Only(only) => process.ledger.snapshot(Some(&only)),
                 };
                 let offsets = process.stamped(offsets);
-                process.inbox.push_back(Input::Settled { ticket, offsets });
+                process.inbox.push_back(Input::Finished { ticket, offsets });
             }
-            Effect::Callback { ticket, kind, partitions } => self.callback(pid, ticket, kind, partitions),
-            Effect::Dropped { partitions } => self.dropped(pid, &partitions),
-            Effect::Committed { ticket, outcomes } => self.committed(pid, ticket, &outcomes),
-            Effect::Lease { until } => {
+            Output::Callback { ticket, kind, partitions } => self.callback(pid, ticket, kind, partitions),
+            Output::Released { partitions } => self.dropped(pid, &partitions),
+            Output::Committed { ticket, outcomes } => self.committed(pid, ticket, &outcomes),
+            Output::Lease { until } => {
                 let until = self.bug.map_or(until, |bug| bug.lease(until));
                 say!(self, "p{pid} lease until {until:?}");
                 self.checks.lease(pid, until);
@@ -135,7 +127,7 @@ impl World {
                     process.lease = until;
                 }
             }
-            Effect::Closed => self.closed(pid),
+            Output::Closed => self.closed(pid),
         }
     }
 
@@ -144,7 +136,7 @@ impl World {
         let Some(process) = self.processes.get_mut(&pid) else { return };
         // Under the classic protocol topics go by their names. Nothing is read before metadata has the topic: what is told of it
         // goes to the machine, too.
-        let is_classic = process.member.protocol() == Protocol::Classic;
+        let is_classic = process.member.protocol() == GroupProtocol::Classic;
         let unknown = is_classic && partitions.iter().any(|partition| !process.known.contains_key(&partition.topic));
         let known = if is_classic { &self.topics } else { &process.known };
         let id_of = |known: &BTreeMap<_, TopicInfo>, partition: &TopicPartition| {
@@ -207,7 +199,7 @@ impl World {
             lanes.for_each(|(_, lane)| lane.settling = true);
         }
         match self.bug {
-            Some(Bug::GiveUpEarly) => process.inbox.push_back(Input::Settled { ticket, offsets: BTreeMap::new() }),
+            Some(Bug::GiveUpEarly) => process.inbox.push_back(Input::Finished { ticket, offsets: BTreeMap::new() }),
             _ => process.settles.push((ticket, partitions)),
         }
     }
@@ -316,7 +308,7 @@ impl World {
                         process.ledger.not_committed(partition, at.offset);
                     }
                     process.failed.insert((partition.clone(), at.offset, at.metadata.clone()));
-                    if ticket.is_none() && process.member.status().state.may_revoke() {
+                    if ticket.is_none() && may_revoke(process.member.status().state) {
                         self.checks.met.met(Situation::RevocationCommitTroubled);
                     }
                     say!(self, "p{pid} commit of {partition}@{} failed: {error}", at.offset);
@@ -354,30 +346,28 @@ impl World {
         call.is_some_and(|id| self.checks.justified.contains(&(pid, *id)))
     }
 
-    fn raise(&mut self, pid: Pid, error: &MembershipError, fatal: bool) {
+    fn raise(&mut self, pid: Pid, error: &GroupError, fatal: bool) {
         use ErrorCode as E;
         say!(self, "p{pid} raises {error}, fatal: {fatal}");
         match error {
-            MembershipError::Group(GroupError::MaxPollExceeded { .. }) if self.is_overdue(pid) => {
+            GroupError::MaxPollExceeded { .. } if self.is_overdue(pid) => {
                 self.checks.met.met(Situation::PollExpired);
             }
-            MembershipError::Group(GroupError::FencedInstance { .. })
-                if self.is_justified(pid, E::FencedInstanceId) =>
-            {
+            GroupError::FencedInstance { .. } if self.is_justified(pid, E::FencedInstanceId) => {
                 self.checks.met.met(Situation::Fenced);
             }
-            MembershipError::Heartbeat { code: E::UnknownServerError, .. }
+            GroupError::Heartbeat { code: E::UnknownServerError, .. }
                 if self.is_justified(pid, E::UnknownServerError) =>
             {
                 self.checks.excuse(Excuse::UpgradeGivenUp);
             }
             // Its place is another's, who runs, or did: it is free at the end of that one's session.
-            MembershipError::UnreleasedInstance { .. }
+            GroupError::UnreleasedInstance { .. }
                 if self.is_justified(pid, E::UnreleasedInstanceId) || self.is_justified(pid, E::FencedInstanceId) =>
             {
                 self.checks.met.met(Situation::Unreleased);
             }
-            MembershipError::Group(GroupError::InconsistentProtocol { .. })
+            GroupError::InconsistentProtocol { .. }
                 if self.mixed && self.is_justified(pid, E::InconsistentGroupProtocol) =>
             {
                 self.checks.excuse(Excuse::ReadBack);

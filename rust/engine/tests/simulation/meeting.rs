@@ -1,12 +1,11 @@
 //! Situations that answers show.
 
-use monedula_engine::group::classic;
-use monedula_engine::group::consumer::{self as consumer, HeartbeatCall};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::messages::{Answer, Call};
+use crate::messages::Answered;
 use crate::sometimes::Situation;
 use crate::world::World;
+use monedula_engine::group::{Answer, Call, HeartbeatCall};
 
 impl World {
     pub(crate) fn meet(&mut self, call: &Call, answer: &Answer) {
@@ -17,29 +16,25 @@ impl World {
             _ => {}
         }
         match (call, answer) {
-            (Call::Classic(call), Answer::Classic(answer)) => self.meet_classic(call, answer),
-            (Call::Consumer(consumer::Call::Heartbeat(call)), Answer::Consumer(answer)) => {
-                self.meet_heartbeat(call, answer);
-            }
-            _ => {}
+            (Call::ConsumerGroupHeartbeat(call), answer) => self.meet_heartbeat(call, answer),
+            (call, answer) => self.meet_classic(call, answer),
         }
     }
 
-    fn meet_classic(&mut self, call: &classic::Call, answer: &classic::Answer) {
-        use classic::Answer;
+    fn meet_classic(&mut self, call: &Call, answer: &Answer) {
         let met = &mut self.checks.met;
         match answer {
             Answer::Heartbeat { code: ErrorCode::IllegalGeneration } => met.met(Situation::IllegalGeneration),
             Answer::Heartbeat { code: ErrorCode::UnknownMemberId } => met.met(Situation::UnknownMember),
-            Answer::Join { code: ErrorCode::UnknownMemberId, .. } => met.met(Situation::UnknownMemberJoins),
-            Answer::Join { code: ErrorCode::MemberIdRequired, .. } => met.met(Situation::MemberIdRequired),
-            Answer::Sync { code: ErrorCode::RebalanceInProgress, .. } => met.met(Situation::SyncDuringRebalance),
-            Answer::Join { code: ErrorCode::None, skip_assignment: true, generation, .. } => {
+            Answer::JoinGroup { code: ErrorCode::UnknownMemberId, .. } => met.met(Situation::UnknownMemberJoins),
+            Answer::JoinGroup { code: ErrorCode::MemberIdRequired, .. } => met.met(Situation::MemberIdRequired),
+            Answer::SyncGroup { code: ErrorCode::RebalanceInProgress, .. } => met.met(Situation::SyncDuringRebalance),
+            Answer::JoinGroup { code: ErrorCode::None, skip_assignment: true, generation, .. } => {
                 met.met(Situation::AssignmentSkipped);
                 self.checks.oracle.returned(*generation);
             }
-            Answer::Join { code: ErrorCode::None, generation, leader, member_id, .. } => {
-                let classic::Call::Join { instance_id, member_id: asked, .. } = call else { return };
+            Answer::JoinGroup { code: ErrorCode::None, generation, leader, member_id, .. } => {
+                let Call::JoinGroup { instance_id, member_id: asked, .. } = call else { return };
                 // A generation that others have already: a static member came back without a rebalance.
                 let same = self.processes.values().any(|process| process.member.status().generation == *generation);
                 if instance_id.is_some() && asked.is_empty() && same && leader != member_id {
@@ -51,8 +46,8 @@ impl World {
         }
     }
 
-    fn meet_heartbeat(&mut self, call: &HeartbeatCall, answer: &consumer::Answer) {
-        let consumer::Answer::Heartbeat { code, epoch, .. } = answer else { return };
+    fn meet_heartbeat(&mut self, call: &HeartbeatCall, answer: &Answer) {
+        let Answer::ConsumerGroupHeartbeat { code, epoch, .. } = answer else { return };
         let met = &mut self.checks.met;
         let situation = match (code, call.epoch) {
             (ErrorCode::FencedMemberEpoch, _) => Situation::FencedEpoch,

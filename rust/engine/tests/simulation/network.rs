@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use monedula_broker::core::ConnectionId;
 use monedula_engine::Now;
-use monedula_engine::group::classic::{CallId, Lane};
 
 use crate::checks::Pid;
-use crate::messages::Call;
+use monedula_engine::group::{Call, CallId, ConnectionPurpose};
 
 pub(crate) type Link = u64;
 
@@ -47,7 +46,7 @@ pub(crate) struct Connection {
 #[derive(Debug, Default)]
 pub(crate) struct Network {
     pub(crate) links: BTreeMap<Link, Connection>,
-    lanes: BTreeMap<(Pid, i32, Lane), Link>,
+    lanes: BTreeMap<(Pid, i32, ConnectionPurpose), Link>,
     by_broker: BTreeMap<ConnectionId, Link>,
     last: Link,
     /// Between a process and a node nothing passes before.
@@ -56,7 +55,7 @@ pub(crate) struct Network {
 
 impl Network {
     /// The connection for a call, made if there is none.
-    pub(crate) fn link(&mut self, pid: Pid, node: i32, lane: Lane, now: Now) -> Link {
+    pub(crate) fn link(&mut self, pid: Pid, node: i32, lane: ConnectionPurpose, now: Now) -> Link {
         if let Some(&link) = self.lanes.get(&(pid, node, lane)) {
             return link;
         }

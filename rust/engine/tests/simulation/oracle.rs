@@ -5,18 +5,17 @@ use std::sync::Arc;
 
 use monedula_broker::control::Command;
 use monedula_engine::TopicPartition;
-use monedula_engine::group::classic;
-use monedula_engine::group::consumer::{self as consumer, HeartbeatCall, Partitions};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 use serde_json::Value;
 
 use crate::checks::{Checks, Pid, Rule};
-use crate::messages::{Answer, Call};
+use crate::messages::Asked;
 use crate::plan::GROUP;
 use crate::sometimes::Situation;
 use crate::trace::say;
 use crate::world::World;
+use monedula_engine::group::{Answer, Call, CallId, HeartbeatCall, Partitions};
 
 /// What is known of the group.
 #[derive(Debug, Default)]
@@ -81,10 +80,10 @@ impl World {
 
     /// Looks at the group where an answer may have changed it.
     pub(crate) fn judge_group(&mut self, call: &Call, answer: &Answer) {
-        let (Some(heartbeat), Answer::Consumer(consumer::Answer::Heartbeat { code, epoch, assignment, .. })) =
+        let (Some(heartbeat), Answer::ConsumerGroupHeartbeat { code, epoch, assignment, .. }) =
             (call.heartbeat(), answer)
         else {
-            if let Answer::Classic(classic::Answer::Join { code: ErrorCode::None, member_id, .. }) = answer {
+            if let Answer::JoinGroup { code: ErrorCode::None, member_id, .. } = answer {
                 self.checks.oracle.read_back.remove(member_id);
                 if self.plan.mixes_protocols() {
                     self.look_at_group();
@@ -116,7 +115,7 @@ impl World {
     }
 
     /// Whether there is a reason for an error with which the coordinator just answered, and that ends a membership.
-    pub(crate) fn justify(&mut self, pid: Pid, id: classic::CallId, call: &Call, code: ErrorCode) {
+    pub(crate) fn justify(&mut self, pid: Pid, id: CallId, call: &Call, code: ErrorCode) {
         use ErrorCode as E;
         let reasons =
             [E::UnknownServerError, E::InconsistentGroupProtocol, E::UnreleasedInstanceId, E::FencedInstanceId];
@@ -183,8 +182,8 @@ impl Checks {
     }
 
     /// A classic member was given its assignment.
-    pub(crate) fn given_by_sync(&mut self, call: &classic::Call, assigned: BTreeSet<TopicPartition>) {
-        let classic::Call::Sync { generation, member_id, instance_id, .. } = call else { return };
+    pub(crate) fn given_by_sync(&mut self, call: &Call, assigned: BTreeSet<TopicPartition>) {
+        let Call::SyncGroup { generation, member_id, instance_id, .. } = call else { return };
         // A static member that comes back has the assignment of the one before it, in the same generation.
         self.given(*generation, instance_id.as_ref().unwrap_or(member_id), assigned);
     }

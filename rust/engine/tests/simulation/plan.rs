@@ -11,8 +11,9 @@ use monedula_engine::group::classic::{GroupConfig, QUICK_HEARTBEATS};
 use monedula_engine::group::consumer::MembershipConfig;
 
 use crate::chance::Chance;
-use crate::machine::{Naming, Protocol};
+use crate::machine::Naming;
 use crate::upgrading;
+use monedula_engine::group::GroupProtocol;
 
 pub(crate) const GROUP: &str = "etl";
 
@@ -24,9 +25,9 @@ const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(100), max: Dur
 /// Who speaks which protocol.
 #[derive(Clone, Copy, Debug)]
 enum Mix {
-    Only(Protocol),
+    Only(GroupProtocol),
     /// From the one to the other, process by process as they are started anew.
-    Towards(Protocol),
+    Towards(GroupProtocol),
     /// Each as it likes.
     Any,
 }
@@ -34,20 +35,20 @@ enum Mix {
 impl Mix {
     fn new(chance: &mut Chance) -> Self {
         match chance.below(20) {
-            0..7 => Self::Only(Protocol::Classic),
-            7..14 => Self::Only(Protocol::Consumer),
-            14..16 => Self::Towards(Protocol::Consumer),
-            16..18 => Self::Towards(Protocol::Classic),
+            0..7 => Self::Only(GroupProtocol::Classic),
+            7..14 => Self::Only(GroupProtocol::Consumer),
+            14..16 => Self::Towards(GroupProtocol::Consumer),
+            16..18 => Self::Towards(GroupProtocol::Classic),
             _ => Self::Any,
         }
     }
 
-    fn protocols(self, chance: &mut Chance) -> Vec<Protocol> {
-        let both = [Protocol::Classic, Protocol::Consumer];
+    fn protocols(self, chance: &mut Chance) -> Vec<GroupProtocol> {
+        let both = [GroupProtocol::Classic, GroupProtocol::Consumer];
         match self {
             Self::Only(protocol) => vec![protocol],
-            Self::Towards(Protocol::Consumer) => both.to_vec(),
-            Self::Towards(Protocol::Classic) => vec![Protocol::Consumer, Protocol::Classic],
+            Self::Towards(GroupProtocol::Consumer) => both.to_vec(),
+            Self::Towards(GroupProtocol::Classic) => vec![GroupProtocol::Consumer, GroupProtocol::Classic],
             Self::Any => (0..4).map(|_| *chance.pick(&both)).collect(),
         }
     }
@@ -55,7 +56,7 @@ impl Mix {
     /// Patterns, only where each is told of the topics that they match.
     fn naming(self, chance: &mut Chance) -> Naming {
         match self {
-            Self::Only(Protocol::Classic) => Naming::Names,
+            Self::Only(GroupProtocol::Classic) => Naming::Names,
             _ => *chance.pick(&[Naming::Names, Naming::Names, Naming::Matched, Naming::Regex]),
         }
     }
@@ -99,7 +100,7 @@ pub(crate) struct Slot {
     pub(crate) naming: Naming,
     pub(crate) habits: Habits,
     /// What its first process speaks, its second, and so on; the last stands for all that follow.
-    pub(crate) protocols: Vec<Protocol>,
+    pub(crate) protocols: Vec<GroupProtocol>,
 }
 
 /// How a process ends.
@@ -245,7 +246,7 @@ impl Plan {
             produces: true,
             calm,
         };
-        if plan.speaks(Protocol::Consumer) {
+        if plan.speaks(GroupProtocol::Consumer) {
             // A group whose assignments carry user data cannot be upgraded.
             let defers = |slot: &&mut Slot| slot.assignors.iter().any(|name| DEFERRING.contains(name));
             for slot in plan.slots.iter_mut().filter(defers) {
@@ -265,7 +266,7 @@ impl Plan {
         slot.assignors = vec!["cooperative-sticky"];
         slot.instance_id = None;
         slot.naming = Naming::Names;
-        slot.protocols = vec![Protocol::Classic];
+        slot.protocols = vec![GroupProtocol::Classic];
         slot.topics = topics.iter().map(|(name, ..)| Arc::clone(name)).collect();
         slot.habits.hurry();
         slot.habits.holders = 1;
@@ -280,12 +281,12 @@ impl Plan {
     }
 
     /// Whether any process may speak it.
-    pub(crate) fn speaks(&self, protocol: Protocol) -> bool {
+    pub(crate) fn speaks(&self, protocol: GroupProtocol) -> bool {
         self.slots.iter().any(|slot| slot.protocols.contains(&protocol))
     }
 
     pub(crate) fn mixes_protocols(&self) -> bool {
-        self.speaks(Protocol::Classic) && self.speaks(Protocol::Consumer)
+        self.speaks(GroupProtocol::Classic) && self.speaks(GroupProtocol::Consumer)
     }
 
     pub(crate) fn has_statics(&self) -> bool {
@@ -447,7 +448,9 @@ fn disruption(chance: &mut Chance, plan: &Plan, names: &[Arc<str>], kind: usize)
         11 => Disruption::StopNode(node, chance.ms(200, 10_000)),
         // A static leader that comes back does not know which partitions were there when the assignment was made, and before
         // KIP-814 it does not even hear that it leads.
-        12 if !plan.has_statics() || !plan.speaks(Protocol::Classic) => Disruption::Grow(chance.below(names.len())),
+        12 if !plan.has_statics() || !plan.speaks(GroupProtocol::Classic) => {
+            Disruption::Grow(chance.below(names.len()))
+        }
         13 => Disruption::Subscribe(slot, some_topics(chance, names)),
         14 => Disruption::Resubscribe(slot, chance.ms(0, 4000)),
         15 => Disruption::Slow(slot, chance.ms(500, plan.max_poll.as_millis() as usize * 3 / 2)),
@@ -458,7 +461,7 @@ fn disruption(chance: &mut Chance, plan: &Plan, names: &[Arc<str>], kind: usize)
 }
 
 fn some_call(chance: &mut Chance, plan: &Plan) -> &'static str {
-    let classic = plan.speaks(Protocol::Classic) && (!plan.speaks(Protocol::Consumer) || chance.odds(500));
+    let classic = plan.speaks(GroupProtocol::Classic) && (!plan.speaks(GroupProtocol::Consumer) || chance.odds(500));
     let calls = if classic { CLASSIC_CALLS } else { CONSUMER_CALLS };
     calls[chance.below(calls.len())]
 }

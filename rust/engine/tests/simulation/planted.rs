@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use monedula_broker::planted as broker;
 use monedula_engine::Now;
-use monedula_engine::group::classic;
-use monedula_engine::group::consumer::{self as consumer, HeartbeatCall, Partitions};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 use crate::checks::Rule;
 use crate::excuses::Excuse;
-use crate::messages::{Answer, Call};
+use crate::messages::{Answered, Asked};
+use monedula_engine::group::{Answer, Call, HeartbeatCall, Partitions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
@@ -201,33 +200,29 @@ impl Bug {
     /// What it makes of an answer; `excused`: what was excused of the process before.
     pub(crate) fn mistake(self, call: &Call, mut answer: Answer, excused: impl Fn(Excuse) -> bool) -> Answer {
         match (self, &mut answer) {
-            (Self::IgnoreFencedHeartbeat, Answer::Classic(classic::Answer::Heartbeat { code })) if fenced(*code) => {
+            (Self::IgnoreFencedHeartbeat, Answer::Heartbeat { code }) if fenced(*code) => {
                 *code = ErrorCode::None;
             }
-            (Self::GoodOnce(excuse), Answer::Classic(classic::Answer::Heartbeat { code }))
-                if fenced(*code) && excused(excuse) =>
-            {
+            (Self::GoodOnce(excuse), Answer::Heartbeat { code }) if fenced(*code) && excused(excuse) => {
                 *code = ErrorCode::None;
             }
-            (Self::GoodOnce(excuse), Answer::Consumer(consumer::Answer::Heartbeat { code, epoch, .. }))
+            (Self::GoodOnce(excuse), Answer::ConsumerGroupHeartbeat { code, epoch, .. })
                 if fenced(*code) && excused(excuse) && call.heartbeat().is_some_and(|call| call.epoch > 0) =>
             {
                 (*code, *epoch) = (ErrorCode::None, call.heartbeat().map_or(0, |call| call.epoch));
             }
-            (Self::IgnoreReplaced, Answer::Classic(classic::Answer::Heartbeat { code }))
-                if *code == ErrorCode::FencedInstanceId =>
-            {
+            (Self::IgnoreReplaced, Answer::Heartbeat { code }) if *code == ErrorCode::FencedInstanceId => {
                 *code = ErrorCode::None;
             }
-            (Self::IgnoreFencedHeartbeat, Answer::Consumer(consumer::Answer::Heartbeat { code, epoch, .. }))
+            (Self::IgnoreFencedHeartbeat, Answer::ConsumerGroupHeartbeat { code, epoch, .. })
                 if fenced(*code) && call.heartbeat().is_some_and(|call| call.epoch > 0) =>
             {
                 (*code, *epoch) = (ErrorCode::None, call.heartbeat().map_or(0, |call| call.epoch));
             }
-            (Self::MissTarget, Answer::Consumer(consumer::Answer::Heartbeat { epoch, assignment, .. })) => {
+            (Self::MissTarget, Answer::ConsumerGroupHeartbeat { epoch, assignment, .. }) => {
                 assignment.take_if(|_| *epoch % 3 == 0);
             }
-            (Self::TakeMore, Answer::Consumer(consumer::Answer::Heartbeat { assignment: Some(assignment), .. })) => {
+            (Self::TakeMore, Answer::ConsumerGroupHeartbeat { assignment: Some(assignment), .. }) => {
                 let first = assignment.first().map(|&(topic, _)| (topic, 0));
                 assignment.extend(first);
             }

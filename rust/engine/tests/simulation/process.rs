@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use monedula_engine::group::classic::{CallId, CallbackKind, CommitOffset, Ticket};
-use monedula_engine::group::consumer::TopicInfo;
 use monedula_engine::ledger::Ledger;
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use crate::machine::{Input, Machine};
+use crate::machine::is_stable;
 use crate::plan::Habits;
+use monedula_engine::group::{CallId, CallbackKind, CommitOffset, Input, Member, Ticket, TopicInfo};
 
 /// A partition that is owned, as the delivery sees it.
 #[derive(Debug)]
@@ -70,7 +69,7 @@ pub(crate) enum Ending {
 
 pub(crate) struct Process {
     pub(crate) slot: usize,
-    pub(crate) member: Machine,
+    pub(crate) member: Member,
     pub(crate) ledger: Ledger,
     pub(crate) habits: Habits,
     pub(crate) lanes: BTreeMap<TopicPartition, Lane>,
@@ -117,7 +116,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(slot: usize, member: Machine, habits: Habits, now: Now) -> Self {
+    pub(crate) fn new(slot: usize, member: Member, habits: Habits, now: Now) -> Self {
         let holders = (0..habits.holders).map(|_| Holder { doing: Doing::Calling, turn: 0 }).collect();
         Self {
             slot,
@@ -184,7 +183,7 @@ impl Process {
     pub(crate) fn is_settled(&self) -> bool {
         self.ending == Ending::None
             && !self.unsubscribed
-            && self.member.status().state.is_stable()
+            && is_stable(self.member.status().state)
             && self.callbacks.is_empty()
             && self.settles.is_empty()
     }

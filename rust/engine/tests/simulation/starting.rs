@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use monedula_engine::assign::{Topics, builtin_with, perform, subscribed_topics};
-use monedula_engine::group::classic::{self as classic, Ticket};
-use monedula_engine::group::consumer::{self as consumer, TopicInfo};
+use monedula_engine::group::consumer::{self};
 
 use crate::checks::{Pid, Rule};
 use crate::deferred::{leave_out, spoil};
 use crate::large::measured;
-use crate::machine::{Input, Machine, Naming, Protocol, State};
+use crate::machine::Naming;
 use crate::planted::Bug;
 use crate::process::{Ending, Process};
 use crate::sometimes::Situation;
 use crate::trace::say;
 use crate::world::{Event, World};
+use monedula_engine::group::{GroupProtocol, Input, Member, State, Subscription, Ticket, TopicInfo};
 
 impl World {
     pub(crate) fn start(&mut self, slot: usize, beside: bool) {
@@ -47,16 +47,16 @@ impl World {
         }
     }
 
-    fn machine(&mut self, slot: usize, pid: Pid, protocol: Protocol) -> Machine {
+    fn machine(&mut self, slot: usize, pid: Pid, protocol: GroupProtocol) -> Member {
         let seed = self.plan.seed.wrapping_mul(31).wrapping_add(pid.into());
         match protocol {
-            Protocol::Classic => Machine::Classic(Box::new(classic::Member::new(self.plan.config(slot), seed))),
-            Protocol::Consumer => {
+            GroupProtocol::Classic => Member::classic(self.plan.config(slot), seed),
+            GroupProtocol::Consumer => {
                 let mut random = [0; 16];
                 random[..8].copy_from_slice(&self.chance.next().to_le_bytes());
                 random[8..].copy_from_slice(&u64::from(pid).to_be_bytes());
                 let id = consumer::member_id(random);
-                Machine::Consumer(Box::new(consumer::Member::new(self.plan.membership(slot), id, seed)))
+                Member::consumer(self.plan.membership(slot), id, seed)
             }
         }
     }
@@ -68,7 +68,8 @@ impl World {
         let naming = self.plan.slots[process.slot].naming;
         process.matched = topics.iter().filter(|topic| self.topics.contains_key(*topic)).cloned().collect();
         let topics = if naming == Naming::Matched { process.matched.clone() } else { topics };
-        process.inbox.push_back(Input::Subscribe(topics, naming));
+        let subscription = naming.subscription(topics, process.member.protocol());
+        process.inbox.push_back(Input::Subscribe(subscription));
         self.run_process(pid);
     }
 
@@ -145,9 +146,9 @@ impl World {
         let naming = self.plan.slots[process.slot].naming;
         if naming == Naming::Matched && !process.unsubscribed && matched != process.matched {
             process.matched.clone_from(&matched);
-            process.inbox.push_back(Input::Subscribe(matched, naming));
+            process.inbox.push_back(Input::Subscribe(Subscription::Matched(matched)));
         }
-        process.inbox.push_back(Input::Topics(topics));
+        process.inbox.push_back(Input::Topics { topics: topics });
         self.run_process(pid);
     }
 
@@ -195,8 +196,8 @@ impl World {
         if let Err(error) = &outcome {
             self.checks.fail(Rule::Fatal, format!("p{pid} cannot assign: {error}"));
         }
-        process.inbox.push_back(Input::Topics(infos));
-        process.inbox.push_back(Input::Assigned { ticket, outcome });
+        process.inbox.push_back(Input::Topics { topics: infos });
+        process.inbox.push_back(Input::AssignmentComputed { ticket, outcome });
         if let Some(given) = judged {
             self.judge_deferral(members, &given, assignor.name() == "incremental");
         }

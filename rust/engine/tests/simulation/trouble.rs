@@ -6,15 +6,14 @@ use std::time::Duration;
 use monedula_broker::NodeId;
 use monedula_broker::control::Command;
 use monedula_engine::TopicPartition;
-use monedula_engine::group::consumer::TopicInfo;
 
 use crate::checks::Pid;
-use crate::machine::Input;
 use crate::plan::{Disruption, GROUP, Leaves};
 use crate::process::Doing;
 use crate::sometimes::Situation;
 use crate::trace::say;
 use crate::world::{Event, World};
+use monedula_engine::group::{Input, TopicInfo};
 
 /// The most partitions that a topic grows to.
 const PARTITIONS: usize = 12;

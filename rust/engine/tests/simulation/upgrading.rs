@@ -5,8 +5,9 @@ use std::time::Duration;
 use monedula_engine::Now;
 
 use crate::chance::Chance;
-use crate::machine::{Naming, Protocol};
+use crate::machine::Naming;
 use crate::plan::{Disruption, Plan, Slot};
+use monedula_engine::group::GroupProtocol;
 
 /// Longer than any plan: who is to come back is started again when all is well.
 const NEVER: Duration = Duration::from_secs(1000);
@@ -21,7 +22,7 @@ pub(crate) fn of_seed(plan: &mut Plan) {
     }
 }
 
-fn slot(plan: &Plan, protocol: Protocol, assignors: &[&'static str]) -> Slot {
+fn slot(plan: &Plan, protocol: GroupProtocol, assignors: &[&'static str]) -> Slot {
     let mut slot = plan.slots[0].clone();
     slot.assignors = assignors.to_vec();
     (slot.instance_id, slot.naming, slot.protocols) = (None, Naming::Names, vec![protocol]);
@@ -34,10 +35,10 @@ fn slot(plan: &Plan, protocol: Protocol, assignors: &[&'static str]) -> Slot {
 /// Users take their time with what they are to give up: a member of the new protocol comes meanwhile. Again and again.
 fn still_giving_up(plan: &mut Plan, chance: &mut Chance) {
     let members = chance.between(2, 4);
-    let classic = slot(plan, Protocol::Classic, &["cooperative-sticky"]);
+    let classic = slot(plan, GroupProtocol::Classic, &["cooperative-sticky"]);
     let (joins, upgrades) = (members, members + 1);
     plan.slots = vec![classic; members + 1];
-    plan.slots.push(slot(plan, Protocol::Consumer, &["cooperative-sticky"]));
+    plan.slots.push(slot(plan, GroupProtocol::Consumer, &["cooperative-sticky"]));
     plan.topics.iter_mut().for_each(|(_, partitions, _)| *partitions = 8);
     (plan.initial_delay_ms, plan.max_poll) = (0, chance.ms(10_000, 30_000));
     plan.disruptions = (0..members).map(|slot| (chance.ms(0, 50), Disruption::Start(slot))).collect();
@@ -62,9 +63,9 @@ fn still_giving_up(plan: &mut Plan, chance: &mut Chance) {
 fn given_up(plan: &mut Plan, chance: &mut Chance) {
     let (old, new, upgrades) = (0, 1, 2);
     plan.slots = vec![
-        slot(plan, Protocol::Classic, &["range", "sticky"]),
-        slot(plan, Protocol::Classic, &["sticky", "roundrobin"]),
-        slot(plan, Protocol::Consumer, &["sticky"]),
+        slot(plan, GroupProtocol::Classic, &["range", "sticky"]),
+        slot(plan, GroupProtocol::Classic, &["sticky", "roundrobin"]),
+        slot(plan, GroupProtocol::Consumer, &["sticky"]),
     ];
     (plan.initial_delay_ms, plan.max_poll, plan.calm) = (0, Duration::from_secs(60), Now::from_secs(70));
     let at = chance.ms(4000, 6000);

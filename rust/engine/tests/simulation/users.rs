@@ -4,17 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::group::classic::{CallbackKind, CommitOffset};
 use monedula_engine::ledger::Place;
 
 use crate::checks::{Pid, Rule};
-use crate::machine::Input;
 use crate::plan::CLOSE;
 use crate::planted::Bug;
 use crate::process::{Doing, Ending, Part};
 use crate::sometimes::Situation;
 use crate::trace::say;
 use crate::world::{Event, World};
+use monedula_engine::group::{CallbackKind, CommitOffset, Input};
 
 impl World {
     /// Gives the user's waiting threads what there is for them. Returns whether the machine has something to hear.
@@ -88,7 +87,7 @@ impl World {
                     _ => {}
                 }
                 process.failed.retain(|(partition, ..)| !partitions.contains(partition));
-                process.inbox.push_back(Input::Settled { ticket, offsets });
+                process.inbox.push_back(Input::Finished { ticket, offsets });
             } else {
                 process.settles.push((ticket, partitions));
             }

@@ -9,20 +9,18 @@ use bytes::Bytes;
 use monedula_broker::control::Command;
 use monedula_broker::core::Core;
 use monedula_broker::settings::Settings;
-use monedula_engine::group::classic::{CallError, CallId, Ticket};
-use monedula_engine::group::consumer::TopicInfo;
 use monedula_engine::{Now, TopicPartition};
 
 use crate::chance::Chance;
 use crate::checks::{Checks, Pid, Rule};
 use crate::deferred::leaves_for_later;
 use crate::large::measured;
-use crate::machine::{Input, Protocol};
 use crate::network::{Link, Network, Request};
 use crate::plan::{Disruption, Plan};
 use crate::planted::Bug;
 use crate::process::Process;
 use crate::trace::say;
+use monedula_engine::group::{CallError, CallId, GroupProtocol, Input, Ticket, TopicInfo};
 
 /// The broker's time at the start.
 const START_MS: i64 = 1_700_000_000_000;
@@ -192,7 +190,7 @@ impl World {
                 + leaves_for_later(&plan)
                 + 3 * (plan.max_poll + plan.session + plan.request_timeout)
                 + Duration::from_secs(60),
-            nudge_at: match plan.speaks(Protocol::Classic) && plan.has_statics() {
+            nudge_at: match plan.speaks(GroupProtocol::Classic) && plan.has_statics() {
                 true => plan.calm + 2 * (plan.max_poll + plan.session + plan.request_timeout) + Duration::from_secs(40),
                 false => Now::MAX,
             },

@@ -1,6 +1,6 @@
 //! The bytes of offsets on their way into a transaction, against the protocol's own codec.
 
-use monedula_engine::group::classic::TopicIds;
+use monedula_engine::group::TopicIds;
 use monedula_engine::transaction::{Answer, Call, GroupMetadata, SessionConfig};
 use monedula_protocol::api::ApiKey;
 use monedula_protocol::error_code::ErrorCode;

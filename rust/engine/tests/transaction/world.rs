@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use monedula_engine::backoff::Backoff;
-use monedula_engine::group::classic::CommitOffset;
+use monedula_engine::group::CommitOffset;
 use monedula_engine::produce::{Identity, SendFault};
 use monedula_engine::transaction::{
     Answer, Call, CallFailure, CallId, Ending, GroupMetadata, Input, Output, ProducerSession, SessionConfig,

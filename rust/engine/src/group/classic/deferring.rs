@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::State;
 use super::member::Member;
 use super::timers::Timer;
-use super::{GroupEvent, State};
 use crate::assign::Loss;
+use crate::group::GroupEvent;
 use crate::{Now, TopicPartition};
 
 /// What a member knows of what was left for later.

@@ -3,8 +3,9 @@
 use super::member::{Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, CallId, GroupEvent, Reaction, State};
+use super::{Reaction, State};
 use crate::Now;
+use crate::group::{Answer, Call, CallId, GroupEvent};
 use monedula_protocol::error_code::ErrorCode;
 
 impl Member {

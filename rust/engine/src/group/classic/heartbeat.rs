@@ -5,9 +5,9 @@ use monedula_protocol::error_code::ErrorCode;
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, CallId, GroupEvent, Reaction, State};
+use super::{Reaction, State};
 use crate::Now;
-use crate::group::Effect;
+use crate::group::{Answer, Call, CallId, GroupEvent, Output};
 
 impl Member {
     /// Sends a heartbeat if one is due.
@@ -146,7 +146,7 @@ impl Member {
             return;
         }
         self.lease = until;
-        self.push(Effect::Lease { until });
+        self.push(Output::Lease { until });
         self.timers.put(Timer::Lease, until.filter(|&until| until > now));
         if self.lease_expired && until.is_none_or(|until| until > now) {
             self.lease_expired = false;

@@ -7,10 +7,11 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
-use super::revocation::{GivingUp, Then};
+use super::revocation::{Revocation, Then};
 use super::timers::Timer;
-use super::{Answer, Call, CallId, GroupError, GroupEvent, Reaction, State};
+use super::{Reaction, State};
 use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
+use crate::group::{Answer, Call, CallId, GroupError, GroupEvent};
 use crate::{Now, TopicPartition};
 
 /// Id, static id and metadata of each member.
@@ -23,8 +24,8 @@ impl Member {
     /// Joins if the member is to, and everything that goes before is done.
     pub(super) fn advance_join(&mut self, now: Now) {
         let may = match self.state {
-            State::Unjoined | State::Stable => self.giving_up.is_none(),
-            State::Revoking => self.may_join_while_giving_up(),
+            State::Unjoined | State::Stable => self.revocation.is_none(),
+            State::Revoking => self.may_join_while_revoking(),
             _ => false,
         };
         if !may || self.exit.is_some() || !self.subscribed || (self.rejoin.is_none() && self.state != State::Unjoined) {
@@ -36,12 +37,12 @@ impl Member {
             self.event(GroupEvent::RebalanceStarted { reason: reason.clone() });
         }
         // The subscription may have changed after everything was prepared. What is being given up is past that, and the rest flows on.
-        let partitions = self.given_up_before_join();
+        let partitions = self.to_revoke_before_join();
         if self.state != State::Revoking && (!self.prepared || !partitions.is_empty()) {
             // Nothing was read before the first join, so nothing is committed (seed S015).
             let commits = self.config.auto_commit_interval.is_some() && self.generation >= 0;
             if !partitions.is_empty() || (commits && !self.owned.is_empty()) {
-                self.give_up(partitions, Then::Join);
+                self.revoke(partitions, Then::Join);
                 return;
             }
             self.prepared = true;
@@ -54,21 +55,21 @@ impl Member {
     /// The others need not wait until this member has given up what it is to: the leader goes by what it claims (seed S135).
     pub(super) fn join_meanwhile(&mut self, reason: &str) {
         let defers = self.defers();
-        let giving_up = self.giving_up.as_mut().filter(|it| defers && it.before_a_join().is_some());
-        if let Some(giving_up) = giving_up {
-            giving_up.meanwhile = true;
+        let revocation = self.revocation.as_mut().filter(|it| defers && it.before_a_join().is_some());
+        if let Some(revocation) = revocation {
+            revocation.meanwhile = true;
             self.want_rejoin(reason.to_owned());
         }
     }
 
-    fn may_join_while_giving_up(&self) -> bool {
-        self.giving_up.as_ref().is_some_and(|it| it.meanwhile) && self.given_up_before_join().is_empty()
+    fn may_join_while_revoking(&self) -> bool {
+        self.revocation.as_ref().is_some_and(|it| it.meanwhile) && self.to_revoke_before_join().is_empty()
     }
 
     /// What has to be given up before the member joins: everything under the eager protocol, else what is not subscribed to
     /// any more, and what was left out of an assignment that came while other partitions were given up.
-    fn given_up_before_join(&self) -> BTreeSet<TopicPartition> {
-        let under_way = self.giving_up.as_ref().and_then(GivingUp::before_a_join);
+    fn to_revoke_before_join(&self) -> BTreeSet<TopicPartition> {
+        let under_way = self.revocation.as_ref().and_then(Revocation::before_a_join);
         let defers = self.last.current && self.defers();
         let kept = |partition: &&TopicPartition| {
             self.protocol == Protocol::Cooperative
@@ -105,7 +106,7 @@ impl Member {
                 }
             }
         }
-        let call = Call::Join {
+        let call = Call::JoinGroup {
             group_id: self.config.group_id.clone(),
             member_id: self.member_id.clone(),
             instance_id: self.config.instance_id.clone(),
@@ -130,7 +131,7 @@ impl Member {
         }
         self.join = None;
         match outcome {
-            Ok(Answer::Join {
+            Ok(Answer::JoinGroup {
                 code: code @ ErrorCode::None,
                 generation,
                 member_id,
@@ -152,7 +153,7 @@ impl Member {
                 self.enter_generation(call, protocol, now);
                 self.ask_for_assignment(skip_assignment, members, now);
             }
-            Ok(Answer::Join { code, member_id, .. }) => {
+            Ok(Answer::JoinGroup { code, member_id, .. }) => {
                 self.coordinator_answered(code);
                 self.join_refused(code, member_id, call, now);
             }
@@ -250,7 +251,7 @@ impl Member {
     pub(super) fn back_from_join(&mut self) {
         (self.join, self.sync, self.assigning) = (None, None, None);
         // What goes before a join was done, and what was finished since can be committed with the next.
-        self.prepared = self.given_up_before_join().is_empty();
+        self.prepared = self.to_revoke_before_join().is_empty();
         match self.state {
             State::PreparingRebalance | State::CompletingRebalance if self.generation >= 0 => self.set_joined_state(),
             State::PreparingRebalance | State::CompletingRebalance => self.set_state(State::Unjoined),
@@ -260,8 +261,8 @@ impl Member {
 
     /// In the group, and maybe still giving up what it was when it joined.
     pub(super) fn set_joined_state(&mut self) {
-        let giving_up = self.giving_up.as_ref().and_then(GivingUp::before_a_join).is_some();
-        self.set_state(if giving_up { State::Revoking } else { State::Stable });
+        let revocation = self.revocation.as_ref().and_then(Revocation::before_a_join).is_some();
+        self.set_state(if revocation { State::Revoking } else { State::Stable });
     }
 
     /// A JoinGroup that may have been carried out has no answer.

@@ -4,8 +4,9 @@ use super::member::{Exit, InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::revocation::Then;
 use super::timers::Timer;
-use super::{Answer, Call, CallId, GroupEvent, Reaction, State};
+use super::{Reaction, State};
 use crate::Now;
+use crate::group::{Answer, Call, CallId, GroupEvent};
 use monedula_protocol::error_code::ErrorCode;
 
 impl Member {
@@ -21,18 +22,18 @@ impl Member {
         let deadline = self.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
         self.timers.set(Timer::Close, deadline);
         // What is given up grows to all that is owned, unless the user has done his part of it already.
-        self.stop_giving_up();
+        self.restart_revocation();
     }
 
     /// Gives up what is owned, then leaves.
     pub(super) fn advance_exit(&mut self, now: Now) {
         let Some(exit) = self.exit else { return };
-        if self.giving_up.is_some() || self.state == State::Leaving {
+        if self.revocation.is_some() || self.state == State::Leaving {
             return;
         }
         if !self.owned.is_empty() {
             let all = self.owned.keys().cloned().collect();
-            self.give_up(all, Then::Leave);
+            self.revoke(all, Then::Leave);
             return;
         }
         (self.join, self.sync, self.assigning) = (None, None, None);
@@ -65,7 +66,7 @@ impl Member {
         if self.member_id.is_empty() || self.config.instance_id.is_some() {
             return None;
         }
-        let call = Call::Leave {
+        let call = Call::LeaveGroup {
             group_id: self.config.group_id.clone(),
             member_id: self.member_id.clone(),
             instance_id: None,
@@ -80,7 +81,7 @@ impl Member {
         }
         self.leaving = None;
         let code = match outcome {
-            Ok(Answer::Leave { code }) => code,
+            Ok(Answer::LeaveGroup { code }) => code,
             Ok(_) => ErrorCode::UnknownServerError,
             Err(reason) => {
                 // The answer may be lost and the member gone: UNKNOWN_MEMBER_ID will say so then.
@@ -112,11 +113,13 @@ impl Member {
             return;
         }
         match answer {
-            answer @ Answer::Join { code: ErrorCode::None, .. } if waited => {
+            answer @ Answer::JoinGroup { code: ErrorCode::None, .. } if waited => {
                 self.joined_while_leaving(call, answer, now)
             }
-            Answer::Sync { code: ErrorCode::None, .. } => self.rejoin_by = None,
-            Answer::Join { code, .. } | Answer::Sync { code, .. } => self.refused_while_leaving(code, &call, now),
+            Answer::SyncGroup { code: ErrorCode::None, .. } => self.rejoin_by = None,
+            Answer::JoinGroup { code, .. } | Answer::SyncGroup { code, .. } => {
+                self.refused_while_leaving(code, &call, now)
+            }
             _ => {}
         }
     }
@@ -124,10 +127,10 @@ impl Member {
     /// Commits of the generation before are refused from here on, and those of this one until all have their assignments. So the
     /// member goes on for as long as it gives up what it had: what the user finished is committed then, and not read again.
     fn joined_while_leaving(&mut self, call: InFlight, answer: Answer, now: Now) {
-        let Answer::Join { generation, leader, protocol, skip_assignment, members, .. } = answer else { return };
+        let Answer::JoinGroup { generation, leader, protocol, skip_assignment, members, .. } = answer else { return };
         let ours = self.config.assignors.iter().any(|assignor| protocol.as_deref() == Some(assignor.name()));
         self.lose_if_missed(generation, &leader, now);
-        if !ours || self.giving_up.is_none() {
+        if !ours || self.revocation.is_none() {
             return;
         }
         self.leader = leader == self.member_id;
@@ -172,7 +175,7 @@ impl Member {
 
     pub(super) fn end_exit(&mut self, how: &str, now: Now) {
         let Some(exit) = self.exit.take() else { return };
-        self.giving_up = None;
+        self.revocation = None;
         self.close_commits(now);
         self.leaving = None;
         // A heartbeat may hear of the leaving before LeaveGroup's answer comes: the id is gone then.

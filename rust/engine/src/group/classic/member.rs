@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::deferring::Deferring;
-use super::revocation::GivingUp;
+use super::revocation::Revocation;
 use super::timers::{Timer, Timers};
-use super::{
-    Answer, Call, CallError, CallId, CallbackKind, GroupConfig, GroupError, GroupEvent, Input, Output, Reaction, State,
-    Status, Target, Ticket,
-};
+use super::{GroupConfig, Reaction, State};
 use crate::assign::{LastAssignment, Protocol};
 use crate::backoff::Jitter;
-use crate::group::{Cadence, Commits, Effect, FirstSeen, TopicIds, topic_ids};
+use crate::group::{
+    Answer, Cadence, Call, CallError, CallId, CallbackKind, Commits, FirstSeen, GroupError, GroupEvent, Input, Output,
+    Status, Subscription, Target, Ticket, TopicIds, topic_ids,
+};
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
@@ -58,7 +58,7 @@ impl Kind {
 /// How the membership is to end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exit {
-    /// For good: [`Effect::Closed`] follows.
+    /// For good: [`Output::Closed`] follows.
     pub(super) close: bool,
     /// Whether the group is told, if the member is not static.
     pub(super) leave: bool,
@@ -120,7 +120,7 @@ pub struct Member {
     /// Partitions that this member as the leader gave to nobody, since their owners have to give them up first.
     pub(super) kept_back: usize,
 
-    pub(super) giving_up: Option<GivingUp>,
+    pub(super) revocation: Option<Revocation>,
 
     pub(super) heartbeat: Option<CallId>,
     pub(super) heartbeat_attempts: u32,
@@ -143,7 +143,7 @@ pub struct Member {
     /// Those whose committed offset is refused for now, with what the user was told of it.
     pub(super) refused: BTreeMap<TopicPartition, ErrorCode>,
     pub(super) refused_attempts: u32,
-    pub(super) looking_up: Option<CallId>,
+    pub(super) offset_fetch_id: Option<CallId>,
     /// Those that the lookup under way is about, if they were owned all the time since.
     pub(super) asked: BTreeSet<TopicPartition>,
     pub(super) lookup_attempts: u32,
@@ -198,7 +198,7 @@ impl Member {
             last_rebalance: None,
             in_doubt: false,
             kept_back: 0,
-            giving_up: None,
+            revocation: None,
             heartbeat: None,
             heartbeat_attempts: 0,
             cadence,
@@ -212,7 +212,7 @@ impl Member {
             starting: BTreeSet::new(),
             refused: BTreeMap::new(),
             refused_attempts: 0,
-            looking_up: None,
+            offset_fetch_id: None,
             asked: BTreeSet::new(),
             lookup_attempts: 0,
             polled: Now::ZERO,
@@ -226,20 +226,18 @@ impl Member {
 
     /// Takes an input, at a time that never goes back. Drain [`Self::poll`] afterwards.
     pub fn handle(&mut self, now: Now, input: Input) {
-        // What the user did has to be known before it is judged.
-        if let Input::Polled { at } = input {
-            self.polled(at);
-        }
         for timer in self.timers.take_due(now) {
             self.due(timer, now);
         }
         match input {
-            Input::Tick | Input::Polled { .. } => {}
-            Input::Subscribe { topics, from_pattern } => self.subscribe(topics, from_pattern),
+            // The coordinator of a classic group evaluates no patterns.
+            Input::Tick | Input::Listed { .. } | Input::Subscribe(Subscription::Regex(_)) => {}
+            Input::Subscribe(Subscription::Topics(topics)) => self.subscribe(topics, false),
+            Input::Subscribe(Subscription::Matched(topics)) => self.subscribe(topics, true),
             Input::Topics { topics } => self.learn_topics(topics),
             Input::Answer { id, outcome } => self.answered(id, outcome, now),
-            Input::Assigned { ticket, outcome } => self.assigned_by_leader(ticket, outcome, now),
-            Input::Settled { ticket, offsets } => self.settled(ticket, offsets, now),
+            Input::AssignmentComputed { ticket, outcome } => self.assigned_by_leader(ticket, outcome, now),
+            Input::Finished { ticket, offsets } => self.settled(ticket, offsets, now),
             Input::CalledBack { ticket } => self.called_back(ticket, now),
             Input::Commit { ticket, offsets, deadline } => self.commit(ticket, offsets, deadline, now),
             Input::Rejoin { at, reason } => self.rejoin_at(at, reason, now),
@@ -265,15 +263,17 @@ impl Member {
     /// How the membership is.
     pub fn status(&self) -> Status {
         Status {
-            state: self.state,
+            state: self.state.into(),
             coordinator: self.coordinator,
             member_id: self.member_id.clone(),
             generation: self.generation,
             leader: self.leader,
             assignor: self.assignor.clone(),
             protocol: self.protocol,
-            topics: self.topics.clone(),
+            subscription: self.subscription(),
             owned: self.owned.keys().cloned().collect(),
+            unresolved: BTreeSet::new(),
+            heartbeat_interval: self.config.heartbeat_interval,
             last_heartbeat: self.confirmed,
             lease_until: self.lease,
             last_rebalance: self.last_rebalance.as_ref().map(|(at, _)| *at),
@@ -290,9 +290,14 @@ impl Member {
         topic_ids(&self.owned, self.owned.keys())
     }
 
+    /// The subscription; a pattern that the client evaluates is the topics that it matches.
+    fn subscription(&self) -> Option<Subscription> {
+        self.subscribed.then(|| Subscription::Topics(self.topics.clone()))
+    }
+
     /// Lets every part do what it can now.
     fn advance(&mut self, now: Now) {
-        self.advance_giving_up();
+        self.advance_revocation();
         self.advance_exit(now);
         self.advance_find(now);
         self.advance_join(now);
@@ -304,7 +309,7 @@ impl Member {
         self.advance_leave(now);
         self.keep_poll_timer();
         if std::mem::take(&mut self.closed) {
-            self.push(Effect::Closed);
+            self.push(Output::Closed);
         }
     }
 
@@ -318,7 +323,7 @@ impl Member {
             Timer::Deferred => self.deferred_due(),
             Timer::KeptBack => self.want_rejoin("partitions that were given up have no owner yet".into()),
             Timer::CommitDeadline => self.expire_commits(now),
-            Timer::Revocation => self.giving_up_took_too_long(now),
+            Timer::Revocation => self.revocation_timed_out(now),
             Timer::Refused => self.starting.extend(self.refused.keys().cloned()),
             Timer::Close => self.exit_late(now),
             // What these hold back is offered a step by `advance`.
@@ -378,7 +383,8 @@ impl Member {
         }
     }
 
-    fn polled(&mut self, at: Now) {
+    /// Notes when the user last polled: now, while a poll waits. Call [`Self::handle`] right after it, which does what follows.
+    pub fn polled(&mut self, at: Now) {
         self.polled = self.polled.max(at);
         if self.state == State::Stale && at > self.stale_since {
             self.set_state(State::Unjoined);
@@ -417,7 +423,7 @@ impl Member {
     /// Gives up what is owned without the user's consent: another may own it already.
     pub(super) fn lose(&mut self, code: Option<ErrorCode>, reason: &str) {
         // Those whose Revoked callback was asked for are told of already.
-        let told = self.giving_up.take().map(GivingUp::told).unwrap_or_default();
+        let told = self.revocation.take().map(Revocation::told).unwrap_or_default();
         let lost: BTreeSet<TopicPartition> = std::mem::take(&mut self.owned).into_keys().collect();
         // What is looked up may be another's to commit meanwhile, and be gained again.
         self.starting.clear();
@@ -430,7 +436,7 @@ impl Member {
         self.last.current = false;
         if !lost.is_empty() {
             let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
-            self.push(Effect::Dropped { partitions: lost.clone() });
+            self.push(Output::Released { partitions: lost.clone() });
             self.event(GroupEvent::Lost { partitions: lost, reason: reason.into() });
             if !untold.is_empty() {
                 self.call_back(CallbackKind::Lost, untold);
@@ -542,7 +548,7 @@ impl Member {
 
     pub(super) fn call_back(&mut self, kind: CallbackKind, partitions: BTreeSet<TopicPartition>) -> Ticket {
         let ticket = self.new_id();
-        self.push(Effect::Callback { ticket, kind, partitions });
+        self.push(Output::Callback { ticket, kind, partitions });
         ticket
     }
 
@@ -566,7 +572,7 @@ impl Member {
         }
         debug_assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
         self.state = to;
-        self.event(GroupEvent::StateChanged { from, to });
+        self.event(GroupEvent::StateChanged { from: from.into(), to: to.into() });
     }
 
     /// Whether the member has a generation, and a state in which it counts.

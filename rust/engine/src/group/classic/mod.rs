@@ -5,13 +5,10 @@
 //! It takes every decision of the protocol; the driver sends what it is told to, hands records out or keeps them back, and
 //! runs the user's callbacks. What the user finished is known to the [`crate::ledger`].
 
-mod calls;
 mod config;
 mod deferring;
-mod error;
 mod find_coordinator;
 mod heartbeat;
-mod io;
 mod join_group;
 mod leave_group;
 mod member;
@@ -25,16 +22,8 @@ mod timers;
 mod topics;
 pub(crate) mod wire;
 
-pub use calls::{Answer, Call};
 pub use config::{GroupConfig, QUICK_HEARTBEATS, TimingProblem};
 pub use deferring::Reserved;
-pub use error::GroupError;
-pub use io::{Assignments, GroupEvent, Input, Output, Status};
 pub use member::Member;
 pub use reactions::{REACTIONS, Reaction, reaction};
 pub use state::State;
-
-pub use crate::group::{
-    CallError, CallId, CallbackKind, CommitError, CommitOffset, Committed, Effect, Lane, PartitionCodes, Scope, Target,
-    Ticket, TopicIds, TopicInfo,
-};

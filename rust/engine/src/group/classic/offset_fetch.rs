@@ -6,34 +6,35 @@ use monedula_protocol::error_code::ErrorCode;
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, CallId, Output, Reaction, State};
-use crate::group::{Effect, topic_ids};
+use super::{Reaction, State};
+use crate::group::{Answer, Call, CallId, Output, topic_ids};
 use crate::{Now, TopicPartition};
 
 impl Member {
     /// Looks up what is committed of partitions that were gained.
     pub(super) fn advance_lookup(&mut self, now: Now) {
-        let idle = self.starting.is_empty() || self.looking_up.is_some() || self.timers.waits(Timer::Offsets, now);
+        let idle = self.starting.is_empty() || self.offset_fetch_id.is_some() || self.timers.waits(Timer::Offsets, now);
         if idle || self.generation < 0 || self.state == State::Fatal {
             return;
         }
-        let call = Call::FetchOffsets {
+        let call = Call::OffsetFetch {
             group_id: self.config.group_id.clone(),
+            member: None,
             partitions: self.starting.iter().cloned().collect(),
             topic_ids: topic_ids(&self.owned, self.starting.iter()),
         };
-        self.looking_up = self.send(Kind::Offsets, call, now);
+        self.offset_fetch_id = self.send(Kind::Offsets, call, now);
         self.asked = self.starting.clone();
     }
 
     pub(super) fn looked_up(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.looking_up != Some(id) {
+        if self.offset_fetch_id != Some(id) {
             return;
         }
-        self.looking_up = None;
+        self.offset_fetch_id = None;
         let asked = std::mem::take(&mut self.asked);
         let (code, offsets) = match outcome {
-            Ok(Answer::FetchOffsets { code, offsets }) => (code, offsets),
+            Ok(Answer::OffsetFetch { code, offsets }) => (code, offsets),
             Ok(_) => return self.look_up_again(now),
             Err(reason) => {
                 self.coordinator_lost(call.node_id, &reason, false, now);
@@ -76,7 +77,7 @@ impl Member {
             }
         }
         if !starts.is_empty() {
-            self.push(Effect::Start { partitions: starts });
+            self.push(Output::StartingOffsets { partitions: starts });
         }
         if self.refused.is_empty() {
             self.refused_attempts = 0;
@@ -102,7 +103,7 @@ impl Member {
     fn start_refused(&mut self, partition: TopicPartition, code: ErrorCode, now: Now) {
         self.starting.remove(&partition);
         if self.refused.insert(partition.clone(), code) != Some(code) {
-            self.push(Effect::StartFailed { partition, code });
+            self.push(Output::StartingOffsetFailed { partition, code });
         }
         if self.timers.at(Timer::Refused).is_none() {
             let delay = self.config.backoff.delay(self.refused_attempts, &mut self.jitter);

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::State;
 use super::member::Member;
 use super::timers::Timer;
-use super::{CallbackKind, CommitOffset, Effect, GroupEvent, Scope, State, Ticket};
+use crate::group::{CallbackKind, CommitOffset, GroupEvent, Output, Scope, Ticket};
 use crate::{Now, TopicPartition};
 
 /// What comes after partitions were given up.
@@ -30,7 +31,7 @@ enum Step {
 
 /// Partitions on their way out; none at all where only a commit goes before a join.
 #[derive(Clone, Debug)]
-pub(super) struct GivingUp {
+pub(super) struct Revocation {
     ticket: Ticket,
     partitions: BTreeSet<TopicPartition>,
     step: Step,
@@ -41,7 +42,7 @@ pub(super) struct GivingUp {
     brought: BTreeMap<TopicPartition, CommitOffset>,
 }
 
-impl GivingUp {
+impl Revocation {
     /// The partitions, if a join and nothing else follows.
     pub(super) fn before_a_join(&self) -> Option<&BTreeSet<TopicPartition>> {
         Some(&self.partitions).filter(|partitions| self.then == Then::Join && !partitions.is_empty())
@@ -68,16 +69,16 @@ impl GivingUp {
 
 impl Member {
     /// Begins to give up these partitions.
-    pub(super) fn give_up(&mut self, partitions: BTreeSet<TopicPartition>, then: Then) {
+    pub(super) fn revoke(&mut self, partitions: BTreeSet<TopicPartition>, then: Then) {
         let ticket = self.new_id();
         if partitions.is_empty() {
-            self.push(Effect::Snapshot { ticket, scope: Scope::All });
+            self.push(Output::CollectFinished { ticket, scope: Scope::All });
         } else {
             self.set_state(State::Revoking);
             self.event(GroupEvent::RebalanceWanted { partitions: partitions.clone() });
-            self.push(Effect::Settle { ticket, partitions: partitions.clone() });
+            self.push(Output::PrepareRevocation { ticket, partitions: partitions.clone() });
         }
-        self.giving_up = Some(GivingUp {
+        self.revocation = Some(Revocation {
             ticket,
             partitions,
             step: Step::Settling,
@@ -91,91 +92,92 @@ impl Member {
         if self.auto_commit == Some(ticket) {
             return self.commit_automatically(offsets, now);
         }
-        let Some(giving_up) = self.giving_up.as_mut().filter(|it| it.step == Step::Settling) else {
+        let Some(revocation) = self.revocation.as_mut().filter(|it| it.step == Step::Settling) else {
             return self.return_offsets(offsets);
         };
-        if giving_up.ticket != ticket {
+        if revocation.ticket != ticket {
             // What was brought for something that is over goes along; the rest is to be brought again.
-            let partitions = &giving_up.partitions;
-            giving_up.brought.extend(offsets.extract_if(.., |partition, _| partitions.contains(partition)));
+            let partitions = &revocation.partitions;
+            revocation.brought.extend(offsets.extract_if(.., |partition, _| partitions.contains(partition)));
             return self.return_offsets(offsets);
         }
-        let mut brought = std::mem::take(&mut giving_up.brought);
+        let mut brought = std::mem::take(&mut revocation.brought);
         brought.append(&mut offsets);
         let offsets = brought;
         if self.config.auto_commit_interval.is_none() || self.generation < 0 {
-            return self.tell_given_up();
+            return self.call_back_revoked();
         }
-        giving_up.step = Step::Committing;
+        revocation.step = Step::Committing;
         self.timers.set(Timer::Revocation, now + self.config.revocation_commit_timeout());
         match offsets.is_empty() {
-            true => self.committed_before_giving_up(),
-            false => self.commit_before_giving_up(offsets, now),
+            true => self.committed_before_revocation(),
+            false => self.commit_before_revocation(offsets, now),
         }
     }
 
     /// Goes on once the commit before came to its end, whatever that was, and those in the interval that had brought offsets
     /// already: what an earlier one brought is not brought again.
-    pub(super) fn committed_before_giving_up(&mut self) {
-        let committing = self.giving_up.as_ref().filter(|it| it.step == Step::Committing);
+    pub(super) fn committed_before_revocation(&mut self) {
+        let committing = self.revocation.as_ref().filter(|it| it.step == Step::Committing);
         if committing.is_some_and(|it| !self.commits.own_wait_for(&it.partitions)) {
-            self.tell_given_up();
+            self.call_back_revoked();
         }
     }
 
     /// A coordinator that does not commit must not keep the member from joining until it is thrown out.
-    pub(super) fn giving_up_took_too_long(&mut self, now: Now) {
-        match self.giving_up.as_ref().map(|it| it.step) {
-            Some(Step::Committing) => self.give_up_own_commits(now),
-            Some(Step::Draining) => self.given_up(),
+    pub(super) fn revocation_timed_out(&mut self, now: Now) {
+        match self.revocation.as_ref().map(|it| it.step) {
+            Some(Step::Committing) => self.expire_own_commits(now),
+            Some(Step::Draining) => self.end_revocation(),
             _ => {}
         }
     }
 
-    fn tell_given_up(&mut self) {
+    fn call_back_revoked(&mut self) {
         self.timers.clear(Timer::Revocation);
-        let Some(giving_up) = &mut self.giving_up else { return };
-        if giving_up.partitions.is_empty() {
-            self.given_up();
+        let Some(revocation) = &mut self.revocation else { return };
+        if revocation.partitions.is_empty() {
+            self.end_revocation();
             return;
         }
-        giving_up.step = Step::CallingBack;
-        let partitions = giving_up.partitions.clone();
+        revocation.step = Step::CallingBack;
+        let partitions = revocation.partitions.clone();
         let ticket = self.call_back(CallbackKind::Revoked, partitions);
-        if let Some(giving_up) = &mut self.giving_up {
-            giving_up.ticket = ticket;
+        if let Some(revocation) = &mut self.revocation {
+            revocation.ticket = ticket;
         }
     }
 
     pub(super) fn called_back(&mut self, ticket: Ticket, now: Now) {
-        let Some(giving_up) = self.giving_up.as_mut().filter(|it| it.ticket == ticket && it.step == Step::CallingBack)
+        let Some(revocation) =
+            self.revocation.as_mut().filter(|it| it.ticket == ticket && it.step == Step::CallingBack)
         else {
             return;
         };
-        giving_up.step = Step::Draining;
+        revocation.step = Step::Draining;
         self.timers.set(Timer::Revocation, now + self.config.revocation_commit_timeout());
     }
 
     /// What the user wanted committed, in the callback too, is complete before the partitions are anybody else's: the commit
     /// goes over another connection than the join, which might overtake it (seed S150).
-    pub(super) fn advance_giving_up(&mut self) {
-        let Some(giving_up) = self.giving_up.as_ref().filter(|it| it.step == Step::Draining) else { return };
-        if !self.commits.touch(&giving_up.partitions) {
-            self.given_up();
+    pub(super) fn advance_revocation(&mut self) {
+        let Some(revocation) = self.revocation.as_ref().filter(|it| it.step == Step::Draining) else { return };
+        if !self.commits.touch(&revocation.partitions) {
+            self.end_revocation();
         }
     }
 
-    pub(super) fn given_up(&mut self) {
-        let Some(giving_up) = self.giving_up.take() else { return };
+    pub(super) fn end_revocation(&mut self) {
+        let Some(revocation) = self.revocation.take() else { return };
         self.timers.clear(Timer::Revocation);
-        if !giving_up.partitions.is_empty() {
-            self.let_go(&giving_up.partitions);
-            self.push(Effect::Dropped { partitions: giving_up.partitions });
+        if !revocation.partitions.is_empty() {
+            self.let_go(&revocation.partitions);
+            self.push(Output::Released { partitions: revocation.partitions });
         }
         if self.state == State::Revoking {
             self.set_state(State::Stable);
         }
-        match giving_up.then {
+        match revocation.then {
             Then::Join => {
                 self.prepared = true;
                 self.want_rejoin("partitions were given up".into());
@@ -186,9 +188,9 @@ impl Member {
 
     /// What was begun is begun anew for more partitions, unless it is past the user's part: a commit that is under way is not
     /// taken back, nor what the user was told.
-    pub(super) fn stop_giving_up(&mut self) {
-        if let Some(giving_up) = self.giving_up.take_if(|it| it.step == Step::Settling) {
-            self.return_offsets(giving_up.brought);
+    pub(super) fn restart_revocation(&mut self) {
+        if let Some(revocation) = self.revocation.take_if(|it| it.step == Step::Settling) {
+            self.return_offsets(revocation.brought);
         }
     }
 }

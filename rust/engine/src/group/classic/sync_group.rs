@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::Reaction;
 use super::join_group::{PROTOCOL_TYPE, Subscriptions};
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::revocation::Then;
 use super::timers::Timer;
-use super::{Answer, Assignments, Call, CallId, CallbackKind, GroupError, GroupEvent, Output, Reaction, Ticket};
 use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with_user_data};
-use crate::group::Effect;
+use crate::group::{Answer, Assignments, Call, CallId, CallbackKind, GroupError, GroupEvent, Output, Ticket};
 use crate::{Now, TopicPartition};
 
 /// One rebalance seldom comes alone: the second round of a cooperative one, the next process of a rolling restart, the process
@@ -28,7 +28,7 @@ impl Member {
             self.assigning = Some(ticket);
             let members = self.as_of_now(members, now);
             let assignor = self.assignor.clone().unwrap_or_default();
-            return self.push(Output::Assign { ticket, assignor, members });
+            return self.push(Output::ComputeAssignment { ticket, assignor, members });
         }
         // A static leader that comes back is told to leave the assignment as it is, and still watches the topics (KIP-814).
         if self.leader {
@@ -93,7 +93,7 @@ impl Member {
     }
 
     fn send_sync(&mut self, assignments: Vec<(String, Vec<u8>)>, now: Now) {
-        let call = Call::Sync {
+        let call = Call::SyncGroup {
             group_id: self.config.group_id.clone(),
             member_id: self.member_id.clone(),
             instance_id: self.config.instance_id.clone(),
@@ -114,7 +114,7 @@ impl Member {
         }
         self.sync = None;
         let (code, protocol_type, protocol, assignment) = match outcome {
-            Ok(Answer::Sync { code, protocol_type, protocol, assignment }) => {
+            Ok(Answer::SyncGroup { code, protocol_type, protocol, assignment }) => {
                 (code, protocol_type, protocol, assignment)
             }
             Ok(_) => return self.join_again("an answer of another kind", now),
@@ -186,8 +186,8 @@ impl Member {
         self.last = LastAssignment { generation, partitions, user_data, current: true, ..LastAssignment::default() };
         self.last_at = now;
         self.tell_reserved(deferral.losses);
-        if let Some(giving_up) = &mut self.giving_up {
-            giving_up.meanwhile = false;
+        if let Some(revocation) = &mut self.revocation {
+            revocation.meanwhile = false;
         }
         // The subscription may have changed since the join; nobody gets what it does not subscribe to (seed S067).
         let (wanted, unwanted): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) =
@@ -228,7 +228,7 @@ impl Member {
             let with_ids = gained.iter().map(|partition| (partition.clone(), self.first_seen.id(&partition.topic)));
             self.owned.extend(with_ids);
             self.starting.extend(gained.iter().cloned());
-            self.push(Effect::Gained { partitions: gained.clone() });
+            self.push(Output::Assigned { partitions: gained.clone() });
             self.call_back(CallbackKind::Assigned, gained);
         }
         match revoked.is_empty() {
@@ -236,8 +236,8 @@ impl Member {
             // The leader may have taken the claim for old, and others own them already: committing would put them back.
             false if doubted => self.lose_doubted(revoked),
             // It is given up already; what is not comes before the next join.
-            false if self.giving_up.is_some() => {}
-            false => self.give_up(revoked, Then::Join),
+            false if self.revocation.is_some() => {}
+            false => self.revoke(revoked, Then::Join),
         }
         if self.topics != self.joined_topics {
             self.want_rejoin("the subscription changed".into());
@@ -251,15 +251,15 @@ impl Member {
     fn lose_doubted(&mut self, mut lost: BTreeSet<TopicPartition>) {
         // What is given up meanwhile is not finished for another either, and is lost with the rest.
         let mut told = BTreeSet::new();
-        if let Some(giving_up) = self.giving_up.take() {
-            lost.extend(giving_up.before_a_join().into_iter().flatten().cloned());
-            told = giving_up.told();
+        if let Some(revocation) = self.revocation.take() {
+            lost.extend(revocation.before_a_join().into_iter().flatten().cloned());
+            told = revocation.told();
             self.timers.clear(Timer::Revocation);
             self.set_joined_state();
         }
         self.let_go(&lost);
         let reason = "a JoinGroup had no answer, and the next assignment leaves them out";
-        self.push(Effect::Dropped { partitions: lost.clone() });
+        self.push(Output::Released { partitions: lost.clone() });
         self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
         let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
         if !untold.is_empty() {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::member::Member;
-use super::{CallbackKind, Effect, GroupEvent, TopicInfo};
 use crate::TopicPartition;
+use crate::group::{CallbackKind, GroupEvent, Output, TopicInfo};
 
 impl Member {
     pub(super) fn learn_topics(&mut self, topics: BTreeMap<Arc<str>, TopicInfo>) {
@@ -61,17 +61,17 @@ impl Member {
         if lost.is_empty() {
             return;
         }
-        let (told, ended) = self.giving_up.as_mut().map(|giving_up| giving_up.leave_out(&lost)).unwrap_or_default();
+        let (told, ended) = self.revocation.as_mut().map(|revocation| revocation.leave_out(&lost)).unwrap_or_default();
         self.let_go(&lost);
         let reason = "the topic was deleted and made anew";
         self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
-        self.push(Effect::Dropped { partitions: lost.clone() });
+        self.push(Output::Released { partitions: lost.clone() });
         let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
         if !untold.is_empty() {
             self.call_back(CallbackKind::Lost, untold);
         }
         if ended {
-            self.given_up();
+            self.end_revocation();
         }
         self.want_rejoin(reason.into());
     }

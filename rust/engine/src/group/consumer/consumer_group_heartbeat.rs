@@ -9,10 +9,9 @@ use monedula_protocol::error_code::ErrorCode;
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, HeartbeatCall, MembershipError, Output, Partitions, Reaction, State, Subscription};
+use super::{Reaction, State};
 use crate::Now;
-use crate::group::CallId;
-use crate::group::classic::{GroupError, GroupEvent};
+use crate::group::{Answer, Call, CallId, GroupError, GroupEvent, HeartbeatCall, Output, Partitions, Subscription};
 
 /// The epoch that joins.
 const JOIN: i32 = 0;
@@ -68,7 +67,7 @@ impl Member {
     /// A static member that joins again may come back in the epoch that it had. A commit of before goes over another connection: it
     /// must not arrive afterwards, when it looks as good as those of now.
     fn would_overtake_a_commit(&self) -> bool {
-        self.state == State::Joining && self.config.instance_id.is_some() && self.commits.is_under_way()
+        self.state == State::Joining && self.config.instance_id.is_some() && self.commits.is_in_flight()
     }
 
     /// Whether the next heartbeat does not wait for its interval. While the member prepares to leave, its subscription is gone
@@ -92,7 +91,7 @@ impl Member {
         self.claims |= call.owned.is_some();
         self.told = Told(Some(Subscribed::of(self.subscription.as_ref())));
         self.regex_told |= call.regex.as_ref().is_some_and(|regex| !regex.is_empty());
-        self.heartbeat = self.send(Kind::Heartbeat, Call::Heartbeat(call), clean, now);
+        self.heartbeat = self.send(Kind::Heartbeat, Call::ConsumerGroupHeartbeat(call), clean, now);
         self.timers.set(Timer::Heartbeat, now + self.cadence.pause(self.interval, now));
         if self.state == State::Acknowledging {
             self.acknowledgement_sent(now);
@@ -131,7 +130,7 @@ impl Member {
 
     /// Leaves, or for a static member, leaves for a while.
     pub(super) fn leave_call(&self) -> Call {
-        Call::Heartbeat(HeartbeatCall {
+        Call::ConsumerGroupHeartbeat(HeartbeatCall {
             group_id: self.config.group_id.clone(),
             member_id: self.member_id.clone(),
             epoch: if self.config.instance_id.is_some() { LEAVE_STATIC } else { LEAVE },
@@ -165,7 +164,7 @@ impl Member {
             return;
         }
         let (code, message, epoch, interval, assignment) = match outcome {
-            Ok(Answer::Heartbeat { code, message, epoch, interval, assignment }) => {
+            Ok(Answer::ConsumerGroupHeartbeat { code, message, epoch, interval, assignment }) => {
                 (code, message, epoch, interval, assignment)
             }
             Ok(_) => return self.heartbeat_lost(now),
@@ -318,29 +317,29 @@ impl Member {
     }
 
     /// The error for the user that an answer means.
-    pub(super) fn heartbeat_error(&self, code: ErrorCode, message: String) -> MembershipError {
+    pub(super) fn heartbeat_error(&self, code: ErrorCode, message: String) -> GroupError {
         let group = self.config.group_id.clone();
         match code {
-            ErrorCode::GroupAuthorizationFailed => GroupError::Denied { group }.into(),
+            ErrorCode::GroupAuthorizationFailed => GroupError::Denied { group },
             ErrorCode::FencedInstanceId => self.group_error(Kind::Heartbeat.api(), code),
             ErrorCode::UnsupportedAssignor => {
                 let assignor = self.config.assignor.clone().unwrap_or_default();
-                MembershipError::UnsupportedAssignor { assignor, message }
+                GroupError::UnsupportedAssignor { assignor, message }
             }
             ErrorCode::InvalidRegularExpression => {
                 let pattern = match &self.subscription {
                     Some(Subscription::Regex(regex)) => regex.clone(),
                     _ => String::new(),
                 };
-                MembershipError::InvalidRegex { pattern, message }
+                GroupError::InvalidRegex { pattern, message }
             }
-            ErrorCode::GroupMaxSizeReached => MembershipError::GroupFull { group, message },
+            ErrorCode::GroupMaxSizeReached => GroupError::GroupFull { group, message },
             ErrorCode::UnreleasedInstanceId => {
                 let instance = self.config.instance_id.clone().unwrap_or_default();
-                MembershipError::UnreleasedInstance { group, instance }
+                GroupError::UnreleasedInstance { group, instance }
             }
-            ErrorCode::TopicAuthorizationFailed => MembershipError::TopicDenied { group, message },
-            code => MembershipError::Heartbeat { group, code, message },
+            ErrorCode::TopicAuthorizationFailed => GroupError::TopicDenied { group, message },
+            code => GroupError::Heartbeat { group, code, message },
         }
     }
 }

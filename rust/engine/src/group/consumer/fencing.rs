@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::State;
 use super::consumer_group_heartbeat::Told;
 use super::member::Member;
-use super::revocation::GivingUp;
+use super::revocation::Revocation;
 use super::timers::Timer;
-use super::{MembershipError, Output, State};
-use crate::group::classic::{GroupError, GroupEvent};
-use crate::group::{CallbackKind, Effect};
+use crate::group::{CallbackKind, GroupError, GroupEvent, Output};
 use crate::{Now, TopicPartition};
 
 impl Member {
@@ -40,7 +39,7 @@ impl Member {
     /// Gives up everything without the user's consent: another may own it already.
     pub(super) fn lose(&mut self, code: Option<ErrorCode>, reason: &str) {
         // Those whose Revoked callback was asked for are told of already.
-        let told = self.giving_up.take().map(GivingUp::told).unwrap_or_default();
+        let told = self.revocation.take().map(Revocation::told).unwrap_or_default();
         let lost: BTreeSet<TopicPartition> = std::mem::take(&mut self.owned).into_keys().collect();
         self.fail_commits(code);
         self.drop_epoch();
@@ -48,7 +47,7 @@ impl Member {
             return;
         }
         let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
-        self.push(Effect::Dropped { partitions: lost.clone() });
+        self.push(Output::Released { partitions: lost.clone() });
         self.event(GroupEvent::Lost { partitions: lost, reason: reason.into() });
         if !untold.is_empty() {
             self.telling = Some(self.call_back(CallbackKind::Lost, untold));
@@ -76,7 +75,7 @@ impl Member {
     }
 
     /// The membership is over, for good.
-    pub(super) fn fail(&mut self, error: MembershipError, now: Now) {
+    pub(super) fn fail(&mut self, error: GroupError, now: Now) {
         match self.state {
             State::Fatal | State::Unsubscribed => return,
             // It is over anyway, and trying to leave again and again would not mend it.
@@ -100,7 +99,7 @@ impl Member {
     pub(super) fn protocol_missing(&mut self, reason: &str, now: Now) {
         if self.state != State::Joining || !self.config.falls_back {
             let group = self.config.group_id.clone();
-            return self.fail(MembershipError::Unsupported { group, reason: reason.into() }, now);
+            return self.fail(GroupError::Unsupported { group, reason: reason.into() }, now);
         }
         self.lose(None, reason);
         self.subscription = None;
@@ -136,7 +135,7 @@ impl Member {
         let known = self.may_be_known();
         // Who is not in the group has nothing to leave.
         if self.epoch > 0 {
-            let error = GroupError::MaxPollExceeded { group, after }.into();
+            let error = GroupError::MaxPollExceeded { group, after };
             self.push(Output::Raise { error, fatal: false });
         }
         self.stale_since = now;

@@ -3,10 +3,9 @@
 use super::member::{Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, MembershipError, Reaction, State};
+use super::{Reaction, State};
 use crate::Now;
-use crate::group::CallId;
-use crate::group::classic::{GroupError, GroupEvent};
+use crate::group::{Answer, Call, CallId, GroupError, GroupEvent};
 use monedula_protocol::error_code::ErrorCode;
 
 impl Member {
@@ -86,7 +85,7 @@ impl Member {
     }
 
     /// An error that the classic protocol knows as well.
-    pub(super) fn group_error(&self, api: &'static str, code: ErrorCode) -> MembershipError {
+    pub(super) fn group_error(&self, api: &'static str, code: ErrorCode) -> GroupError {
         let group = self.config.group_id.clone();
         let error = match code {
             ErrorCode::GroupAuthorizationFailed => GroupError::Denied { group },
@@ -95,6 +94,6 @@ impl Member {
             }
             code => GroupError::Broker { group, api, code },
         };
-        error.into()
+        error
     }
 }

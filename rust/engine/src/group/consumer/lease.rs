@@ -3,8 +3,7 @@
 use super::member::Member;
 use super::timers::Timer;
 use crate::Now;
-use crate::group::Effect;
-use crate::group::classic::GroupEvent;
+use crate::group::{GroupEvent, Output};
 
 impl Member {
     /// An answer proves that the member was in the group when the coordinator took the request, so not before `sent`. Late as
@@ -63,7 +62,7 @@ impl Member {
             return;
         }
         self.lease = until;
-        self.push(Effect::Lease { until });
+        self.push(Output::Lease { until });
         self.timers.put(Timer::Lease, until.filter(|&until| until > now));
         if self.lease_expired && until.is_none_or(|until| until > now) {
             self.lease_expired = false;

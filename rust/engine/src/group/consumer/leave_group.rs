@@ -5,10 +5,9 @@ use monedula_protocol::error_code::ErrorCode;
 use super::member::{Exit, InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Reaction, State};
+use super::{Reaction, State};
 use crate::Now;
-use crate::group::CallId;
-use crate::group::classic::GroupEvent;
+use crate::group::{Answer, CallId, GroupEvent};
 
 impl Member {
     /// The membership is to end.
@@ -21,7 +20,7 @@ impl Member {
         let deadline = self.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
         self.timers.set(Timer::Close, deadline);
         // What is given up grows to all that is owned, unless the user has done his part of it already.
-        self.stop_giving_up();
+        self.restart_revocation();
     }
 
     /// Gives up what is owned, then leaves.
@@ -35,12 +34,12 @@ impl Member {
             _ => self.set_state(State::PrepareLeaving),
         }
         (self.working_on, self.assigning) = (None, None);
-        if self.giving_up.is_some() {
+        if self.revocation.is_some() {
             return;
         }
         if !self.owned.is_empty() {
             let all = self.owned.keys().cloned().collect();
-            return self.give_up(all);
+            return self.revoke(all);
         }
         // A static member says that it will be back: as long as it has not, nobody else can have its id.
         let says = exit.leave || self.config.instance_id.is_some();
@@ -76,7 +75,7 @@ impl Member {
         }
         self.leaving = None;
         let code = match outcome {
-            Ok(Answer::Heartbeat { code, .. }) => code,
+            Ok(Answer::ConsumerGroupHeartbeat { code, .. }) => code,
             Ok(_) => ErrorCode::UnknownServerError,
             Err(reason) => {
                 // The answer may be lost and the member gone: UNKNOWN_MEMBER_ID will say so then.
@@ -143,7 +142,7 @@ impl Member {
 
     pub(super) fn end_exit(&mut self, how: &str, now: Now) {
         let Some(exit) = self.exit.take() else { return };
-        self.giving_up = None;
+        self.revocation = None;
         self.close_commits(now);
         self.leaving = None;
         if matches!(self.state, State::PrepareLeaving | State::Leaving) {

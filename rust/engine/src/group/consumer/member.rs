@@ -9,15 +9,14 @@ use monedula_protocol::types::Uuid;
 
 use super::consumer_group_heartbeat::Told;
 use super::reactions::LEAVING;
-use super::revocation::GivingUp;
+use super::revocation::Revocation;
 use super::timers::{Timer, Timers};
-use super::{
-    Answer, Call, Input, MembershipConfig, MembershipError, Output, Partitions, Reaction, State, Status, Subscription,
-};
+use super::{MembershipConfig, Reaction, State};
+use crate::assign::Protocol;
 use crate::backoff::Jitter;
-use crate::group::classic::{GroupError, GroupEvent};
 use crate::group::{
-    Cadence, CallError, CallId, CallbackKind, Commits, Effect, FirstSeen, Target, Ticket, TopicIds, topic_ids,
+    Answer, Cadence, Call, CallError, CallId, CallbackKind, Commits, FirstSeen, GroupError, GroupEvent, Input, Output,
+    Partitions, Status, Subscription, Target, Ticket, TopicIds, topic_ids,
 };
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -61,7 +60,7 @@ impl Kind {
 /// How the membership is to end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exit {
-    /// For good: [`Effect::Closed`] follows.
+    /// For good: [`Output::Closed`] follows.
     pub(super) close: bool,
     /// Whether the group is told, if the member is not static.
     pub(super) leave: bool,
@@ -102,7 +101,7 @@ pub struct Member {
     pub(super) working_on: Option<Partitions>,
     /// The target that was acknowledged last, as far as it could be reached.
     pub(super) acknowledged: Option<Partitions>,
-    pub(super) giving_up: Option<GivingUp>,
+    pub(super) revocation: Option<Revocation>,
     /// The Assigned callback that has to end before the target is acknowledged.
     pub(super) assigning: Option<Ticket>,
     /// When the work on the target began.
@@ -146,7 +145,7 @@ pub struct Member {
     /// Those whose committed offset is refused for now, with what the user was told of it.
     pub(super) refused: BTreeMap<TopicPartition, ErrorCode>,
     pub(super) refused_attempts: u32,
-    pub(super) looking_up: Option<CallId>,
+    pub(super) offset_fetch_id: Option<CallId>,
     /// Those that the lookup under way is about, if they were owned all the time since.
     pub(super) asked: BTreeSet<TopicPartition>,
     pub(super) lookup_attempts: u32,
@@ -161,7 +160,7 @@ pub struct Member {
     /// Closing is done, and to be said after everything else.
     pub(super) closed: bool,
     pub(super) leaving: Option<CallId>,
-    pub(super) fatal: Option<MembershipError>,
+    pub(super) fatal: Option<GroupError>,
 }
 
 impl Member {
@@ -191,7 +190,7 @@ impl Member {
             target: None,
             working_on: None,
             acknowledged: None,
-            giving_up: None,
+            revocation: None,
             assigning: None,
             rebalance: None,
             last_rebalance: None,
@@ -217,7 +216,7 @@ impl Member {
             starting: BTreeSet::new(),
             refused: BTreeMap::new(),
             refused_attempts: 0,
-            looking_up: None,
+            offset_fetch_id: None,
             asked: BTreeSet::new(),
             lookup_attempts: 0,
             lookup_waits: false,
@@ -233,21 +232,17 @@ impl Member {
 
     /// Takes an input, at a time that never goes back. Drain [`Self::poll`] afterwards.
     pub fn handle(&mut self, now: Now, input: Input) {
-        // What the user did has to be known before it is judged.
-        if let Input::Polled { at } = input {
-            self.polled = self.polled.max(at);
-            self.keep_poll_timer();
-        }
         for timer in self.timers.take_due(now) {
             self.due(timer, now);
         }
         match input {
-            Input::Tick | Input::Polled { .. } => {}
+            // The coordinator assigns, and decides when.
+            Input::Tick | Input::AssignmentComputed { .. } | Input::Rejoin { .. } => {}
             Input::Subscribe(subscription) => self.subscribe(subscription),
             Input::Listed { counts } => self.listed = Some(counts),
             Input::Topics { topics } => self.learn_topics(topics),
             Input::Answer { id, outcome } => self.answered(id, outcome, now),
-            Input::Settled { ticket, offsets } => self.settled(ticket, offsets, now),
+            Input::Finished { ticket, offsets } => self.settled(ticket, offsets, now),
             Input::CalledBack { ticket } => self.called_back(ticket, now),
             Input::Commit { ticket, offsets, deadline } => self.commit(ticket, offsets, deadline, now),
             Input::Unsubscribe => {
@@ -259,7 +254,13 @@ impl Member {
         self.advance(now);
     }
 
-    /// What is to be done next; `None` if nothing is.
+    /// Notes when the user last polled: now, while a poll waits. Call [`Self::handle`] right after it, which does what follows.
+    pub fn polled(&mut self, at: Now) {
+        self.polled = self.polled.max(at);
+        self.keep_poll_timer();
+    }
+
+    /// The next output; `None` when all are drained.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
@@ -272,10 +273,13 @@ impl Member {
     /// How the membership is.
     pub fn status(&self) -> Status {
         Status {
-            state: self.state,
+            state: self.state.into(),
             coordinator: self.coordinator,
             member_id: self.member_id.clone(),
-            epoch: self.epoch,
+            generation: if self.epoch > 0 { self.epoch } else { -1 },
+            leader: false,
+            assignor: self.config.assignor.clone(),
+            protocol: Protocol::Cooperative,
             subscription: self.subscription.clone(),
             owned: self.owned.keys().cloned().collect(),
             unresolved: self.unresolved(),
@@ -283,8 +287,11 @@ impl Member {
             last_heartbeat: self.confirmed,
             lease_until: self.lease,
             last_rebalance: self.last_rebalance,
+            last_rebalance_reason: None,
             fatal: self.fatal.clone(),
             pending_commits: self.commits.len(),
+            deferred_until: None,
+            reserved: Vec::new(),
         }
     }
 
@@ -295,7 +302,7 @@ impl Member {
 
     /// Lets every part do what it can now.
     fn advance(&mut self, now: Now) {
-        self.advance_giving_up();
+        self.advance_revocation();
         self.advance_exit(now);
         self.advance_out_of_group();
         self.advance_reconciling(now);
@@ -311,7 +318,7 @@ impl Member {
         self.advance_leave(now);
         self.keep_poll_timer();
         if std::mem::take(&mut self.closed) {
-            self.push(Effect::Closed);
+            self.push(Output::Closed);
         }
     }
 
@@ -322,7 +329,7 @@ impl Member {
             Timer::Poll => self.poll_expired(now),
             Timer::AutoCommit => self.auto_commit_due(now),
             Timer::CommitDeadline => self.expire_commits(now),
-            Timer::Revocation => self.giving_up_took_too_long(now),
+            Timer::Revocation => self.revocation_timed_out(now),
             Timer::Refused => self.starting.extend(self.refused.keys().cloned()),
             Timer::Close => self.exit_late(now),
             // What these hold back is offered a step by `advance`.
@@ -348,7 +355,7 @@ impl Member {
                     Kind::Heartbeat => {}
                     _ => {
                         let group = self.config.group_id.clone();
-                        self.fail(GroupError::Call { group, reason }.into(), now);
+                        self.fail(GroupError::Call { group, reason }, now);
                     }
                 }
                 return;
@@ -410,7 +417,7 @@ impl Member {
 
     pub(super) fn call_back(&mut self, kind: CallbackKind, partitions: BTreeSet<TopicPartition>) -> Ticket {
         let ticket = self.new_id();
-        self.push(Effect::Callback { ticket, kind, partitions });
+        self.push(Output::Callback { ticket, kind, partitions });
         ticket
     }
 
@@ -438,7 +445,7 @@ impl Member {
         }
         debug_assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
         self.state = to;
-        self.push(Output::StateChanged { from, to });
+        self.event(GroupEvent::StateChanged { from: from.into(), to: to.into() });
     }
 
     /// Whether the coordinator has it for a member, as far as it knows.

@@ -6,13 +6,10 @@
 //! to be called without anything having happened. What both say in the same words (tickets, callbacks, offsets, errors of
 //! commits) is of the same types.
 
-mod calls;
 mod config;
 mod consumer_group_heartbeat;
-mod error;
 mod fencing;
 mod find_coordinator;
-mod io;
 mod lease;
 mod leave_group;
 mod member;
@@ -24,14 +21,9 @@ mod revocation;
 mod state;
 mod timers;
 mod topics;
-mod wire;
+pub(crate) mod wire;
 
-pub use calls::{Answer, Call, HeartbeatCall, Partitions};
 pub use config::{MembershipConfig, member_id};
-pub use error::MembershipError;
-pub use io::{Input, Output, Status, Subscription};
 pub use member::Member;
 pub use reactions::{REACTIONS, Reaction, reaction};
 pub use state::State;
-
-pub use crate::group::{TopicIds, TopicInfo};

@@ -3,33 +3,35 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::Reaction;
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, Reaction};
 use crate::Now;
-use crate::group::classic::GroupEvent;
-use crate::group::{CallId, CommitError, Effect, Offsets, Scope, Ticket, Whose, topic_ids};
+use crate::group::{
+    Answer, Call, CallId, CommitError, CommitOrigin, GroupEvent, GroupProtocol, Offsets, Output, Scope, Ticket,
+    topic_ids,
+};
 
 impl Member {
     /// The user wants offsets committed.
     pub(super) fn commit(&mut self, ticket: Ticket, offsets: Offsets, deadline: Now, now: Now) {
-        self.queue_commit(Whose::User(ticket), offsets, deadline, now);
+        self.queue_commit(CommitOrigin::User(ticket), offsets, deadline, now);
     }
 
     pub(super) fn commit_automatically(&mut self, offsets: Offsets, now: Now) {
         self.auto_commit = None;
         self.rearm_auto_commit(now);
         if let Some(interval) = self.config.auto_commit_interval.filter(|_| !offsets.is_empty()) {
-            self.queue_commit(Whose::Auto, offsets, now + interval.max(self.config.session_timeout), now);
+            self.queue_commit(CommitOrigin::Auto, offsets, now + interval.max(self.config.session_timeout), now);
         }
     }
 
-    pub(super) fn commit_before_giving_up(&mut self, offsets: Offsets, now: Now) {
-        self.queue_commit(Whose::GivingUp, offsets, now + self.config.revocation_commit_timeout(), now);
+    pub(super) fn commit_before_revocation(&mut self, offsets: Offsets, now: Now) {
+        self.queue_commit(CommitOrigin::Revocation, offsets, now + self.config.revocation_commit_timeout(), now);
     }
 
-    fn queue_commit(&mut self, whose: Whose, offsets: Offsets, deadline: Now, now: Now) {
+    fn queue_commit(&mut self, whose: CommitOrigin, offsets: Offsets, deadline: Now, now: Now) {
         self.commits.push(whose, offsets, deadline, now);
         self.commits.keep_owned(|partition| self.owned.contains_key(partition));
         self.end_commits(now);
@@ -44,11 +46,12 @@ impl Member {
             return;
         }
         let Some(offsets) = self.commits.next().cloned() else { return };
-        let call = Call::Commit {
+        let call = Call::OffsetCommit {
+            protocol: GroupProtocol::Consumer,
             group_id: self.config.group_id.clone(),
             member_id: self.member_id.clone(),
             instance_id: self.config.instance_id.clone(),
-            epoch: self.epoch,
+            generation_or_epoch: self.epoch,
             topic_ids: topic_ids(&self.owned, offsets.keys()),
             offsets,
         };
@@ -61,7 +64,7 @@ impl Member {
             return;
         }
         let codes = match outcome {
-            Ok(Answer::Commit { codes }) => codes,
+            Ok(Answer::OffsetCommit { codes }) => codes,
             Ok(_) => return self.commit_again(id, "an answer of another kind", now),
             Err(reason) => {
                 self.coordinator_lost(call.node_id, &reason, now);
@@ -131,8 +134,8 @@ impl Member {
     }
 
     /// What the machine commits before partitions are given up is not waited for any longer.
-    pub(super) fn give_up_own_commits(&mut self, now: Now) {
-        self.commits.give_up_own();
+    pub(super) fn expire_own_commits(&mut self, now: Now) {
+        self.commits.expire_own();
         self.end_commits(now);
     }
 
@@ -152,11 +155,11 @@ impl Member {
         for commit in ended {
             let (partitions, failed) = commit.counts();
             self.event(GroupEvent::Commit { took: now.saturating_sub(commit.since), partitions, failed });
-            self.push(Effect::Committed { ticket: commit.ticket, outcomes: commit.outcomes });
+            self.push(Output::Committed { ticket: commit.ticket, outcomes: commit.outcomes });
         }
         self.timers.put(Timer::CommitDeadline, self.commits.first_deadline());
         if own {
-            self.committed_before_giving_up();
+            self.committed_before_revocation();
         }
     }
 
@@ -168,7 +171,7 @@ impl Member {
         }
         let ticket = self.new_id();
         self.auto_commit = Some(ticket);
-        self.push(Effect::Snapshot { ticket, scope: Scope::All });
+        self.push(Output::CollectFinished { ticket, scope: Scope::All });
     }
 
     fn rearm_auto_commit(&mut self, now: Now) {
@@ -184,7 +187,7 @@ impl Member {
         }
         let error = || CommitError::TimedOut { last: "the rebalance that asked for it is over".into() };
         let outcomes = offsets.into_iter().map(|(partition, at)| (partition, (at, Err(error())))).collect();
-        self.push(Effect::Committed { ticket: None, outcomes });
+        self.push(Output::Committed { ticket: None, outcomes });
     }
 }
 

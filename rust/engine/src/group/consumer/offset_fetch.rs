@@ -3,39 +3,38 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::Reaction;
 use super::member::{InFlight, Kind, Member};
 use super::reactions::reaction;
 use super::timers::Timer;
-use super::{Answer, Call, Reaction};
-use crate::group::{CallId, Effect, topic_ids};
+use crate::group::{Answer, Call, CallId, Output, topic_ids};
 use crate::{Now, TopicPartition};
 
 impl Member {
     /// Looks up what is committed of partitions that were gained.
     pub(super) fn advance_lookup(&mut self, now: Now) {
-        let held = self.lookup_waits || self.looking_up.is_some() || self.timers.waits(Timer::Offsets, now);
+        let held = self.lookup_waits || self.offset_fetch_id.is_some() || self.timers.waits(Timer::Offsets, now);
         if self.starting.is_empty() || held || !self.in_group() {
             return;
         }
-        let call = Call::FetchOffsets {
+        let call = Call::OffsetFetch {
             group_id: self.config.group_id.clone(),
-            member_id: self.member_id.clone(),
-            epoch: self.epoch,
+            member: Some((self.member_id.clone(), self.epoch)),
             partitions: self.starting.iter().cloned().collect(),
             topic_ids: topic_ids(&self.owned, self.starting.iter()),
         };
-        self.looking_up = self.send(Kind::Offsets, call, false, now);
+        self.offset_fetch_id = self.send(Kind::Offsets, call, false, now);
         self.asked = self.starting.clone();
     }
 
     pub(super) fn looked_up(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.looking_up != Some(id) {
+        if self.offset_fetch_id != Some(id) {
             return;
         }
-        self.looking_up = None;
+        self.offset_fetch_id = None;
         let asked = std::mem::take(&mut self.asked);
         let (code, offsets) = match outcome {
-            Ok(Answer::FetchOffsets { code, offsets }) => (code, offsets),
+            Ok(Answer::OffsetFetch { code, offsets }) => (code, offsets),
             Ok(_) => return self.look_up_again(now),
             Err(reason) => {
                 self.coordinator_lost(call.node_id, &reason, now);
@@ -75,7 +74,7 @@ impl Member {
             }
         }
         if !starts.is_empty() {
-            self.push(Effect::Start { partitions: starts });
+            self.push(Output::StartingOffsets { partitions: starts });
         }
         if self.refused.is_empty() {
             self.refused_attempts = 0;
@@ -104,7 +103,7 @@ impl Member {
     fn start_refused(&mut self, partition: TopicPartition, code: ErrorCode, now: Now) {
         self.starting.remove(&partition);
         if self.refused.insert(partition.clone(), code) != Some(code) {
-            self.push(Effect::StartFailed { partition, code });
+            self.push(Output::StartingOffsetFailed { partition, code });
         }
         if self.timers.at(Timer::Refused).is_none() {
             let delay = self.config.backoff.delay(self.refused_attempts, &mut self.jitter);

@@ -4,22 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_protocol::types::Uuid;
 
+use super::State;
 use super::member::Member;
-use super::{Partitions, State};
-use crate::group::classic::GroupEvent;
-use crate::group::{CallbackKind, Effect};
+use crate::group::{CallbackKind, GroupEvent, Output, Partitions};
 use crate::{Now, TopicPartition};
 
 impl Member {
     /// Takes the next step towards the target, if none is under way.
     pub(super) fn advance_reconciling(&mut self, now: Now) {
-        if self.state != State::Reconciling || self.giving_up.is_some() || self.assigning.is_some() {
+        if self.state != State::Reconciling || self.revocation.is_some() || self.assigning.is_some() {
             return;
         }
         if self.working_on.is_none() && !self.begin_reconciling(now) {
             return;
         }
-        if self.giving_up.is_some() {
+        if self.revocation.is_some() {
             return;
         }
         let gains = self.gains_now();
@@ -55,7 +54,7 @@ impl Member {
             self.lose_replaced(replaced.into_keys().collect());
         }
         if !revoked.is_empty() {
-            self.give_up(revoked.into_keys().collect());
+            self.revoke(revoked.into_keys().collect());
         }
         true
     }
@@ -64,7 +63,7 @@ impl Member {
     fn lose_replaced(&mut self, lost: BTreeSet<TopicPartition>) {
         self.let_go(&lost);
         let reason = "the topic was deleted and made anew";
-        self.push(Effect::Dropped { partitions: lost.clone() });
+        self.push(Output::Released { partitions: lost.clone() });
         self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
         self.call_back(CallbackKind::Lost, lost);
     }
@@ -97,7 +96,7 @@ impl Member {
         self.moved.0 += partitions.len();
         self.owned.extend(gained);
         self.starting.extend(partitions.iter().cloned());
-        self.push(Effect::Gained { partitions: partitions.clone() });
+        self.push(Output::Assigned { partitions: partitions.clone() });
         self.assigning = Some(self.call_back(CallbackKind::Assigned, partitions));
     }
 

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::member::Member;
 use super::timers::Timer;
-use crate::group::classic::GroupEvent;
-use crate::group::{CallbackKind, CommitOffset, Effect, Ticket};
+use crate::group::{CallbackKind, CommitOffset, GroupEvent, Output, Ticket};
 use crate::{Now, TopicPartition};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +21,7 @@ enum Step {
 
 /// Partitions on their way out.
 #[derive(Clone, Debug)]
-pub(super) struct GivingUp {
+pub(super) struct Revocation {
     ticket: Ticket,
     partitions: BTreeSet<TopicPartition>,
     step: Step,
@@ -30,7 +29,7 @@ pub(super) struct GivingUp {
     brought: BTreeMap<TopicPartition, CommitOffset>,
 }
 
-impl GivingUp {
+impl Revocation {
     /// The partitions whose Revoked callback was asked for.
     pub(super) fn told(self) -> BTreeSet<TopicPartition> {
         match self.step {
@@ -43,99 +42,100 @@ impl GivingUp {
 impl Member {
     /// Begins to give up these partitions. Nothing of them is handed out from here on: before the snapshot of what is to be
     /// committed, or records would go out after it (KAFKA-16460).
-    pub(super) fn give_up(&mut self, partitions: BTreeSet<TopicPartition>) {
+    pub(super) fn revoke(&mut self, partitions: BTreeSet<TopicPartition>) {
         let ticket = self.new_id();
         self.event(GroupEvent::RebalanceWanted { partitions: partitions.clone() });
-        self.push(Effect::Settle { ticket, partitions: partitions.clone() });
-        self.giving_up = Some(GivingUp { ticket, partitions, step: Step::Settling, brought: BTreeMap::new() });
+        self.push(Output::PrepareRevocation { ticket, partitions: partitions.clone() });
+        self.revocation = Some(Revocation { ticket, partitions, step: Step::Settling, brought: BTreeMap::new() });
     }
 
     pub(super) fn settled(&mut self, ticket: Ticket, mut offsets: BTreeMap<TopicPartition, CommitOffset>, now: Now) {
         if self.auto_commit == Some(ticket) {
             return self.commit_automatically(offsets, now);
         }
-        let Some(giving_up) = self.giving_up.as_mut().filter(|it| it.step == Step::Settling) else {
+        let Some(revocation) = self.revocation.as_mut().filter(|it| it.step == Step::Settling) else {
             return self.return_offsets(offsets);
         };
-        if giving_up.ticket != ticket {
+        if revocation.ticket != ticket {
             // What was brought for something that is over goes along; the rest is to be brought again.
-            let partitions = &giving_up.partitions;
-            giving_up.brought.extend(offsets.extract_if(.., |partition, _| partitions.contains(partition)));
+            let partitions = &revocation.partitions;
+            revocation.brought.extend(offsets.extract_if(.., |partition, _| partitions.contains(partition)));
             return self.return_offsets(offsets);
         }
-        let mut brought = std::mem::take(&mut giving_up.brought);
+        let mut brought = std::mem::take(&mut revocation.brought);
         brought.append(&mut offsets);
         if self.config.auto_commit_interval.is_none() {
-            return self.tell_given_up();
+            return self.call_back_revoked();
         }
-        giving_up.step = Step::Committing;
+        revocation.step = Step::Committing;
         self.timers.set(Timer::Revocation, now + self.config.revocation_commit_timeout());
         match brought.is_empty() {
-            true => self.committed_before_giving_up(),
-            false => self.commit_before_giving_up(brought, now),
+            true => self.committed_before_revocation(),
+            false => self.commit_before_revocation(brought, now),
         }
     }
 
     /// Goes on once the commit before came to its end, whatever that was, and those in the interval that had brought offsets
     /// already: what an earlier one brought is not brought again.
-    pub(super) fn committed_before_giving_up(&mut self) {
-        let committing = self.giving_up.as_ref().filter(|it| it.step == Step::Committing);
+    pub(super) fn committed_before_revocation(&mut self) {
+        let committing = self.revocation.as_ref().filter(|it| it.step == Step::Committing);
         if committing.is_some_and(|it| !self.commits.own_wait_for(&it.partitions)) {
-            self.tell_given_up();
+            self.call_back_revoked();
         }
     }
 
     /// A coordinator that does not commit must not keep the member from acknowledging until it is thrown out.
-    pub(super) fn giving_up_took_too_long(&mut self, now: Now) {
-        match self.giving_up.as_ref().map(|it| it.step) {
-            Some(Step::Committing) => self.give_up_own_commits(now),
-            Some(Step::Draining) => self.given_up(),
+    pub(super) fn revocation_timed_out(&mut self, now: Now) {
+        match self.revocation.as_ref().map(|it| it.step) {
+            Some(Step::Committing) => self.expire_own_commits(now),
+            Some(Step::Draining) => self.end_revocation(),
             _ => {}
         }
     }
 
-    fn tell_given_up(&mut self) {
+    fn call_back_revoked(&mut self) {
         self.timers.clear(Timer::Revocation);
-        let Some(giving_up) = &mut self.giving_up else { return };
-        giving_up.step = Step::CallingBack;
-        let partitions = giving_up.partitions.clone();
+        let Some(revocation) = &mut self.revocation else { return };
+        revocation.step = Step::CallingBack;
+        let partitions = revocation.partitions.clone();
         let ticket = self.call_back(CallbackKind::Revoked, partitions);
-        if let Some(giving_up) = &mut self.giving_up {
-            giving_up.ticket = ticket;
+        if let Some(revocation) = &mut self.revocation {
+            revocation.ticket = ticket;
         }
     }
 
     pub(super) fn called_back_revoked(&mut self, ticket: Ticket, now: Now) {
-        let Some(giving_up) = self.giving_up.as_mut().filter(|it| it.ticket == ticket && it.step == Step::CallingBack)
+        let Some(revocation) =
+            self.revocation.as_mut().filter(|it| it.ticket == ticket && it.step == Step::CallingBack)
         else {
             return;
         };
-        giving_up.step = Step::Draining;
+        revocation.step = Step::Draining;
         self.timers.set(Timer::Revocation, now + self.config.revocation_commit_timeout());
     }
 
     /// What the user wanted committed, in the callback too, is complete before the partitions are anybody else's: the commit
     /// goes over another connection than the heartbeat, which might overtake it (seed S150). So is what timed out and is still on
     /// its way: its epoch may be as good when it arrives, and what the next owner committed by then would go back.
-    pub(super) fn advance_giving_up(&mut self) {
-        let Some(giving_up) = self.giving_up.as_ref().filter(|it| it.step == Step::Draining) else { return };
-        if !self.commits.touch(&giving_up.partitions) && !self.commits.carry(&giving_up.partitions) {
-            self.given_up();
+    pub(super) fn advance_revocation(&mut self) {
+        let Some(revocation) = self.revocation.as_ref().filter(|it| it.step == Step::Draining) else { return };
+        if !self.commits.touch(&revocation.partitions) && !self.commits.carry(&revocation.partitions) {
+            self.end_revocation();
         }
     }
 
-    fn given_up(&mut self) {
-        let Some(giving_up) = self.giving_up.take() else { return };
+    fn end_revocation(&mut self) {
+        let Some(revocation) = self.revocation.take() else { return };
         self.timers.clear(Timer::Revocation);
-        self.let_go(&giving_up.partitions);
-        self.push(Effect::Dropped { partitions: giving_up.partitions });
+        self.let_go(&revocation.partitions);
+        self.push(Output::Released { partitions: revocation.partitions });
     }
 
     /// What was begun is begun anew for more partitions, unless it is past the user's part: a commit that is under way is not
     /// taken back, nor what the user was told.
-    pub(super) fn stop_giving_up(&mut self) {
-        if let Some(giving_up) = self.giving_up.take_if(|it| it.step == Step::Settling) {
-            self.return_offsets(giving_up.brought);
+    pub(super) fn restart_revocation(&mut self) {
+        if let Some(revocation) = self.revocation.take_if(|it| it.step == Step::Settling) {
+            self.return_offsets(revocation.brought);
         }
     }
 }

@@ -7,7 +7,7 @@ use monedula_protocol::types::Uuid;
 
 use super::member::Member;
 use super::timers::Timer;
-use super::{Output, Partitions, Subscription, TopicInfo};
+use crate::group::{Output, Partitions, Subscription, TopicInfo};
 use crate::{Now, TopicPartition};
 
 impl Member {
@@ -80,7 +80,7 @@ impl Member {
         let delay = self.config.backoff.delay(self.resolve_attempts, &mut self.jitter);
         self.resolve_attempts = self.resolve_attempts.saturating_add(1);
         self.timers.set(Timer::Resolve, now + delay);
-        self.push(Output::Resolve { ids });
+        self.push(Output::ResolveTopicIds { ids });
     }
 
     /// Partitions by name, as far as their topics have one.

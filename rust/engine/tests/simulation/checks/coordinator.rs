@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use monedula_engine::group::classic::{self as classic, CallId, CommitOffset};
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{Checks, Pid, Rule, Span};
 use crate::excuses::Excuse;
-use crate::messages::{Answer, Call, Found};
+use crate::messages::{Answered, Asked, Found};
 use crate::sometimes::Situation;
+use monedula_engine::group::{Answer, Call, CallId, CommitOffset};
 
 impl Checks {
     /// The coordinator answered `call` of a process. `late`: its sender has given it up.
@@ -32,9 +32,7 @@ impl Checks {
                 }
             }
         }
-        if let (Call::Classic(call), Answer::Classic(classic::Answer::Sync { code: ErrorCode::None, assignment, .. })) =
-            (call, answer)
-        {
+        if let Answer::SyncGroup { code: ErrorCode::None, assignment, .. } = answer {
             self.synced(pid, call, assignment);
         }
         if let Some(found) = answer.found().filter(|_| !late) {
@@ -180,7 +178,7 @@ impl Checks {
     }
 
     /// A classic member was given its assignment.
-    fn synced(&mut self, pid: Pid, call: &classic::Call, assignment: &[u8]) {
+    fn synced(&mut self, pid: Pid, call: &Call, assignment: &[u8]) {
         match monedula_engine::assign::read_assignment(assignment) {
             Ok(assigned) => {
                 let assigned: BTreeSet<_> = assigned.partitions.into_iter().collect();

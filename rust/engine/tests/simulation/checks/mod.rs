@@ -9,13 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use monedula_engine::group::classic::CallId;
 use monedula_engine::{Now, TopicPartition};
 
 use crate::excuses::{Excuse, Excuses};
-use crate::machine::State;
 use crate::oracle::Oracle;
 use crate::sometimes::Sometimes;
+use monedula_engine::group::{CallId, State};
 
 pub(crate) type Pid = u32;
 

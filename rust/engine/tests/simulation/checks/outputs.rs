@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use monedula_engine::group::classic::{self as classic, CallId, CallbackKind, CommitError, CommitOffset};
+use monedula_engine::group::classic::{self};
 use monedula_engine::{Now, TopicPartition};
 
 use super::{Checks, Owned, Pid, Rule, View};
 use crate::excuses::Excuse;
-use crate::machine::State;
 use crate::sometimes::Situation;
+use monedula_engine::group::{CallId, CallbackKind, CommitError, CommitOffset, State};
 
 impl Checks {
     pub(crate) fn started(&mut self, pid: Pid, state: State, instance_id: Option<String>, session: Duration) {

@@ -4,7 +4,7 @@ use monedula_engine::TopicPartition;
 
 use super::{Checks, Owned, Pid, Rule, Span};
 use crate::excuses::Excuse;
-use crate::machine::State;
+use crate::machine::is_rebalancing;
 use crate::sometimes::Situation;
 
 impl Checks {
@@ -33,7 +33,7 @@ impl Checks {
             return self.fail(Rule::OwnedDelivery, text);
         }
         let next = owned.next.replace(to);
-        if view.state.is_some_and(State::is_rebalancing) {
+        if view.state.is_some_and(is_rebalancing) {
             self.met.met(Situation::FlowedDuringRebalance);
         }
         match next {

@@ -1,7 +1,8 @@
 use monedula_protocol::frame::{decode_request_body, decode_request_header, encode_response};
 use monedula_protocol::messages::find_coordinator::Coordinator;
 use monedula_protocol::messages::heartbeat::HeartbeatResponse;
-use monedula_protocol::messages::leave_group::MemberResponse;
+use monedula_protocol::messages::join_group::{JoinGroupResponse, JoinGroupResponseMember};
+use monedula_protocol::messages::leave_group::{LeaveGroupResponse, MemberResponse};
 use monedula_protocol::messages::offset_commit::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse, OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -33,7 +34,7 @@ fn calls(instance_id: Option<&str>) -> Vec<Call> {
     let (session_timeout, rebalance_timeout) = (Duration::from_secs(45), Duration::from_secs(300));
     vec![
         Call::FindCoordinator { group_id: group_id.clone() },
-        Call::Join {
+        Call::JoinGroup {
             group_id: group_id.clone(),
             member_id: member_id.clone(),
             instance_id: instance_id.clone(),
@@ -42,7 +43,7 @@ fn calls(instance_id: Option<&str>) -> Vec<Call> {
             protocols: vec![("range".into(), vec![1, 2]), ("sticky".into(), vec![])],
             reason: "it is new".into(),
         },
-        Call::Sync {
+        Call::SyncGroup {
             group_id: group_id.clone(),
             member_id: member_id.clone(),
             instance_id: instance_id.clone(),
@@ -57,21 +58,23 @@ fn calls(instance_id: Option<&str>) -> Vec<Call> {
             instance_id: instance_id.clone(),
             generation: 7,
         },
-        Call::Leave {
+        Call::LeaveGroup {
             group_id: group_id.clone(),
             member_id: member_id.clone(),
             instance_id: instance_id.clone(),
             reason: "it is closed".into(),
         },
-        Call::Commit {
+        Call::OffsetCommit {
+            protocol: GroupProtocol::Classic,
             group_id: group_id.clone(),
             member_id,
             instance_id,
-            generation: 7,
+            generation_or_epoch: 7,
             offsets: [(orders(0), at(5)), (orders(1), at(6)), (TopicPartition::new("audit", 0), at(7))].into(),
             topic_ids: TopicIds::new(),
         },
-        Call::FetchOffsets {
+        Call::OffsetFetch {
+            member: None,
             group_id,
             partitions: vec![orders(1), TopicPartition::new("audit", 0), orders(0)],
             topic_ids: TopicIds::new(),
@@ -119,7 +122,7 @@ fn what_is_sent_says_all_that_the_version_can() {
                     let key = if version < 4 { request.key } else { request.coordinator_keys[0] };
                     assert_eq!((key, request.key_type), (GROUP_ID, GROUP));
                 }
-                Call::Join { .. } => {
+                Call::JoinGroup { .. } => {
                     let request: JoinGroupRequest<'_> = sent(&frame, version);
                     assert_eq!((request.group_id, request.member_id), (GROUP_ID, "me"));
                     assert_eq!(request.group_instance_id, Some("static"));
@@ -129,7 +132,7 @@ fn what_is_sent_says_all_that_the_version_can() {
                     assert_eq!(protocols, [("range", &[1, 2][..]), ("sticky", &[])]);
                     assert_eq!(request.reason, (version >= 8).then_some("it is new"));
                 }
-                Call::Sync { .. } => {
+                Call::SyncGroup { .. } => {
                     let request: SyncGroupRequest<'_> = sent(&frame, version);
                     assert_eq!((request.group_id, request.member_id, request.generation_id), (GROUP_ID, "me", 7));
                     assert_eq!(request.protocol_name, (version >= 5).then_some("range"));
@@ -137,19 +140,20 @@ fn what_is_sent_says_all_that_the_version_can() {
                     let given: Vec<_> = request.assignments.iter().map(|one| (one.member_id, one.assignment)).collect();
                     assert_eq!(given, [("me", &[5][..]), ("you", &[6, 7])]);
                 }
+                Call::ConsumerGroupHeartbeat(_) => panic!("of the other protocol"),
                 Call::Heartbeat { .. } => {
                     let request: HeartbeatRequest<'_> = sent(&frame, version);
                     assert_eq!((request.group_id, request.member_id, request.generation_id), (GROUP_ID, "me", 7));
                     assert_eq!(request.group_instance_id, Some("static"));
                 }
-                Call::Leave { .. } => {
+                Call::LeaveGroup { .. } => {
                     let request: LeaveGroupRequest<'_> = sent(&frame, version);
                     let member = &request.members[0];
                     assert_eq!((request.group_id, member.member_id), (GROUP_ID, "me"));
                     assert_eq!(member.group_instance_id, Some("static"));
                     assert_eq!(member.reason, (version >= 5).then_some("it is closed"));
                 }
-                Call::Commit { .. } => {
+                Call::OffsetCommit { .. } => {
                     let request: OffsetCommitRequest<'_> = sent(&frame, version);
                     assert_eq!((request.group_id, request.member_id), (GROUP_ID, "me"));
                     assert_eq!(request.generation_id_or_member_epoch, 7);
@@ -166,7 +170,7 @@ fn what_is_sent_says_all_that_the_version_can() {
                         [("audit".to_owned(), vec![(0, 7)]), ("orders".to_owned(), vec![(0, 5), (1, 6)])]
                     );
                 }
-                Call::FetchOffsets { .. } => {
+                Call::OffsetFetch { .. } => {
                     let request: OffsetFetchRequest<'_> = sent(&frame, version);
                     assert_eq!(request.require_stable, version >= 7);
                     let asked: Vec<_> = match version {
@@ -204,9 +208,9 @@ fn a_static_member_speaks_no_version_that_would_forget_it() {
 
 #[test]
 fn a_reason_is_cut_between_characters() {
-    assert_eq!(said(""), None);
-    assert_eq!(said("short"), Some("short"));
-    assert_eq!(said(&"ü".repeat(300)).unwrap().chars().count(), REASON_CHARS);
+    assert_eq!(classic::wire::said(""), None);
+    assert_eq!(classic::wire::said("short"), Some("short"));
+    assert_eq!(classic::wire::said(&"ü".repeat(300)).unwrap().chars().count(), classic::wire::REASON_CHARS);
 }
 
 #[test]
@@ -251,7 +255,7 @@ fn a_join_is_read_in_every_version_and_each_member_once() {
             skip_assignment: version >= 9,
             ..Default::default()
         };
-        let expected = Answer::Join {
+        let expected = Answer::JoinGroup {
             code: ErrorCode::None,
             generation: 8,
             member_id: "me".into(),
@@ -269,7 +273,7 @@ fn a_join_is_read_in_every_version_and_each_member_once() {
             ..Default::default()
         };
         match taken::<JoinGroupRequest<'_>>(call, &refused, version) {
-            Answer::Join { code, member_id, protocol, generation, .. } => {
+            Answer::JoinGroup { code, member_id, protocol, generation, .. } => {
                 assert_eq!((code, member_id.as_str()), (ErrorCode::MemberIdRequired, "new"));
                 assert_eq!((protocol, generation), (None, -1));
             }
@@ -288,7 +292,7 @@ fn an_assignment_and_a_heartbeat_are_read_in_every_version() {
             assignment: &[1, 2, 3],
             ..Default::default()
         };
-        let expected = Answer::Sync {
+        let expected = Answer::SyncGroup {
             code: ErrorCode::None,
             protocol_type: (version >= 5).then(|| "consumer".into()),
             protocol: (version >= 5).then(|| "range".into()),
@@ -316,25 +320,24 @@ fn leaving_is_judged_by_the_member_if_the_version_names_it() {
         };
         let error_code = if version <= 2 { 25 } else { 0 };
         let response = LeaveGroupResponse { error_code, members, ..Default::default() };
-        let expected = Answer::Leave { code: ErrorCode::UnknownMemberId };
+        let expected = Answer::LeaveGroup { code: ErrorCode::UnknownMemberId };
         assert_eq!(taken::<LeaveGroupRequest<'_>>(call, &response, version), expected);
     }
     let silent = taken::<LeaveGroupRequest<'_>>(call, &LeaveGroupResponse::default(), 5);
-    assert_eq!(silent, Answer::Leave { code: ErrorCode::UnknownServerError });
+    assert_eq!(silent, Answer::LeaveGroup { code: ErrorCode::UnknownServerError });
     let moved = LeaveGroupResponse { error_code: 16, ..Default::default() };
-    let expected = Answer::Leave { code: ErrorCode::NotCoordinator };
+    let expected = Answer::LeaveGroup { code: ErrorCode::NotCoordinator };
     assert_eq!(taken::<LeaveGroupRequest<'_>>(call, &moved, 5), expected);
 }
 
 /// A commit of `orders` and `audit`, whose topics have these ids.
 fn commit_by_ids(topic_ids: &[(&str, u8)]) -> Call {
     let ids: TopicIds = topic_ids.iter().map(|&(topic, id)| (topic.into(), Uuid([id; 16]))).collect();
-    match calls(None).swap_remove(5) {
-        Call::Commit { group_id, member_id, instance_id, generation, offsets, .. } => {
-            Call::Commit { group_id, member_id, instance_id, generation, offsets, topic_ids: ids }
-        }
-        call => call,
+    let mut call = calls(None).swap_remove(5);
+    if let Call::OffsetCommit { topic_ids, .. } = &mut call {
+        *topic_ids = ids;
     }
+    call
 }
 
 #[test]
@@ -364,14 +367,15 @@ fn what_is_answered_by_ids_is_told_by_names() {
     let topics = vec![topic(1, 0, 100), topic(0, 1, 0), topic(9, 1, 0), topic(2, 0, 0), topic(2, 0, 3)];
     let response = OffsetCommitResponse { topics, ..Default::default() };
     let codes = [(orders(0), ErrorCode::UnknownTopicId), (TopicPartition::new("audit", 0), ErrorCode::None)];
-    assert_eq!(taken::<OffsetCommitRequest<'_>>(&call, &response, 10), Answer::Commit { codes: codes.into() });
+    assert_eq!(taken::<OffsetCommitRequest<'_>>(&call, &response, 10), Answer::OffsetCommit { codes: codes.into() });
 }
 
 #[test]
 fn a_lookup_goes_by_ids_if_all_of_its_topics_have_one() {
     assert_eq!(calls(None)[6].versions(), 2..=9);
     let ids = |topics: &[&str]| topics.iter().map(|&topic| (topic.into(), Uuid([1; 16]))).collect::<TopicIds>();
-    let lookup = |topics: &[&str]| Call::FetchOffsets {
+    let lookup = |topics: &[&str]| Call::OffsetFetch {
+        member: None,
         group_id: GROUP_ID.to_owned(),
         partitions: vec![orders(1), orders(0)],
         topic_ids: ids(topics),
@@ -399,9 +403,7 @@ fn a_lookup_goes_by_ids_if_all_of_its_topics_have_one() {
     let topics = vec![topic(2, vec![at(0, 9, 0)]), topic(1, vec![at(0, 5, 0), at(1, -1, 100)])];
     let groups = vec![OffsetFetchResponseGroup { group_id: GROUP_ID, topics, ..Default::default() }];
     let response = OffsetFetchResponse { groups, ..Default::default() };
-    let Answer::FetchOffsets { code, offsets } = taken::<OffsetFetchRequest<'_>>(&call, &response, 10) else {
-        panic!()
-    };
+    let Answer::OffsetFetch { code, offsets } = taken::<OffsetFetchRequest<'_>>(&call, &response, 10) else { panic!() };
     let offsets: Vec<_> =
         offsets.into_iter().map(|(partition, found)| (partition, found.map(|at| at.map(|at| at.offset)))).collect();
     assert_eq!(code, ErrorCode::None);
@@ -432,7 +434,10 @@ fn of_a_commit_the_first_answer_counts_and_what_nobody_asked_is_dropped() {
         };
         // orders-1 is not answered at all.
         let codes = [(orders(0), ErrorCode::IllegalGeneration), (TopicPartition::new("audit", 0), ErrorCode::None)];
-        assert_eq!(taken::<OffsetCommitRequest<'_>>(call, &response, version), Answer::Commit { codes: codes.into() });
+        assert_eq!(
+            taken::<OffsetCommitRequest<'_>>(call, &response, version),
+            Answer::OffsetCommit { codes: codes.into() }
+        );
     }
 }
 
@@ -492,7 +497,7 @@ fn of_committed_offsets_the_first_answer_counts_and_what_nobody_asked_is_dropped
         ];
         assert_eq!(
             taken::<OffsetFetchRequest<'_>>(call, &response, version),
-            Answer::FetchOffsets { code: ErrorCode::None, offsets: expected.into() }
+            Answer::OffsetFetch { code: ErrorCode::None, offsets: expected.into() }
         );
     }
 }
@@ -501,9 +506,9 @@ fn of_committed_offsets_the_first_answer_counts_and_what_nobody_asked_is_dropped
 fn a_group_that_is_not_answered_is_an_error() {
     let call = &calls(None)[6];
     let silent = taken::<OffsetFetchRequest<'_>>(call, &OffsetFetchResponse::default(), 9);
-    assert_eq!(silent, Answer::FetchOffsets { code: ErrorCode::UnknownServerError, offsets: BTreeMap::new() });
+    assert_eq!(silent, Answer::OffsetFetch { code: ErrorCode::UnknownServerError, offsets: BTreeMap::new() });
     let moved = OffsetFetchResponse { error_code: 16, ..Default::default() };
-    let expected = Answer::FetchOffsets { code: ErrorCode::NotCoordinator, offsets: BTreeMap::new() };
+    let expected = Answer::OffsetFetch { code: ErrorCode::NotCoordinator, offsets: BTreeMap::new() };
     assert_eq!(taken::<OffsetFetchRequest<'_>>(call, &moved, 5), expected);
 }
 

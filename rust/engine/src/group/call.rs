@@ -1,0 +1,270 @@
+//! The requests of a member and their answers. Their bytes are in `wire`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
+
+use super::{CommitOffset, Committed, GroupProtocol, PartitionCodes, TopicIds};
+use crate::TopicPartition;
+
+/// Partitions as KIP-848 names them: by the ids of their topics.
+pub type Partitions = BTreeSet<(Uuid, i32)>;
+
+/// The connection that a request takes. A broker answers the requests of one connection one after the other, so a JoinGroup
+/// that it holds, or a slow commit, would delay a heartbeat behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConnectionPurpose {
+    /// FindCoordinator: any broker's ordinary connection.
+    Any,
+    /// JoinGroup and SyncGroup.
+    JoinGroup,
+    /// Heartbeat, ConsumerGroupHeartbeat and LeaveGroup.
+    Heartbeat,
+    /// OffsetCommit and OffsetFetch.
+    Offsets,
+}
+
+/// A ConsumerGroupHeartbeat. It carries only what changed, but for the first one and one after a failure, which carry everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeartbeatCall {
+    /// The group.
+    pub group_id: String,
+    /// The member.
+    pub member_id: String,
+    /// The member epoch: 0 joins, -1 leaves, -2 leaves for a while (static members).
+    pub epoch: i32,
+    /// The static id, in every request of a static member.
+    pub instance_id: Option<String>,
+    /// `client.rack`.
+    pub rack: Option<String>,
+    /// How long the member may take to give partitions back.
+    pub rebalance_timeout: Option<Duration>,
+    /// Topics subscribed to by name.
+    pub topics: Option<BTreeSet<Arc<str>>>,
+    /// The pattern subscribed to; empty to end that.
+    pub regex: Option<String>,
+    /// `group.remote.assignor`.
+    pub assignor: Option<String>,
+    /// The owned partitions. `None` never acknowledges anything.
+    pub owned: Option<Partitions>,
+}
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Asks any broker for the coordinator of the group.
+    FindCoordinator {
+        /// The group.
+        group_id: String,
+    },
+    /// Joins the group. Classic only.
+    JoinGroup {
+        /// The group.
+        group_id: String,
+        /// Empty at first.
+        member_id: String,
+        /// Static id.
+        instance_id: Option<String>,
+        /// Session timeout.
+        session_timeout: Duration,
+        /// Rebalance timeout: the broker may hold the answer for this long.
+        rebalance_timeout: Duration,
+        /// Assignors with the subscription metadata of each, which the leader gets.
+        protocols: Vec<(String, Vec<u8>)>,
+        /// The reason (KIP-800).
+        reason: String,
+    },
+    /// Gets the assignment; the leader sends that of all members. Classic only.
+    SyncGroup {
+        /// The group.
+        group_id: String,
+        /// The member.
+        member_id: String,
+        /// Static id.
+        instance_id: Option<String>,
+        /// The generation of the JoinGroup.
+        generation: i32,
+        /// The assignor that was chosen.
+        protocol: String,
+        /// The broker may hold the answer for this long, until the leader has sent the assignment.
+        rebalance_timeout: Duration,
+        /// Assignments by member id; empty from followers.
+        assignments: Vec<(String, Vec<u8>)>,
+    },
+    /// Keeps the session. Classic only.
+    Heartbeat {
+        /// The group.
+        group_id: String,
+        /// The member.
+        member_id: String,
+        /// Static id.
+        instance_id: Option<String>,
+        /// Its generation.
+        generation: i32,
+    },
+    /// Leaves the group. Classic only.
+    LeaveGroup {
+        /// The group.
+        group_id: String,
+        /// The member.
+        member_id: String,
+        /// Static id.
+        instance_id: Option<String>,
+        /// The reason (KIP-800).
+        reason: String,
+    },
+    /// Joins, keeps the session, acknowledges, leaves. KIP-848 only.
+    ConsumerGroupHeartbeat(HeartbeatCall),
+    /// Commits.
+    OffsetCommit {
+        /// The protocol of the group, which decides the versions that can carry the request.
+        protocol: GroupProtocol,
+        /// The group.
+        group_id: String,
+        /// The member.
+        member_id: String,
+        /// Static id.
+        instance_id: Option<String>,
+        /// Its generation, or its member epoch.
+        generation_or_epoch: i32,
+        /// The offsets.
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
+        /// The ids of their topics, as far as they are known. With them, offsets of a deleted topic are never taken for those
+        /// of one that was recreated under its name (franz-go#1426).
+        topic_ids: TopicIds,
+    },
+    /// Gets committed offsets, without those that an open transaction may still change (KIP-447).
+    OffsetFetch {
+        /// The group.
+        group_id: String,
+        /// The member id and its epoch; KIP-848 only.
+        member: Option<(String, i32)>,
+        /// The partitions.
+        partitions: Vec<TopicPartition>,
+        /// The ids of their topics, as far as they are known.
+        topic_ids: TopicIds,
+    },
+}
+
+impl Call {
+    /// The connection that it takes.
+    pub fn purpose(&self) -> ConnectionPurpose {
+        match self {
+            Self::FindCoordinator { .. } => ConnectionPurpose::Any,
+            Self::JoinGroup { .. } | Self::SyncGroup { .. } => ConnectionPurpose::JoinGroup,
+            Self::Heartbeat { .. } | Self::ConsumerGroupHeartbeat(_) | Self::LeaveGroup { .. } => {
+                ConnectionPurpose::Heartbeat
+            }
+            Self::OffsetCommit { .. } | Self::OffsetFetch { .. } => ConnectionPurpose::Offsets,
+        }
+    }
+
+    /// Name of the API.
+    pub fn api(&self) -> &'static str {
+        match self {
+            Self::FindCoordinator { .. } => "FindCoordinator",
+            Self::JoinGroup { .. } => "JoinGroup",
+            Self::SyncGroup { .. } => "SyncGroup",
+            Self::Heartbeat { .. } => "Heartbeat",
+            Self::LeaveGroup { .. } => "LeaveGroup",
+            Self::ConsumerGroupHeartbeat(_) => "ConsumerGroupHeartbeat",
+            Self::OffsetCommit { .. } => "OffsetCommit",
+            Self::OffsetFetch { .. } => "OffsetFetch",
+        }
+    }
+
+    /// How much longer than the answer to any other request this one may take.
+    pub fn extra_timeout(&self) -> Duration {
+        match self {
+            // As in Java: the broker answers at the end of the rebalance timeout, and the answer takes a moment.
+            Self::JoinGroup { rebalance_timeout, .. } | Self::SyncGroup { rebalance_timeout, .. } => {
+                *rebalance_timeout + Duration::from_secs(5)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// An answer; its error code is [`ErrorCode::None`] if the request succeeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The coordinator.
+    FindCoordinator {
+        /// Error of the group.
+        code: ErrorCode,
+        /// Its node id.
+        node_id: i32,
+        /// Its advertised host.
+        host: String,
+        /// Its advertised port.
+        port: i32,
+    },
+    /// The new generation.
+    JoinGroup {
+        /// Error.
+        code: ErrorCode,
+        /// Generation, -1 with an error.
+        generation: i32,
+        /// The member's id: with MEMBER_ID_REQUIRED, the one to join with.
+        member_id: String,
+        /// The leader's id.
+        leader: String,
+        /// The type of the group, if the broker sends it (KIP-559).
+        protocol_type: Option<String>,
+        /// The assignor chosen.
+        protocol: Option<String>,
+        /// Whether the leader sends no assignment (KIP-814).
+        skip_assignment: bool,
+        /// For the leader: id, static id and metadata of each member.
+        members: Vec<(String, Option<String>, Vec<u8>)>,
+    },
+    /// The assignment.
+    SyncGroup {
+        /// Error.
+        code: ErrorCode,
+        /// The type of the group, if the broker sends it (KIP-559).
+        protocol_type: Option<String>,
+        /// The assignor, if the broker sends it.
+        protocol: Option<String>,
+        /// The assignment.
+        assignment: Vec<u8>,
+    },
+    /// The session goes on, or the group rebalances.
+    Heartbeat {
+        /// Error.
+        code: ErrorCode,
+    },
+    /// The result of leaving.
+    LeaveGroup {
+        /// Error of the request or of the member.
+        code: ErrorCode,
+    },
+    /// The member's epoch and its target assignment.
+    ConsumerGroupHeartbeat {
+        /// Error.
+        code: ErrorCode,
+        /// The broker's message about it.
+        message: String,
+        /// The member epoch.
+        epoch: i32,
+        /// How long to wait before the next heartbeat.
+        interval: Duration,
+        /// The target assignment; `None` if it has not changed.
+        assignment: Option<Partitions>,
+    },
+    /// The result of each partition. A partition that the answer leaves out is not in it.
+    OffsetCommit {
+        /// By partition.
+        codes: PartitionCodes,
+    },
+    /// Committed offsets.
+    OffsetFetch {
+        /// Error of the group.
+        code: ErrorCode,
+        /// By partition; one that the answer leaves out is not in it.
+        offsets: BTreeMap<TopicPartition, Result<Committed, ErrorCode>>,
+    },
+}

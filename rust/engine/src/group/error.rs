@@ -1,0 +1,215 @@
+//! What can go wrong for a member of a group, by what the user can do about it.
+
+use std::time::Duration;
+
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::assign::AssignError;
+
+/// An error of the membership as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GroupError {
+    /// The user may not use the group.
+    #[error(
+        "using the consumer group {group} is not allowed (GROUP_AUTHORIZATION_FAILED); ask for the READ permission on it"
+    )]
+    Denied {
+        /// The group.
+        group: String,
+    },
+    /// Another process has the same static id.
+    #[error(
+        "group.instance.id={instance} of the group {group} was taken over by another consumer (FENCED_INSTANCE_ID): each \
+         running consumer of a group needs an id of its own"
+    )]
+    FencedInstance {
+        /// The group.
+        group: String,
+        /// The id.
+        instance: String,
+    },
+    /// No assignor is common to all members.
+    #[error(
+        "the members of the group {group} have no assignor in common (INCONSISTENT_GROUP_PROTOCOL): this one offers \
+         {assignors}. Set partition.assignment.strategy to one that the others have: consumers of librdkafka, such as \
+         confluent-kafka's, have range,roundrobin unless told otherwise, and Java's range,cooperative-sticky. To move a \
+         group from one assignor to another, have its members list both meanwhile. Or use another group.id"
+    )]
+    InconsistentProtocol {
+        /// The group.
+        group: String,
+        /// What this member offers.
+        assignors: String,
+    },
+    /// The broker does not allow the session timeout.
+    #[error(
+        "session.timeout.ms={} is outside of what the broker allows (INVALID_SESSION_TIMEOUT): see \
+         group.min.session.timeout.ms and group.max.session.timeout.ms of the broker", session_timeout.as_millis()
+    )]
+    InvalidSessionTimeout {
+        /// The setting.
+        session_timeout: Duration,
+    },
+    /// The user did not poll for so long that the member had to leave.
+    #[error(
+        "no poll for more than max.poll.interval.ms={}: the member left the group {group}, and others read its partitions. \
+         The next poll joins again. Take smaller batches, call keep_alive() meanwhile, or raise max.poll.interval.ms",
+        after.as_millis()
+    )]
+    MaxPollExceeded {
+        /// The group.
+        group: String,
+        /// The setting.
+        after: Duration,
+    },
+    /// There is no assignment.
+    #[error("group {group}: {error}")]
+    Assign {
+        /// The group.
+        group: String,
+        /// Why.
+        error: AssignError,
+    },
+    /// An answer that no repetition mends.
+    #[error("group {group}: {api} was answered {} ({})", code.name(), code.message())]
+    Broker {
+        /// The group.
+        group: String,
+        /// Name of the API.
+        api: &'static str,
+        /// The answer.
+        code: ErrorCode,
+    },
+    /// A call that cannot be made at all, such as one that the broker has no version of.
+    #[error("group {group}: {reason}")]
+    Call {
+        /// The group.
+        group: String,
+        /// Why.
+        reason: String,
+    },
+    /// The broker lacks the protocol, or does not allow it for this group.
+    #[error(
+        "the broker does not offer the consumer group protocol of KIP-848 for the group {group} ({reason}): set \
+         group.protocol=classic, or group.protocol=auto to use it where it is offered"
+    )]
+    Unsupported {
+        /// The group.
+        group: String,
+        /// What the broker said.
+        reason: String,
+    },
+    /// The broker does not have the assignor.
+    #[error(
+        "the broker does not have the assignor group.remote.assignor={assignor} (UNSUPPORTED_ASSIGNOR){}: use one of the \
+         broker's group.consumer.assignors, or none for the broker's choice",
+        said(message)
+    )]
+    UnsupportedAssignor {
+        /// The setting.
+        assignor: String,
+        /// What the broker said.
+        message: String,
+    },
+    /// The broker cannot read the pattern.
+    #[error(
+        "the broker cannot use the pattern {pattern:?} (INVALID_REGULAR_EXPRESSION){}: patterns that brokers match are in \
+         RE2's syntax",
+        said(message)
+    )]
+    InvalidRegex {
+        /// The pattern.
+        pattern: String,
+        /// What the broker said.
+        message: String,
+    },
+    /// The group has as many members as the broker allows.
+    #[error(
+        "the group {group} is full (GROUP_MAX_SIZE_REACHED){}: run fewer consumers, or raise the broker's \
+         group.consumer.max.size",
+        said(message)
+    )]
+    GroupFull {
+        /// The group.
+        group: String,
+        /// What the broker said.
+        message: String,
+    },
+    /// Another consumer has the static id.
+    #[error(
+        "group.instance.id={instance} of the group {group} is in use by another consumer (UNRELEASED_INSTANCE_ID): each \
+         running consumer of a group needs an id of its own. If that consumer died without closing, its id is free again \
+         when its session ends (group.consumer.session.timeout.ms of the broker)"
+    )]
+    UnreleasedInstance {
+        /// The group.
+        group: String,
+        /// The id.
+        instance: String,
+    },
+    /// The user may not read a topic that is subscribed to.
+    #[error(
+        "reading a topic that the group {group} subscribes to is not allowed (TOPIC_AUTHORIZATION_FAILED){}; ask for the \
+         DESCRIBE and READ permissions. The consumer goes on trying",
+        said(message)
+    )]
+    TopicDenied {
+        /// The group.
+        group: String,
+        /// What the broker said.
+        message: String,
+    },
+    /// The broker takes the request for wrong, or failed of it.
+    #[error("group {group}: ConsumerGroupHeartbeat was answered {} ({}){}", code.name(), code.message(), said(message))]
+    Heartbeat {
+        /// The group.
+        group: String,
+        /// The answer.
+        code: ErrorCode,
+        /// What the broker said.
+        message: String,
+    },
+}
+
+/// The broker's own words, if it has any.
+fn said(message: &str) -> String {
+    if message.is_empty() { String::new() } else { format!(": {message}") }
+}
+
+/// Why a call got no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallError {
+    /// Not connected, disconnected, timed out, unreadable: it may do better elsewhere or later. With what happened.
+    Lost(String),
+    /// It can never be made, such as a version that the broker lacks. With the whole sentence.
+    Never(String),
+}
+
+/// Why an offset was not committed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// The partition is not owned any more, or never was. Nothing was sent.
+    #[error("it is not assigned to this consumer, or not any more: another member may own it")]
+    NotOwned,
+    /// The member is out of the group; it joins again. Another may own the partition already.
+    #[error("the member is not in the group any more ({}): its partitions may have other owners", code.name())]
+    MemberGone {
+        /// What the coordinator said.
+        code: ErrorCode,
+    },
+    /// The broker refused this partition's offset.
+    #[error("the broker answered {} ({})", code.name(), code.message())]
+    Refused {
+        /// Its answer.
+        code: ErrorCode,
+    },
+    /// No answer that counts came in time.
+    #[error("it was not committed in time; the last attempt: {last}")]
+    TimedOut {
+        /// What the last attempt failed of.
+        last: String,
+    },
+    /// The consumer left the group, or was closed, before.
+    #[error("the consumer left the group before it was committed")]
+    Closed,
+}

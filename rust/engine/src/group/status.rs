@@ -1,0 +1,140 @@
+//! Where a member stands.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_protocol::types::Uuid;
+
+use super::{GroupError, Reserved, Subscription, classic, consumer};
+use crate::assign::Protocol;
+use crate::{Now, TopicPartition};
+
+/// The protocol of a group (`group.protocol`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupProtocol {
+    /// The members assign: one of them leads.
+    Classic,
+    /// The coordinator assigns (KIP-848).
+    Consumer,
+}
+
+/// The state of a member, in the words of its protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Of a classic member.
+    Classic(classic::State),
+    /// Of a member under KIP-848.
+    Consumer(consumer::State),
+}
+
+impl From<classic::State> for State {
+    fn from(state: classic::State) -> Self {
+        Self::Classic(state)
+    }
+}
+
+impl From<consumer::State> for State {
+    fn from(state: consumer::State) -> Self {
+        Self::Consumer(state)
+    }
+}
+
+impl State {
+    /// The first state of a member.
+    pub fn first(protocol: GroupProtocol) -> Self {
+        match protocol {
+            GroupProtocol::Classic => Self::Classic(classic::State::Unsubscribed),
+            GroupProtocol::Consumer => Self::Consumer(consumer::State::Unsubscribed),
+        }
+    }
+
+    /// The protocol whose state it is.
+    pub fn protocol(self) -> GroupProtocol {
+        match self {
+            Self::Classic(_) => GroupProtocol::Classic,
+            Self::Consumer(_) => GroupProtocol::Consumer,
+        }
+    }
+
+    /// Its name in text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Classic(state) => state.name(),
+            Self::Consumer(state) => state.name(),
+        }
+    }
+
+    /// Whether `next` may follow this state.
+    pub fn may_become(self, next: Self) -> bool {
+        match (self, next) {
+            (Self::Classic(from), Self::Classic(to)) => from.successors().contains(&to),
+            (Self::Consumer(from), Self::Consumer(to)) => from.successors().contains(&to),
+            _ => false,
+        }
+    }
+
+    /// Whether there is no subscription.
+    pub fn is_unsubscribed(self) -> bool {
+        matches!(self, Self::Classic(classic::State::Unsubscribed) | Self::Consumer(consumer::State::Unsubscribed))
+    }
+
+    /// Whether the member left because the user did not poll.
+    pub fn is_stale(self) -> bool {
+        matches!(self, Self::Classic(classic::State::Stale) | Self::Consumer(consumer::State::Stale))
+    }
+}
+
+/// How a membership is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The state.
+    pub state: State,
+    /// The coordinator's node id.
+    pub coordinator: Option<i32>,
+    /// The member's id; empty before a classic member has one.
+    pub member_id: String,
+    /// The generation, or the member epoch under KIP-848; -1 outside of the group.
+    pub generation: i32,
+    /// Whether the member leads; never under KIP-848.
+    pub leader: bool,
+    /// The assignor that the group chose; under KIP-848 the one that this member asks for.
+    pub assignor: Option<String>,
+    /// How partitions are revoked; always cooperatively under KIP-848.
+    pub protocol: Protocol,
+    /// The subscription.
+    pub subscription: Option<Subscription>,
+    /// Partitions owned.
+    pub owned: BTreeSet<TopicPartition>,
+    /// Topics of the target assignment whose names are not known yet; never any under the classic protocol.
+    pub unresolved: BTreeSet<Uuid>,
+    /// The heartbeat interval: `heartbeat.interval.ms`, or what the coordinator last sent under KIP-848.
+    pub heartbeat_interval: Duration,
+    /// When the last acknowledged heartbeat was sent.
+    pub last_heartbeat: Option<Now>,
+    /// Until when records may be handed out.
+    pub lease_until: Option<Now>,
+    /// When the last rebalance ended; under KIP-848, when the member last reached its target assignment.
+    pub last_rebalance: Option<Now>,
+    /// The reason of that rebalance; not known under KIP-848.
+    pub last_rebalance_reason: Option<String>,
+    /// The error that ended the membership.
+    pub fatal: Option<GroupError>,
+    /// Commits that wait or are in flight.
+    pub pending_commits: usize,
+    /// When the group meets again for what the assignor deferred.
+    pub deferred_until: Option<Now>,
+    /// Partitions that are reserved for lost members.
+    pub reserved: Vec<Reserved>,
+}
+
+impl Status {
+    /// Topics subscribed to; of a pattern that the broker evaluates, those that partitions are owned of.
+    pub fn topics(&self) -> BTreeSet<Arc<str>> {
+        match &self.subscription {
+            Some(Subscription::Topics(topics) | Subscription::Matched(topics)) => topics.clone(),
+            Some(Subscription::Regex(_)) => self.owned.iter().map(|partition| partition.topic.clone()).collect(),
+            None => BTreeSet::new(),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The bytes of requests and answers, for every version of each API that a member speaks. The messages that only one protocol has are
+//! in `classic::wire` and `consumer::wire`.
+//!
+//! A broker may leave out what was asked, answer it twice, or answer what nobody asked: what is missing stays missing, the
+//! first answer counts, and the rest is dropped.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use monedula_protocol::api::{ApiKey, Request};
+use monedula_protocol::error::WireError;
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::frame::{decode_response, encode_request};
+use monedula_protocol::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
+use monedula_protocol::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
+use monedula_protocol::messages::heartbeat::HeartbeatRequest;
+use monedula_protocol::messages::join_group::JoinGroupRequest;
+use monedula_protocol::messages::leave_group::LeaveGroupRequest;
+use monedula_protocol::messages::offset_commit::OffsetCommitRequest;
+use monedula_protocol::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic};
+use monedula_protocol::messages::sync_group::SyncGroupRequest;
+
+use super::{
+    Answer, Call, GroupProtocol, TOPIC_IDS_FROM, TopicIds, are_all_known, classic, commit_topics, committed, consumer,
+    fetched, lookup_topics,
+};
+use crate::TopicPartition;
+
+/// FindCoordinator's key type for groups.
+const GROUP: i8 = 0;
+
+/// OffsetCommit and OffsetFetch know member epochs from this version on.
+const MEMBER_EPOCHS_FROM: i16 = 9;
+
+impl Call {
+    /// The API that it calls.
+    pub fn api_key(&self) -> ApiKey {
+        match self {
+            Self::FindCoordinator { .. } => ApiKey::FindCoordinator,
+            Self::JoinGroup { .. } => ApiKey::JoinGroup,
+            Self::SyncGroup { .. } => ApiKey::SyncGroup,
+            Self::Heartbeat { .. } => ApiKey::Heartbeat,
+            Self::LeaveGroup { .. } => ApiKey::LeaveGroup,
+            Self::ConsumerGroupHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
+            Self::OffsetCommit { .. } => ApiKey::OffsetCommit,
+            Self::OffsetFetch { .. } => ApiKey::OffsetFetch,
+        }
+    }
+
+    /// The versions that can carry it. A static member needs those that know static members: under older ones its id would
+    /// be lost, and with it the promise that a bounce costs no rebalance (KIP-345).
+    pub fn versions(&self) -> RangeInclusive<i16> {
+        match self {
+            // The key's type came with 1; before that there were groups only, but no error that says what is wrong.
+            Self::FindCoordinator { .. } => 1..=*FindCoordinatorRequest::VERSIONS.end(),
+            // The rebalance timeout came with 1, and Kafka 4.0 begins at 2.
+            Self::JoinGroup { instance_id, .. } => from(instance_id, 2, 5)..=*JoinGroupRequest::VERSIONS.end(),
+            Self::SyncGroup { instance_id, .. } => from(instance_id, 0, 3)..=*SyncGroupRequest::VERSIONS.end(),
+            Self::Heartbeat { instance_id, .. } => from(instance_id, 0, 3)..=*HeartbeatRequest::VERSIONS.end(),
+            Self::LeaveGroup { instance_id, .. } => from(instance_id, 0, 3)..=*LeaveGroupRequest::VERSIONS.end(),
+            // A broker that offers no version from 1 on lacks the protocol: version 0, of the early access in Kafka 3.7 to 3.9, knows
+            // neither patterns nor member ids that members make.
+            Self::ConsumerGroupHeartbeat(_) => 1..=1,
+            Self::OffsetCommit { protocol: GroupProtocol::Consumer, .. }
+            | Self::OffsetFetch { member: Some(_), .. } => MEMBER_EPOCHS_FROM..=TOPIC_IDS_FROM,
+            Self::OffsetCommit { instance_id, offsets, topic_ids, .. } => {
+                from(instance_id, 2, 7)..=highest(topic_ids, offsets.keys())
+            }
+            // The group's own error came with 2.
+            Self::OffsetFetch { partitions, topic_ids, .. } => 2..=highest(topic_ids, partitions.iter()),
+        }
+    }
+
+    /// The whole frame, with its length.
+    ///
+    /// # Errors
+    /// What `version` cannot carry, such as a user's metadata beyond 32 KiB.
+    pub fn encode(&self, version: i16, correlation_id: i32, client_id: Option<&str>) -> Result<Vec<u8>, WireError> {
+        match self {
+            Self::FindCoordinator { group_id } => {
+                encode_request(&find_request(group_id, version), version, correlation_id, client_id)
+            }
+            Self::ConsumerGroupHeartbeat(call) => {
+                encode_request(&consumer::wire::heartbeat_request(call), version, correlation_id, client_id)
+            }
+            Self::OffsetCommit {
+                group_id, member_id, instance_id, generation_or_epoch, offsets, topic_ids, ..
+            } => {
+                let request = OffsetCommitRequest {
+                    group_id,
+                    generation_id_or_member_epoch: *generation_or_epoch,
+                    member_id,
+                    group_instance_id: instance_id.as_deref(),
+                    topics: commit_topics(offsets, topic_ids),
+                    ..Default::default()
+                };
+                encode_request(&request, version, correlation_id, client_id)
+            }
+            Self::OffsetFetch { group_id, member, partitions, topic_ids } => {
+                let request = offsets_request(group_id, member.as_ref(), partitions, topic_ids, version);
+                encode_request(&request, version, correlation_id, client_id)
+            }
+            Self::JoinGroup {
+                protocols,
+                session_timeout,
+                rebalance_timeout,
+                group_id,
+                member_id,
+                instance_id,
+                reason,
+            } => {
+                let request = JoinGroupRequest {
+                    group_id,
+                    session_timeout_ms: ms(*session_timeout),
+                    rebalance_timeout_ms: ms(*rebalance_timeout),
+                    member_id,
+                    group_instance_id: instance_id.as_deref(),
+                    protocol_type: classic::wire::CONSUMER,
+                    protocols: classic::wire::join_protocols(protocols),
+                    reason: classic::wire::said(reason),
+                    ..Default::default()
+                };
+                encode_request(&request, version, correlation_id, client_id)
+            }
+            Self::SyncGroup { group_id, member_id, instance_id, generation, protocol, assignments, .. } => {
+                let request = SyncGroupRequest {
+                    group_id,
+                    generation_id: *generation,
+                    member_id,
+                    group_instance_id: instance_id.as_deref(),
+                    protocol_type: Some(classic::wire::CONSUMER),
+                    protocol_name: Some(protocol),
+                    assignments: classic::wire::sync_assignments(assignments),
+                    ..Default::default()
+                };
+                encode_request(&request, version, correlation_id, client_id)
+            }
+            Self::Heartbeat { group_id, member_id, instance_id, generation } => {
+                let request = HeartbeatRequest {
+                    group_id,
+                    generation_id: *generation,
+                    member_id,
+                    group_instance_id: instance_id.as_deref(),
+                    ..Default::default()
+                };
+                encode_request(&request, version, correlation_id, client_id)
+            }
+            Self::LeaveGroup { group_id, member_id, instance_id, reason } => {
+                let request =
+                    classic::wire::leave_request(group_id, member_id, instance_id.as_deref(), reason, version);
+                encode_request(&request, version, correlation_id, client_id)
+            }
+        }
+    }
+
+    /// The answer to it. `frame` comes without its length.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the bytes.
+    pub fn decode(&self, frame: &[u8], version: i16) -> Result<Answer, WireError> {
+        Ok(match self {
+            Self::FindCoordinator { group_id } => {
+                found(&decode_response::<FindCoordinatorRequest<'_>>(frame, version)?, group_id, version)
+            }
+            Self::JoinGroup { .. } => classic::wire::joined(&decode_response::<JoinGroupRequest<'_>>(frame, version)?),
+            Self::SyncGroup { .. } => classic::wire::synced(&decode_response::<SyncGroupRequest<'_>>(frame, version)?),
+            Self::Heartbeat { .. } => {
+                let response = decode_response::<HeartbeatRequest<'_>>(frame, version)?;
+                Answer::Heartbeat { code: ErrorCode::from_code(response.error_code) }
+            }
+            Self::LeaveGroup { member_id, .. } => {
+                classic::wire::left(&decode_response::<LeaveGroupRequest<'_>>(frame, version)?, member_id, version)
+            }
+            Self::ConsumerGroupHeartbeat(_) => {
+                consumer::wire::heartbeat_answer(&decode_response::<ConsumerGroupHeartbeatRequest<'_>>(frame, version)?)
+            }
+            Self::OffsetCommit { offsets, topic_ids, .. } => {
+                let response = decode_response::<OffsetCommitRequest<'_>>(frame, version)?;
+                Answer::OffsetCommit { codes: committed(&response, offsets, topic_ids, version) }
+            }
+            Self::OffsetFetch { group_id, partitions, topic_ids, .. } => {
+                let response = decode_response::<OffsetFetchRequest<'_>>(frame, version)?;
+                let (code, offsets) = fetched(&response, group_id, partitions, topic_ids, version);
+                Answer::OffsetFetch { code, offsets }
+            }
+        })
+    }
+}
+
+/// The highest version of OffsetCommit and OffsetFetch: from 10 on topics go by their ids.
+fn highest<'a>(topic_ids: &TopicIds, partitions: impl Iterator<Item = &'a TopicPartition>) -> i16 {
+    if are_all_known(topic_ids, partitions) { TOPIC_IDS_FROM } else { TOPIC_IDS_FROM - 1 }
+}
+
+fn from(instance_id: &Option<String>, dynamic: i16, fixed: i16) -> i16 {
+    if instance_id.is_some() { fixed } else { dynamic }
+}
+
+/// A duration in a request.
+pub(super) fn ms(duration: Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
+}
+
+fn find_request(group_id: &str, version: i16) -> FindCoordinatorRequest<'_> {
+    match version {
+        ..=3 => FindCoordinatorRequest { key: group_id, key_type: GROUP, ..Default::default() },
+        _ => FindCoordinatorRequest { coordinator_keys: vec![group_id], key_type: GROUP, ..Default::default() },
+    }
+}
+
+fn offsets_request<'a>(
+    group_id: &'a str,
+    member: Option<&'a (String, i32)>,
+    partitions: &'a [TopicPartition],
+    topic_ids: &TopicIds,
+    version: i16,
+) -> OffsetFetchRequest<'a> {
+    let mut by_topic: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+    for partition in partitions {
+        by_topic.entry(&partition.topic).or_default().push(partition.partition);
+    }
+    // From 7 on only: older brokers answer what an open transaction may still change, and know no other way.
+    let require_stable = version >= 7;
+    if version <= 7 {
+        let topic =
+            |(name, partition_indexes)| OffsetFetchRequestTopic { name, partition_indexes, ..Default::default() };
+        let topics = Some(by_topic.into_iter().map(topic).collect());
+        return OffsetFetchRequest { group_id, topics, require_stable, ..Default::default() };
+    }
+    let mut group =
+        OffsetFetchRequestGroup { group_id, topics: Some(lookup_topics(by_topic, topic_ids)), ..Default::default() };
+    if let Some((member_id, epoch)) = member {
+        (group.member_id, group.member_epoch) = (Some(member_id.as_str()), *epoch);
+    }
+    OffsetFetchRequest { groups: vec![group], require_stable, ..Default::default() }
+}
+
+fn found(response: &FindCoordinatorResponse<'_>, group_id: &str, version: i16) -> Answer {
+    let (code, node_id, host, port) = match version {
+        ..=3 => (response.error_code, response.node_id, response.host, response.port),
+        _ => match response.coordinators.iter().find(|coordinator| coordinator.key == group_id) {
+            Some(found) => (found.error_code, found.node_id, found.host, found.port),
+            None => (ErrorCode::CoordinatorNotAvailable.code(), -1, "", -1),
+        },
+    };
+    Answer::FindCoordinator { code: ErrorCode::from_code(code), node_id, host: host.to_owned(), port }
+}
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;
