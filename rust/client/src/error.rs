@@ -6,8 +6,7 @@ use std::time::Duration;
 use monedula_columns::{OutOfMemory, WalkError};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fault;
-use monedula_engine::group::classic::GroupError;
-use monedula_engine::group::consumer::MembershipError;
+use monedula_engine::group::GroupError;
 use monedula_engine::produce::SendFault;
 use monedula_engine::transaction::TransactionError;
 use monedula_protocol::error::WireError;
@@ -78,9 +77,6 @@ pub enum ClientError {
     /// The membership of the consumer group is in trouble.
     #[error(transparent)]
     Group(#[from] GroupError),
-    /// As [`Self::Group`], of what only the protocol of KIP-848 knows.
-    #[error(transparent)]
-    Membership(MembershipError),
     /// A transaction's verb failed.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
@@ -357,13 +353,4 @@ fn refusal(reason: Option<&str>, spoilers: usize) -> String {
 
 fn because(last_error: &Option<String>) -> String {
     last_error.as_ref().map(|error| format!("; the last attempt: {error}")).unwrap_or_default()
-}
-
-impl From<MembershipError> for ClientError {
-    fn from(error: MembershipError) -> Self {
-        match error {
-            MembershipError::Group(error) => Self::Group(error),
-            error => Self::Membership(error),
-        }
-    }
 }

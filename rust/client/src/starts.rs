@@ -7,7 +7,7 @@ use std::time::Instant;
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
 use monedula_engine::fetch::Start;
-use monedula_engine::group::classic::CommitOffset;
+use monedula_engine::group::CommitOffset;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 

@@ -4,8 +4,7 @@ use monedula_client::config::ConfigError;
 use monedula_client::error::{ClientError, Refused};
 use monedula_engine::assign::AssignError;
 use monedula_engine::fetch::Fault;
-use monedula_engine::group::classic::GroupError;
-use monedula_engine::group::consumer::MembershipError;
+use monedula_engine::group::GroupError;
 use monedula_engine::transaction::TransactionError;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
@@ -58,7 +57,6 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
         ClientError::Config(error) => details.set_item("key", &error.key)?,
         ClientError::AnswerTooLarge { .. } => details.set_item("key", "receive.message.max.bytes")?,
         ClientError::Group(error) => group_details(error, &details)?,
-        ClientError::Membership(error) => membership_details(error, &details)?,
         ClientError::Transaction(error) => transaction_details(error, &details)?,
         _ => producer::set_details(error, &details)?,
     }
@@ -120,6 +118,19 @@ fn group_details(error: &GroupError, details: &Bound<'_, PyDict>) -> PyResult<()
             (Some(group), Some(code.name()))
         }
         GroupError::Call { group, .. } => (Some(group), None),
+        GroupError::Unsupported { group, .. } => (Some(group), Some("UNSUPPORTED_VERSION")),
+        GroupError::UnsupportedAssignor { .. } => (None, Some("UNSUPPORTED_ASSIGNOR")),
+        GroupError::InvalidRegex { .. } => (None, Some("INVALID_REGULAR_EXPRESSION")),
+        GroupError::GroupFull { group, .. } => (Some(group), Some("GROUP_MAX_SIZE_REACHED")),
+        GroupError::UnreleasedInstance { group, instance } => {
+            details.set_item("instance_id", instance)?;
+            (Some(group), Some("UNRELEASED_INSTANCE_ID"))
+        }
+        GroupError::TopicDenied { group, .. } => (Some(group), Some("TOPIC_AUTHORIZATION_FAILED")),
+        GroupError::Heartbeat { group, code, .. } => {
+            details.set_item("retriable", code.is_retriable())?;
+            (Some(group), Some(code.name()))
+        }
     };
     if let Some(group) = group {
         details.set_item("group", group)?;
@@ -128,29 +139,6 @@ fn group_details(error: &GroupError, details: &Bound<'_, PyDict>) -> PyResult<()
         details.set_item("code", code)?;
     }
     Ok(())
-}
-
-fn membership_details(error: &MembershipError, details: &Bound<'_, PyDict>) -> PyResult<()> {
-    let set = |group: &String, code: &str| {
-        details.set_item("group", group)?;
-        details.set_item("code", code)
-    };
-    match error {
-        MembershipError::Group(error) => group_details(error, details),
-        MembershipError::Unsupported { group, .. } => set(group, "UNSUPPORTED_VERSION"),
-        MembershipError::UnsupportedAssignor { .. } => details.set_item("code", "UNSUPPORTED_ASSIGNOR"),
-        MembershipError::InvalidRegex { .. } => details.set_item("code", "INVALID_REGULAR_EXPRESSION"),
-        MembershipError::GroupFull { group, .. } => set(group, "GROUP_MAX_SIZE_REACHED"),
-        MembershipError::UnreleasedInstance { group, instance } => {
-            details.set_item("instance_id", instance)?;
-            set(group, "UNRELEASED_INSTANCE_ID")
-        }
-        MembershipError::TopicDenied { group, .. } => set(group, "TOPIC_AUTHORIZATION_FAILED"),
-        MembershipError::Heartbeat { group, code, .. } => {
-            details.set_item("retriable", code.is_retriable())?;
-            set(group, code.name())
-        }
-    }
 }
 
 fn transaction_details(error: &TransactionError, details: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -189,17 +177,15 @@ fn class_of(error: &ClientError) -> &'static str {
             GroupError::InvalidSessionTimeout { .. } => "InvalidSessionTimeoutError",
             GroupError::MaxPollExceeded { .. } => "MaxPollExceededError",
             GroupError::Assign { .. } => "AssignorError",
-            GroupError::Broker { .. } | GroupError::Call { .. } => "GroupError",
-        },
-        ClientError::Membership(error) => match error {
-            MembershipError::Unsupported { .. } => "UnsupportedGroupProtocolError",
-            MembershipError::UnsupportedAssignor { .. } => "UnsupportedAssignorError",
-            MembershipError::InvalidRegex { .. } => "InvalidPatternError",
-            MembershipError::UnreleasedInstance { .. } => "FencedInstanceError",
-            MembershipError::TopicDenied { .. } => "GroupAuthorizationError",
-            MembershipError::Group(_) | MembershipError::GroupFull { .. } | MembershipError::Heartbeat { .. } => {
-                "GroupError"
-            }
+            GroupError::Unsupported { .. } => "UnsupportedGroupProtocolError",
+            GroupError::UnsupportedAssignor { .. } => "UnsupportedAssignorError",
+            GroupError::InvalidRegex { .. } => "InvalidPatternError",
+            GroupError::UnreleasedInstance { .. } => "FencedInstanceError",
+            GroupError::TopicDenied { .. } => "GroupAuthorizationError",
+            GroupError::Broker { .. }
+            | GroupError::Call { .. }
+            | GroupError::GroupFull { .. }
+            | GroupError::Heartbeat { .. } => "GroupError",
         },
         ClientError::Transaction(error) => match error {
             TransactionError::Fenced { .. } => "ProducerFencedError",

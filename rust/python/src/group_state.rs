@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use monedula_client::group::{GroupEvent, GroupFigures, GroupHealth, Kept, Latency, MemberEvent, State};
+use monedula_client::group::{GroupEvent, GroupFigures, GroupHealth, Kept, Latency, State};
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Protocol;
 use pyo3::IntoPyObjectExt;
@@ -16,7 +16,7 @@ use crate::consumer::{PyPartition, py_partition};
 /// Seconds since 1970, name of a class of `monedula.events`, its attributes.
 pub(crate) type PyEvent<'py> = (f64, &'static str, Bound<'py, PyDict>);
 
-pub(crate) fn py_event<'py>(py: Python<'py>, at: SystemTime, event: MemberEvent) -> PyResult<PyEvent<'py>> {
+pub(crate) fn py_event<'py>(py: Python<'py>, at: SystemTime, event: GroupEvent) -> PyResult<PyEvent<'py>> {
     let time = at.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     let (kind, fields) = parts(py, event)?;
     let attributes = PyDict::new(py);
@@ -29,19 +29,12 @@ pub(crate) fn py_event<'py>(py: Python<'py>, at: SystemTime, event: MemberEvent)
 type Field = (&'static str, Py<PyAny>);
 
 /// Name of the class, and its attributes.
-fn parts(py: Python<'_>, event: MemberEvent) -> PyResult<(&'static str, Vec<Field>)> {
+fn parts(py: Python<'_>, event: GroupEvent) -> PyResult<(&'static str, Vec<Field>)> {
     macro_rules! fields {
         ($($name:ident: $value:expr),*) => { vec![$((stringify!($name), $value.into_py_any(py)?)),*] };
     }
-    let event = match event {
-        MemberEvent::StateChanged { from, to } => {
-            return Ok(("StateChanged", fields![before: from.name(), after: to.name()]));
-        }
-        MemberEvent::FellBack { reason } => return Ok(("FellBack", fields![reason: reason])),
-        MemberEvent::Group(event) => event,
-    };
     Ok(match event {
-        // States come in the words of both protocols, above.
+        GroupEvent::FellBack { reason } => ("FellBack", fields![reason: reason]),
         GroupEvent::StateChanged { from, to } => ("StateChanged", fields![before: from.name(), after: to.name()]),
         GroupEvent::CoordinatorFound { node_id } => ("CoordinatorFound", fields![node_id: node_id]),
         GroupEvent::CoordinatorLost { reason } => ("CoordinatorLost", fields![reason: reason]),

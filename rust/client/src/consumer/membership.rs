@@ -21,7 +21,7 @@ use crate::fetch::buffer::{CommitCall, Delivery, RowGate, Want};
 use crate::group::handle::{Group, Parts};
 use crate::group::subscription::{Subscription, pattern_for_nobody};
 use crate::group::{
-    CommitOffset, CommitOutcome, CommitWhat, GroupHealth, HandedBatch, Leaving, Listens, MemberEvent, PendingCallback,
+    CommitOffset, CommitOutcome, CommitWhat, GroupEvent, GroupHealth, HandedBatch, Leaving, Listens, PendingCallback,
     Step, Subscribed,
 };
 use crate::lock::lock;
@@ -329,7 +329,7 @@ impl Consumer {
     }
 
     /// What happened to the membership since the last call, and when.
-    pub fn take_events(&self) -> Vec<(SystemTime, MemberEvent)> {
+    pub fn take_events(&self) -> Vec<(SystemTime, GroupEvent)> {
         self.group.get().map(Group::take_events).unwrap_or_default()
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
-use monedula_engine::group::classic::TopicIds;
+use monedula_engine::group::TopicIds;
 use monedula_engine::transaction::{GroupMetadata, TransactionError};
 
 use super::Consumer;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use monedula_engine::assign::{AssignError, Assignor, perform, subscribed_topics, topics_of};
 use monedula_engine::cluster::Cluster;
-use monedula_engine::group::classic::{Assignments, Ticket};
+use monedula_engine::group::{Assignments, Ticket};
 
 use super::subscription::topic_infos;
 use super::task::{Event, Task};

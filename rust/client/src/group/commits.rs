@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use monedula_engine::group::classic::{CommitError, CommitOffset, Ticket};
+use monedula_engine::group::{CommitError, CommitOffset, Input, Ticket};
 use monedula_engine::{Now, TopicPartition};
 use tokio::sync::oneshot;
 
 use super::CommitOutcome;
-use super::machine::Input;
 use super::task::Task;
 
 /// Who waits for which commit.

@@ -7,17 +7,16 @@ use std::time::{Duration, Instant, SystemTime};
 use monedula_engine::Now;
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Assignor;
-use monedula_engine::group::classic::GroupEvent;
+use monedula_engine::group::{GroupEvent, Member, consumer};
 use monedula_engine::transaction::GroupMetadata;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::machine::Machine;
 use super::subscription::Subscription;
 use super::task::Task;
-use super::{CommitOffset, CommitOutcome, GroupFigures, GroupHealth, Listens, MemberEvent};
-use crate::config::ClientConfig;
+use super::{CommitOffset, CommitOutcome, GroupFigures, GroupHealth, Listens};
+use crate::config::{ClientConfig, GroupProtocol};
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::fetch::buffer::{CommitCall, Delivery};
@@ -67,10 +66,33 @@ pub(crate) struct Parts {
     pub(crate) seed: u64,
 }
 
+/// The member that the settings ask for.
+fn first_member(parts: &Parts) -> Member {
+    match parts.config.group_protocol {
+        GroupProtocol::Classic => Member::classic(parts.config.membership(parts.assignors.clone()), parts.seed),
+        GroupProtocol::Consumer | GroupProtocol::Auto => {
+            let member_id = consumer::member_id(random(parts.seed));
+            Member::consumer(parts.config.consumer_membership(), member_id, parts.seed)
+        }
+    }
+}
+
+/// For the id of a member, which must be no other's. Hash maps are seeded by the system, but a forked process would go on with
+/// its parent's seeds: so its own number and the time are in it as well.
+fn random(seed: u64) -> [u8; 16] {
+    use std::hash::{BuildHasher, RandomState};
+    let half =
+        |half: u8| RandomState::new().hash_one((seed, std::process::id(), SystemTime::now(), half)).to_be_bytes();
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&half(0));
+    bytes[8..].copy_from_slice(&half(1));
+    bytes
+}
+
 /// What the user's calls and the task share.
 pub(crate) struct Shared {
     pub(super) started: Instant,
-    pub(super) machine: Mutex<Machine>,
+    pub(super) member: Mutex<Member>,
     pub(super) figures: Mutex<Figures>,
 }
 
@@ -82,7 +104,7 @@ pub(super) struct Figures {
     rebalance_reason: Option<String>,
     rebalancing_for: Option<String>,
     /// Events that wait for the hook, if there is one, and how many were lost before them.
-    events: Option<VecDeque<(SystemTime, MemberEvent)>>,
+    events: Option<VecDeque<(SystemTime, GroupEvent)>>,
 }
 
 /// A membership.
@@ -97,9 +119,9 @@ pub(crate) struct Group {
 impl Group {
     /// Starts the task; it does nothing before something is subscribed to.
     pub(crate) fn start(parts: Parts, runtime: &Handle) -> Self {
-        let machine = Machine::new(&parts.config, parts.assignors.clone(), parts.seed);
+        let member = first_member(&parts);
         let shared =
-            Arc::new(Shared { started: Instant::now(), machine: Mutex::new(machine), figures: Mutex::default() });
+            Arc::new(Shared { started: Instant::now(), member: Mutex::new(member), figures: Mutex::default() });
         let (config, delivery) = (parts.config.clone(), parts.delivery.clone());
         let (orders, inbox) = mpsc::unbounded_channel();
         let running = runtime.spawn(Task::new(parts, shared.clone()).run(inbox));
@@ -169,7 +191,7 @@ impl Group {
 
     /// How the membership is.
     pub(crate) fn health(&self) -> GroupHealth {
-        let status = self.shared.machine().status();
+        let status = self.shared.member().status();
         let mut health = GroupHealth::new(status, &self.config, self.shared.now());
         health.wanted = self.delivery.wanted();
         let figures = self.shared.figures();
@@ -183,14 +205,14 @@ impl Group {
 
     /// Who the member is to the coordinator, for a transaction (KIP-447).
     pub(crate) fn metadata(&self) -> GroupMetadata {
-        let machine = self.shared.machine();
-        let (generation, member_id) = machine.status().identity();
+        let member = self.shared.member();
+        let status = member.status();
         GroupMetadata {
             group: self.config.group_id.clone().unwrap_or_default(),
-            generation,
-            member_id,
+            generation: status.generation,
+            member_id: status.member_id,
             instance_id: self.config.group_instance_id.clone(),
-            topic_ids: machine.topic_ids(),
+            topic_ids: member.topic_ids(),
         }
     }
 
@@ -207,7 +229,7 @@ impl Group {
         self.shared.figures().events.as_ref().is_some_and(|events| !events.is_empty())
     }
 
-    pub(crate) fn take_events(&self) -> Vec<(SystemTime, MemberEvent)> {
+    pub(crate) fn take_events(&self) -> Vec<(SystemTime, GroupEvent)> {
         self.shared.figures().events.as_mut().map(std::mem::take).unwrap_or_default().into()
     }
 
@@ -244,8 +266,8 @@ impl Shared {
         self.started.elapsed()
     }
 
-    pub(super) fn machine(&self) -> MutexGuard<'_, Machine> {
-        lock(&self.machine)
+    pub(super) fn member(&self) -> MutexGuard<'_, Member> {
+        lock(&self.member)
     }
 
     pub(super) fn figures(&self) -> MutexGuard<'_, Figures> {
@@ -257,11 +279,9 @@ impl Figures {
     /// Most events that wait: a hook that nobody runs must not fill the memory.
     const CAPACITY: usize = 1000;
 
-    pub(super) fn take(&mut self, event: MemberEvent) {
-        if let MemberEvent::Group(event) = &event {
-            self.counted.count(event);
-            self.keep_reasons(event);
-        }
+    pub(super) fn take(&mut self, event: GroupEvent) {
+        self.counted.count(&event);
+        self.keep_reasons(&event);
         if let Some(events) = &mut self.events {
             if events.len() == Self::CAPACITY {
                 events.pop_front();

@@ -1,7 +1,6 @@
-//! Membership of a consumer group: the task that drives a machine ([`monedula_engine::group::classic::Member`], or under KIP-848
-//! [`monedula_engine::group::consumer::Member`]; `machine` is where they meet), and what the user sees.
+//! Membership of a consumer group: the task that drives a [`monedula_engine::group::Member`], and what the user sees.
 //!
-//! The machine decides, the task does: it sends calls (`calls`), computes assignments where the member leads (`assigning`),
+//! The member decides, the task does: it sends calls (`calls`), computes assignments where the member leads (`assigning`),
 //! knows which topics a subscription means (`subscription`) and which ids they have (`topics`), and tells the [`crate::fetch::buffer`] which partitions may be handed
 //! out, until when, and which callbacks are to be run in the user's thread. What the user finished stands in the delivery's
 //! ledger.
@@ -10,7 +9,6 @@ mod assigning;
 mod calls;
 mod commits;
 pub(crate) mod handle;
-mod machine;
 mod status;
 pub(crate) mod subscription;
 mod task;
@@ -21,17 +19,14 @@ use std::sync::Arc;
 
 use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
-pub use monedula_engine::group::classic::{
-    CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, TimingProblem,
-};
-pub use monedula_engine::group::consumer::MembershipError;
+pub use monedula_engine::group::classic::TimingProblem;
+pub use monedula_engine::group::{CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, State};
 pub use monedula_engine::ledger::{BatchId, Holder, Place};
 
 pub(crate) use self::commits::closed;
 pub use crate::fetch::buffer::RowGate;
 
-pub use self::machine::State;
-pub use self::status::{GroupFigures, GroupHealth, Kept, Latency, MemberEvent};
+pub use self::status::{GroupFigures, GroupHealth, Kept, Latency};
 
 /// What to subscribe to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,49 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{self, GroupEvent};
-use monedula_engine::group::consumer::{self, MembershipError, Subscription};
+use monedula_engine::group::{GroupError, GroupEvent, Reserved, State, Status};
 use monedula_engine::{Now, TopicPartition};
 
-use super::machine::State;
 use crate::config::ClientConfig;
 use crate::log::Level;
-
-/// What a machine says of its membership.
-pub(super) enum Status {
-    Classic(Box<classic::Status>),
-    Consumer(Box<consumer::Status>),
-}
-
-/// What happens to a member: what the machines tell of, and what only the client knows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MemberEvent {
-    /// The state changed.
-    StateChanged {
-        /// From.
-        from: State,
-        /// To.
-        to: State,
-    },
-    /// `group.protocol=auto`, and the broker lacks the protocol of KIP-848: the classic one goes on.
-    FellBack {
-        /// What the broker said.
-        reason: String,
-    },
-    /// Anything else; never [`GroupEvent::StateChanged`].
-    Group(GroupEvent),
-}
-
-impl From<GroupEvent> for MemberEvent {
-    fn from(event: GroupEvent) -> Self {
-        match event {
-            GroupEvent::StateChanged { from, to } => {
-                Self::StateChanged { from: State::Classic(from), to: State::Classic(to) }
-            }
-            event => Self::Group(event),
-        }
-    }
-}
 
 /// How long something took, over all times that it was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,6 +95,7 @@ impl GroupFigures {
             GroupEvent::CoordinatorLost { .. } => self.coordinators_lost += 1,
             GroupEvent::Retried { .. } => self.retried += 1,
             GroupEvent::StateChanged { .. }
+            | GroupEvent::FellBack { .. }
             | GroupEvent::CoordinatorFound { .. }
             | GroupEvent::RebalanceStarted { .. }
             | GroupEvent::RebalanceWanted { .. }
@@ -179,7 +142,7 @@ pub struct GroupHealth {
     /// Why it took place.
     pub last_rebalance_reason: Option<String>,
     /// The error that ended the membership.
-    pub fatal: Option<MembershipError>,
+    pub fatal: Option<GroupError>,
     /// Commits that wait or are under way.
     pub pending_commits: usize,
     /// The last error that was retried and not shown, and how long ago.
@@ -209,31 +172,24 @@ pub struct Kept {
 
 impl GroupHealth {
     pub(super) fn new(status: Status, config: &ClientConfig, now: Now) -> Self {
-        match status {
-            Status::Classic(status) => Self::classic(*status, config, now),
-            Status::Consumer(status) => Self::consumer(*status, config, now),
-        }
-    }
-
-    fn classic(status: classic::Status, config: &ClientConfig, now: Now) -> Self {
         Self {
             group_id: config.group_id.clone().unwrap_or_default(),
-            state: State::Classic(status.state),
+            state: status.state,
             coordinator: status.coordinator,
+            topics: status.topics(),
             member_id: status.member_id,
             instance_id: config.group_instance_id.clone(),
             generation: status.generation,
             leader: status.leader,
             assignor: status.assignor,
             protocol: status.protocol,
-            topics: status.topics,
             owned: status.owned,
-            heartbeat_interval: config.heartbeat_interval,
+            heartbeat_interval: status.heartbeat_interval,
             last_heartbeat: ago(status.last_heartbeat, now),
             lease: status.lease_until.map(|until| until.saturating_sub(now)),
             last_rebalance: ago(status.last_rebalance, now),
             last_rebalance_reason: status.last_rebalance_reason,
-            fatal: status.fatal.map(MembershipError::from),
+            fatal: status.fatal,
             pending_commits: status.pending_commits,
             last_error: None,
             wanted: Vec::new(),
@@ -242,67 +198,11 @@ impl GroupHealth {
             figures: GroupFigures::default(),
         }
     }
-
-    fn consumer(status: consumer::Status, config: &ClientConfig, now: Now) -> Self {
-        let topics = match status.subscription {
-            Some(Subscription::Topics(topics) | Subscription::Matched(topics)) => topics,
-            Some(Subscription::Regex(_)) => status.owned.iter().map(|partition| partition.topic.clone()).collect(),
-            None => BTreeSet::new(),
-        };
-        Self {
-            group_id: config.group_id.clone().unwrap_or_default(),
-            state: State::Consumer(status.state),
-            coordinator: status.coordinator,
-            member_id: status.member_id,
-            instance_id: config.group_instance_id.clone(),
-            generation: generation(status.epoch),
-            leader: false,
-            assignor: config.remote_assignor.clone(),
-            protocol: Protocol::Cooperative,
-            topics,
-            owned: status.owned,
-            heartbeat_interval: status.heartbeat_interval,
-            last_heartbeat: ago(status.last_heartbeat, now),
-            lease: status.lease_until.map(|until| until.saturating_sub(now)),
-            last_rebalance: ago(status.last_rebalance, now),
-            last_rebalance_reason: None,
-            fatal: status.fatal,
-            pending_commits: status.pending_commits,
-            last_error: None,
-            wanted: Vec::new(),
-            deferred: None,
-            reserved: Vec::new(),
-            figures: GroupFigures::default(),
-        }
-    }
 }
 
-fn kept(reserved: classic::Reserved, now: Now) -> Kept {
-    let classic::Reserved { partitions, members, names, until } = reserved;
+fn kept(reserved: Reserved, now: Now) -> Kept {
+    let Reserved { partitions, members, names, until } = reserved;
     Kept { partitions, members, names, left: until.saturating_sub(now) }
-}
-
-impl Status {
-    /// The generation or epoch that commits carry, -1 outside of the group, and the member's id.
-    pub(super) fn identity(self) -> (i32, String) {
-        match self {
-            Self::Classic(status) => (status.generation, status.member_id),
-            Self::Consumer(status) => (generation(status.epoch), status.member_id),
-        }
-    }
-
-    /// How often the coordinator wants heartbeats; under the classic protocol that is a setting.
-    pub(super) fn told_interval(&self) -> Option<Duration> {
-        match self {
-            Self::Classic(_) => None,
-            Self::Consumer(status) => Some(status.heartbeat_interval),
-        }
-    }
-}
-
-/// A member's epoch is 0 where the classic protocol has generation -1.
-fn generation(epoch: i32) -> i32 {
-    if epoch > 0 { epoch } else { -1 }
 }
 
 fn ago(at: Option<Now>, now: Now) -> Option<Duration> {
@@ -310,23 +210,16 @@ fn ago(at: Option<Now>, now: Now) -> Option<Duration> {
 }
 
 /// An event for the log, of a member under KIP-848 or under the classic protocol.
-pub(super) fn sentence(event: &MemberEvent, is_consumer: bool) -> (Level, String) {
+pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> (Level, String) {
+    let ms = Duration::as_millis;
     match event {
-        MemberEvent::StateChanged { from, to } => (Level::Debug, format!("{} -> {}", from.name(), to.name())),
-        MemberEvent::FellBack { reason } => (
+        GroupEvent::StateChanged { from, to } => (Level::Debug, format!("{} -> {}", from.name(), to.name())),
+        GroupEvent::FellBack { reason } => (
             Level::Warning,
             format!(
                 "group.protocol=auto: the broker does not offer the protocol of KIP-848 ({reason}); the classic one is in force"
             ),
         ),
-        MemberEvent::Group(event) => of_group(event, is_consumer),
-    }
-}
-
-fn of_group(event: &GroupEvent, is_consumer: bool) -> (Level, String) {
-    let ms = Duration::as_millis;
-    match event {
-        GroupEvent::StateChanged { from, to } => (Level::Debug, format!("{} -> {}", from.name(), to.name())),
         GroupEvent::CoordinatorFound { node_id } => (Level::Info, format!("broker {node_id} coordinates it")),
         GroupEvent::CoordinatorLost { reason } => {
             (Level::Info, format!("the coordinator is to be found anew: {reason}"))

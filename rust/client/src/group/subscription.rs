@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::cluster::Cluster;
-use monedula_engine::group::classic::TopicInfo;
+use monedula_engine::group::TopicInfo;
 use regex::Regex;
 
 use super::Subscribed;

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use monedula_engine::assign::AssignError;
 use monedula_engine::cluster::Cluster;
-use monedula_engine::group::classic::{self, CallbackKind, Effect, GroupEvent, Scope, Ticket};
-use monedula_engine::group::consumer::{self, MembershipError, TopicInfo};
+use monedula_engine::group::{
+    self, Answer, CallError, CallId, CallbackKind, GroupError, GroupEvent, GroupProtocol, Input, Member, Output, Scope,
+    State, Ticket, TopicInfo,
+};
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::mpsc;
@@ -15,9 +17,8 @@ use tokio::sync::mpsc;
 use super::assigning::Led;
 use super::commits::Waiting;
 use super::handle::{Order, Parts, Shared};
-use super::machine::{Input, Machine, Output, State};
 use super::subscription::{Subscription, topic_infos};
-use super::{Listens, MemberEvent, PendingCallback};
+use super::{Listens, PendingCallback};
 use crate::coordinator::fault;
 use crate::error::ClientError;
 use crate::fetch::buffer::Lease;
@@ -27,8 +28,11 @@ use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 
 /// What comes back from the task's own tasks.
 pub(super) enum Event {
-    /// What the answer to a call is to the machine.
-    Answered(Input),
+    /// The answer to a call of the member.
+    Answered {
+        id: CallId,
+        outcome: Result<Answer, CallError>,
+    },
     /// Topics that were asked for by their ids.
     Named(Result<Box<Cluster>, ClientError>),
     /// All topics there are, for a pattern that the broker is to match.
@@ -74,10 +78,7 @@ pub(super) struct Task {
 impl Task {
     pub(super) fn new(parts: Parts, shared: Arc<Shared>) -> Self {
         let (events, inbox) = mpsc::unbounded_channel();
-        let state = match *shared.machine() {
-            Machine::Classic(_) => State::Classic(classic::State::Unsubscribed),
-            Machine::Consumer(_) => State::Consumer(consumer::State::Unsubscribed),
-        };
+        let state = State::first(shared.member().protocol());
         Self {
             parts,
             shared,
@@ -127,7 +128,7 @@ impl Task {
 
     fn wake_at(&self) -> Instant {
         let latest = self.shared.now() + Duration::from_secs(60);
-        self.shared.started + self.shared.machine().wake_at().unwrap_or(latest).min(latest)
+        self.shared.started + self.shared.member().wake_at().unwrap_or(latest).min(latest)
     }
 
     fn order(&mut self, order: Order) {
@@ -148,7 +149,7 @@ impl Task {
             }
             Order::Close { deadline } => {
                 self.forget_subscription();
-                self.handle(Input::Close { deadline });
+                self.handle(Input::Close { deadline, leave: true });
             }
             Order::Abandon => {
                 self.abandoned = true;
@@ -161,7 +162,7 @@ impl Task {
 
     fn event(&mut self, event: Event) {
         match event {
-            Event::Answered(input) => self.handle(input),
+            Event::Answered { id, outcome } => self.handle(Input::Answer { id, outcome }),
             Event::Named(cluster) => self.named(cluster),
             Event::Listed { pattern, cluster } => self.listed(pattern, cluster),
             Event::Assigned { ticket, outcome } => {
@@ -171,25 +172,25 @@ impl Task {
                     self.parts.metadata.learn(&led.cluster);
                     led.assigned
                 });
-                self.handle(Input::Classic(classic::Input::Assigned { ticket, outcome }));
+                self.handle(Input::AssignmentComputed { ticket, outcome });
             }
         }
     }
 
     /// The user wants a rebalance; under KIP-848 nobody but the coordinator can begin one.
     fn rejoin(&mut self, at: Now, reason: String) {
-        if matches!(self.state, State::Consumer(_)) {
+        if self.state.protocol() == GroupProtocol::Consumer {
             return self.parts.log.record(Level::Warning, "groups", || {
                 "enforce_rebalance() does nothing under group.protocol=consumer: the coordinator decides when".into()
             });
         }
-        self.handle(Input::Classic(classic::Input::Rejoin { at, reason }));
+        self.handle(Input::Rejoin { at, reason });
     }
 
     /// The user came into a call, or finished something that was waited for.
     fn look(&mut self) {
         for (ticket, offsets) in self.parts.delivery.settled() {
-            self.inputs.push_back(Input::Settled { ticket, offsets });
+            self.inputs.push_back(Input::Finished { ticket, offsets });
         }
         let counted = self.commit_by_count();
         self.inputs.extend(counted);
@@ -210,7 +211,7 @@ impl Task {
 
     fn look_at_topics(&mut self) {
         if let Some(Subscription::ServerPattern(pattern)) = &self.subscription {
-            if matches!(self.state, State::Classic(_)) {
+            if self.state.protocol() == GroupProtocol::Classic {
                 let error = super::subscription::pattern_for_nobody(pattern);
                 return self.parts.delivery.raise(error, true);
             }
@@ -260,27 +261,19 @@ impl Task {
 
     fn tell_subscription(&mut self, topics: BTreeSet<Arc<str>>) {
         self.told = true;
-        let from_pattern = match self.subscription {
-            Some(Subscription::Topics(_)) => false,
-            Some(Subscription::Pattern(_)) => true,
+        let subscription = match self.subscription {
+            Some(Subscription::Topics(_)) => group::Subscription::Topics(topics),
+            Some(Subscription::Pattern(_)) => group::Subscription::Matched(topics),
             Some(Subscription::ServerPattern(_)) | None => return,
         };
-        self.handle(match (self.state, from_pattern) {
-            (State::Classic(_), _) => Input::Classic(classic::Input::Subscribe { topics, from_pattern }),
-            (State::Consumer(_), false) => {
-                Input::Consumer(consumer::Input::Subscribe(consumer::Subscription::Topics(topics)))
-            }
-            (State::Consumer(_), true) => {
-                Input::Consumer(consumer::Input::Subscribe(consumer::Subscription::Matched(topics)))
-            }
-        });
+        self.handle(Input::Subscribe(subscription));
     }
 
     fn tell_topics(&mut self, view: &View) {
         let known = topic_infos(&view.cluster, self.subscribed.union(&self.led));
         if let Some(known) = known.filter(|known| self.counted.as_ref() != Some(known)) {
             self.counted = Some(known.clone());
-            self.handle(Input::Classic(classic::Input::Topics { topics: known }));
+            self.handle(Input::Topics { topics: known });
         }
     }
 
@@ -324,11 +317,10 @@ impl Task {
             let polled = self.parts.delivery.polled().saturating_duration_since(self.shared.started);
             let mut outputs = Vec::new();
             {
-                let mut machine = self.shared.machine();
-                for input in [Input::Polled { at: polled }, input] {
-                    machine.handle(self.shared.now(), input);
-                    outputs.extend(std::iter::from_fn(|| machine.poll()));
-                }
+                let mut member = self.shared.member();
+                member.polled(polled);
+                member.handle(self.shared.now(), input);
+                outputs.extend(std::iter::from_fn(|| member.poll()));
             }
             for output in outputs {
                 self.act(output);
@@ -337,79 +329,52 @@ impl Task {
     }
 
     fn act(&mut self, output: Output) {
-        match output {
-            Output::Classic(output) => self.act_in_classic(output),
-            Output::Consumer(output) => self.act_in_consumer(output),
-        }
-    }
-
-    fn act_in_classic(&mut self, output: classic::Output) {
-        use classic::Output;
-        match output {
-            Output::Call { id, target, call } => self.send(id, target, call),
-            Output::Assign { ticket, assignor, members } => self.assign(ticket, assignor, members),
-            Output::Raise { error, fatal } => self.raise(error.into(), fatal),
-            Output::RefreshMetadata => self.parts.metadata.want(),
-            Output::Event(event) => self.happened(event.into()),
-            Output::Effect(effect) => self.act_in_either(effect),
-        }
-    }
-
-    fn act_in_consumer(&mut self, output: consumer::Output) {
-        use consumer::Output;
-        match output {
-            Output::Call { id, target, call } => self.send(id, target, call),
-            Output::Resolve { ids } => self.resolve(ids),
-            Output::Raise { error, fatal } => self.raise(error, fatal),
-            Output::FallBack { reason } => self.fall_back(reason),
-            Output::StateChanged { from, to } => {
-                self.happened(MemberEvent::StateChanged { from: State::Consumer(from), to: State::Consumer(to) });
-            }
-            Output::Event(event) => self.happened(event.into()),
-            Output::Effect(effect) => self.act_in_either(effect),
-        }
-    }
-
-    fn act_in_either(&mut self, effect: Effect) {
         let delivery = &self.parts.delivery;
-        match effect {
-            Effect::Gained { partitions } => {
+        match output {
+            Output::Call { id, target, call } => self.send(id, target, call),
+            Output::ComputeAssignment { ticket, assignor, members } => self.assign(ticket, assignor, members),
+            Output::RefreshMetadata => self.parts.metadata.want(),
+            Output::ResolveTopicIds { ids } => self.resolve(ids),
+            Output::Raise { error, fatal } => self.raise(error, fatal),
+            Output::FallBack => self.fall_back(),
+            Output::Event(event) => self.happened(event),
+            Output::Assigned { partitions } => {
                 self.parts.metadata.hold(partitions.iter().map(|partition| partition.topic.clone()));
                 delivery.gained(&partitions);
             }
-            Effect::Start { partitions } => delivery.start(partitions),
-            Effect::StartFailed { partition, code } => {
+            Output::StartingOffsets { partitions } => delivery.start(partitions),
+            Output::StartingOffsetFailed { partition, code } => {
                 delivery.start_failed(&partition, None, fault(partition.clone(), code).into());
             }
-            Effect::Settle { ticket, partitions } => {
+            Output::PrepareRevocation { ticket, partitions } => {
                 delivery.settle(ticket, partitions, self.listens.revoked && !self.abandoned);
                 self.bring_settled();
             }
-            Effect::Snapshot { ticket, scope } => {
+            Output::CollectFinished { ticket, scope } => {
                 let offsets = match &scope {
                     Scope::All => delivery.snapshot(None),
                     Scope::Only(partitions) => delivery.snapshot(Some(partitions)),
                 };
-                self.inputs.push_back(Input::Settled { ticket, offsets });
+                self.inputs.push_back(Input::Finished { ticket, offsets });
             }
-            Effect::Callback { ticket, kind, partitions } => self.call_back(ticket, kind, partitions),
-            Effect::Dropped { partitions } => {
+            Output::Callback { ticket, kind, partitions } => self.call_back(ticket, kind, partitions),
+            Output::Released { partitions } => {
                 delivery.dropped(&partitions);
                 self.parts.metadata.release(partitions.iter().map(|partition| partition.topic.clone()));
             }
-            Effect::Committed { ticket, outcomes } => self.committed(ticket, outcomes),
-            Effect::Lease { until } => {
+            Output::Committed { ticket, outcomes } => self.committed(ticket, outcomes),
+            Output::Lease { until } => {
                 delivery.set_lease(until.map_or(Lease::Out, |until| Lease::Until(self.shared.started + until)));
             }
-            Effect::Closed => self.closed = true,
+            Output::Closed => self.closed = true,
         }
     }
 
     /// The broker lacks the protocol of KIP-848: the same subscription goes to a machine of the classic one.
-    fn fall_back(&mut self, reason: String) {
-        *self.shared.machine() = Machine::classic(&self.parts.config, self.parts.assignors.clone(), self.parts.seed);
-        self.state = State::Classic(classic::State::Unsubscribed);
-        self.happened(MemberEvent::FellBack { reason });
+    fn fall_back(&mut self) {
+        let config = self.parts.config.membership(self.parts.assignors.clone());
+        *self.shared.member() = Member::classic(config, self.parts.seed);
+        self.state = State::first(GroupProtocol::Classic);
         self.subscribed.clear();
         self.told = false;
         if self.subscription.is_some() {
@@ -419,7 +384,7 @@ impl Task {
 
     fn bring_settled(&mut self) {
         for (ticket, offsets) in self.parts.delivery.settled() {
-            self.inputs.push_back(Input::Settled { ticket, offsets });
+            self.inputs.push_back(Input::Finished { ticket, offsets });
         }
     }
 
@@ -434,17 +399,17 @@ impl Task {
         self.inputs.push_back(Input::CalledBack { ticket });
     }
 
-    fn raise(&self, error: MembershipError, fatal: bool) {
+    fn raise(&self, error: GroupError, fatal: bool) {
         self.parts.log.record(Level::Warning, "groups", || error.to_string());
         self.parts.delivery.raise(error.into(), fatal);
     }
 
-    fn happened(&mut self, event: MemberEvent) {
+    fn happened(&mut self, event: GroupEvent) {
         let group = || self.parts.config.group_id.as_deref().unwrap_or_default();
-        let (level, text) = super::status::sentence(&event, matches!(self.state, State::Consumer(_)));
+        let (level, text) = super::status::sentence(&event, self.state.protocol() == GroupProtocol::Consumer);
         self.parts.log.record(level, "groups", || format!("group {}: {text}", group()));
         match &event {
-            MemberEvent::StateChanged { to, .. } => {
+            GroupEvent::StateChanged { to, .. } => {
                 self.state = *to;
                 self.parts.delivery.set_stale(to.is_stale());
                 if to.is_unsubscribed() {
@@ -452,16 +417,16 @@ impl Task {
                     self.parts.delivery.set_leaving(false);
                 }
             }
-            MemberEvent::Group(GroupEvent::Joined { leader: false, .. }) => {
+            GroupEvent::Joined { leader: false, .. } => {
                 self.lead(BTreeSet::new());
                 self.tell_interval();
             }
-            MemberEvent::Group(GroupEvent::Retried { api, .. }) => self.parts.metrics.retriable_error(api),
-            MemberEvent::Group(GroupEvent::Lost { partitions, .. }) => {
+            GroupEvent::Retried { api, .. } => self.parts.metrics.retriable_error(api),
+            GroupEvent::Lost { partitions, .. } => {
                 let untold = self.parts.delivery.lost(partitions, self.listens.to(CallbackKind::Lost));
                 self.inputs.extend(untold.into_iter().map(|ticket| Input::CalledBack { ticket }));
             }
-            MemberEvent::Group(GroupEvent::LeaseExpired) => {
+            GroupEvent::LeaseExpired => {
                 let stalled = self.parts.delivery.queued_records();
                 self.shared.figures().counted.records_stalled += stalled;
             }
@@ -472,9 +437,9 @@ impl Task {
 
     /// Under KIP-848 the broker says how often heartbeats go out, so only now it is known whether the lease can hold in between.
     fn tell_interval(&self) {
-        let told = self.shared.machine().status().told_interval();
-        let (Some(interval), session) = (told, self.parts.config.session_timeout) else { return };
-        if interval * 3 > session {
+        let status = self.shared.member().status();
+        let (interval, session) = (status.heartbeat_interval, self.parts.config.session_timeout);
+        if status.state.protocol() == GroupProtocol::Consumer && interval * 3 > session {
             self.parts.log.record(Level::Warning, "groups", || {
                 format!(
                     "session.timeout.ms ({} ms) is less than three of the broker's heartbeat intervals ({} ms): one lost \

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::ResetPolicy;
-use monedula_engine::group::consumer;
+use monedula_engine::group::{self, Input};
 use monedula_protocol::types::Uuid;
 
-use super::machine::Input;
 use super::subscription::Subscription;
 use super::task::{Event, Task};
 use crate::error::ClientError;
@@ -39,7 +38,7 @@ impl Task {
         match cluster {
             Ok(cluster) => {
                 let sizes = cluster.topics.iter().map(|(name, topic)| (name.clone(), topic.partitions.len()));
-                self.handle(Input::Consumer(consumer::Input::Listed { counts: sizes.collect() }));
+                self.handle(Input::Listed { counts: sizes.collect() });
             }
             Err(error) => self.parts.log.record(Level::Warning, "groups", || {
                 format!("topics that come under the pattern {pattern:?} start where auto.offset.reset says: {error}")
@@ -49,8 +48,8 @@ impl Task {
     }
 
     fn subscribe_to_pattern(&mut self, pattern: String) {
-        let what = consumer::Subscription::Regex(pattern);
-        self.handle(Input::Consumer(consumer::Input::Subscribe(what)));
+        let what = group::Subscription::Regex(pattern);
+        self.handle(Input::Subscribe(what));
     }
 
     /// Asks what the topics with these ids are called, unless that is being asked already: the machine asks again.
@@ -97,7 +96,7 @@ impl Task {
         let Some(topics) = super::subscription::topic_infos(&view.cluster, names) else { return };
         if self.known.as_ref() != Some(&topics) {
             self.known = Some(topics.clone());
-            self.handle(Input::Consumer(consumer::Input::Topics { topics }));
+            self.handle(Input::Topics { topics });
         }
     }
 

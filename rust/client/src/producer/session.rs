@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use monedula_engine::group::classic::CommitOffset;
+use monedula_engine::group::CommitOffset;
 use monedula_engine::produce::{self, Identity, SendFault};
 use monedula_engine::transaction::{
     Ending, GroupMetadata, Input, Output, ProducerSession, SessionConfig, SessionEvent, State, Ticket, TransactionError,

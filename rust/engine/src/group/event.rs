@@ -17,6 +17,11 @@ pub enum GroupEvent {
         /// To.
         to: State,
     },
+    /// `group.protocol=auto`, and the broker lacks the protocol of KIP-848: a classic member takes over.
+    FellBack {
+        /// The broker's error.
+        reason: String,
+    },
     /// The coordinator is known.
     CoordinatorFound {
         /// Its node id.

@@ -110,10 +110,7 @@ pub enum Output {
     },
     /// KIP-848 only: `group.protocol=auto`, and the broker lacks the protocol. Go on with a classic member and the same
     /// subscription. This member owns nothing, waits for nothing, and has no further outputs.
-    FallBack {
-        /// The broker's error.
-        reason: String,
-    },
+    FallBack,
     /// For the log, metrics and hooks.
     Event(GroupEvent),
     /// [`Input::Close`](super::Input::Close) is done.

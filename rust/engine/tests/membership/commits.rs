@@ -197,7 +197,7 @@ fn a_commit_hears_that_another_took_the_static_id() {
     world.commit_answered(ErrorCode::FencedInstanceId);
     assert_eq!(world.commit_error(1), CommitError::MemberGone { code: ErrorCode::FencedInstanceId });
     let fenced = GroupError::FencedInstance { group: "g".into(), instance: "i".into() };
-    assert_eq!(world.raised, [(fenced.into(), true)]);
+    assert_eq!(world.raised, [(fenced, true)]);
     assert_eq!((world.state(), world.owned()), (State::Fatal, vec![]));
     world.pass(secs(600));
     world.no_call();

@@ -219,7 +219,7 @@ impl World {
                 self.note(if fatal { "fatal" } else { "raise" });
                 self.raised.push((error, fatal));
             }
-            Output::FallBack { .. } => self.note("fall back"),
+            Output::FallBack => self.note("fall back"),
             Output::Event(GroupEvent::StateChanged { from: In::Consumer(from), to: In::Consumer(to) }) => {
                 assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
                 let leased = self.driver.lease.filter(|_| to == State::Unsubscribed);

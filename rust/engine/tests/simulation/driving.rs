@@ -91,7 +91,7 @@ impl World {
                 say!(self, "p{pid} {from:?} -> {to:?}");
                 self.checks.state(pid, from, to);
             }
-            Output::FallBack { reason } => self.checks.fail(Rule::Fatal, format!("p{pid} falls back: {reason}")),
+            Output::FallBack => self.checks.fail(Rule::Fatal, format!("p{pid} falls back")),
             Output::ComputeAssignment { ticket, assignor, members } => {
                 self.begin_assign(pid, ticket, assignor, members)
             }

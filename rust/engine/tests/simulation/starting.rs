@@ -148,7 +148,7 @@ impl World {
             process.matched.clone_from(&matched);
             process.inbox.push_back(Input::Subscribe(Subscription::Matched(matched)));
         }
-        process.inbox.push_back(Input::Topics { topics: topics });
+        process.inbox.push_back(Input::Topics { topics });
         self.run_process(pid);
     }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
-use monedula_engine::group::classic::{CommitError, CommitOffset};
+use monedula_engine::group::{CommitError, CommitOffset};
 use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, Place};
 
 use super::partition::Lane;

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
-use monedula_engine::group::classic::{CallbackKind, CommitOffset, Committed};
+use monedula_engine::group::{CallbackKind, CommitOffset, Committed};
 use monedula_engine::ledger::{Holder, Place};
 
 use super::account::Account;

@@ -106,7 +106,8 @@ impl Member {
         self.end_lease(now);
         self.timers.clear_all();
         self.set_state(State::Unsubscribed);
-        self.push(Output::FallBack { reason: reason.into() });
+        self.event(GroupEvent::FellBack { reason: reason.into() });
+        self.push(Output::FallBack);
     }
 
     /// Joins again once the user knows of what was lost, and, of a stale member, polls.

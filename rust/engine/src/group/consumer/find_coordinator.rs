@@ -87,13 +87,12 @@ impl Member {
     /// An error that the classic protocol knows as well.
     pub(super) fn group_error(&self, api: &'static str, code: ErrorCode) -> GroupError {
         let group = self.config.group_id.clone();
-        let error = match code {
+        match code {
             ErrorCode::GroupAuthorizationFailed => GroupError::Denied { group },
             ErrorCode::FencedInstanceId => {
                 GroupError::FencedInstance { group, instance: self.config.instance_id.clone().unwrap_or_default() }
             }
             code => GroupError::Broker { group, api, code },
-        };
-        error
+        }
     }
 }
