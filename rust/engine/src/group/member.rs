@@ -5,6 +5,15 @@ use super::consumer::{self, MembershipConfig};
 use super::{GroupProtocol, Input, Output, Status, TopicIds};
 use crate::Now;
 
+/// How the membership is to end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
+    /// For good: [`Output::Closed`] follows.
+    pub(crate) close: bool,
+    /// Whether the group is told, if the member is not static.
+    pub(crate) leave: bool,
+}
+
 /// A member of a consumer group: one of two machines of the same shape.
 ///
 /// A driver owns the member and the clock. It calls [`Self::handle`] for each event, then drains [`Self::poll`] until `None`: only

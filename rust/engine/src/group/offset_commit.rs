@@ -5,7 +5,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{CallId, CommitError, Offsets, Outcomes, PartitionCodes, Ticket};
+use super::outbox::Outbox;
+use super::timers::Timer;
+use super::{CallId, CommitError, GroupEvent, Offsets, Outcomes, Output, PartitionCodes, Scope, Ticket};
 use crate::{Now, TopicPartition};
 
 /// After how many attempts a commit takes a topic for deleted. Brokers hear of a new one at different times; but waiting for one
@@ -70,23 +72,6 @@ impl Commit {
     }
 }
 
-/// A commit that came to its end.
-pub(crate) struct Ended {
-    pub(crate) ticket: Option<Ticket>,
-    pub(crate) outcomes: Outcomes,
-    pub(crate) since: Now,
-    /// Whether it was the one at hand.
-    pub(crate) was_first: bool,
-}
-
-impl Ended {
-    /// How many partitions were committed, and how many were not.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        let failed = self.outcomes.values().filter(|(_, outcome)| outcome.is_err()).count();
-        (self.outcomes.len() - failed, failed)
-    }
-}
-
 /// All commits of a member that have not come to their end, the one at hand first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Commits {
@@ -94,6 +79,8 @@ pub(crate) struct Commits {
     in_flight: Option<CallId>,
     /// What that carries, even if nobody waits for it any more.
     carried: BTreeSet<TopicPartition>,
+    /// The ticket of the finished offsets that the next commit in the interval waits for.
+    auto_commit: Option<Ticket>,
 }
 
 impl Commits {
@@ -178,11 +165,12 @@ impl Commits {
         Some(open)
     }
 
-    /// The one that this call carried is to be sent again: how many attempts came to nothing before, if it is still at hand.
-    pub(crate) fn again(&mut self, id: CallId, reason: &str) -> Option<u32> {
-        let commit = self.carried_by(id)?;
+    /// The commit that this call carried is sent again after a backoff, if it still waits.
+    pub(crate) fn retry(&mut self, id: CallId, reason: &str, out: &mut Outbox, now: Now) {
+        let Some(commit) = self.carried_by(id) else { return };
         commit.last = reason.into();
-        Some(commit.attempts.saturating_sub(1))
+        let attempts = commit.attempts.saturating_sub(1);
+        out.back_off(Timer::OffsetCommit, attempts, now);
     }
 
     /// What is not owned any more is never sent.
@@ -196,6 +184,12 @@ impl Commits {
     /// None of them can come to anything.
     pub(crate) fn fail(&mut self, error: &CommitError) {
         self.queue.iter_mut().for_each(|commit| commit.end(error));
+    }
+
+    /// The member lost what it owned, with this error of the coordinator if there was one.
+    pub(crate) fn fail_lost(&mut self, code: Option<ErrorCode>, out: &mut Outbox) {
+        self.fail(&code.map_or(CommitError::NotOwned, |code| CommitError::MemberGone { code }));
+        out.timers.clear(Timer::OffsetCommit);
     }
 
     pub(crate) fn expire(&mut self, now: Now) {
@@ -222,27 +216,58 @@ impl Commits {
         self.is_in_flight() && !self.carried.is_disjoint(partitions)
     }
 
-    pub(crate) fn has_auto(&self) -> bool {
-        self.queue.iter().any(|commit| commit.origin == CommitOrigin::Auto)
+    /// The interval is over: asks for the finished offsets. Returns `false` if an earlier commit of this kind still waits, which is
+    /// enough: what is finished meanwhile comes with the next.
+    pub(crate) fn begin_auto_commit(&mut self, out: &mut Outbox) -> bool {
+        if self.queue.iter().any(|commit| commit.origin == CommitOrigin::Auto) {
+            return false;
+        }
+        let ticket = out.new_id();
+        self.auto_commit = Some(ticket);
+        out.push(Output::CollectFinished { ticket, scope: Scope::All });
+        true
     }
 
-    pub(crate) fn first_deadline(&self) -> Option<Now> {
-        self.queue.iter().map(|commit| commit.deadline).min()
+    /// Whether these are the finished offsets that [`Self::begin_auto_commit`] asked for.
+    pub(crate) fn take_auto_commit(&mut self, ticket: Ticket) -> bool {
+        self.auto_commit.take_if(|known| *known == ticket).is_some()
     }
 
-    /// Takes those of which nothing is open any more.
-    pub(crate) fn take_ended(&mut self) -> Vec<Ended> {
-        let mut was_first = true;
-        let mut ended = Vec::new();
+    /// Finished offsets that come from now on are not for a commit in the interval.
+    pub(crate) fn forget_auto_commit(&mut self) {
+        self.auto_commit = None;
+    }
+
+    /// Answers the commits of which nothing is open any more. Returns whether one of them was the member's own.
+    pub(crate) fn end(&mut self, out: &mut Outbox, now: Now) -> bool {
+        let (mut is_first, mut own) = (true, false);
         self.queue.retain_mut(|commit| {
-            let open = !commit.open.is_empty();
-            if !open {
+            let is_open = !commit.open.is_empty();
+            if !is_open {
+                if is_first {
+                    out.timers.clear(Timer::OffsetCommit);
+                }
+                own |= commit.origin.is_own();
                 let outcomes = std::mem::take(&mut commit.done);
-                ended.push(Ended { ticket: commit.origin.ticket(), outcomes, since: commit.since, was_first });
+                let failed = outcomes.values().filter(|(_, outcome)| outcome.is_err()).count();
+                let (took, partitions) = (now.saturating_sub(commit.since), outcomes.len() - failed);
+                out.event(GroupEvent::Commit { took, partitions, failed });
+                out.push(Output::Committed { ticket: commit.origin.ticket(), outcomes });
             }
-            was_first = false;
-            open
+            is_first = false;
+            is_open
         });
-        ended
+        out.timers.put(Timer::CommitDeadline, self.queue.iter().map(|commit| commit.deadline).min());
+        own
+    }
+
+    /// Finished offsets that nothing waits for go back to be collected again.
+    pub(crate) fn give_back(offsets: Offsets, out: &mut Outbox) {
+        if offsets.is_empty() {
+            return;
+        }
+        let error = || CommitError::TimedOut { last: "the rebalance that asked for it is over".into() };
+        let outcomes = offsets.into_iter().map(|(partition, at)| (partition, (at, Err(error())))).collect();
+        out.push(Output::Committed { ticket: None, outcomes });
     }
 }

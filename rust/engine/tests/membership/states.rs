@@ -22,11 +22,6 @@ fn every_state_can_be_entered_and_left_and_is_in_the_diagram() {
 }
 
 #[test]
-fn every_timer_is_in_the_table_of_timers() {
-    DESIGN.has_timers(include_str!("../../src/group/consumer/timers.rs"));
-}
-
-#[test]
 fn the_table_of_reactions_is_that_of_the_code() {
     DESIGN.has_reactions(REACTIONS);
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use super::State;
 use super::member::Member;
-use super::timers::Timer;
 use crate::assign::Loss;
-use crate::group::GroupEvent;
+use crate::group::{GroupEvent, Timer};
 use crate::{Now, TopicPartition};
 
 /// What a member knows of what was left for later.
@@ -38,8 +37,8 @@ impl Member {
         if at <= now {
             return self.rejoin_now(reason);
         }
-        if self.timers.at(Timer::Rejoin).is_none_or(|known| at < known) {
-            self.timers.set(Timer::Rejoin, at);
+        if self.out.timers.at(Timer::Rejoin).is_none_or(|known| at < known) {
+            self.out.timers.set(Timer::Rejoin, at);
             self.rejoin_later = reason;
         }
     }
@@ -67,11 +66,11 @@ impl Member {
         let (before, after) = (all(&known), all(&self.deferring.losses));
         let partitions: BTreeSet<TopicPartition> = before.difference(&after).cloned().collect();
         if !partitions.is_empty() {
-            self.event(GroupEvent::Released { partitions });
+            self.out.event(GroupEvent::Released { partitions });
         }
         for Loss { remaining, members, partitions, names } in self.deferring.losses.clone() {
             if !partitions.is_subset(&before) {
-                self.event(GroupEvent::Reserved { partitions, members, names, left: remaining });
+                self.out.event(GroupEvent::Reserved { partitions, members, names, left: remaining });
             }
         }
     }

@@ -2,17 +2,16 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::member::{InFlight, Kind, Member};
-use super::reactions::reaction;
-use super::timers::Timer;
+use super::member::Member;
+use super::reactions::{api, reaction};
 use super::{Reaction, State};
 use crate::Now;
-use crate::group::{Answer, Call, CallId, GroupEvent, Output};
+use crate::group::{Answer, Call, CallId, GroupEvent, InFlight, Kind, Timer};
 
 impl Member {
     /// Sends a heartbeat if one is due.
     pub(super) fn advance_heartbeat(&mut self, now: Now) {
-        if !self.in_group() || self.heartbeat.is_some() || self.coordinator.is_none() {
+        if !self.in_group() || self.heartbeat.is_some() || self.coordinator.node_id().is_none() {
             return;
         }
         // While a join is under way none are needed, and Kafka's own consumers send none (seed S016). But what is kept flows on
@@ -20,7 +19,7 @@ impl Member {
         let joining = self.state == State::PreparingRebalance || self.in_doubt;
         let due = match joining {
             true => self.lease_needs_heartbeat(now),
-            false => !self.timers.waits(Timer::Heartbeat, now),
+            false => !self.out.timers.waits(Timer::Heartbeat, now),
         };
         if !due {
             return;
@@ -32,16 +31,16 @@ impl Member {
             generation: self.generation,
         };
         self.heartbeat = self.send(Kind::Heartbeat, call, now);
-        self.timers.set(Timer::Heartbeat, now + self.cadence.pause(self.config.heartbeat_interval, now));
+        self.out.timers.set(Timer::Heartbeat, now + self.cadence.pause(self.config.heartbeat_interval, now));
     }
 
     /// Whether half of the lease is over, and something is leased.
     fn lease_needs_heartbeat(&mut self, now: Now) -> bool {
-        let Some(confirmed) = self.confirmed.filter(|_| !self.owned.is_empty()) else { return false };
+        let Some(confirmed) = self.lease.confirmed().filter(|_| !self.owned.is_empty()) else { return false };
         let at = confirmed + self.config.session_timeout / 2;
-        let due = now >= at && !self.timers.waits(Timer::Heartbeat, now);
+        let due = now >= at && !self.out.timers.waits(Timer::Heartbeat, now);
         if now < at {
-            self.timers.set(Timer::Heartbeat, at);
+            self.out.timers.set(Timer::Heartbeat, at);
         }
         due
     }
@@ -52,7 +51,7 @@ impl Member {
         }
         self.heartbeat = None;
         // An answer to an older generation's heartbeat says nothing about this one.
-        if call.generation != self.generation {
+        if call.generation_or_epoch != self.generation {
             return;
         }
         let code = match outcome {
@@ -69,17 +68,17 @@ impl Member {
             || self.in_doubt && self.state != State::CompletingRebalance;
         if code == ErrorCode::None {
             self.heartbeat_attempts = 0;
-            self.event(GroupEvent::Heartbeat { took: now - call.sent });
+            self.out.event(GroupEvent::Heartbeat { took: now - call.sent });
             return self.confirm(call.sent);
         }
-        match reaction(Kind::Heartbeat.api(), code) {
+        match reaction(api(Kind::Heartbeat), code) {
             Reaction::Rejoin => {
                 // It comes from a coordinator that knows the member: the session goes on. But whoever has not joined at the end
                 // of the rebalance timeout is dropped, and the rebalance may have begun right after the last good answer.
                 self.heartbeat_attempts = 0;
-                let begun = self.confirmed.unwrap_or(call.sent);
+                let begun = self.lease.confirmed().unwrap_or(call.sent);
                 self.rejoin_by.get_or_insert(begun + self.config.max_poll_interval);
-                self.event(GroupEvent::Heartbeat { took: now - call.sent });
+                self.out.event(GroupEvent::Heartbeat { took: now - call.sent });
                 self.confirm(call.sent);
                 match self.state {
                     State::Stable => self.want_rejoin("the coordinator rebalances the group".into()),
@@ -91,33 +90,32 @@ impl Member {
             }
             // The join that is under way will tell: the generation is one that it replaces.
             Reaction::DropGeneration if joining => {}
-            Reaction::DropGeneration => self.lose_and_rejoin(code, Kind::Heartbeat.api(), false),
-            Reaction::DropMember => self.lose_and_rejoin(code, Kind::Heartbeat.api(), true),
+            Reaction::DropGeneration => self.lose_and_rejoin(code, api(Kind::Heartbeat), false),
+            Reaction::DropMember => self.lose_and_rejoin(code, api(Kind::Heartbeat), true),
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.retried(Kind::Heartbeat.api(), code);
+                self.out.retried(api(Kind::Heartbeat), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.heartbeat_again(now);
             }
-            _ => self.fail(self.error_of(Kind::Heartbeat.api(), code), now),
+            _ => self.fail(self.error_of(api(Kind::Heartbeat), code), now),
         }
     }
 
     fn heartbeat_again(&mut self, now: Now) {
-        let delay = self.config.backoff.delay(self.heartbeat_attempts, &mut self.jitter);
+        let delay = self.out.delay(self.heartbeat_attempts);
         self.heartbeat_attempts = self.heartbeat_attempts.saturating_add(1);
-        self.timers.set(Timer::Heartbeat, now + delay.min(self.config.heartbeat_interval));
+        self.out.timers.set(Timer::Heartbeat, now + delay.min(self.config.heartbeat_interval));
     }
 
     /// An answer proves that the member was in the group when the coordinator took the request, so not before `sent`.
     pub(super) fn confirm(&mut self, sent: Now) {
-        let confirmed = self.confirmed.map_or(sent, |known| known.max(sent));
-        self.confirmed = Some(confirmed);
-        self.timers.set(Timer::Session, confirmed + self.config.session_timeout);
+        let confirmed = self.lease.confirm(sent);
+        self.out.timers.set(Timer::Session, confirmed + self.config.session_timeout);
     }
 
     /// Until when the coordinator cannot have thrown this member out.
     pub(super) fn proven_until(&self) -> Now {
-        let Some(confirmed) = self.confirmed else { return Now::ZERO };
+        let Some(confirmed) = self.lease.confirmed() else { return Now::ZERO };
         // A rebalance may have begun right after, of which this member has not heard: it ends after the rebalance timeout.
         let silent = confirmed + self.config.session_timeout.min(self.config.max_poll_interval);
         let end = self.rejoin_by.map_or(silent, |rejoin_by| rejoin_by.min(silent));
@@ -132,37 +130,18 @@ impl Member {
             (false, true) => Some(Now::ZERO),
             (false, false) => Some(self.proven_until()),
         };
-        self.say_lease(until, now);
+        self.lease.set(until, &mut self.out, now);
     }
 
     /// Nothing is leased any more. To be said before the end of the membership: who assigns partitions by hand afterwards reads
     /// without a lease.
     pub(super) fn end_lease(&mut self, now: Now) {
-        self.say_lease(None, now);
-    }
-
-    fn say_lease(&mut self, until: Option<Now>, now: Now) {
-        if until == self.lease {
-            return;
-        }
-        self.lease = until;
-        self.push(Output::Lease { until });
-        self.timers.put(Timer::Lease, until.filter(|&until| until > now));
-        if self.lease_expired && until.is_none_or(|until| until > now) {
-            self.lease_expired = false;
-            self.event(GroupEvent::LeaseRenewed);
-        }
+        self.lease.set(None, &mut self.out, now);
     }
 
     pub(super) fn lease_over(&mut self) {
         if !self.owned.is_empty() {
-            self.lease_expired = true;
-            self.event(GroupEvent::LeaseExpired);
+            self.lease.expire(&mut self.out);
         }
-    }
-
-    /// Whether what is owned is owned for certain.
-    pub(super) fn lease_holds(&self, now: Now) -> bool {
-        self.lease.is_none_or(|until| now < until)
     }
 }

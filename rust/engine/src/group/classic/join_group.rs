@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::member::{InFlight, Kind, Member};
-use super::reactions::reaction;
-use super::revocation::{Revocation, Then};
-use super::timers::Timer;
+use super::member::Member;
+use super::reactions::{api, reaction};
+use super::revocation::Then;
 use super::{Reaction, State};
 use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
-use crate::group::{Answer, Call, CallId, GroupError, GroupEvent};
+use crate::group::{Answer, Call, CallId, GroupError, GroupEvent, InFlight, Kind, Timer};
 use crate::{Now, TopicPartition};
 
 /// Id, static id and metadata of each member.
@@ -34,7 +33,7 @@ impl Member {
         let reason = self.rejoin.clone().unwrap_or_else(|| "not in the group".into());
         if self.rebalance.is_none() {
             self.rebalance = Some((now, reason.clone()));
-            self.event(GroupEvent::RebalanceStarted { reason: reason.clone() });
+            self.out.event(GroupEvent::RebalanceStarted { reason: reason.clone() });
         }
         // The subscription may have changed after everything was prepared. What is being given up is past that, and the rest flows on.
         let partitions = self.to_revoke_before_join();
@@ -47,7 +46,7 @@ impl Member {
             }
             self.prepared = true;
         }
-        if self.coordinator.is_some() && !self.timers.waits(Timer::Join, now) {
+        if self.coordinator.node_id().is_some() && !self.out.timers.waits(Timer::JoinGroup, now) {
             self.send_join(reason, now);
         }
     }
@@ -55,21 +54,20 @@ impl Member {
     /// The others need not wait until this member has given up what it is to: the leader goes by what it claims (seed S135).
     pub(super) fn join_meanwhile(&mut self, reason: &str) {
         let defers = self.defers();
-        let revocation = self.revocation.as_mut().filter(|it| defers && it.before_a_join().is_some());
-        if let Some(revocation) = revocation {
-            revocation.meanwhile = true;
+        if defers && self.revoked_before_join().is_some() {
+            self.then = Then::JoinMeanwhile;
             self.want_rejoin(reason.to_owned());
         }
     }
 
     fn may_join_while_revoking(&self) -> bool {
-        self.revocation.as_ref().is_some_and(|it| it.meanwhile) && self.to_revoke_before_join().is_empty()
+        self.revocation.is_some() && self.then == Then::JoinMeanwhile && self.to_revoke_before_join().is_empty()
     }
 
     /// What has to be given up before the member joins: everything under the eager protocol, else what is not subscribed to
     /// any more, and what was left out of an assignment that came while other partitions were given up.
     fn to_revoke_before_join(&self) -> BTreeSet<TopicPartition> {
-        let under_way = self.revocation.as_ref().and_then(Revocation::before_a_join);
+        let under_way = self.revoked_before_join();
         let defers = self.last.current && self.defers();
         let kept = |partition: &&TopicPartition| {
             self.protocol == Protocol::Cooperative
@@ -115,11 +113,11 @@ impl Member {
             protocols,
             reason,
         };
-        self.join = self.send(Kind::Join, call, now);
+        self.join = self.send(Kind::JoinGroup, call, now);
         self.joined_topics = self.topics.clone();
         self.rejoin = None;
-        self.timers.clear(Timer::KeptBack);
-        self.timers.clear(Timer::Deferred);
+        self.out.timers.clear(Timer::KeptBack);
+        self.out.timers.clear(Timer::Deferred);
         self.prepared = false;
         // Heartbeats stop until the join is answered (seed S016), but for those that a lease needs.
         self.set_state(State::PreparingRebalance);
@@ -145,7 +143,7 @@ impl Member {
                 let protocol = protocol.unwrap_or_default();
                 let ours = self.config.assignors.iter().any(|assignor| assignor.name() == protocol);
                 if !ours || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) || generation < 0 {
-                    return self.fail(self.error_of(Kind::Join.api(), ErrorCode::InconsistentGroupProtocol), now);
+                    return self.fail(self.error_of(api(Kind::JoinGroup), ErrorCode::InconsistentGroupProtocol), now);
                 }
                 self.lose_if_missed(generation, &leader, now);
                 self.leader = leader == member_id;
@@ -186,16 +184,16 @@ impl Member {
         self.join_attempts = 0;
         self.assigned_counts = None;
         self.confirm(call.sent);
-        self.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
+        self.out.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
         // Whoever does not ask for its assignment in time is dropped as well.
         (self.rejoin_by, self.outdated) = (Some(call.sent + self.config.max_poll_interval), false);
         let (generation, leader, took) = (self.generation, self.leader, now - call.sent);
-        self.event(GroupEvent::Joined { generation, leader, protocol, took });
+        self.out.event(GroupEvent::Joined { generation, leader, protocol, took });
         self.set_state(State::CompletingRebalance);
     }
 
     fn join_refused(&mut self, code: ErrorCode, member_id: String, call: InFlight, now: Now) {
-        match reaction(Kind::Join.api(), code) {
+        match reaction(api(Kind::JoinGroup), code) {
             Reaction::TakeMemberId => {
                 // At once; but a coordinator that hands out one id after the other is not asked without end.
                 if !self.member_id.is_empty() || member_id.is_empty() {
@@ -208,7 +206,7 @@ impl Member {
             Reaction::DropMember => {
                 let wait = self.join_attempts > 0;
                 self.back_from_join();
-                self.lose_and_rejoin(code, Kind::Join.api(), true);
+                self.lose_and_rejoin(code, api(Kind::JoinGroup), true);
                 self.join_attempts = self.join_attempts.saturating_add(1);
                 if wait {
                     self.hold_join(now);
@@ -216,12 +214,14 @@ impl Member {
             }
             Reaction::DropGeneration => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, Kind::Join.api(), false);
+                self.lose_and_rejoin(code, api(Kind::JoinGroup), false);
                 self.hold_join(now);
             }
-            Reaction::Fail | Reaction::Tell | Reaction::Done => self.fail(self.error_of(Kind::Join.api(), code), now),
+            Reaction::Fail | Reaction::Tell | Reaction::Done => {
+                self.fail(self.error_of(api(Kind::JoinGroup), code), now)
+            }
             reacted @ (Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin) => {
-                self.retried(Kind::Join.api(), code);
+                self.out.retried(api(Kind::JoinGroup), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
@@ -242,9 +242,9 @@ impl Member {
     }
 
     pub(super) fn hold_join(&mut self, now: Now) {
-        let delay = self.config.backoff.delay(self.join_attempts, &mut self.jitter);
+        let delay = self.out.delay(self.join_attempts);
         self.join_attempts = self.join_attempts.saturating_add(1);
-        self.timers.set(Timer::Join, now + delay);
+        self.out.timers.set(Timer::JoinGroup, now + delay);
     }
 
     /// To the state from which a member joins: with a generation it goes on as it was, what it owns included.
@@ -261,8 +261,7 @@ impl Member {
 
     /// In the group, and maybe still giving up what it was when it joined.
     pub(super) fn set_joined_state(&mut self) {
-        let revocation = self.revocation.as_ref().and_then(Revocation::before_a_join).is_some();
-        self.set_state(if revocation { State::Revoking } else { State::Stable });
+        self.set_state(if self.revoked_before_join().is_some() { State::Revoking } else { State::Stable });
     }
 
     /// A JoinGroup that may have been carried out has no answer.

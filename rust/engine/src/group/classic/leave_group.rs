@@ -1,12 +1,11 @@
 //! Leaving: unsubscribed, closed, or because the user does not poll.
 
-use super::member::{Exit, InFlight, Kind, Member};
-use super::reactions::reaction;
+use super::member::Member;
+use super::reactions::{api, reaction};
 use super::revocation::Then;
-use super::timers::Timer;
 use super::{Reaction, State};
 use crate::Now;
-use crate::group::{Answer, Call, CallId, GroupEvent};
+use crate::group::{Answer, Call, CallId, Exit, GroupEvent, InFlight, Kind, Timer};
 use monedula_protocol::error_code::ErrorCode;
 
 impl Member {
@@ -18,9 +17,9 @@ impl Member {
         self.topics.clear();
         self.first_seen.clear();
         (self.rejoin, self.rebalance) = (None, None);
-        self.timers.clear(Timer::Rejoin);
-        let deadline = self.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
-        self.timers.set(Timer::Close, deadline);
+        self.out.timers.clear(Timer::Rejoin);
+        let deadline = self.out.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
+        self.out.timers.set(Timer::Close, deadline);
         // What is given up grows to all that is owned, unless the user has done his part of it already.
         self.restart_revocation();
     }
@@ -42,16 +41,16 @@ impl Member {
         }
         // After a session without a word the member is out anyway.
         let late = now + self.config.session_timeout;
-        let deadline = self.timers.at(Timer::Close).map_or(late, |known| known.min(late));
-        self.timers.set(Timer::Close, deadline);
-        self.timers.clear(Timer::Join);
+        let deadline = self.out.timers.at(Timer::Close).map_or(late, |known| known.min(late));
+        self.out.timers.set(Timer::Close, deadline);
+        self.out.timers.clear(Timer::JoinGroup);
         self.join_attempts = 0;
         self.set_state(State::Leaving);
     }
 
     /// Says so to the coordinator, and again where it has moved.
     pub(super) fn advance_leave(&mut self, now: Now) {
-        if self.state != State::Leaving || self.leaving.is_some() || self.timers.waits(Timer::Join, now) {
+        if self.state != State::Leaving || self.leaving.is_some() || self.out.timers.waits(Timer::JoinGroup, now) {
             return;
         }
         // A heartbeat was answered that the member is not known any more.
@@ -72,7 +71,7 @@ impl Member {
             instance_id: None,
             reason: reason.into(),
         };
-        self.send(Kind::Leave, call, now)
+        self.send(Kind::LeaveGroup, call, now)
     }
 
     pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
@@ -93,9 +92,9 @@ impl Member {
         if code == ErrorCode::None {
             return self.end_exit("left the group", now);
         }
-        match reaction(Kind::Leave.api(), code) {
+        match reaction(api(Kind::LeaveGroup), code) {
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.retried(Kind::Leave.api(), code);
+                self.out.retried(api(Kind::LeaveGroup), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.leave_again(now);
             }
@@ -109,7 +108,7 @@ impl Member {
         self.join.take_if(|join| *join == id);
         self.sync.take_if(|sync| *sync == id);
         let Ok(answer) = answer else { return };
-        if !self.in_group() || call.generation != self.generation {
+        if !self.in_group() || call.generation_or_epoch != self.generation {
             return;
         }
         match answer {
@@ -138,23 +137,23 @@ impl Member {
         self.confirm(call.sent);
         self.rejoin_by = Some(call.sent + self.config.max_poll_interval);
         let (protocol, took) = (self.assignor.clone().unwrap_or_default(), now - call.sent);
-        self.event(GroupEvent::Joined { generation, leader: self.leader, protocol, took });
+        self.out.event(GroupEvent::Joined { generation, leader: self.leader, protocol, took });
         self.ask_for_assignment(skip_assignment, members, now);
     }
 
     /// It is out of the group, or another has its static id: then what it still gives up is others'.
     fn refused_while_leaving(&mut self, code: ErrorCode, call: &InFlight, now: Now) {
         match code {
-            ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, call.kind.api(), true),
-            ErrorCode::FencedInstanceId => self.fail(self.error_of(call.kind.api(), code), now),
+            ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, api(call.kind), true),
+            ErrorCode::FencedInstanceId => self.fail(self.error_of(api(call.kind), code), now),
             _ => {}
         }
     }
 
     fn leave_again(&mut self, now: Now) {
-        let delay = self.config.backoff.delay(self.join_attempts, &mut self.jitter);
+        let delay = self.out.delay(self.join_attempts);
         self.join_attempts = self.join_attempts.saturating_add(1);
-        self.timers.set(Timer::Join, now + delay);
+        self.out.timers.set(Timer::JoinGroup, now + delay);
     }
 
     /// LeaveGroup cannot be sent to this coordinator at all; the session's end will tell it.
@@ -180,11 +179,11 @@ impl Member {
         self.leaving = None;
         // A heartbeat may hear of the leaving before LeaveGroup's answer comes: the id is gone then.
         if self.generation >= 0 || !self.member_id.is_empty() || self.state == State::Leaving {
-            self.event(GroupEvent::Left { reason: how.into() });
+            self.out.event(GroupEvent::Left { reason: how.into() });
         }
         self.forget_member();
         self.end_lease(now);
-        self.timers.clear_all();
+        self.out.timers.clear_all();
         self.join_attempts = 0;
         self.joined_topics.clear();
         if self.state != State::Unsubscribed && self.state != State::Leaving && self.state != State::Fatal {

@@ -1,83 +1,30 @@
 //! The machine: what it knows, and what each input leads to. Its parts are in the files beside it, one for each thing that it
 //! does; [`Member::advance`] offers each of them a step after every input, so none waits for a particular one.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::deferring::Deferring;
-use super::revocation::Revocation;
-use super::timers::{Timer, Timers};
+use super::reactions::api;
+use super::revocation::Then;
 use super::{GroupConfig, Reaction, State};
 use crate::assign::{LastAssignment, Protocol};
-use crate::backoff::Jitter;
 use crate::group::{
-    Answer, Cadence, Call, CallError, CallId, CallbackKind, Commits, FirstSeen, GroupError, GroupEvent, Input, Output,
-    Status, Subscription, Target, Ticket, TopicIds, topic_ids,
+    Answer, Cadence, Call, CallError, CallId, CallbackKind, Commits, Exit, FindCoordinator, FirstSeen, GroupError,
+    GroupEvent, InFlight, Input, Kind, Lease, OffsetFetch, Outbox, Output, Revocation, Status, Subscription, Target,
+    Ticket, Timer, TopicIds, topic_ids,
 };
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
-
-/// A call that has no outcome yet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct InFlight {
-    pub(super) kind: Kind,
-    /// The coordinator that was asked; `None` for FindCoordinator.
-    pub(super) node_id: Option<i32>,
-    pub(super) sent: Now,
-    /// The generation that the request carried.
-    pub(super) generation: i32,
-}
-
-/// What a call in flight is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Find,
-    Join,
-    Sync,
-    Heartbeat,
-    Leave,
-    Commit,
-    Offsets,
-}
-
-impl Kind {
-    pub(super) fn api(self) -> &'static str {
-        match self {
-            Self::Find => "FindCoordinator",
-            Self::Join => "JoinGroup",
-            Self::Sync => "SyncGroup",
-            Self::Heartbeat => "Heartbeat",
-            Self::Leave => "LeaveGroup",
-            Self::Commit => "OffsetCommit",
-            Self::Offsets => "OffsetFetch",
-        }
-    }
-}
-
-/// How the membership is to end.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Exit {
-    /// For good: [`Output::Closed`] follows.
-    pub(super) close: bool,
-    /// Whether the group is told, if the member is not static.
-    pub(super) leave: bool,
-}
 
 /// A member of a group; see the [module](super).
 pub struct Member {
     pub(super) config: GroupConfig,
     pub(super) protocol: Protocol,
     pub(super) state: State,
-    pub(super) timers: Timers,
-    pub(super) jitter: Jitter,
-    outputs: VecDeque<Output>,
-    next_id: u64,
-    pub(super) in_flight: BTreeMap<CallId, InFlight>,
-
-    pub(super) coordinator: Option<i32>,
-    pub(super) finding: Option<CallId>,
-    pub(super) find_attempts: u32,
+    pub(super) out: Outbox,
+    pub(super) coordinator: FindCoordinator,
 
     pub(super) member_id: String,
     /// -1 outside of the group.
@@ -121,32 +68,22 @@ pub struct Member {
     pub(super) kept_back: usize,
 
     pub(super) revocation: Option<Revocation>,
+    /// What comes after the revocation, if there is one.
+    pub(super) then: Then,
 
     pub(super) heartbeat: Option<CallId>,
     pub(super) heartbeat_attempts: u32,
     pub(super) cadence: Cadence,
-    /// When the last request was sent whose answer proved that the member is in the group.
-    pub(super) confirmed: Option<Now>,
     /// From when on the coordinator may have dropped the member for not having joined or synced in a rebalance, though it sends
     /// heartbeats.
     pub(super) rejoin_by: Option<Now>,
     /// The next rebalance began before the assignment of this one came.
     pub(super) outdated: bool,
-    pub(super) lease: Option<Now>,
-    pub(super) lease_expired: bool,
+    pub(super) lease: Lease,
 
     pub(super) commits: Commits,
-    pub(super) auto_commit: Option<Ticket>,
 
-    /// Gained partitions whose committed offsets are not known yet.
-    pub(super) starting: BTreeSet<TopicPartition>,
-    /// Those whose committed offset is refused for now, with what the user was told of it.
-    pub(super) refused: BTreeMap<TopicPartition, ErrorCode>,
-    pub(super) refused_attempts: u32,
-    pub(super) offset_fetch_id: Option<CallId>,
-    /// Those that the lookup under way is about, if they were owned all the time since.
-    pub(super) asked: BTreeSet<TopicPartition>,
-    pub(super) lookup_attempts: u32,
+    pub(super) offset_fetch: OffsetFetch,
 
     pub(super) polled: Now,
     pub(super) stale_since: Now,
@@ -161,18 +98,13 @@ impl Member {
     /// A member that subscribes to nothing yet; `seed` decides its jitter.
     pub fn new(config: GroupConfig, seed: u64) -> Self {
         let cadence = Cadence::new(config.quick_heartbeats);
+        let out = Outbox::new(config.backoff, seed);
         Self {
             protocol: config.protocol(),
             config,
             state: State::Unsubscribed,
-            timers: Timers::default(),
-            jitter: Jitter::new(seed),
-            outputs: VecDeque::new(),
-            next_id: 0,
-            in_flight: BTreeMap::new(),
-            coordinator: None,
-            finding: None,
-            find_attempts: 0,
+            out,
+            coordinator: FindCoordinator::default(),
             member_id: String::new(),
             generation: -1,
             leader: false,
@@ -199,22 +131,15 @@ impl Member {
             in_doubt: false,
             kept_back: 0,
             revocation: None,
+            then: Then::Join,
             heartbeat: None,
             heartbeat_attempts: 0,
             cadence,
-            confirmed: None,
             rejoin_by: None,
             outdated: false,
-            lease: None,
-            lease_expired: false,
+            lease: Lease::default(),
             commits: Commits::default(),
-            auto_commit: None,
-            starting: BTreeSet::new(),
-            refused: BTreeMap::new(),
-            refused_attempts: 0,
-            offset_fetch_id: None,
-            asked: BTreeSet::new(),
-            lookup_attempts: 0,
+            offset_fetch: OffsetFetch::default(),
             polled: Now::ZERO,
             stale_since: Now::ZERO,
             exit: None,
@@ -226,7 +151,7 @@ impl Member {
 
     /// Takes an input, at a time that never goes back. Drain [`Self::poll`] afterwards.
     pub fn handle(&mut self, now: Now, input: Input) {
-        for timer in self.timers.take_due(now) {
+        for timer in self.out.timers.take_due(now) {
             self.due(timer, now);
         }
         match input {
@@ -237,7 +162,7 @@ impl Member {
             Input::Topics { topics } => self.learn_topics(topics),
             Input::Answer { id, outcome } => self.answered(id, outcome, now),
             Input::AssignmentComputed { ticket, outcome } => self.assigned_by_leader(ticket, outcome, now),
-            Input::Finished { ticket, offsets } => self.settled(ticket, offsets, now),
+            Input::Finished { ticket, offsets } => self.finished(ticket, offsets, now),
             Input::CalledBack { ticket } => self.called_back(ticket, now),
             Input::Commit { ticket, offsets, deadline } => self.commit(ticket, offsets, deadline, now),
             Input::Rejoin { at, reason } => self.rejoin_at(at, reason, now),
@@ -252,19 +177,19 @@ impl Member {
 
     /// What is to be done next; `None` if nothing is.
     pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.out.poll()
     }
 
     /// When [`Self::handle`] has to be called without anything else having happened.
     pub fn wake_at(&self) -> Option<Now> {
-        self.timers.first()
+        self.out.timers.first()
     }
 
     /// How the membership is.
     pub fn status(&self) -> Status {
         Status {
             state: self.state.into(),
-            coordinator: self.coordinator,
+            coordinator: self.coordinator.node_id(),
             member_id: self.member_id.clone(),
             generation: self.generation,
             leader: self.leader,
@@ -274,13 +199,13 @@ impl Member {
             owned: self.owned.keys().cloned().collect(),
             unresolved: BTreeSet::new(),
             heartbeat_interval: self.config.heartbeat_interval,
-            last_heartbeat: self.confirmed,
-            lease_until: self.lease,
+            last_heartbeat: self.lease.confirmed(),
+            lease_until: self.lease.until(),
             last_rebalance: self.last_rebalance.as_ref().map(|(at, _)| *at),
             last_rebalance_reason: self.last_rebalance.as_ref().map(|(_, reason)| reason.clone()),
             fatal: self.fatal.clone(),
             pending_commits: self.commits.len(),
-            deferred_until: self.timers.at(Timer::Deferred),
+            deferred_until: self.out.timers.at(Timer::Deferred),
             reserved: self.reserved(),
         }
     }
@@ -305,11 +230,11 @@ impl Member {
         // Before the commits: they wait for it.
         self.advance_lease(now);
         self.advance_commits(now);
-        self.advance_lookup(now);
+        self.advance_offset_fetch(now);
         self.advance_leave(now);
         self.keep_poll_timer();
         if std::mem::take(&mut self.closed) {
-            self.push(Output::Closed);
+            self.out.push(Output::Closed);
         }
     }
 
@@ -324,24 +249,27 @@ impl Member {
             Timer::KeptBack => self.want_rejoin("partitions that were given up have no owner yet".into()),
             Timer::CommitDeadline => self.expire_commits(now),
             Timer::Revocation => self.revocation_timed_out(now),
-            Timer::Refused => self.starting.extend(self.refused.keys().cloned()),
+            Timer::RefusedOffsets => self.offset_fetch.retry_refused(),
             Timer::Close => self.exit_late(now),
             // What these hold back is offered a step by `advance`.
-            Timer::Heartbeat | Timer::Find | Timer::Join | Timer::Commit | Timer::Offsets => {}
+            Timer::Heartbeat | Timer::FindCoordinator | Timer::JoinGroup | Timer::OffsetCommit | Timer::OffsetFetch => {
+            }
+            // Of KIP-848.
+            Timer::HeartbeatBackoff | Timer::ResolveTopicIds => {}
         }
     }
 
     fn answered(&mut self, id: CallId, outcome: Result<Answer, CallError>, now: Now) {
-        let Some(call) = self.in_flight.remove(&id) else { return };
+        let Some(call) = self.out.take_in_flight(id) else { return };
         let outcome = match outcome {
             Ok(answer) => Ok(answer),
             Err(CallError::Lost(reason)) => {
-                self.event(GroupEvent::Retried { api: call.kind.api(), reason: reason.clone() });
+                self.out.event(GroupEvent::Retried { api: api(call.kind), reason: reason.clone() });
                 Err(reason)
             }
             Err(CallError::Never(reason)) => {
                 let group = self.config.group_id.clone();
-                if call.kind == Kind::Leave {
+                if call.kind == Kind::LeaveGroup {
                     return self.cannot_leave(id, &reason, now);
                 } else {
                     self.fail(GroupError::Call { group, reason: reason.clone() }, now);
@@ -350,14 +278,16 @@ impl Member {
             }
         };
         match (call.kind, outcome) {
-            (Kind::Find, outcome) => self.found(id, outcome, now),
-            (Kind::Join | Kind::Sync, outcome) if self.exit.is_some() => self.answered_on_exit(id, call, outcome, now),
-            (Kind::Join, outcome) => self.joined(id, call, outcome, now),
-            (Kind::Sync, outcome) => self.synced(id, call, outcome, now),
+            (Kind::FindCoordinator, outcome) => self.found(id, &outcome, now),
+            (Kind::JoinGroup | Kind::SyncGroup, outcome) if self.exit.is_some() => {
+                self.answered_on_exit(id, call, outcome, now)
+            }
+            (Kind::JoinGroup, outcome) => self.joined(id, call, outcome, now),
+            (Kind::SyncGroup, outcome) => self.synced(id, call, outcome, now),
             (Kind::Heartbeat, outcome) => self.heartbeat_answered(id, call, outcome, now),
-            (Kind::Leave, outcome) => self.left(id, call, outcome, now),
-            (Kind::Commit, outcome) => self.commit_answered(id, call, outcome, now),
-            (Kind::Offsets, outcome) => self.looked_up(id, call, outcome, now),
+            (Kind::LeaveGroup, outcome) => self.left(id, call, outcome, now),
+            (Kind::OffsetCommit, outcome) => self.commit_answered(id, call, outcome, now),
+            (Kind::OffsetFetch, outcome) => self.offsets_fetched(id, call, outcome, now),
         }
     }
 
@@ -402,14 +332,14 @@ impl Member {
         };
         // Leaving has a deadline of its own.
         let watched = watched && self.exit.is_none();
-        self.timers.put(Timer::Poll, watched.then(|| self.polled + self.config.max_poll_interval));
+        self.out.timers.put(Timer::Poll, watched.then(|| self.polled + self.config.max_poll_interval));
     }
 
     fn poll_expired(&mut self, now: Now) {
         let (group, after) = (self.config.group_id.clone(), self.config.max_poll_interval);
         // Who is not in the group has nothing to leave.
         if self.state != State::Unjoined {
-            self.push(Output::Raise { error: GroupError::MaxPollExceeded { group, after }, fatal: false });
+            self.out.push(Output::Raise { error: GroupError::MaxPollExceeded { group, after }, fatal: false });
         }
         let reason = "the user did not poll for max.poll.interval.ms".to_owned();
         self.lose(None, &reason);
@@ -423,23 +353,21 @@ impl Member {
     /// Gives up what is owned without the user's consent: another may own it already.
     pub(super) fn lose(&mut self, code: Option<ErrorCode>, reason: &str) {
         // Those whose Revoked callback was asked for are told of already.
-        let told = self.revocation.take().map(Revocation::told).unwrap_or_default();
+        let told = self.revocation.take().map(|it| it.notified()).unwrap_or_default();
         let lost: BTreeSet<TopicPartition> = std::mem::take(&mut self.owned).into_keys().collect();
         // What is looked up may be another's to commit meanwhile, and be gained again.
-        self.starting.clear();
-        self.refused.clear();
-        self.asked.clear();
+        self.offset_fetch.clear();
         self.fail_commits(code);
-        self.timers.clear(Timer::Revocation);
+        self.out.timers.clear(Timer::Revocation);
         self.prepared = false;
         self.in_doubt = false;
         self.last.current = false;
         if !lost.is_empty() {
             let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
-            self.push(Output::Released { partitions: lost.clone() });
-            self.event(GroupEvent::Lost { partitions: lost, reason: reason.into() });
+            self.out.push(Output::Released { partitions: lost.clone() });
+            self.out.event(GroupEvent::Lost { partitions: lost, reason: reason.into() });
             if !untold.is_empty() {
-                self.call_back(CallbackKind::Lost, untold);
+                self.out.call_back(CallbackKind::Lost, untold);
             }
         }
     }
@@ -452,12 +380,13 @@ impl Member {
         self.leader = false;
         self.assigned_counts = None;
         (self.join, self.sync, self.heartbeat, self.assigning) = (None, None, None, None);
-        (self.confirmed, self.rejoin_by) = (None, None);
-        self.auto_commit = None;
+        self.lease.unconfirm();
+        self.rejoin_by = None;
+        self.commits.forget_auto_commit();
         for timer in
             [Timer::Heartbeat, Timer::Session, Timer::Lease, Timer::AutoCommit, Timer::KeptBack, Timer::Deferred]
         {
-            self.timers.clear(timer);
+            self.out.timers.clear(timer);
         }
     }
 
@@ -494,7 +423,7 @@ impl Member {
         (self.rejoin, self.rebalance) = (None, None);
         self.fatal = Some(error.clone());
         self.set_state(State::Fatal);
-        self.push(Output::Raise { error, fatal: true });
+        self.out.push(Output::Raise { error, fatal: true });
     }
 
     /// The error for the user that an answer of `api` means.
@@ -524,45 +453,10 @@ impl Member {
         self.rejoin.get_or_insert(reason);
     }
 
-    pub(super) fn retried(&mut self, api: &'static str, code: ErrorCode) {
-        self.event(GroupEvent::Retried { api, reason: code.name().into() });
-    }
-
     /// Sends a call to the coordinator, if it is known.
     pub(super) fn send(&mut self, kind: Kind, call: Call, now: Now) -> Option<CallId> {
-        let node_id = self.coordinator?;
-        let id = self.new_id();
-        let generation = self.generation;
-        self.in_flight.insert(id, InFlight { kind, node_id: Some(node_id), sent: now, generation });
-        self.push(Output::Call { id, target: Target::Coordinator { node_id }, call });
-        Some(id)
-    }
-
-    pub(super) fn send_to_any(&mut self, call: Call, attempt: u32, now: Now) -> CallId {
-        let id = self.new_id();
-        let generation = self.generation;
-        self.in_flight.insert(id, InFlight { kind: Kind::Find, node_id: None, sent: now, generation });
-        self.push(Output::Call { id, target: Target::Any { attempt }, call });
-        id
-    }
-
-    pub(super) fn call_back(&mut self, kind: CallbackKind, partitions: BTreeSet<TopicPartition>) -> Ticket {
-        let ticket = self.new_id();
-        self.push(Output::Callback { ticket, kind, partitions });
-        ticket
-    }
-
-    pub(super) fn new_id(&mut self) -> u64 {
-        self.next_id += 1;
-        self.next_id
-    }
-
-    pub(super) fn push(&mut self, output: impl Into<Output>) {
-        self.outputs.push_back(output.into());
-    }
-
-    pub(super) fn event(&mut self, event: GroupEvent) {
-        self.push(Output::Event(event));
+        let target = Target::Coordinator { node_id: self.coordinator.node_id()? };
+        Some(self.out.send(kind, target, call, self.generation, now))
     }
 
     pub(super) fn set_state(&mut self, to: State) {
@@ -572,7 +466,7 @@ impl Member {
         }
         debug_assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
         self.state = to;
-        self.event(GroupEvent::StateChanged { from: from.into(), to: to.into() });
+        self.out.event(GroupEvent::StateChanged { from: from.into(), to: to.into() });
     }
 
     /// Whether the member has a generation, and a state in which it counts.

@@ -18,7 +18,6 @@ mod reactions;
 mod revocation;
 mod state;
 mod sync_group;
-mod timers;
 mod topics;
 pub(crate) mod wire;
 

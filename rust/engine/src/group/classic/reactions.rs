@@ -2,6 +2,8 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use crate::group::Kind;
+
 /// What a member does about an error. Answers to requests of an older generation, or that nobody waits for any more, lead to
 /// nothing at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,5 +146,18 @@ pub fn reaction(api: &str, code: ErrorCode) -> Reaction {
         None if api.starts_with("Offset") => Reaction::Tell,
         None if api == "LeaveGroup" => Reaction::Done,
         None => Reaction::Fail,
+    }
+}
+
+/// A kind of call as the table names it.
+pub(super) fn api(kind: Kind) -> &'static str {
+    match kind {
+        Kind::FindCoordinator => "FindCoordinator",
+        Kind::JoinGroup => "JoinGroup",
+        Kind::SyncGroup => "SyncGroup",
+        Kind::Heartbeat => "Heartbeat",
+        Kind::LeaveGroup => "LeaveGroup",
+        Kind::OffsetCommit => "OffsetCommit",
+        Kind::OffsetFetch => "OffsetFetch",
     }
 }

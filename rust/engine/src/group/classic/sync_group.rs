@@ -8,12 +8,13 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::Reaction;
 use super::join_group::{PROTOCOL_TYPE, Subscriptions};
-use super::member::{InFlight, Kind, Member};
-use super::reactions::reaction;
+use super::member::Member;
+use super::reactions::{api, reaction};
 use super::revocation::Then;
-use super::timers::Timer;
 use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with_user_data};
-use crate::group::{Answer, Assignments, Call, CallId, CallbackKind, GroupError, GroupEvent, Output, Ticket};
+use crate::group::{
+    Answer, Assignments, Call, CallId, CallbackKind, GroupError, GroupEvent, InFlight, Kind, Output, Ticket, Timer,
+};
 use crate::{Now, TopicPartition};
 
 /// One rebalance seldom comes alone: the second round of a cooperative one, the next process of a rolling restart, the process
@@ -24,11 +25,11 @@ impl Member {
     /// The leader has it computed first.
     pub(super) fn ask_for_assignment(&mut self, skip_assignment: bool, members: Subscriptions, now: Now) {
         if self.leader && !skip_assignment {
-            let ticket = self.new_id();
+            let ticket = self.out.new_id();
             self.assigning = Some(ticket);
             let members = self.as_of_now(members, now);
             let assignor = self.assignor.clone().unwrap_or_default();
-            return self.push(Output::ComputeAssignment { ticket, assignor, members });
+            return self.out.push(Output::ComputeAssignment { ticket, assignor, members });
         }
         // A static leader that comes back is told to leave the assignment as it is, and still watches the topics (KIP-814).
         if self.leader {
@@ -65,7 +66,7 @@ impl Member {
             Err(_) if self.exit.is_some() => {}
             // To leave would hand the same wait on to the next leader, and end this membership for it.
             Err(AssignError::NoMetadata { reason }) => {
-                self.event(GroupEvent::Retried { api: "Metadata", reason: reason.clone() });
+                self.out.event(GroupEvent::Retried { api: "Metadata", reason: reason.clone() });
                 self.join_again(&format!("metadata of the group's topics cannot be had: {reason}"), now);
             }
             Err(error) => {
@@ -87,7 +88,7 @@ impl Member {
         let given: usize = given.iter().map(|assigned| assigned.partitions.len()).sum();
         let kept_back = counts.values().sum::<usize>().saturating_sub(given).saturating_sub(left_out);
         if self.protocol == Protocol::Cooperative && kept_back > 0 && kept_back != self.kept_back {
-            self.timers.set(Timer::KeptBack, now + self.config.session_timeout);
+            self.out.timers.set(Timer::KeptBack, now + self.config.session_timeout);
         }
         self.kept_back = kept_back;
     }
@@ -102,7 +103,7 @@ impl Member {
             rebalance_timeout: self.config.max_poll_interval,
             assignments,
         };
-        self.sync = self.send(Kind::Sync, call, now);
+        self.sync = self.send(Kind::SyncGroup, call, now);
         if self.sync.is_none() {
             self.join_again("the coordinator was lost before SyncGroup", now);
         }
@@ -130,7 +131,7 @@ impl Member {
             }
             let other = protocol.is_some() && protocol != self.assignor;
             if other || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) {
-                return self.fail(self.error_of(Kind::Sync.api(), ErrorCode::InconsistentGroupProtocol), now);
+                return self.fail(self.error_of(api(Kind::SyncGroup), ErrorCode::InconsistentGroupProtocol), now);
             }
             return match read_assignment(&assignment) {
                 Ok(assigned) => {
@@ -144,17 +145,17 @@ impl Member {
                 }
             };
         }
-        match reaction(Kind::Sync.api(), code) {
+        match reaction(api(Kind::SyncGroup), code) {
             Reaction::DropMember => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, Kind::Sync.api(), true);
+                self.lose_and_rejoin(code, api(Kind::SyncGroup), true);
             }
             Reaction::DropGeneration => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, Kind::Sync.api(), false);
+                self.lose_and_rejoin(code, api(Kind::SyncGroup), false);
             }
             Reaction::Rejoin => {
-                self.retried(Kind::Sync.api(), code);
+                self.out.retried(api(Kind::SyncGroup), code);
                 self.back_from_join();
                 if code != ErrorCode::RebalanceInProgress {
                     self.hold_join(now);
@@ -162,11 +163,11 @@ impl Member {
                 self.want_rejoin(format!("SyncGroup was answered {}", code.name()));
             }
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.retried(Kind::Sync.api(), code);
+                self.out.retried(api(Kind::SyncGroup), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
-            _ => self.fail(self.error_of(Kind::Sync.api(), code), now),
+            _ => self.fail(self.error_of(api(Kind::SyncGroup), code), now),
         }
     }
 
@@ -180,14 +181,14 @@ impl Member {
     /// The rebalance is over: what is gained starts, what is missing is given up.
     fn assigned(&mut self, all: BTreeSet<TopicPartition>, user_data: Option<Vec<u8>>, sync: InFlight, now: Now) {
         let deferral = self.chosen().map(|assignor| assignor.deferral(user_data.as_deref())).unwrap_or_default();
-        self.timers.put(Timer::Deferred, deferral.rejoin_after.map(|left| now + left));
+        self.out.timers.put(Timer::Deferred, deferral.rejoin_after.map(|left| now + left));
         let (generation, partitions) = (self.generation, all.clone());
         self.deferring.ends_waits &= !self.last.ends_waits;
         self.last = LastAssignment { generation, partitions, user_data, current: true, ..LastAssignment::default() };
         self.last_at = now;
         self.tell_reserved(deferral.losses);
-        if let Some(revocation) = &mut self.revocation {
-            revocation.meanwhile = false;
+        if self.then == Then::JoinMeanwhile {
+            self.then = Then::Join;
         }
         // The subscription may have changed since the join; nobody gets what it does not subscribe to (seed S067).
         let (wanted, unwanted): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) =
@@ -197,7 +198,7 @@ impl Member {
         let revoked: BTreeSet<TopicPartition> =
             self.owned.keys().filter(|partition| !wanted.contains(*partition)).cloned().collect();
         let (started, reason) = self.rebalance.take().unwrap_or((sync.sent, String::new()));
-        self.event(GroupEvent::Synced {
+        self.out.event(GroupEvent::Synced {
             generation: self.generation,
             took: now - sync.sent,
             rebalance: now.saturating_sub(started),
@@ -214,22 +215,22 @@ impl Member {
         }
         // A join that was held for long proves little, and nothing of what is gained is handed out before a heartbeat does.
         let interval = self.config.heartbeat_interval;
-        let proved = self.confirmed.is_some_and(|confirmed| now < confirmed + interval);
+        let proved = self.lease.confirmed().is_some_and(|confirmed| now < confirmed + interval);
         self.cadence.quicken(NEXT_STEP_WITHIN, now);
         let wait = if proved { self.cadence.pause(interval, now) } else { Duration::ZERO };
-        self.timers.set(Timer::Heartbeat, now + wait);
+        self.out.timers.set(Timer::Heartbeat, now + wait);
         if let Some(interval) = self.config.auto_commit_interval
-            && self.timers.at(Timer::AutoCommit).is_none()
+            && self.out.timers.at(Timer::AutoCommit).is_none()
         {
-            self.timers.set(Timer::AutoCommit, now + interval);
+            self.out.timers.set(Timer::AutoCommit, now + interval);
         }
         self.set_joined_state();
         if !gained.is_empty() {
             let with_ids = gained.iter().map(|partition| (partition.clone(), self.first_seen.id(&partition.topic)));
             self.owned.extend(with_ids);
-            self.starting.extend(gained.iter().cloned());
-            self.push(Output::Assigned { partitions: gained.clone() });
-            self.call_back(CallbackKind::Assigned, gained);
+            self.offset_fetch.add(gained.iter().cloned());
+            self.out.push(Output::Assigned { partitions: gained.clone() });
+            self.out.call_back(CallbackKind::Assigned, gained);
         }
         match revoked.is_empty() {
             true => {}
@@ -251,19 +252,19 @@ impl Member {
     fn lose_doubted(&mut self, mut lost: BTreeSet<TopicPartition>) {
         // What is given up meanwhile is not finished for another either, and is lost with the rest.
         let mut told = BTreeSet::new();
+        lost.extend(self.revoked_before_join().into_iter().flatten().cloned());
         if let Some(revocation) = self.revocation.take() {
-            lost.extend(revocation.before_a_join().into_iter().flatten().cloned());
-            told = revocation.told();
-            self.timers.clear(Timer::Revocation);
+            told = revocation.notified();
+            self.out.timers.clear(Timer::Revocation);
             self.set_joined_state();
         }
         self.let_go(&lost);
         let reason = "a JoinGroup had no answer, and the next assignment leaves them out";
-        self.push(Output::Released { partitions: lost.clone() });
-        self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
+        self.out.push(Output::Released { partitions: lost.clone() });
+        self.out.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
         let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
         if !untold.is_empty() {
-            self.call_back(CallbackKind::Lost, untold);
+            self.out.call_back(CallbackKind::Lost, untold);
         }
         // The leader may have left them to this member instead: then they have no owner before the next round.
         self.want_rejoin(reason.into());

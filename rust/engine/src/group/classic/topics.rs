@@ -64,11 +64,11 @@ impl Member {
         let (told, ended) = self.revocation.as_mut().map(|revocation| revocation.leave_out(&lost)).unwrap_or_default();
         self.let_go(&lost);
         let reason = "the topic was deleted and made anew";
-        self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
-        self.push(Output::Released { partitions: lost.clone() });
+        self.out.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
+        self.out.push(Output::Released { partitions: lost.clone() });
         let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
         if !untold.is_empty() {
-            self.call_back(CallbackKind::Lost, untold);
+            self.out.call_back(CallbackKind::Lost, untold);
         }
         if ended {
             self.end_revocation();
@@ -79,13 +79,6 @@ impl Member {
     /// None of these is owned any more.
     pub(super) fn let_go(&mut self, partitions: &BTreeSet<TopicPartition>) {
         self.owned.retain(|partition, _| !partitions.contains(partition));
-        self.starting.retain(|partition| !partitions.contains(partition));
-        self.refused.retain(|partition, _| !partitions.contains(partition));
-        self.asked.retain(|partition| !partitions.contains(partition));
-    }
-
-    /// Whether the partition was added to its topic while this member knew it.
-    pub(super) fn is_new(&self, partition: &TopicPartition) -> bool {
-        self.first_seen.is_new(partition)
+        self.offset_fetch.release(partitions);
     }
 }

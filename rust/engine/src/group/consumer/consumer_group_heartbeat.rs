@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::member::{InFlight, Kind, Member};
-use super::reactions::reaction;
-use super::timers::Timer;
+use super::member::Member;
+use super::reactions::{api, reaction};
 use super::{Reaction, State};
 use crate::Now;
-use crate::group::{Answer, Call, CallId, GroupError, GroupEvent, HeartbeatCall, Output, Partitions, Subscription};
+use crate::group::{
+    Answer, Call, CallId, GroupError, GroupEvent, HeartbeatCall, InFlight, Kind, Output, Partitions, Subscription,
+    Timer,
+};
 
 /// The epoch that joins.
 const JOIN: i32 = 0;
@@ -50,16 +52,18 @@ impl Member {
     /// what this member was when it was asked.
     pub(super) fn advance_heartbeat(&mut self, now: Now) {
         let may = self.state == State::Joining || self.in_group();
-        let held = self.heartbeat.is_some() || self.coordinator.is_none() || self.timers.waits(Timer::Backoff, now);
+        let held = self.heartbeat.is_some()
+            || self.coordinator.node_id().is_none()
+            || self.out.timers.waits(Timer::HeartbeatBackoff, now);
         if !may || held || self.would_overtake_a_commit() {
             return;
         }
         if self.leave_first {
             let call = self.leave_call();
-            self.heartbeat = self.send(Kind::Heartbeat, call, false, now);
+            self.heartbeat = self.send(Kind::Heartbeat, call, now);
             return;
         }
-        if self.has_something_to_say() || !self.timers.waits(Timer::Heartbeat, now) {
+        if self.has_something_to_say() || !self.out.timers.waits(Timer::Heartbeat, now) {
             self.send_heartbeat(now);
         }
     }
@@ -84,15 +88,15 @@ impl Member {
 
     fn send_heartbeat(&mut self, now: Now) {
         let call = self.heartbeat_call(now);
-        let clean = match (&call.owned, &self.target) {
+        self.owns_only_target = match (&call.owned, &self.target) {
             (Some(owned), Some(target)) => owned.is_subset(target),
             _ => false,
         };
         self.claims |= call.owned.is_some();
         self.told = Told(Some(Subscribed::of(self.subscription.as_ref())));
         self.regex_told |= call.regex.as_ref().is_some_and(|regex| !regex.is_empty());
-        self.heartbeat = self.send(Kind::Heartbeat, Call::ConsumerGroupHeartbeat(call), clean, now);
-        self.timers.set(Timer::Heartbeat, now + self.cadence.pause(self.interval, now));
+        self.heartbeat = self.send(Kind::Heartbeat, Call::ConsumerGroupHeartbeat(call), now);
+        self.out.timers.set(Timer::Heartbeat, now + self.cadence.pause(self.interval, now));
         if self.state == State::Acknowledging {
             self.acknowledgement_sent(now);
         }
@@ -184,16 +188,16 @@ impl Member {
             return self.heartbeat_lost(now);
         }
         self.heartbeat = None;
-        let confirmed_before = self.confirmed.unwrap_or(call.sent);
+        let confirmed_before = self.lease.confirmed().unwrap_or(call.sent);
         self.take_answer(epoch, interval, call, now);
         if self.state != State::PrepareLeaving {
             self.take_assignment(assignment, confirmed_before, now);
         }
-        self.timers.set(Timer::Heartbeat, call.sent + self.cadence.pause(self.interval, now));
+        self.out.timers.set(Timer::Heartbeat, call.sent + self.cadence.pause(self.interval, now));
     }
 
     fn take_answer(&mut self, epoch: i32, interval: Duration, call: InFlight, now: Now) {
-        self.event(GroupEvent::Heartbeat { took: now - call.sent });
+        self.out.event(GroupEvent::Heartbeat { took: now - call.sent });
         self.raised = None;
         self.in_doubt = false;
         // Of a broker that says none, the last one counts: heartbeats must not follow each other at once.
@@ -203,11 +207,11 @@ impl Member {
         match self.state == State::Joining {
             true => {
                 let (protocol, took) = (self.config.assignor.clone().unwrap_or_default(), now - call.sent);
-                self.event(GroupEvent::Joined { generation: epoch, leader: false, protocol, took });
+                self.out.event(GroupEvent::Joined { generation: epoch, leader: false, protocol, took });
                 // Others hear of this member within one interval, and it hears of what they gave back within another.
                 self.cadence.quicken(self.interval * 2, now);
                 if let Some(interval) = self.config.auto_commit_interval {
-                    self.timers.set(Timer::AutoCommit, now + interval);
+                    self.out.timers.set(Timer::AutoCommit, now + interval);
                 }
             }
             // A member that is thrown out right after each join must not join again and again without a pause.
@@ -215,8 +219,8 @@ impl Member {
         }
         self.epoch = epoch;
         self.claims = false;
-        (self.commit_waits, self.lookup_waits) = (false, false);
-        if call.clean {
+        (self.commit_waits, self.offset_fetch_waits) = (false, false);
+        if self.owns_only_target {
             self.revoke_by = None;
         }
         self.confirm(call.sent, now);
@@ -232,7 +236,7 @@ impl Member {
                     self.set_state(State::Reconciling);
                 }
                 self.rebalance.get_or_insert(now);
-                self.event(GroupEvent::RebalanceStarted { reason: "the coordinator has a new target".into() });
+                self.out.event(GroupEvent::RebalanceStarted { reason: "the coordinator has a new target".into() });
             }
             // Nothing to reach, and nothing to acknowledge.
             _ if self.state == State::Joining => self.set_state(State::Stable),
@@ -247,32 +251,32 @@ impl Member {
     }
 
     pub(super) fn heartbeat_again(&mut self, now: Now) {
-        let delay = self.config.backoff.delay(self.heartbeat_attempts, &mut self.jitter);
+        let delay = self.out.delay(self.heartbeat_attempts);
         self.heartbeat_attempts = self.heartbeat_attempts.saturating_add(1);
-        self.timers.set(Timer::Backoff, now + delay);
+        self.out.timers.set(Timer::HeartbeatBackoff, now + delay);
         // What was to be said is said then; with nothing to be said, everything is.
-        self.timers.bring_forward(Timer::Heartbeat, now + delay);
+        self.out.timers.bring_forward(Timer::Heartbeat, now + delay);
     }
 
     fn heartbeat_refused(&mut self, code: ErrorCode, message: String, call: InFlight, now: Now) {
         self.heartbeat = None;
         self.told = Told::default();
         let joining = self.state == State::Joining;
-        match reaction(Kind::Heartbeat.api(), code) {
+        match reaction(api(Kind::Heartbeat), code) {
             Reaction::Retry => {
-                self.retried(Kind::Heartbeat.api(), code);
+                self.out.retried(api(Kind::Heartbeat), code);
                 self.heartbeat_again(now);
             }
             Reaction::Rediscover => {
-                self.retried(Kind::Heartbeat.api(), code);
-                self.timers.bring_forward(Timer::Heartbeat, now);
+                self.out.retried(api(Kind::Heartbeat), code);
+                self.out.timers.bring_forward(Timer::Heartbeat, now);
                 self.coordinator_lost(call.node_id, code.name(), now);
             }
             Reaction::Tell => {
                 self.heartbeat_again(now);
                 if self.raised.replace(code) != Some(code) {
                     let error = self.heartbeat_error(code, message);
-                    self.push(Output::Raise { error, fatal: false });
+                    self.out.push(Output::Raise { error, fatal: false });
                 }
             }
             Reaction::Fence => self.fence(code, now),
@@ -283,13 +287,13 @@ impl Member {
             Reaction::FallBack => self.fence(code, now),
             // The place may be this member's own: of a join whose answer was lost, or of an epoch that was fenced.
             _ if code == ErrorCode::UnreleasedInstanceId && joining && self.doubts_its_place() => {
-                self.retried(Kind::Heartbeat.api(), code);
+                self.out.retried(api(Kind::Heartbeat), code);
                 self.leave_first = true;
                 self.heartbeat_again(now);
             }
             // As Kafka's does while a classic group that it is to upgrade has no generation: at the start of a rolling upgrade.
             _ if code == ErrorCode::UnknownServerError && joining && self.heartbeat_attempts < FAILED_JOINS => {
-                self.retried(Kind::Heartbeat.api(), code);
+                self.out.retried(api(Kind::Heartbeat), code);
                 self.heartbeat_again(now);
             }
             _ => self.fail(self.heartbeat_error(code, message), now),
@@ -304,7 +308,7 @@ impl Member {
     /// The answer to leaving before a join. What refuses it says that there is nothing to leave, but for another's static id.
     fn left_first(&mut self, code: ErrorCode, call: InFlight, now: Now) {
         self.heartbeat = None;
-        match reaction(Kind::Leave.api(), code) {
+        match reaction(api(Kind::LeaveGroup), code) {
             Reaction::Retry => self.heartbeat_again(now),
             Reaction::Rediscover => self.coordinator_lost(call.node_id, code.name(), now),
             _ => {
@@ -321,7 +325,7 @@ impl Member {
         let group = self.config.group_id.clone();
         match code {
             ErrorCode::GroupAuthorizationFailed => GroupError::Denied { group },
-            ErrorCode::FencedInstanceId => self.group_error(Kind::Heartbeat.api(), code),
+            ErrorCode::FencedInstanceId => self.group_error(api(Kind::Heartbeat), code),
             ErrorCode::UnsupportedAssignor => {
                 let assignor = self.config.assignor.clone().unwrap_or_default();
                 GroupError::UnsupportedAssignor { assignor, message }

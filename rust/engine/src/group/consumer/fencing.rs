@@ -7,9 +7,7 @@ use monedula_protocol::error_code::ErrorCode;
 use super::State;
 use super::consumer_group_heartbeat::Told;
 use super::member::Member;
-use super::revocation::Revocation;
-use super::timers::Timer;
-use crate::group::{CallbackKind, GroupError, GroupEvent, Output};
+use crate::group::{CallbackKind, GroupError, GroupEvent, Output, Timer};
 use crate::{Now, TopicPartition};
 
 impl Member {
@@ -39,7 +37,7 @@ impl Member {
     /// Gives up everything without the user's consent: another may own it already.
     pub(super) fn lose(&mut self, code: Option<ErrorCode>, reason: &str) {
         // Those whose Revoked callback was asked for are told of already.
-        let told = self.revocation.take().map(Revocation::told).unwrap_or_default();
+        let told = self.revocation.take().map(|it| it.notified()).unwrap_or_default();
         let lost: BTreeSet<TopicPartition> = std::mem::take(&mut self.owned).into_keys().collect();
         self.fail_commits(code);
         self.drop_epoch();
@@ -47,10 +45,10 @@ impl Member {
             return;
         }
         let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
-        self.push(Output::Released { partitions: lost.clone() });
-        self.event(GroupEvent::Lost { partitions: lost, reason: reason.into() });
+        self.out.push(Output::Released { partitions: lost.clone() });
+        self.out.event(GroupEvent::Lost { partitions: lost, reason: reason.into() });
         if !untold.is_empty() {
-            self.telling = Some(self.call_back(CallbackKind::Lost, untold));
+            self.telling = Some(self.out.call_back(CallbackKind::Lost, untold));
         }
     }
 
@@ -62,15 +60,14 @@ impl Member {
         self.told = Told::default();
         (self.target, self.working_on, self.acknowledged) = (None, None, None);
         (self.assigning, self.rebalance, self.moved) = (None, None, (0, 0));
-        (self.confirmed, self.revoke_by) = (None, None);
-        (self.commit_waits, self.lookup_waits) = (false, false);
-        self.auto_commit = None;
+        self.lease.unconfirm();
+        self.revoke_by = None;
+        (self.commit_waits, self.offset_fetch_waits) = (false, false);
+        self.commits.forget_auto_commit();
         // What is looked up may be another's to commit meanwhile, and be gained again.
-        self.starting.clear();
-        self.refused.clear();
-        self.asked.clear();
-        for timer in [Timer::Heartbeat, Timer::Session, Timer::AutoCommit, Timer::Resolve, Timer::Revocation] {
-            self.timers.clear(timer);
+        self.offset_fetch.clear();
+        for timer in [Timer::Heartbeat, Timer::Session, Timer::AutoCommit, Timer::ResolveTopicIds, Timer::Revocation] {
+            self.out.timers.clear(timer);
         }
     }
 
@@ -92,7 +89,7 @@ impl Member {
         }
         self.fatal = Some(error.clone());
         self.set_state(State::Fatal);
-        self.push(Output::Raise { error, fatal: true });
+        self.out.push(Output::Raise { error, fatal: true });
     }
 
     /// The broker lacks the protocol, or does not allow it for this group.
@@ -104,10 +101,10 @@ impl Member {
         self.lose(None, reason);
         self.subscription = None;
         self.end_lease(now);
-        self.timers.clear_all();
+        self.out.timers.clear_all();
         self.set_state(State::Unsubscribed);
-        self.event(GroupEvent::FellBack { reason: reason.into() });
-        self.push(Output::FallBack);
+        self.out.event(GroupEvent::FellBack { reason: reason.into() });
+        self.out.push(Output::FallBack);
     }
 
     /// Joins again once the user knows of what was lost, and, of a stale member, polls.
@@ -127,7 +124,7 @@ impl Member {
         let watched = matches!(self.state, State::Joining | State::Reconciling | State::Acknowledging | State::Stable);
         // Leaving has a deadline of its own.
         let watched = watched && self.exit.is_none();
-        self.timers.put(Timer::Poll, watched.then(|| self.polled + self.config.max_poll_interval));
+        self.out.timers.put(Timer::Poll, watched.then(|| self.polled + self.config.max_poll_interval));
     }
 
     /// The user does not poll: others are to read on. What it holds is lost, as its partitions are given away at once.
@@ -137,14 +134,14 @@ impl Member {
         // Who is not in the group has nothing to leave.
         if self.epoch > 0 {
             let error = GroupError::MaxPollExceeded { group, after };
-            self.push(Output::Raise { error, fatal: false });
+            self.out.push(Output::Raise { error, fatal: false });
         }
         self.stale_since = now;
         self.set_state(State::PrepareLeaving);
         self.lose(None, "the user did not poll for max.poll.interval.ms");
         self.set_state(State::Leaving);
-        self.timers.clear(Timer::Backoff);
-        if known && self.coordinator.is_some() {
+        self.out.timers.clear(Timer::HeartbeatBackoff);
+        if known && self.coordinator.node_id().is_some() {
             self.send_leave(now);
         } else {
             self.in_doubt |= known;

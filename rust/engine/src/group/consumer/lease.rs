@@ -1,18 +1,16 @@
 //! The lease: how long what is owned is owned for certain (contract 7).
 
 use super::member::Member;
-use super::timers::Timer;
 use crate::Now;
-use crate::group::{GroupEvent, Output};
+use crate::group::Timer;
 
 impl Member {
     /// An answer proves that the member was in the group when the coordinator took the request, so not before `sent`. Late as
     /// it may be, the coordinator is there.
     pub(super) fn confirm(&mut self, sent: Now, now: Now) {
-        let confirmed = self.confirmed.map_or(sent, |known| known.max(sent));
-        self.confirmed = Some(confirmed);
+        let confirmed = self.lease.confirm(sent);
         let since = if now < confirmed + self.config.session_timeout { confirmed } else { now };
-        self.timers.set(Timer::Session, since + self.config.session_timeout);
+        self.out.timers.set(Timer::Session, since + self.config.session_timeout);
     }
 
     /// A target takes partitions away: whoever has not given them back at the end of the rebalance timeout is thrown out, and
@@ -33,13 +31,13 @@ impl Member {
 
     /// Whether the last good answer still says that the member is in the group.
     pub(super) fn is_proven(&self, now: Now) -> bool {
-        let until = self.confirmed.map(|confirmed| self.silent_until(confirmed));
+        let until = self.lease.confirmed().map(|confirmed| self.silent_until(confirmed));
         until.is_some_and(|until| now < until.saturating_sub(self.config.lease_margin()))
     }
 
     /// Says until when records may be handed out, where that changed.
     pub(super) fn advance_lease(&mut self, now: Now) {
-        let until = match self.confirmed {
+        let until = match self.lease.confirmed() {
             _ if self.owned.is_empty() => None,
             Some(confirmed) => {
                 let silent = self.silent_until(confirmed);
@@ -48,37 +46,18 @@ impl Member {
             }
             None => Some(Now::ZERO),
         };
-        self.say_lease(until, now);
+        self.lease.set(until, &mut self.out, now);
     }
 
     /// Nothing is leased any more. To be said before the end of the membership: who assigns partitions by hand afterwards reads
     /// without a lease.
     pub(super) fn end_lease(&mut self, now: Now) {
-        self.say_lease(None, now);
-    }
-
-    fn say_lease(&mut self, until: Option<Now>, now: Now) {
-        if until == self.lease {
-            return;
-        }
-        self.lease = until;
-        self.push(Output::Lease { until });
-        self.timers.put(Timer::Lease, until.filter(|&until| until > now));
-        if self.lease_expired && until.is_none_or(|until| until > now) {
-            self.lease_expired = false;
-            self.event(GroupEvent::LeaseRenewed);
-        }
+        self.lease.set(None, &mut self.out, now);
     }
 
     pub(super) fn lease_over(&mut self) {
         if !self.owned.is_empty() {
-            self.lease_expired = true;
-            self.event(GroupEvent::LeaseExpired);
+            self.lease.expire(&mut self.out);
         }
-    }
-
-    /// Whether what is owned is owned for certain.
-    pub(super) fn lease_holds(&self, now: Now) -> bool {
-        self.lease.is_none_or(|until| now < until)
     }
 }

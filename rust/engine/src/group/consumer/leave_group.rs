@@ -2,12 +2,11 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::member::{Exit, InFlight, Kind, Member};
-use super::reactions::reaction;
-use super::timers::Timer;
+use super::member::Member;
+use super::reactions::{api, reaction};
 use super::{Reaction, State};
 use crate::Now;
-use crate::group::{Answer, CallId, GroupEvent};
+use crate::group::{Answer, CallId, Exit, GroupEvent, InFlight, Kind, Timer};
 
 impl Member {
     /// The membership is to end.
@@ -17,8 +16,8 @@ impl Member {
         self.subscription = None;
         self.first_seen.clear();
         self.listed = None;
-        let deadline = self.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
-        self.timers.set(Timer::Close, deadline);
+        let deadline = self.out.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
+        self.out.timers.set(Timer::Close, deadline);
         // What is given up grows to all that is owned, unless the user has done his part of it already.
         self.restart_revocation();
     }
@@ -48,9 +47,9 @@ impl Member {
         }
         // After a session without a word the member is out anyway.
         let late = now + self.config.session_timeout;
-        let deadline = self.timers.at(Timer::Close).map_or(late, |known| known.min(late));
-        self.timers.set(Timer::Close, deadline);
-        self.timers.clear(Timer::Backoff);
+        let deadline = self.out.timers.at(Timer::Close).map_or(late, |known| known.min(late));
+        self.out.timers.set(Timer::Close, deadline);
+        self.out.timers.clear(Timer::HeartbeatBackoff);
         // Whatever the heartbeat in flight brings is too late (KAFKA-19335).
         self.heartbeat = None;
         self.heartbeat_attempts = 0;
@@ -59,14 +58,17 @@ impl Member {
 
     /// Says so to the coordinator, and again where it has moved.
     pub(super) fn advance_leave(&mut self, now: Now) {
-        if self.state == State::Leaving && self.leaving.is_none() && !self.timers.waits(Timer::Backoff, now) {
+        if self.state == State::Leaving
+            && self.leaving.is_none()
+            && !self.out.timers.waits(Timer::HeartbeatBackoff, now)
+        {
             self.send_leave(now);
         }
     }
 
     pub(super) fn send_leave(&mut self, now: Now) {
         let call = self.leave_call();
-        self.leaving = self.send(Kind::Leave, call, false, now);
+        self.leaving = self.send(Kind::LeaveGroup, call, now);
     }
 
     pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
@@ -89,9 +91,9 @@ impl Member {
             (self.in_doubt, self.leave_first) = (false, false);
             return self.stop_leaving("left the group", now);
         }
-        match reaction(Kind::Leave.api(), code) {
+        match reaction(api(Kind::LeaveGroup), code) {
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.retried(Kind::Leave.api(), code);
+                self.out.retried(api(Kind::LeaveGroup), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.in_doubt = true;
                 self.leave_again(code.name(), now);
@@ -108,9 +110,9 @@ impl Member {
         if self.exit.is_none() {
             return self.stop_leaving(reason, now);
         }
-        let delay = self.config.backoff.delay(self.heartbeat_attempts, &mut self.jitter);
+        let delay = self.out.delay(self.heartbeat_attempts);
         self.heartbeat_attempts = self.heartbeat_attempts.saturating_add(1);
-        self.timers.set(Timer::Backoff, now + delay);
+        self.out.timers.set(Timer::HeartbeatBackoff, now + delay);
     }
 
     /// The heartbeat that leaves cannot be sent to this coordinator at all; the session's end will tell it.
@@ -126,7 +128,7 @@ impl Member {
         if self.exit.is_some() {
             return self.end_exit(how, now);
         }
-        self.event(GroupEvent::Left { reason: how.into() });
+        self.out.event(GroupEvent::Left { reason: how.into() });
         self.set_state(State::Stale);
     }
 
@@ -146,11 +148,11 @@ impl Member {
         self.close_commits(now);
         self.leaving = None;
         if matches!(self.state, State::PrepareLeaving | State::Leaving) {
-            self.event(GroupEvent::Left { reason: how.into() });
+            self.out.event(GroupEvent::Left { reason: how.into() });
         }
         self.drop_epoch();
         self.end_lease(now);
-        self.timers.clear_all();
+        self.out.timers.clear_all();
         self.telling = None;
         self.heartbeat_attempts = 0;
         self.leave_first = false;

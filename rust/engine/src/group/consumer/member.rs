@@ -1,84 +1,30 @@
 //! The machine: what it knows, and what each input leads to. Its parts are in the files beside it, one for each thing that it
 //! does; [`Member::advance`] offers each of them a step after every input, so none waits for a particular one.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_protocol::types::Uuid;
 
 use super::consumer_group_heartbeat::Told;
-use super::reactions::LEAVING;
-use super::revocation::Revocation;
-use super::timers::{Timer, Timers};
+use super::reactions::api;
 use super::{MembershipConfig, Reaction, State};
 use crate::assign::Protocol;
-use crate::backoff::Jitter;
 use crate::group::{
-    Answer, Cadence, Call, CallError, CallId, CallbackKind, Commits, FirstSeen, GroupError, GroupEvent, Input, Output,
-    Partitions, Status, Subscription, Target, Ticket, TopicIds, topic_ids,
+    Answer, Cadence, Call, CallError, CallId, Commits, Exit, FindCoordinator, FirstSeen, GroupError, GroupEvent,
+    InFlight, Input, Kind, Lease, OffsetFetch, Outbox, Output, Partitions, Revocation, Status, Subscription, Target,
+    Ticket, Timer, TopicIds, topic_ids,
 };
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
-
-/// A call that has no outcome yet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct InFlight {
-    pub(super) kind: Kind,
-    /// The coordinator that was asked; `None` for FindCoordinator.
-    pub(super) node_id: Option<i32>,
-    pub(super) sent: Now,
-    /// The epoch that the request carried.
-    pub(super) epoch: i32,
-    /// Whether a heartbeat said that nothing is owned but what is in the target.
-    pub(super) clean: bool,
-}
-
-/// What a call in flight is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Find,
-    Heartbeat,
-    Leave,
-    Commit,
-    Offsets,
-}
-
-impl Kind {
-    /// As the table of reactions names it.
-    pub(super) fn api(self) -> &'static str {
-        match self {
-            Self::Find => "FindCoordinator",
-            Self::Heartbeat => "ConsumerGroupHeartbeat",
-            Self::Leave => LEAVING,
-            Self::Commit => "OffsetCommit",
-            Self::Offsets => "OffsetFetch",
-        }
-    }
-}
-
-/// How the membership is to end.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Exit {
-    /// For good: [`Output::Closed`] follows.
-    pub(super) close: bool,
-    /// Whether the group is told, if the member is not static.
-    pub(super) leave: bool,
-}
 
 /// A member of a group; see the [module](super).
 pub struct Member {
     pub(super) config: MembershipConfig,
     pub(super) state: State,
-    pub(super) timers: Timers,
-    pub(super) jitter: Jitter,
-    outputs: VecDeque<Output>,
-    next_id: u64,
-    pub(super) in_flight: BTreeMap<CallId, InFlight>,
-
-    pub(super) coordinator: Option<i32>,
-    pub(super) finding: Option<CallId>,
-    pub(super) find_attempts: u32,
+    pub(super) out: Outbox,
+    pub(super) coordinator: FindCoordinator,
 
     /// The same as long as the process lives (KIP-1082).
     pub(super) member_id: String,
@@ -120,6 +66,8 @@ pub struct Member {
     pub(super) late_until: Option<Now>,
     /// Whether a pattern was ever sent: the coordinator keeps it until it is taken back.
     pub(super) regex_told: bool,
+    /// The heartbeat in flight says that nothing is owned but what is in the target.
+    pub(super) owns_only_target: bool,
     /// A heartbeat said what is owned, and its answer is not there yet.
     pub(super) claims: bool,
     /// The error that [`Output::Raise`] told last, until a heartbeat is good again.
@@ -128,29 +76,17 @@ pub struct Member {
     pub(super) in_doubt: bool,
     /// Leave before joining: the coordinator refuses epoch 0 of a member that it still has (KAFKA-19233).
     pub(super) leave_first: bool,
-    /// When the last request was sent whose answer proved that the member is in the group.
-    pub(super) confirmed: Option<Now>,
     /// When the coordinator throws the member out for not having given partitions back.
     pub(super) revoke_by: Option<Now>,
-    pub(super) lease: Option<Now>,
-    pub(super) lease_expired: bool,
+    pub(super) lease: Lease,
 
     pub(super) commits: Commits,
     /// The next commit waits for a heartbeat that brings its epoch.
     pub(super) commit_waits: bool,
-    pub(super) auto_commit: Option<Ticket>,
 
-    /// Gained partitions whose committed offsets are not known yet.
-    pub(super) starting: BTreeSet<TopicPartition>,
-    /// Those whose committed offset is refused for now, with what the user was told of it.
-    pub(super) refused: BTreeMap<TopicPartition, ErrorCode>,
-    pub(super) refused_attempts: u32,
-    pub(super) offset_fetch_id: Option<CallId>,
-    /// Those that the lookup under way is about, if they were owned all the time since.
-    pub(super) asked: BTreeSet<TopicPartition>,
-    pub(super) lookup_attempts: u32,
-    /// The next lookup waits for a heartbeat that brings its epoch.
-    pub(super) lookup_waits: bool,
+    pub(super) offset_fetch: OffsetFetch,
+    /// The next OffsetFetch waits for a heartbeat that brings its epoch.
+    pub(super) offset_fetch_waits: bool,
 
     pub(super) polled: Now,
     pub(super) stale_since: Now,
@@ -167,17 +103,12 @@ impl Member {
     /// A member that subscribes to nothing yet. Its id comes from [`super::member_id`]; `seed` decides its jitter.
     pub fn new(config: MembershipConfig, member_id: String, seed: u64) -> Self {
         let cadence = Cadence::new(config.quick_heartbeats);
+        let out = Outbox::new(config.backoff, seed);
         Self {
             config,
             state: State::Unsubscribed,
-            timers: Timers::default(),
-            jitter: Jitter::new(seed),
-            outputs: VecDeque::new(),
-            next_id: 0,
-            in_flight: BTreeMap::new(),
-            coordinator: None,
-            finding: None,
-            find_attempts: 0,
+            out,
+            coordinator: FindCoordinator::default(),
             member_id,
             epoch: 0,
             subscription: None,
@@ -202,24 +133,17 @@ impl Member {
             told: Told::default(),
             late_until: None,
             regex_told: false,
+            owns_only_target: false,
             claims: false,
             raised: None,
             in_doubt: false,
             leave_first: false,
-            confirmed: None,
             revoke_by: None,
-            lease: None,
-            lease_expired: false,
+            lease: Lease::default(),
             commits: Commits::default(),
             commit_waits: false,
-            auto_commit: None,
-            starting: BTreeSet::new(),
-            refused: BTreeMap::new(),
-            refused_attempts: 0,
-            offset_fetch_id: None,
-            asked: BTreeSet::new(),
-            lookup_attempts: 0,
-            lookup_waits: false,
+            offset_fetch: OffsetFetch::default(),
+            offset_fetch_waits: false,
             polled: Now::ZERO,
             stale_since: Now::ZERO,
             telling: None,
@@ -232,7 +156,7 @@ impl Member {
 
     /// Takes an input, at a time that never goes back. Drain [`Self::poll`] afterwards.
     pub fn handle(&mut self, now: Now, input: Input) {
-        for timer in self.timers.take_due(now) {
+        for timer in self.out.timers.take_due(now) {
             self.due(timer, now);
         }
         match input {
@@ -242,7 +166,7 @@ impl Member {
             Input::Listed { counts } => self.listed = Some(counts),
             Input::Topics { topics } => self.learn_topics(topics),
             Input::Answer { id, outcome } => self.answered(id, outcome, now),
-            Input::Finished { ticket, offsets } => self.settled(ticket, offsets, now),
+            Input::Finished { ticket, offsets } => self.finished(ticket, offsets, now),
             Input::CalledBack { ticket } => self.called_back(ticket, now),
             Input::Commit { ticket, offsets, deadline } => self.commit(ticket, offsets, deadline, now),
             Input::Unsubscribe => {
@@ -262,19 +186,19 @@ impl Member {
 
     /// The next output; `None` when all are drained.
     pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.out.poll()
     }
 
     /// When [`Self::handle`] has to be called without anything else having happened.
     pub fn wake_at(&self) -> Option<Now> {
-        self.timers.first()
+        self.out.timers.first()
     }
 
     /// How the membership is.
     pub fn status(&self) -> Status {
         Status {
             state: self.state.into(),
-            coordinator: self.coordinator,
+            coordinator: self.coordinator.node_id(),
             member_id: self.member_id.clone(),
             generation: if self.epoch > 0 { self.epoch } else { -1 },
             leader: false,
@@ -284,8 +208,8 @@ impl Member {
             owned: self.owned.keys().cloned().collect(),
             unresolved: self.unresolved(),
             heartbeat_interval: self.interval,
-            last_heartbeat: self.confirmed,
-            lease_until: self.lease,
+            last_heartbeat: self.lease.confirmed(),
+            lease_until: self.lease.until(),
             last_rebalance: self.last_rebalance,
             last_rebalance_reason: None,
             fatal: self.fatal.clone(),
@@ -314,11 +238,11 @@ impl Member {
         // Before the commits: they wait for it.
         self.advance_lease(now);
         self.advance_commits(now);
-        self.advance_lookup(now);
+        self.advance_offset_fetch(now);
         self.advance_leave(now);
         self.keep_poll_timer();
         if std::mem::take(&mut self.closed) {
-            self.push(Output::Closed);
+            self.out.push(Output::Closed);
         }
     }
 
@@ -330,24 +254,31 @@ impl Member {
             Timer::AutoCommit => self.auto_commit_due(now),
             Timer::CommitDeadline => self.expire_commits(now),
             Timer::Revocation => self.revocation_timed_out(now),
-            Timer::Refused => self.starting.extend(self.refused.keys().cloned()),
+            Timer::RefusedOffsets => self.offset_fetch.retry_refused(),
             Timer::Close => self.exit_late(now),
             // What these hold back is offered a step by `advance`.
-            Timer::Heartbeat | Timer::Backoff | Timer::Find | Timer::Resolve | Timer::Commit | Timer::Offsets => {}
+            Timer::Heartbeat
+            | Timer::HeartbeatBackoff
+            | Timer::FindCoordinator
+            | Timer::ResolveTopicIds
+            | Timer::OffsetCommit
+            | Timer::OffsetFetch => {}
+            // Of the classic protocol.
+            Timer::JoinGroup | Timer::Rejoin | Timer::Deferred | Timer::KeptBack => {}
         }
     }
 
     fn answered(&mut self, id: CallId, outcome: Result<Answer, CallError>, now: Now) {
-        let Some(call) = self.in_flight.remove(&id) else { return };
+        let Some(call) = self.out.take_in_flight(id) else { return };
         let outcome = match outcome {
             Ok(answer) => Ok(answer),
             Err(CallError::Lost(reason)) => {
-                self.event(GroupEvent::Retried { api: call.kind.api(), reason: reason.clone() });
+                self.out.event(GroupEvent::Retried { api: api(call.kind), reason: reason.clone() });
                 Err(reason)
             }
             Err(CallError::Never(reason)) => {
                 match call.kind {
-                    Kind::Leave => self.cannot_leave(id, &reason, now),
+                    Kind::LeaveGroup => self.cannot_leave(id, &reason, now),
                     Kind::Heartbeat if self.heartbeat == Some(id) => {
                         self.heartbeat = None;
                         self.protocol_missing(&reason, now);
@@ -362,11 +293,13 @@ impl Member {
             }
         };
         match call.kind {
-            Kind::Find => self.found(id, outcome, now),
+            Kind::FindCoordinator => self.found(id, &outcome, now),
             Kind::Heartbeat => self.heartbeat_answered(id, call, outcome, now),
-            Kind::Leave => self.left(id, call, outcome, now),
-            Kind::Commit => self.commit_answered(id, call, outcome, now),
-            Kind::Offsets => self.looked_up(id, call, outcome, now),
+            Kind::LeaveGroup => self.left(id, call, outcome, now),
+            Kind::OffsetCommit => self.commit_answered(id, call, outcome, now),
+            Kind::OffsetFetch => self.offsets_fetched(id, call, outcome, now),
+            // Of the classic protocol.
+            Kind::JoinGroup | Kind::SyncGroup => {}
         }
     }
 
@@ -398,44 +331,9 @@ impl Member {
     }
 
     /// Sends a call to the coordinator, if it is known.
-    pub(super) fn send(&mut self, kind: Kind, call: Call, clean: bool, now: Now) -> Option<CallId> {
-        let node_id = self.coordinator?;
-        let id = self.new_id();
-        let epoch = self.epoch;
-        self.in_flight.insert(id, InFlight { kind, node_id: Some(node_id), sent: now, epoch, clean });
-        self.push(Output::Call { id, target: Target::Coordinator { node_id }, call });
-        Some(id)
-    }
-
-    pub(super) fn send_to_any(&mut self, call: Call, attempt: u32, now: Now) -> CallId {
-        let id = self.new_id();
-        let epoch = self.epoch;
-        self.in_flight.insert(id, InFlight { kind: Kind::Find, node_id: None, sent: now, epoch, clean: false });
-        self.push(Output::Call { id, target: Target::Any { attempt }, call });
-        id
-    }
-
-    pub(super) fn call_back(&mut self, kind: CallbackKind, partitions: BTreeSet<TopicPartition>) -> Ticket {
-        let ticket = self.new_id();
-        self.push(Output::Callback { ticket, kind, partitions });
-        ticket
-    }
-
-    pub(super) fn new_id(&mut self) -> u64 {
-        self.next_id += 1;
-        self.next_id
-    }
-
-    pub(super) fn push(&mut self, output: impl Into<Output>) {
-        self.outputs.push_back(output.into());
-    }
-
-    pub(super) fn event(&mut self, event: GroupEvent) {
-        self.push(Output::Event(event));
-    }
-
-    pub(super) fn retried(&mut self, api: &'static str, code: ErrorCode) {
-        self.event(GroupEvent::Retried { api, reason: code.name().into() });
+    pub(super) fn send(&mut self, kind: Kind, call: Call, now: Now) -> Option<CallId> {
+        let target = Target::Coordinator { node_id: self.coordinator.node_id()? };
+        Some(self.out.send(kind, target, call, self.epoch, now))
     }
 
     pub(super) fn set_state(&mut self, to: State) {
@@ -445,7 +343,7 @@ impl Member {
         }
         debug_assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
         self.state = to;
-        self.event(GroupEvent::StateChanged { from: from.into(), to: to.into() });
+        self.out.event(GroupEvent::StateChanged { from: from.into(), to: to.into() });
     }
 
     /// Whether the coordinator has it for a member, as far as it knows.

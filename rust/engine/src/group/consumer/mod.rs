@@ -19,7 +19,6 @@ mod reactions;
 mod reconciliation;
 mod revocation;
 mod state;
-mod timers;
 mod topics;
 pub(crate) mod wire;
 

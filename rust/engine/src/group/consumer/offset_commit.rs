@@ -4,13 +4,11 @@
 use monedula_protocol::error_code::ErrorCode;
 
 use super::Reaction;
-use super::member::{InFlight, Kind, Member};
-use super::reactions::reaction;
-use super::timers::Timer;
+use super::member::Member;
+use super::reactions::{api, reaction};
 use crate::Now;
 use crate::group::{
-    Answer, Call, CallId, CommitError, CommitOrigin, GroupEvent, GroupProtocol, Offsets, Output, Scope, Ticket,
-    topic_ids,
+    Answer, Call, CallId, CommitError, CommitOrigin, GroupProtocol, InFlight, Kind, Offsets, Ticket, Timer, topic_ids,
 };
 
 impl Member {
@@ -20,7 +18,6 @@ impl Member {
     }
 
     pub(super) fn commit_automatically(&mut self, offsets: Offsets, now: Now) {
-        self.auto_commit = None;
         self.rearm_auto_commit(now);
         if let Some(interval) = self.config.auto_commit_interval.filter(|_| !offsets.is_empty()) {
             self.queue_commit(CommitOrigin::Auto, offsets, now + interval.max(self.config.session_timeout), now);
@@ -31,8 +28,8 @@ impl Member {
         self.queue_commit(CommitOrigin::Revocation, offsets, now + self.config.revocation_commit_timeout(), now);
     }
 
-    fn queue_commit(&mut self, whose: CommitOrigin, offsets: Offsets, deadline: Now, now: Now) {
-        self.commits.push(whose, offsets, deadline, now);
+    fn queue_commit(&mut self, origin: CommitOrigin, offsets: Offsets, deadline: Now, now: Now) {
+        self.commits.push(origin, offsets, deadline, now);
         self.commits.keep_owned(|partition| self.owned.contains_key(partition));
         self.end_commits(now);
     }
@@ -41,8 +38,8 @@ impl Member {
     pub(super) fn advance_commits(&mut self, now: Now) {
         self.commits.keep_owned(|partition| self.owned.contains_key(partition));
         self.end_commits(now);
-        let may = self.in_group() && !self.commit_waits && self.lease_holds(now);
-        if !may || self.coordinator.is_none() || self.timers.waits(Timer::Commit, now) {
+        let may = self.in_group() && !self.commit_waits && self.lease.holds(now);
+        if !may || self.coordinator.node_id().is_none() || self.out.timers.waits(Timer::OffsetCommit, now) {
             return;
         }
         let Some(offsets) = self.commits.next().cloned() else { return };
@@ -55,7 +52,7 @@ impl Member {
             topic_ids: topic_ids(&self.owned, offsets.keys()),
             offsets,
         };
-        let sent = self.send(Kind::Commit, call, false, now);
+        let sent = self.send(Kind::OffsetCommit, call, now);
         self.commits.sent(sent);
     }
 
@@ -65,17 +62,17 @@ impl Member {
         }
         let codes = match outcome {
             Ok(Answer::OffsetCommit { codes }) => codes,
-            Ok(_) => return self.commit_again(id, "an answer of another kind", now),
+            Ok(_) => return self.commits.retry(id, "an answer of another kind", &mut self.out, now),
             Err(reason) => {
                 self.coordinator_lost(call.node_id, &reason, now);
-                return self.commit_again(id, &reason, now);
+                return self.commits.retry(id, &reason, &mut self.out, now);
             }
         };
         for &code in codes.values() {
             self.coordinator_answered(code);
         }
         let (mut gone, mut fenced) = (false, None);
-        let verdict = |code| match reaction(Kind::Commit.api(), code) {
+        let verdict = |code| match reaction(api(Kind::OffsetCommit), code) {
             Reaction::Tell => Some(CommitError::Refused { code }),
             Reaction::Gone => {
                 gone = true;
@@ -92,40 +89,32 @@ impl Member {
             self.commit_refused(id, refused, call, now);
         }
         // Whether it is so, the next heartbeat says, and soon: what is handed out meanwhile might be read twice.
-        if gone && call.epoch == self.epoch && self.in_group() {
-            self.timers.bring_forward(Timer::Heartbeat, now);
+        if gone && call.generation_or_epoch == self.epoch && self.in_group() {
+            self.out.timers.bring_forward(Timer::Heartbeat, now);
         }
         self.end_commits(now);
         // Another has the static id. A heartbeat may not say so: whoever took it with the classic protocol made a classic group of
         // this, which does not know the member. It would join again, and the two would take the id from each other without end.
-        if let Some(code) = fenced.filter(|_| call.epoch == self.epoch && self.in_group()) {
-            self.fail(self.group_error(Kind::Commit.api(), code), now);
+        if let Some(code) = fenced.filter(|_| call.generation_or_epoch == self.epoch && self.in_group()) {
+            self.fail(self.group_error(api(Kind::OffsetCommit), code), now);
         }
     }
 
     fn commit_refused(&mut self, id: CallId, (code, reacted): (ErrorCode, Reaction), call: InFlight, now: Now) {
-        self.retried(Kind::Commit.api(), code);
+        self.out.retried(api(Kind::OffsetCommit), code);
         self.coordinator_error(reacted, call, code.name(), now);
-        self.commit_again(id, code.name(), now);
+        self.commits.retry(id, code.name(), &mut self.out, now);
         // The epoch may have come meanwhile: then it is worth another try at once. Else only a heartbeat brings it, and trying
         // before would spin (KAFKA-20765).
-        if reacted == Reaction::AfterHeartbeat && call.epoch == self.epoch {
+        if reacted == Reaction::AfterHeartbeat && call.generation_or_epoch == self.epoch {
             self.commit_waits = true;
-            self.hurry_heartbeat(Timer::Commit);
+            self.hurry_heartbeat(Timer::OffsetCommit);
         }
-    }
-
-    fn commit_again(&mut self, id: CallId, reason: &str, now: Now) {
-        let Some(attempt) = self.commits.again(id, reason) else { return };
-        let delay = self.config.backoff.delay(attempt, &mut self.jitter);
-        self.timers.set(Timer::Commit, now + delay);
     }
 
     /// The member lost what it owned: nothing that waits can be committed.
     pub(super) fn fail_commits(&mut self, code: Option<ErrorCode>) {
-        let error = code.map_or(CommitError::NotOwned, |code| CommitError::MemberGone { code });
-        self.commits.fail(&error);
-        self.timers.clear(Timer::Commit);
+        self.commits.fail_lost(code, &mut self.out);
     }
 
     pub(super) fn expire_commits(&mut self, now: Now) {
@@ -147,53 +136,28 @@ impl Member {
 
     /// Answers the commits of which nothing is open any more.
     fn end_commits(&mut self, now: Now) {
-        let ended = self.commits.take_ended();
-        let own = ended.iter().any(|commit| commit.ticket.is_none());
-        if ended.iter().any(|commit| commit.was_first) {
-            self.timers.clear(Timer::Commit);
-        }
-        for commit in ended {
-            let (partitions, failed) = commit.counts();
-            self.event(GroupEvent::Commit { took: now.saturating_sub(commit.since), partitions, failed });
-            self.push(Output::Committed { ticket: commit.ticket, outcomes: commit.outcomes });
-        }
-        self.timers.put(Timer::CommitDeadline, self.commits.first_deadline());
-        if own {
+        if self.commits.end(&mut self.out, now) {
             self.committed_before_revocation();
         }
     }
 
-    /// Time for the commit in the interval.
+    /// `auto.commit.interval.ms` is over.
     pub(super) fn auto_commit_due(&mut self, now: Now) {
-        // One that waits is enough: what is finished meanwhile comes with the next.
-        if self.commits.has_auto() {
-            return self.rearm_auto_commit(now);
+        if !self.commits.begin_auto_commit(&mut self.out) {
+            self.rearm_auto_commit(now);
         }
-        let ticket = self.new_id();
-        self.auto_commit = Some(ticket);
-        self.push(Output::CollectFinished { ticket, scope: Scope::All });
     }
 
     fn rearm_auto_commit(&mut self, now: Now) {
         if let Some(interval) = self.config.auto_commit_interval.filter(|_| self.epoch > 0) {
-            self.timers.set(Timer::AutoCommit, now + interval);
+            self.out.timers.set(Timer::AutoCommit, now + interval);
         }
-    }
-
-    /// Offsets that were brought for nothing.
-    pub(super) fn return_offsets(&mut self, offsets: Offsets) {
-        if offsets.is_empty() {
-            return;
-        }
-        let error = || CommitError::TimedOut { last: "the rebalance that asked for it is over".into() };
-        let outcomes = offsets.into_iter().map(|(partition, at)| (partition, (at, Err(error())))).collect();
-        self.push(Output::Committed { ticket: None, outcomes });
     }
 }
 
 /// Which of several partitions' errors decides: the one without which no repetition helps.
 fn worst(open: Vec<ErrorCode>) -> Option<(ErrorCode, Reaction)> {
-    let open = open.into_iter().map(|code| (code, reaction(Kind::Commit.api(), code)));
+    let open = open.into_iter().map(|code| (code, reaction(api(Kind::OffsetCommit), code)));
     open.reduce(|worst, next| if severity(worst.1) < severity(next.1) { next } else { worst })
 }
 

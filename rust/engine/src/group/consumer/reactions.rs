@@ -2,6 +2,8 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use crate::group::Kind;
+
 /// What a member does about an error. Answers that nobody waits for any more lead to nothing at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
@@ -128,5 +130,19 @@ pub fn reaction(api: &str, code: ErrorCode) -> Reaction {
         None if api.starts_with("Offset") => Reaction::Tell,
         None if api == LEAVING => Reaction::Done,
         None => Reaction::Fail,
+    }
+}
+
+/// A kind of call as the table names it.
+pub(super) fn api(kind: Kind) -> &'static str {
+    match kind {
+        Kind::FindCoordinator => "FindCoordinator",
+        Kind::Heartbeat => "ConsumerGroupHeartbeat",
+        Kind::OffsetCommit => "OffsetCommit",
+        Kind::OffsetFetch => "OffsetFetch",
+        Kind::LeaveGroup => LEAVING,
+        // Of the classic protocol.
+        Kind::JoinGroup => "JoinGroup",
+        Kind::SyncGroup => "SyncGroup",
     }
 }

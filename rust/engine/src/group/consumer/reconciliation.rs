@@ -63,17 +63,15 @@ impl Member {
     fn lose_replaced(&mut self, lost: BTreeSet<TopicPartition>) {
         self.let_go(&lost);
         let reason = "the topic was deleted and made anew";
-        self.push(Output::Released { partitions: lost.clone() });
-        self.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
-        self.call_back(CallbackKind::Lost, lost);
+        self.out.push(Output::Released { partitions: lost.clone() });
+        self.out.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
+        self.out.call_back(CallbackKind::Lost, lost);
     }
 
     /// None of these is owned any more.
     pub(super) fn let_go(&mut self, partitions: &BTreeSet<TopicPartition>) {
         self.owned.retain(|partition, _| !partitions.contains(partition));
-        self.starting.retain(|partition| !partitions.contains(partition));
-        self.refused.retain(|partition, _| !partitions.contains(partition));
-        self.asked.retain(|partition| !partitions.contains(partition));
+        self.offset_fetch.release(partitions);
     }
 
     /// What is to be gained of a target now. Nobody gets what it does not subscribe to (seed S067): a target may be older than
@@ -95,9 +93,9 @@ impl Member {
         let partitions: BTreeSet<TopicPartition> = gained.keys().cloned().collect();
         self.moved.0 += partitions.len();
         self.owned.extend(gained);
-        self.starting.extend(partitions.iter().cloned());
-        self.push(Output::Assigned { partitions: partitions.clone() });
-        self.assigning = Some(self.call_back(CallbackKind::Assigned, partitions));
+        self.offset_fetch.add(partitions.iter().cloned());
+        self.out.push(Output::Assigned { partitions: partitions.clone() });
+        self.assigning = Some(self.out.call_back(CallbackKind::Assigned, partitions));
     }
 
     /// All that could be done is done: the next heartbeat says so, even if nothing moved.
@@ -105,7 +103,7 @@ impl Member {
         self.acknowledged = self.working_on.take();
         let took = now.saturating_sub(self.rebalance.take().unwrap_or(now));
         let (gained, revoked) = std::mem::take(&mut self.moved);
-        self.event(GroupEvent::Synced {
+        self.out.event(GroupEvent::Synced {
             generation: self.epoch,
             took,
             rebalance: took,

@@ -1,92 +1,54 @@
-//! Giving up partitions in order: stop handing out, let the user finish, commit, call back, and only then let go (contract 2).
+//! Revoking partitions in order (contract 2). Only afterwards does a member under KIP-848 acknowledge its target.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::member::Member;
-use super::timers::Timer;
-use crate::group::{CallbackKind, CommitOffset, GroupEvent, Output, Ticket};
+use crate::group::{CallbackKind, Commits, GroupEvent, Offsets, Output, Revocation, Step, Ticket, Timer};
 use crate::{Now, TopicPartition};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// The user finishes what was handed out.
-    Settling,
-    /// What was finished is committed.
-    Committing,
-    /// The user is told.
-    CallingBack,
-    /// What the user wanted committed before is, or is not in time.
-    Draining,
-}
-
-/// Partitions on their way out.
-#[derive(Clone, Debug)]
-pub(super) struct Revocation {
-    ticket: Ticket,
-    partitions: BTreeSet<TopicPartition>,
-    step: Step,
-    /// What was finished of them and brought for something that is over.
-    brought: BTreeMap<TopicPartition, CommitOffset>,
-}
-
-impl Revocation {
-    /// The partitions whose Revoked callback was asked for.
-    pub(super) fn told(self) -> BTreeSet<TopicPartition> {
-        match self.step {
-            Step::CallingBack | Step::Draining => self.partitions,
-            Step::Settling | Step::Committing => BTreeSet::new(),
-        }
-    }
-}
-
 impl Member {
-    /// Begins to give up these partitions. Nothing of them is handed out from here on: before the snapshot of what is to be
-    /// committed, or records would go out after it (KAFKA-16460).
+    /// Begins to revoke these partitions. From here on no record of them is handed out: before the finished offsets are collected, or
+    /// records would go out after that (KAFKA-16460).
     pub(super) fn revoke(&mut self, partitions: BTreeSet<TopicPartition>) {
-        let ticket = self.new_id();
-        self.event(GroupEvent::RebalanceWanted { partitions: partitions.clone() });
-        self.push(Output::PrepareRevocation { ticket, partitions: partitions.clone() });
-        self.revocation = Some(Revocation { ticket, partitions, step: Step::Settling, brought: BTreeMap::new() });
+        let ticket = self.out.new_id();
+        self.out.event(GroupEvent::RebalanceWanted { partitions: partitions.clone() });
+        self.out.push(Output::PrepareRevocation { ticket, partitions: partitions.clone() });
+        self.revocation = Some(Revocation::new(ticket, partitions));
     }
 
-    pub(super) fn settled(&mut self, ticket: Ticket, mut offsets: BTreeMap<TopicPartition, CommitOffset>, now: Now) {
-        if self.auto_commit == Some(ticket) {
+    pub(super) fn finished(&mut self, ticket: Ticket, offsets: Offsets, now: Now) {
+        if self.commits.take_auto_commit(ticket) {
             return self.commit_automatically(offsets, now);
         }
-        let Some(revocation) = self.revocation.as_mut().filter(|it| it.step == Step::Settling) else {
-            return self.return_offsets(offsets);
+        let (finished, rest) = match &mut self.revocation {
+            Some(revocation) => revocation.take_finished(ticket, offsets),
+            None => (None, offsets),
         };
-        if revocation.ticket != ticket {
-            // What was brought for something that is over goes along; the rest is to be brought again.
-            let partitions = &revocation.partitions;
-            revocation.brought.extend(offsets.extract_if(.., |partition, _| partitions.contains(partition)));
-            return self.return_offsets(offsets);
-        }
-        let mut brought = std::mem::take(&mut revocation.brought);
-        brought.append(&mut offsets);
+        Commits::give_back(rest, &mut self.out);
+        let Some(finished) = finished else { return };
         if self.config.auto_commit_interval.is_none() {
             return self.call_back_revoked();
         }
-        revocation.step = Step::Committing;
-        self.timers.set(Timer::Revocation, now + self.config.revocation_commit_timeout());
-        match brought.is_empty() {
+        self.revocation.iter_mut().for_each(Revocation::begin_commit);
+        self.out.timers.set(Timer::Revocation, now + self.config.revocation_commit_timeout());
+        match finished.is_empty() {
             true => self.committed_before_revocation(),
-            false => self.commit_before_revocation(brought, now),
+            false => self.commit_before_revocation(finished, now),
         }
     }
 
-    /// Goes on once the commit before came to its end, whatever that was, and those in the interval that had brought offsets
-    /// already: what an earlier one brought is not brought again.
+    /// Goes on once the commit before the callback ended, whatever its result, and so did commits in the interval of the same
+    /// partitions: their offsets are not collected a second time.
     pub(super) fn committed_before_revocation(&mut self) {
-        let committing = self.revocation.as_ref().filter(|it| it.step == Step::Committing);
-        if committing.is_some_and(|it| !self.commits.own_wait_for(&it.partitions)) {
+        let committing = self.revocation.as_ref().filter(|it| it.step() == Step::Committing);
+        if committing.is_some_and(|it| !self.commits.own_wait_for(it.partitions())) {
             self.call_back_revoked();
         }
     }
 
     /// A coordinator that does not commit must not keep the member from acknowledging until it is thrown out.
     pub(super) fn revocation_timed_out(&mut self, now: Now) {
-        match self.revocation.as_ref().map(|it| it.step) {
+        match self.revocation.as_ref().map(Revocation::step) {
             Some(Step::Committing) => self.expire_own_commits(now),
             Some(Step::Draining) => self.end_revocation(),
             _ => {}
@@ -94,48 +56,42 @@ impl Member {
     }
 
     fn call_back_revoked(&mut self) {
-        self.timers.clear(Timer::Revocation);
+        self.out.timers.clear(Timer::Revocation);
         let Some(revocation) = &mut self.revocation else { return };
-        revocation.step = Step::CallingBack;
-        let partitions = revocation.partitions.clone();
-        let ticket = self.call_back(CallbackKind::Revoked, partitions);
-        if let Some(revocation) = &mut self.revocation {
-            revocation.ticket = ticket;
-        }
+        let ticket = self.out.call_back(CallbackKind::Revoked, revocation.partitions().clone());
+        revocation.begin_callback(ticket);
     }
 
     pub(super) fn called_back_revoked(&mut self, ticket: Ticket, now: Now) {
-        let Some(revocation) =
-            self.revocation.as_mut().filter(|it| it.ticket == ticket && it.step == Step::CallingBack)
-        else {
-            return;
-        };
-        revocation.step = Step::Draining;
-        self.timers.set(Timer::Revocation, now + self.config.revocation_commit_timeout());
+        if self.revocation.as_mut().is_some_and(|it| it.called_back(ticket)) {
+            self.out.timers.set(Timer::Revocation, now + self.config.revocation_commit_timeout());
+        }
     }
 
-    /// What the user wanted committed, in the callback too, is complete before the partitions are anybody else's: the commit
-    /// goes over another connection than the heartbeat, which might overtake it (seed S150). So is what timed out and is still on
-    /// its way: its epoch may be as good when it arrives, and what the next owner committed by then would go back.
+    /// The user's own commits, also those of the callback, end before the partitions belong to another member: they take another
+    /// connection than the heartbeat, which might overtake them (seed S150). So does a commit that timed out and is still in flight: its
+    /// epoch may still be valid when it arrives, and would put back what the next owner committed by then.
     pub(super) fn advance_revocation(&mut self) {
-        let Some(revocation) = self.revocation.as_ref().filter(|it| it.step == Step::Draining) else { return };
-        if !self.commits.touch(&revocation.partitions) && !self.commits.carry(&revocation.partitions) {
+        let draining = self.revocation.as_ref().filter(|it| it.step() == Step::Draining);
+        let is_over = |it: &Revocation| !self.commits.touch(it.partitions()) && !self.commits.carry(it.partitions());
+        if draining.is_some_and(is_over) {
             self.end_revocation();
         }
     }
 
     fn end_revocation(&mut self) {
         let Some(revocation) = self.revocation.take() else { return };
-        self.timers.clear(Timer::Revocation);
-        self.let_go(&revocation.partitions);
-        self.push(Output::Released { partitions: revocation.partitions });
+        self.out.timers.clear(Timer::Revocation);
+        let (partitions, _) = revocation.into_parts();
+        self.let_go(&partitions);
+        self.out.push(Output::Released { partitions });
     }
 
-    /// What was begun is begun anew for more partitions, unless it is past the user's part: a commit that is under way is not
-    /// taken back, nor what the user was told.
+    /// A revocation begins again for more partitions, unless the user has done its part: a commit in flight is not taken back, nor is
+    /// a callback.
     pub(super) fn restart_revocation(&mut self) {
-        if let Some(revocation) = self.revocation.take_if(|it| it.step == Step::Settling) {
-            self.return_offsets(revocation.brought);
+        if let Some(revocation) = self.revocation.take_if(|it| it.step() == Step::Finishing) {
+            Commits::give_back(revocation.into_parts().1, &mut self.out);
         }
     }
 }

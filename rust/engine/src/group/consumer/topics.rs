@@ -6,8 +6,7 @@ use std::sync::Arc;
 use monedula_protocol::types::Uuid;
 
 use super::member::Member;
-use super::timers::Timer;
-use crate::group::{Output, Partitions, Subscription, TopicInfo};
+use crate::group::{Output, Partitions, Subscription, Timer, TopicInfo};
 use crate::{Now, TopicPartition};
 
 impl Member {
@@ -70,17 +69,17 @@ impl Member {
     pub(super) fn advance_resolve(&mut self, now: Now) {
         let ids = if self.in_group() && self.exit.is_none() { self.unresolved() } else { BTreeSet::new() };
         if ids.is_empty() {
-            self.timers.clear(Timer::Resolve);
+            self.out.timers.clear(Timer::ResolveTopicIds);
             self.resolve_attempts = 0;
             return;
         }
-        if self.timers.waits(Timer::Resolve, now) {
+        if self.out.timers.waits(Timer::ResolveTopicIds, now) {
             return;
         }
-        let delay = self.config.backoff.delay(self.resolve_attempts, &mut self.jitter);
+        let delay = self.out.delay(self.resolve_attempts);
         self.resolve_attempts = self.resolve_attempts.saturating_add(1);
-        self.timers.set(Timer::Resolve, now + delay);
-        self.push(Output::ResolveTopicIds { ids });
+        self.out.timers.set(Timer::ResolveTopicIds, now + delay);
+        self.out.push(Output::ResolveTopicIds { ids });
     }
 
     /// Partitions by name, as far as their topics have one.
@@ -110,10 +109,5 @@ impl Member {
             Some(Subscription::Regex(_)) => true,
             None => false,
         }
-    }
-
-    /// Whether the partition was added to its topic while this member knew it.
-    pub(super) fn is_new(&self, partition: &TopicPartition) -> bool {
-        self.first_seen.is_new(partition)
     }
 }

@@ -1,0 +1,98 @@
+//! FindCoordinator, and noticing that the coordinator is gone.
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::outbox::{Kind, Outbox};
+use super::timers::Timer;
+use super::{Answer, Call, CallId, GroupEvent, Target};
+use crate::Now;
+
+/// The coordinator of the group, as far as this member knows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FindCoordinator {
+    node_id: Option<i32>,
+    in_flight: Option<CallId>,
+    /// Calls since a coordinator last answered.
+    attempts: u32,
+}
+
+/// What the answer to a FindCoordinator means for the member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The call is retried, or nobody waits for its answer.
+    Nothing,
+    /// This broker coordinates the group.
+    Coordinator(i32),
+    /// The error ends the membership.
+    Refused(ErrorCode),
+}
+
+impl FindCoordinator {
+    pub(crate) const API: &'static str = "FindCoordinator";
+
+    /// The coordinator's node id.
+    pub(crate) fn node_id(&self) -> Option<i32> {
+        self.node_id
+    }
+
+    /// Sends a FindCoordinator, unless the coordinator is known, a call is in flight, or its backoff is not over.
+    pub(crate) fn advance(&mut self, group_id: &str, generation_or_epoch: i32, out: &mut Outbox, now: Now) {
+        if self.node_id.is_some() || self.in_flight.is_some() || out.timers.waits(Timer::FindCoordinator, now) {
+            return;
+        }
+        let call = Call::FindCoordinator { group_id: group_id.to_owned() };
+        let target = Target::Any { attempt: self.attempts };
+        self.in_flight = Some(out.send(Kind::FindCoordinator, target, call, generation_or_epoch, now));
+        self.attempts = self.attempts.saturating_add(1);
+    }
+
+    /// Takes the answer to a call. `is_fatal` says which errors no repetition mends.
+    pub(crate) fn answered(
+        &mut self,
+        id: CallId,
+        outcome: &Result<Answer, String>,
+        is_fatal: impl Fn(ErrorCode) -> bool,
+        out: &mut Outbox,
+        now: Now,
+    ) -> Found {
+        if self.in_flight.take_if(|known| *known == id).is_none() {
+            return Found::Nothing;
+        }
+        match *outcome {
+            Ok(Answer::FindCoordinator { code: ErrorCode::None, node_id, .. }) => {
+                self.node_id = Some(node_id);
+                out.timers.clear(Timer::FindCoordinator);
+                out.event(GroupEvent::CoordinatorFound { node_id });
+                return Found::Coordinator(node_id);
+            }
+            Ok(Answer::FindCoordinator { code, .. }) if is_fatal(code) => return Found::Refused(code),
+            Ok(Answer::FindCoordinator { code, .. }) => out.retried(Self::API, code),
+            _ => {}
+        }
+        out.back_off(Timer::FindCoordinator, self.attempts.saturating_sub(1), now);
+        Found::Nothing
+    }
+
+    /// The broker `asked` is gone, or is not the coordinator; `None` for whichever is known. Returns whether a coordinator was
+    /// known until now: a late answer of an old coordinator says nothing about the new one.
+    pub(crate) fn lost(&mut self, asked: Option<i32>, reason: &str, out: &mut Outbox, now: Now) -> bool {
+        if self.node_id.is_none() || (asked.is_some() && asked != self.node_id) {
+            return false;
+        }
+        self.node_id = None;
+        out.event(GroupEvent::CoordinatorLost { reason: reason.into() });
+        // The broker that named it may not know better yet, as this coordinator never answered: the next call asks another broker, after a
+        // backoff (seed S056).
+        if self.attempts > 0 {
+            out.back_off(Timer::FindCoordinator, self.attempts - 1, now);
+        }
+        true
+    }
+
+    /// The coordinator answered a call. Unless it says that it is none, the attempts to find it start anew.
+    pub(crate) fn heard(&mut self, code: ErrorCode) {
+        if !matches!(code, ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable) {
+            self.attempts = 0;
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! OffsetFetch: where newly assigned partitions start. Only a fetch that succeeded and found nothing leaves the start to
+//! `auto.offset.reset` (contract 4).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::outbox::Outbox;
+use super::timers::Timer;
+use super::{Answer, CallId, FirstSeen, Output};
+use crate::{Now, TopicPartition};
+
+/// Partitions whose committed offsets are not known yet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OffsetFetch {
+    waiting: BTreeSet<TopicPartition>,
+    /// Partitions whose committed offset the coordinator refuses, with the error that the user knows of.
+    refused: BTreeMap<TopicPartition, ErrorCode>,
+    refused_attempts: u32,
+    in_flight: Option<CallId>,
+    /// The partitions of the call in flight that were owned all the time since.
+    asked: BTreeSet<TopicPartition>,
+    attempts: u32,
+}
+
+/// What the protocol's table of reactions says of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnError {
+    /// Report it to the user. What is wrong may be mended, such as a missing permission, so the fetch is repeated.
+    Refuse,
+    /// As [`Self::Refuse`] for a partition; for the whole answer it ends the membership.
+    Fail,
+    /// Retry.
+    Retry,
+}
+
+/// What an answer means for the member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OffsetsFetched {
+    /// Nothing more.
+    Done,
+    /// The broker did not answer.
+    Lost(String),
+    /// The error is retried; it may be one of the coordinator as such.
+    Retry(ErrorCode),
+    /// The error ends the membership.
+    Failed(ErrorCode),
+}
+
+impl OffsetFetch {
+    /// These partitions were assigned.
+    pub(crate) fn add(&mut self, partitions: impl IntoIterator<Item = TopicPartition>) {
+        self.waiting.extend(partitions);
+    }
+
+    /// These partitions are not owned any more.
+    pub(crate) fn release(&mut self, partitions: &BTreeSet<TopicPartition>) {
+        self.waiting.retain(|partition| !partitions.contains(partition));
+        self.refused.retain(|partition, _| !partitions.contains(partition));
+        self.asked.retain(|partition| !partitions.contains(partition));
+    }
+
+    /// No partition is owned any more. An offset that a call in flight brings may be out of date by the time that the
+    /// partition is assigned again.
+    pub(crate) fn clear(&mut self) {
+        self.waiting.clear();
+        self.refused.clear();
+        self.asked.clear();
+    }
+
+    /// The backoff of refused partitions is over.
+    pub(crate) fn retry_refused(&mut self) {
+        self.waiting.extend(self.refused.keys().cloned());
+    }
+
+    /// The partitions to ask for now, if there are any, no call is in flight, and the backoff is over.
+    pub(crate) fn next(&self, out: &Outbox, now: Now) -> Option<&BTreeSet<TopicPartition>> {
+        let held = self.in_flight.is_some() || out.timers.waits(Timer::OffsetFetch, now);
+        Some(&self.waiting).filter(|waiting| !held && !waiting.is_empty())
+    }
+
+    /// The partitions of [`Self::next`] were asked for, if a coordinator was known.
+    pub(crate) fn sent(&mut self, id: Option<CallId>) {
+        self.in_flight = id;
+        self.asked = self.waiting.clone();
+    }
+
+    /// Whether this call is in flight.
+    pub(crate) fn is_answer(&self, id: CallId) -> bool {
+        self.in_flight == Some(id)
+    }
+
+    /// Takes the answer to the call in flight.
+    pub(crate) fn answered(
+        &mut self,
+        outcome: Result<Answer, String>,
+        on_error: impl Fn(ErrorCode) -> OnError,
+        first_seen: &FirstSeen,
+        out: &mut Outbox,
+        now: Now,
+    ) -> OffsetsFetched {
+        self.in_flight = None;
+        let asked = std::mem::take(&mut self.asked);
+        let (code, offsets) = match outcome {
+            Ok(Answer::OffsetFetch { code, offsets }) => (code, offsets),
+            Ok(_) => {
+                self.back_off(out, now);
+                return OffsetsFetched::Done;
+            }
+            Err(reason) => {
+                self.back_off(out, now);
+                return OffsetsFetched::Lost(reason);
+            }
+        };
+        if code != ErrorCode::None {
+            return self.refused(code, asked, on_error(code), out, now);
+        }
+        // Partitions that were released meanwhile, or were not asked for, do not count; those that were assigned meanwhile are
+        // asked for next.
+        let mut starts = Vec::new();
+        let mut again = None;
+        for (partition, found) in offsets.into_iter().filter(|(partition, _)| asked.contains(partition)) {
+            match found {
+                Ok(committed) => {
+                    self.waiting.remove(&partition);
+                    self.refused.remove(&partition);
+                    let is_new = committed.is_none() && first_seen.is_new(&partition);
+                    starts.push((partition, committed, is_new));
+                }
+                Err(code) if on_error(code) == OnError::Retry => again = Some(code),
+                Err(code) => self.refuse(partition, code, out, now),
+            }
+        }
+        if !starts.is_empty() {
+            out.push(Output::StartingOffsets { partitions: starts });
+        }
+        if self.refused.is_empty() {
+            self.refused_attempts = 0;
+        }
+        let is_incomplete = asked.iter().any(|partition| self.waiting.contains(partition));
+        match again {
+            Some(code) => {
+                self.back_off(out, now);
+                return OffsetsFetched::Retry(code);
+            }
+            // The answer left some out.
+            None if is_incomplete => self.back_off(out, now),
+            None => self.attempts = 0,
+        }
+        OffsetsFetched::Done
+    }
+
+    /// The whole answer is an error.
+    fn refused(
+        &mut self,
+        code: ErrorCode,
+        asked: BTreeSet<TopicPartition>,
+        on_error: OnError,
+        out: &mut Outbox,
+        now: Now,
+    ) -> OffsetsFetched {
+        match on_error {
+            // Nothing that was asked for is owned any more.
+            OnError::Fail if asked.is_empty() => OffsetsFetched::Done,
+            OnError::Fail => OffsetsFetched::Failed(code),
+            OnError::Refuse => {
+                asked.into_iter().for_each(|partition| self.refuse(partition, code, out, now));
+                OffsetsFetched::Done
+            }
+            OnError::Retry => {
+                self.back_off(out, now);
+                OffsetsFetched::Retry(code)
+            }
+        }
+    }
+
+    /// Reports the error to the user, once for each error. The partition is asked for again apart from newly assigned ones, which
+    /// need not wait for its backoff.
+    fn refuse(&mut self, partition: TopicPartition, code: ErrorCode, out: &mut Outbox, now: Now) {
+        self.waiting.remove(&partition);
+        if self.refused.insert(partition.clone(), code) != Some(code) {
+            out.push(Output::StartingOffsetFailed { partition, code });
+        }
+        if out.timers.at(Timer::RefusedOffsets).is_none() {
+            out.back_off(Timer::RefusedOffsets, self.refused_attempts, now);
+            self.refused_attempts = self.refused_attempts.saturating_add(1);
+        }
+    }
+
+    fn back_off(&mut self, out: &mut Outbox, now: Now) {
+        out.back_off(Timer::OffsetFetch, self.attempts, now);
+        self.attempts = self.attempts.saturating_add(1);
+    }
+}

@@ -1,0 +1,130 @@
+//! What every part of a member writes to.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use monedula_protocol::error_code::ErrorCode;
+
+use super::timers::{Timer, Timers};
+use super::{Call, CallId, CallbackKind, GroupEvent, Output, Target, Ticket};
+use crate::backoff::{Backoff, Jitter};
+use crate::{Now, TopicPartition};
+
+/// A call that has no answer yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InFlight {
+    pub(crate) kind: Kind,
+    /// The coordinator that was asked; `None` for FindCoordinator.
+    pub(crate) node_id: Option<i32>,
+    pub(crate) sent: Now,
+    /// The generation, or the member epoch, when the request was sent.
+    pub(crate) generation_or_epoch: i32,
+}
+
+/// What a call in flight is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    FindCoordinator,
+    JoinGroup,
+    SyncGroup,
+    /// Heartbeat, or ConsumerGroupHeartbeat under KIP-848.
+    Heartbeat,
+    /// LeaveGroup, or the ConsumerGroupHeartbeat that leaves.
+    LeaveGroup,
+    OffsetCommit,
+    OffsetFetch,
+}
+
+/// The outputs of a member in their order, its calls in flight, its timers, and the jittered waits between attempts.
+pub(crate) struct Outbox {
+    pub(crate) timers: Timers,
+    outputs: VecDeque<Output>,
+    in_flight: BTreeMap<CallId, InFlight>,
+    last_id: u64,
+    backoff: Backoff,
+    jitter: Jitter,
+}
+
+impl Outbox {
+    /// `seed` decides the jitter.
+    pub(crate) fn new(backoff: Backoff, seed: u64) -> Self {
+        Self {
+            timers: Timers::default(),
+            outputs: VecDeque::new(),
+            in_flight: BTreeMap::new(),
+            last_id: 0,
+            backoff,
+            jitter: Jitter::new(seed),
+        }
+    }
+
+    /// The next output.
+    pub(crate) fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    pub(crate) fn push(&mut self, output: Output) {
+        self.outputs.push_back(output);
+    }
+
+    pub(crate) fn event(&mut self, event: GroupEvent) {
+        self.push(Output::Event(event));
+    }
+
+    /// The call failed with an error that is retried and not shown.
+    pub(crate) fn retried(&mut self, api: &'static str, code: ErrorCode) {
+        self.event(GroupEvent::Retried { api, reason: code.name().into() });
+    }
+
+    /// An id for a call or a ticket; none is used twice.
+    pub(crate) fn new_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// Has the user's callback run.
+    pub(crate) fn call_back(&mut self, kind: CallbackKind, partitions: BTreeSet<TopicPartition>) -> Ticket {
+        let ticket = self.new_id();
+        self.push(Output::Callback { ticket, kind, partitions });
+        ticket
+    }
+
+    /// Sends a call.
+    pub(crate) fn send(
+        &mut self,
+        kind: Kind,
+        target: Target,
+        call: Call,
+        generation_or_epoch: i32,
+        now: Now,
+    ) -> CallId {
+        let id = self.new_id();
+        let node_id = match target {
+            Target::Coordinator { node_id } => Some(node_id),
+            Target::Any { .. } => None,
+        };
+        self.in_flight.insert(id, InFlight { kind, node_id, sent: now, generation_or_epoch });
+        self.push(Output::Call { id, target, call });
+        id
+    }
+
+    /// A call in flight.
+    pub(crate) fn in_flight(&self, id: CallId) -> Option<&InFlight> {
+        self.in_flight.get(&id)
+    }
+
+    /// A call has its answer, or will have none.
+    pub(crate) fn take_in_flight(&mut self, id: CallId) -> Option<InFlight> {
+        self.in_flight.remove(&id)
+    }
+
+    /// Sets `timer` to the time of the next attempt, after as many as `attempts` before.
+    pub(crate) fn back_off(&mut self, timer: Timer, attempts: u32, now: Now) {
+        let delay = self.delay(attempts);
+        self.timers.set(timer, now + delay);
+    }
+
+    /// How long to wait before the next attempt, after as many as `attempts` before.
+    pub(crate) fn delay(&mut self, attempts: u32) -> std::time::Duration {
+        self.backoff.delay(attempts, &mut self.jitter)
+    }
+}
