@@ -7,7 +7,7 @@ use super::{Mentions, code, fenced_for};
 use crate::cluster::Coordinated;
 use crate::core::{Answer, Call, Core};
 
-/// From here on clients know PRODUCER_FENCED (KIP-588).
+/// Clients know PRODUCER_FENCED from this version on (KIP-588).
 const PRODUCER_FENCED_FROM: i16 = 2;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AddOffsetsToTxnRequest<'_>) -> Answer {

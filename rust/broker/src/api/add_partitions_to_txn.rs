@@ -1,5 +1,6 @@
-//! AddPartitionsToTxn, versions 0-5: up to 3 from clients, of one transaction; from 4 on as brokers send it to each other, of
-//! several, and to verify that partitions are in a transaction (KIP-890).
+//! AddPartitionsToTxn, versions 0-5. Clients send versions 0-3, for one transaction. Versions 4 and 5 are the ones that
+//! Kafka's brokers send to each other: for several transactions, and to verify that partitions are in a transaction
+//! (KIP-890).
 
 use std::collections::BTreeSet;
 
@@ -14,9 +15,9 @@ use crate::cluster::Coordinated;
 use crate::core::{Answer, Call, Core};
 use crate::transactions::TopicPartition;
 
-/// From here on clients know PRODUCER_FENCED (KIP-588).
+/// Clients know PRODUCER_FENCED from this version on (KIP-588).
 const PRODUCER_FENCED_FROM: i16 = 2;
-/// From here on the request is the brokers' own.
+/// From this version on, brokers send the request to each other, with several transactions.
 const BATCHED_FROM: i16 = 4;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AddPartitionsToTxnRequest<'_>) -> Answer {
@@ -38,7 +39,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AddPartitionsTo
     call.answer::<AddPartitionsToTxnRequest<'_>>(&response)
 }
 
-/// The one transaction of the versions for clients.
+/// The only transaction of a request up to version 3.
 fn only<'a>(request: &AddPartitionsToTxnRequest<'a>) -> AddPartitionsToTxnTransaction<'a> {
     AddPartitionsToTxnTransaction {
         transactional_id: request.v3_and_below_transactional_id,
@@ -60,7 +61,7 @@ fn add<'a>(
             wanted.push((topic.name, partition, check(core, call, topic.name, partition)));
         }
     }
-    // All are added, or none.
+    // Either all partitions are added or none: those without an error get OPERATION_NOT_ATTEMPTED.
     if wanted.iter().any(|(.., error)| *error != ErrorCode::None) {
         return results(&transaction.topics, |topic, partition| {
             let found = wanted.iter().find(|(name, index, _)| (*name, *index) == (topic, partition));
@@ -89,7 +90,7 @@ fn check(core: &mut Core, call: &Call<'_>, topic: &str, partition: i32) -> Error
     if let Some(error) = core.faults.partition_error(call, topic, partition) {
         return error;
     }
-    // Clients get there by AddOffsetsToTxn.
+    // Clients add partitions of internal topics with AddOffsetsToTxn.
     if call.version < BATCHED_FROM && Coordinated::of_topic(topic).is_some() {
         return ErrorCode::TopicAuthorizationFailed;
     }
@@ -116,7 +117,7 @@ fn results<'a>(
 }
 
 pub(super) fn refuse<'a>(request: &AddPartitionsToTxnRequest<'a>, error: ErrorCode) -> AddPartitionsToTxnResponse<'a> {
-    // The version is not known here: what it cannot carry is left empty by its request.
+    // The version is not known here, but only requests from version 4 on have `transactions`.
     if request.transactions.is_empty() {
         let results_by_topic_v3_and_below = results(&request.v3_and_below_topics, |_, _| error);
         return AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..Default::default() };

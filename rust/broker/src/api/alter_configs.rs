@@ -1,6 +1,7 @@
-//! AlterConfigs, versions 0-2: what IncrementalAlterConfigs does, but what the request does not name is taken back.
+//! AlterConfigs, versions 0-2: replaces all configs of topics, brokers and groups. A config that the request does not
+//! name is removed; otherwise as in IncrementalAlterConfigs.
 //!
-//! Not implemented: client metrics (KIP-714), which are refused.
+//! Not implemented: client metrics (KIP-714), which are refused with INVALID_REQUEST.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::alter_configs::{
@@ -44,7 +45,7 @@ fn alter(
         resource::TOPIC => altering::topic(core, target, |_| Ok(set)),
         resource::BROKER => altering::broker(core, target, &named, |_| Ok(set)),
         resource::GROUP => altering::group(core, target, |_| Ok(set)),
-        // Levels of a broker's log were never known to this API.
+        // As in Kafka, this API does not support broker loggers.
         kind => Err(invalid(format!("Unknown resource type {kind}"))),
     }
 }

@@ -1,4 +1,7 @@
-//! AlterPartitionReassignments, versions 0-1.
+//! AlterPartitionReassignments, versions 0-1: starts and cancels reassignments of partitions (KIP-455).
+//!
+//! Not implemented: copying data. Replicas share one log, so a reassignment ends within the request if all new replicas
+//! are alive.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::alter_partition_reassignments::{
@@ -31,7 +34,8 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     });
     let response = AlterPartitionReassignmentsResponse {
         allow_replication_factor_change: request.allow_replication_factor_change,
-        // Without a topic Kafka asks no controller, and answers what an answer is by default.
+        // Kafka does not forward a request without topics to the controller; it answers with default values, here an
+        // empty message.
         error_message: request.topics.is_empty().then_some(""),
         responses: responses.collect(),
         ..Default::default()

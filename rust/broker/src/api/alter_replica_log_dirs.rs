@@ -1,4 +1,7 @@
-//! AlterReplicaLogDirs, versions 1-2: each node has the one directory, so a replica can only be moved to where it is.
+//! AlterReplicaLogDirs, versions 1-2 (KIP-113).
+//!
+//! Not implemented: moving replicas. Each node has one log directory, so a replica can only be moved to the directory
+//! where it is; any other path gets LOG_DIR_NOT_FOUND.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +17,10 @@ use crate::core::{Answer, Call, Core};
 
 type Request<'a> = AlterReplicaLogDirsRequest<'a>;
 
-/// The longest name of a directory.
+/// The maximum length of a directory name in bytes.
 const MAX_DIRECTORY_NAME_BYTES: usize = 255;
-/// What Kafka adds to `topic-partition` for the directory of a replica that moves: a dot, an id and `-future`.
+/// The length of the suffix that Kafka adds to `topic-partition` for the directory of a moving replica: a dot, an id,
+/// `-future`.
 const FUTURE_SUFFIX_BYTES: usize = 40;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
@@ -26,7 +30,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     }))
 }
 
-/// The outcome of each partition; of one that is named twice, that of the last.
+/// The response, with the outcome of each partition. If a partition is named twice, its last directory counts.
 fn response<'a>(
     request: &Request<'a>,
     mut outcome: impl FnMut(&'a str, i32, &'a str) -> Result<(), ErrorCode>,
@@ -63,7 +67,7 @@ fn check(core: &Core, node: NodeId, topic: &str, partition: i32, path: &str) -> 
     }
     match core.topics.partition(topic, partition) {
         Some(found) if found.replicas.contains(&node) => Ok(()),
-        // Kafka keeps this answer for old clients.
+        // Kafka keeps REPLICA_NOT_AVAILABLE here for compatibility with old clients.
         Some(_) => Err(ErrorCode::ReplicaNotAvailable),
         None => Err(ErrorCode::UnknownTopicOrPartition),
     }

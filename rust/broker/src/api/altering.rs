@@ -1,6 +1,8 @@
-//! Changes of configs: what IncrementalAlterConfigs and AlterConfigs have in common.
+//! Changes of configs: the part that IncrementalAlterConfigs and AlterConfigs share.
 //!
-//! A change says what is set after it, given what was set before; everything is checked before anything takes effect.
+//! A change is a function from the values set before to the values set after it; everything is checked before anything
+//! takes effect. Configs of brokers and groups are kept in memory only: a restart loses them, also with a data
+//! directory.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,14 +14,14 @@ use crate::core::Core;
 
 const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
 
-/// A resource to change.
+/// A resource whose configs are to be changed.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Target<'a> {
-    /// The node that was asked.
+    /// The node that received the request.
     pub(super) node: NodeId,
     /// The resource's name.
     pub(super) name: &'a str,
-    /// Whether the change is only checked.
+    /// Whether the change is only validated, not made.
     pub(super) validate_only: bool,
 }
 
@@ -27,7 +29,8 @@ pub(super) fn invalid(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, message)
 }
 
-/// What is changed in each resource of a request, in order: those that it names more than once are refused.
+/// Calls `alter` for each resource of a request and returns the outcomes in order. A resource that is named more than
+/// once is refused each time.
 pub(super) fn each<'a, R>(
     resources: &'a [R],
     key: impl Fn(&'a R) -> (i8, &'a str),
@@ -44,10 +47,10 @@ pub(super) fn each<'a, R>(
     resources.iter().map(outcome).collect()
 }
 
-/// Whether a resource's configs are named once each, and those that need a value have one.
+/// Checks that a resource's configs are named once each, and that those which need a value have one.
 ///
 /// # Errors
-/// INVALID_REQUEST with Kafka's words.
+/// INVALID_REQUEST with Kafka's message.
 pub(super) fn check_names<'a>(names: impl Iterator<Item = (&'a str, bool)> + Clone) -> Result<(), ApiError> {
     let mut seen = BTreeSet::new();
     if !names.clone().all(|(name, _)| seen.insert(name)) {
@@ -63,7 +66,7 @@ pub(super) fn check_names<'a>(names: impl Iterator<Item = (&'a str, bool)> + Clo
 /// Changes a topic's configs.
 ///
 /// # Errors
-/// What Kafka's controller finds wrong, in the order in which it looks.
+/// The errors of Kafka's controller, in the order of its checks.
 pub(super) fn topic(
     core: &mut Core,
     target: Target<'_>,
@@ -94,11 +97,11 @@ pub(super) fn topic(
     Ok(())
 }
 
-/// Changes what is set for a broker, or for all of them. `named` are the settings that the request names, each with whether it
-/// is to have a value.
+/// Changes the configs of one broker, or of all brokers if the name is empty. `named` are the configs that the request
+/// names, each with whether it is to be set (and not deleted).
 ///
 /// # Errors
-/// What Kafka's broker, and then its controller, finds wrong.
+/// The errors of Kafka's broker, then those of its controller.
 pub(super) fn broker(
     core: &mut Core,
     target: Target<'_>,
@@ -109,7 +112,7 @@ pub(super) fn broker(
         "" => None,
         name => {
             resource::own_node(target.node, name, "Broker id").map_err(|error| match &error.message {
-                // Kafka reads the name as a node's id first.
+                // Kafka first parses the name as a node id, so its message says "Node".
                 Some(message) if message.starts_with("Broker id must") => {
                     invalid(message.replacen("Broker", "Node", 1))
                 }
@@ -119,7 +122,8 @@ pub(super) fn broker(
         }
     };
     let fixed: Vec<&str> = named.iter().map(|(name, _)| *name).filter(|name| is_fixed(name)).collect();
-    // To take one of them back changes nothing, and is let through; one that is set is refused with all of them.
+    // Deleting the value of a static config changes nothing and is allowed. Setting one is an error that names all
+    // static configs of the request.
     if named.iter().any(|(name, is_set)| *is_set && is_fixed(name)) {
         return Err(invalid(format!("Cannot update these configs dynamically: [{}]", fixed.join(", "))));
     }
@@ -138,12 +142,13 @@ pub(super) fn broker(
     Ok(())
 }
 
-/// Whether a setting stands still while the broker runs.
+/// Whether a setting is static: it cannot change while the broker runs.
 fn is_fixed(name: &str) -> bool {
     broker_def(name).is_some() && !is_dynamic(name)
 }
 
-/// While eligible leader replicas (KIP-966) are on, min.insync.replicas is the cluster's alone, and always set.
+/// While eligible leader replicas (ELR, KIP-966) are enabled, min.insync.replicas can be set for the cluster only, not
+/// for one broker, and cannot be removed.
 fn check_min_insync(of: Option<NodeId>, is_touched: bool, is_set: bool) -> Result<(), ApiError> {
     let message = match of {
         Some(_) if is_touched => "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
@@ -156,7 +161,7 @@ fn check_min_insync(of: Option<NodeId>, is_touched: bool, is_set: bool) -> Resul
 /// Changes a group's configs.
 ///
 /// # Errors
-/// What Kafka's controller finds wrong.
+/// The errors of Kafka's controller.
 pub(super) fn group(
     core: &mut Core,
     target: Target<'_>,
@@ -209,7 +214,7 @@ pub(super) fn group(
     Ok(())
 }
 
-/// The config of groups that has this name.
+/// The definition of a group config, by name.
 pub(super) fn group_def(name: &str) -> Option<&'static crate::cluster::ConfigDef> {
     GROUP_CONFIGS.iter().find(|def| def.name == name)
 }

@@ -1,11 +1,14 @@
-//! ApiVersions, versions 0-5: exactly what is implemented.
+//! ApiVersions, versions 0-5: lists exactly the APIs and versions that this broker offers.
 //!
-//! As in Kafka, Produce is listed from version 0 on although it is spoken from 3 on: librdkafka takes a broker without version 0
-//! for one that knows no compression (KIP-896). Features are told as far as they are true here: those that clients act upon.
+//! As in Kafka, Produce is listed from version 0 on although versions below 3 are not supported: librdkafka concludes
+//! from a missing version 0 that the broker knows no compression (KIP-896). Of Kafka's features only those are listed
+//! that clients act upon and that this broker supports; they cannot be changed at runtime.
 //!
-//! From version 5 on a client may say which cluster and node it means; if that is another, it shall bootstrap again (KIP-1242).
+//! From version 5 on, a client can name the cluster and node that it means to reach; if this is another one, it gets
+//! REBOOTSTRAP_REQUIRED (KIP-1242).
 //!
-//! A version from the future is answered in version 0 with UNSUPPORTED_VERSION and the versions of this API alone (KIP-511).
+//! A request of an unknown higher version is answered in version 0, with UNSUPPORTED_VERSION and the versions of
+//! ApiVersions alone (KIP-511).
 
 use monedula_protocol::api::ApiKey;
 use monedula_protocol::error_code::ErrorCode;
@@ -29,7 +32,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequ
         Some(api(key, if key == ApiKey::Produce { 0 } else { min }, max))
     };
     let features = features(core);
-    // Up to version 3 a feature's lowest version cannot be 0, so those are left out.
+    // Up to version 3 a supported feature cannot have the minimum 0, so such features are left out.
     let told = features.iter().filter(|feature| call.version >= 4 || feature.min > 0);
     call.answer::<ApiVersionsRequest<'_>>(&ApiVersionsResponse {
         api_keys: IMPLEMENTED.iter().filter_map(offered).collect(),
@@ -55,7 +58,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequ
     })
 }
 
-/// Whether the client means this very node. It gives both cluster and node, or neither; below version 5 neither.
+/// Checks that the client means this cluster and node. It names both or neither; below version 5 neither.
+///
+/// # Errors
+/// INVALID_REQUEST if only one of them is given, REBOOTSTRAP_REQUIRED for another cluster or node.
 fn check_meant(core: &Core, call: &Call<'_>, request: &ApiVersionsRequest<'_>) -> Result<(), ErrorCode> {
     match (request.cluster_id, request.node_id) {
         (None, -1) => Ok(()),
@@ -65,23 +71,24 @@ fn check_meant(core: &Core, call: &Call<'_>, request: &ApiVersionsRequest<'_>) -
     }
 }
 
-/// Features never change here.
+/// Constant, because features cannot be changed at runtime.
 const FEATURES_EPOCH: i64 = 1;
 
-/// A feature with the versions that are supported; the highest is finalized.
+/// A feature with its supported versions, of which the highest is finalized.
 pub(super) struct Feature {
     pub(super) name: &'static str,
     pub(super) min: i16,
     pub(super) max: i16,
 }
 
-/// What Kafka 4.4.0 has finalized. What the settings take from an API they take from its feature.
+/// The features as Kafka 4.4.0 finalizes them. Where `max_versions` of the settings removes an API or its newest
+/// versions, the feature that needs them is missing or lower.
 pub(super) fn features(core: &Core) -> Vec<Feature> {
     let mut features = vec![Feature { name: "metadata.version", min: 7, max: 33 }];
     if core.offered(ApiKey::ConsumerGroupHeartbeat).is_some() {
         features.push(Feature { name: "group.version", min: 0, max: 1 });
     }
-    // Every transaction in an epoch of its own (KIP-890) takes the fifth version of its end.
+    // transaction.version 2 (KIP-890: every transaction has an epoch of its own) needs version 5 of EndTxn.
     let raises_epoch = core.offered(ApiKey::EndTxn).is_some_and(|(_, max)| max >= 5);
     features.push(Feature { name: "transaction.version", min: 0, max: if raises_epoch { 2 } else { 1 } });
     features
@@ -95,7 +102,7 @@ pub(super) fn mentions<'a>(_request: &ApiVersionsRequest<'a>) -> Mentions<'a> {
     Mentions::default()
 }
 
-/// The answer to a version that is not offered.
+/// The response to an unsupported version of ApiVersions (KIP-511).
 pub(super) fn unsupported(call: &Call<'_>) -> Answer {
     let own = IMPLEMENTED.iter().filter(|(key, ..)| *key == ApiKey::ApiVersions);
     let response = ApiVersionsResponse {
@@ -113,7 +120,7 @@ fn api<'a>(key: ApiKey, min_version: i16, max_version: i16) -> ApiVersion<'a> {
     ApiVersion { api_key: key.code(), min_version, max_version, ..Default::default() }
 }
 
-/// KIP-511's rule for what a client may call itself: `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`.
+/// Whether a client's software name or version is valid (KIP-511): `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`.
 fn is_name(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ends = [bytes.first(), bytes.last()];

@@ -1,4 +1,5 @@
-//! ConsumerGroupDescribe, versions 0-1 (KIP-848).
+//! ConsumerGroupDescribe, versions 0-1 (KIP-848): describes consumer groups. As in Kafka, a classic group gets
+//! GROUP_ID_NOT_FOUND.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use crate::core::{Answer, Call, Core};
 use crate::groups::Group;
 use crate::groups::consumer::{ConsumerGroup, ConsumerSettings, Member, Partitions, Refusal};
 
-/// What everybody may do with a group: read, delete, describe, and describe and alter its configs.
+/// The authorized operations of a group: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS, one bit each. All
+/// are set: there is no authorization.
 const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupDescribeRequest<'_>) -> Answer {
@@ -38,7 +40,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupDe
     call.answer::<ConsumerGroupDescribeRequest<'_>>(&ConsumerGroupDescribeResponse { groups, ..Default::default() })
 }
 
-/// A group, or why there is none to be described.
+/// A described group, or the reason why it cannot be described.
 enum Described<'a> {
     Group(DescribedGroup<'a>),
     Refused(&'a str, Refusal),
@@ -74,7 +76,7 @@ fn find<'a>(core: &'a Core, partition: i32, group_id: &str) -> Result<&'a Consum
     }
 }
 
-/// The names of all topics: a topic that is gone is left out of an answer.
+/// The names of all topics by id. Assigned topics that no longer exist are left out of the response.
 fn names(core: &Core) -> BTreeMap<Uuid, Arc<str>> {
     core.topics.all().map(|topic| (topic.id, Arc::clone(&topic.name))).collect()
 }
@@ -96,7 +98,7 @@ fn describe_member<'a>(
     member: &'a Member,
     names: &'a BTreeMap<Uuid, Arc<str>>,
 ) -> DescribedMember<'a> {
-    // What it is still to give back counts as its own.
+    // Partitions that the member has not finished revoking count as assigned.
     let held = member.assigned.iter().chain(member.pending_revocation.iter());
     let held: Partitions = held.map(|(topic, partition, _)| (topic, partition)).collect();
     let target = group.target(&member.id).map_or_else(Assignment::default, |target| assignment(target, names));

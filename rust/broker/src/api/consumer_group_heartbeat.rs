@@ -1,6 +1,8 @@
-//! ConsumerGroupHeartbeat, versions 0-1 (KIP-848): joining, staying, giving partitions back, and leaving, in one request.
+//! ConsumerGroupHeartbeat, versions 0-1 (KIP-848): a member of a consumer group joins, stays alive, reports the
+//! partitions that it owns, and leaves with this one request.
 //!
-//! Authorization is not implemented: nobody is refused.
+//! Differs from Kafka: patterns of topics (SubscribedTopicRegex) are those of Rust's `regex` crate, where Kafka uses
+//! RE2/J.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::consumer_group_heartbeat::{
@@ -30,7 +32,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHe
             ..Default::default()
         }),
         Err(refusal) => {
-            // Some clients take INVALID_REQUEST for the end: what was wrong is not to be guessed then.
+            // Some clients treat INVALID_REQUEST as fatal: the log says what was wrong.
             let (error, message) = (refusal.error, &refusal.message);
             log::info!("member {:?} of group {:?} is refused: {error}: {message}", request.member_id, request.group_id);
             call.answer::<ConsumerGroupHeartbeatRequest<'_>>(&ConsumerGroupHeartbeatResponse {
@@ -42,7 +44,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHe
     }
 }
 
-/// What Kafka checks before it looks for the group.
+/// Kafka's checks of the request alone, before it looks up the group.
 fn check(core: &Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
     let invalid = |message: &str| Err(Refusal::new(ErrorCode::InvalidRequest, message));
     let is_blank = |text: Option<&str>| text.is_some_and(|text| text.trim().is_empty());
@@ -88,7 +90,7 @@ fn check(core: &Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'
 
 fn heartbeat(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Heartbeat {
     let member_id = match request.member_id {
-        // In version 0 the broker makes the id.
+        // In version 0 the broker generates the member id.
         "" => core.draw.uuid().to_string().into(),
         id => id.into(),
     };
@@ -108,7 +110,7 @@ fn heartbeat(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatR
         server_assignor: request.server_assignor.map(Into::into),
         owned: request.topic_partitions.as_ref().map(owned),
         client_id: call.client_id.into(),
-        // As Java writes addresses.
+        // The form of Java's `InetAddress.toString()`.
         client_host: format!("/{}", call.client_host).into(),
     }
 }

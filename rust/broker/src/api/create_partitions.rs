@@ -1,4 +1,5 @@
-//! CreatePartitions, versions 0-3.
+//! CreatePartitions, versions 0-3: adds partitions to topics, with the replicas that the request assigns or that the
+//! broker places. Every node accepts it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! CreateTopics, versions 2-7: every node takes it, as brokers forward it to the controller.
+//! CreateTopics, versions 2-7. Every node accepts it, as Kafka's brokers forward it to the controller.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use super::{ApiError, Mentions, TopicKey};
 use crate::cluster::{ConfigSource, MAX_PARTITIONS_PER_REQUEST, NewTopic, NodeId, TopicConfig, check_topic_name};
 use crate::core::{Answer, Call, Core};
 
-/// The log of Kafka's controllers, which is no topic of clients'.
+/// The topic of Kafka's controllers, which clients cannot create.
 const CLUSTER_METADATA: &str = "__cluster_metadata";
 
-/// A topic that was created, or could be.
+/// A topic that was created, or with validate_only could be.
 struct Created {
     id: monedula_protocol::types::Uuid,
     partitions: i32,
@@ -26,7 +26,7 @@ struct Created {
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreateTopicsRequest<'_>) -> Answer {
     let outcomes = create_all(core, request);
     let topics = request.topics.iter().zip(&outcomes);
-    // A name that comes twice is answered once.
+    // A name that the request has twice is answered once.
     let mut answered = BTreeSet::new();
     let topics = topics.filter(|(topic, _)| answered.insert(topic.name)).map(|(topic, outcome)| match outcome {
         Ok(created) => CreatableTopicResult {
@@ -53,7 +53,7 @@ fn create_all(core: &mut Core, request: &CreateTopicsRequest<'_>) -> Vec<Result<
         return request.topics.iter().map(refuse).collect();
     }
     let twice = |name: &str| request.topics.iter().filter(|topic| topic.name == name).count() > 1;
-    // Names are looked at before anything is created: two new topics of one request do not collide with each other.
+    // All names are checked before any topic is created: two new topics of one request do not collide with each other.
     let named: Vec<Result<(), ApiError>> = request
         .topics
         .iter()
@@ -87,7 +87,7 @@ fn check_name(core: &Core, name: &str) -> Result<(), ApiError> {
     if core.topics.get(name).is_some() {
         return Err(ApiError::new(ErrorCode::TopicAlreadyExists, format!("Topic '{name}' already exists.")));
     }
-    // Names of metrics have '.' and '_' alike.
+    // Kafka's metric names have '_' for '.', so topic names that differ only in that collide.
     let flat = |name: &str| name.replace('.', "_");
     if let Some(other) = core.topics.all().find(|topic| flat(&topic.name) == flat(name)) {
         let message = format!("Topic '{name}' collides with existing topic: {}", other.name);
@@ -140,7 +140,7 @@ fn replicas(core: &Core, topic: &CreatableTopic<'_>) -> Result<Vec<Vec<NodeId>>,
     let settings = &core.settings.kafka;
     let partitions = if topic.num_partitions == -1 { settings.num_partitions } else { topic.num_partitions };
     let replicas = match topic.replication_factor {
-        // The default is for any number of nodes.
+        // The default replication factor is limited to the number of nodes.
         -1 => settings.default_replication_factor.min(core.nodes.all().count() as i16),
         replicas => replicas,
     };

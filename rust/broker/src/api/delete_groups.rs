@@ -1,4 +1,4 @@
-//! DeleteGroups, versions 0-3.
+//! DeleteGroups, versions 0-3: deletes groups without members, with their committed offsets.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_groups::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};

@@ -1,6 +1,6 @@
-//! DeleteRecords, versions 0-2 (KIP-107): moves the starts of logs.
+//! DeleteRecords, versions 0-2 (KIP-107): moves the log start offset.
 //!
-//! Not implemented: waiting for replicas, which share one log.
+//! Not implemented: waiting for the replicas, which share one log.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_records::{

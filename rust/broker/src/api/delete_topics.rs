@@ -1,4 +1,4 @@
-//! DeleteTopics, versions 1-6: by name, and by id from version 6.
+//! DeleteTopics, versions 1-6: deletes topics by name, and from version 6 on by id.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_topics::{DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse};
@@ -7,7 +7,7 @@ use monedula_protocol::types::Uuid;
 use super::{ApiError, Mentions, TopicKey};
 use crate::core::{Answer, Call, Core};
 
-/// A topic as the request has it.
+/// A topic as the request identifies it: name and id, of which the other is `None` or zero.
 type Wanted<'a> = (Option<&'a str>, Uuid);
 
 struct Outcome {
@@ -18,7 +18,7 @@ struct Outcome {
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteTopicsRequest<'_>) -> Answer {
     if !core.settings.kafka.delete_topic_enable {
-        // Clients below version 3 do not know the error.
+        // Clients know TOPIC_DELETION_DISABLED from version 3 on.
         let error = if call.version < 3 { ErrorCode::InvalidRequest } else { ErrorCode::TopicDeletionDisabled };
         return call.answer::<DeleteTopicsRequest<'_>>(&refuse(request, error));
     }
@@ -51,7 +51,7 @@ fn wanted<'a>(request: &DeleteTopicsRequest<'a>) -> Vec<Wanted<'a>> {
     by_name.chain(request.topics.iter().map(|topic| (topic.name, topic.topic_id))).collect()
 }
 
-/// Whether a topic that is asked for by its id is asked for by its name too, which is refused under the name.
+/// Whether a topic that is requested by id is also requested by its name. It is then refused once, under the name.
 fn named_as_well(core: &Core, wanted: &[Wanted<'_>], (name, id): Wanted<'_>) -> bool {
     let found = core.topics.name_of(id).filter(|_| name.is_none());
     found.is_some_and(|found| wanted.contains(&(Some(&*found), Uuid::ZERO)))

@@ -1,4 +1,6 @@
-//! DescribeCluster, versions 0-2: brokers. Controllers have no endpoints here, as brokers of Kafka tell nothing of theirs.
+//! DescribeCluster, versions 0-2: describes the brokers.
+//!
+//! Not implemented: controller endpoints. A request for them gets MISMATCHED_ENDPOINT_TYPE, as from Kafka's brokers.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::describe_cluster::{

@@ -1,7 +1,7 @@
-//! DescribeConfigs, versions 1-4: topics, brokers and groups, of a broker those settings that this one has, and those that tools
-//! look at.
+//! DescribeConfigs, versions 1-4: describes configs of topics, brokers and groups. Of a broker's configs it has the
+//! settings of this broker and those that tools read, not all of Kafka's.
 //!
-//! Not implemented: levels of a broker's log, of which there are none to be changed, and client metrics (KIP-714).
+//! Not implemented: log levels of broker loggers (the list is empty), and client metrics (KIP-714), which are refused.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::describe_configs::{
@@ -17,7 +17,7 @@ use crate::cluster::{
 use crate::core::{Answer, Call, Core};
 use crate::settings::KafkaSettings;
 
-/// A config as it is told.
+/// A config as the response describes it.
 pub(super) struct Described {
     name: String,
     /// `None` for a name that the broker does not know, whose value may be a secret.
@@ -29,7 +29,7 @@ pub(super) struct Described {
     documentation: Option<String>,
 }
 
-/// What a config means, and whether that holds here.
+/// The documentation of a config, with a remark if the config has no effect here.
 fn documentation(def: &ConfigDef) -> Option<String> {
     let remark = if def.effect { "" } else { " This broker keeps it, and it changes nothing." };
     Some(format!("{}{remark}", def.documentation))
@@ -38,7 +38,7 @@ fn documentation(def: &ConfigDef) -> Option<String> {
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigsRequest<'_>) -> Answer {
     let known = [resource::TOPIC, resource::BROKER, resource::BROKER_LOGGER, resource::GROUP];
     if request.resources.iter().any(|wanted| !known.contains(&wanted.resource_type)) {
-        // As in Kafka, where one resource of an unknown type fails all.
+        // As in Kafka, one resource of an unknown type fails the whole request.
         return call.answer::<DescribeConfigsRequest<'_>>(&refuse(request, ErrorCode::InvalidRequest));
     }
     let described: Vec<Result<Vec<Described>, ApiError>> =
@@ -118,7 +118,7 @@ fn setting(core: &Core, node: Option<NodeId>, name: &'static str) -> Option<Desc
         Some(node) => synonyms.extend(core.own_static_value(node, name).map(|v| (name, v, ConfigSource::StaticBroker))),
         None => synonyms.truncate(1),
     }
-    // What is set goes before what is the default.
+    // A value that was set comes before a default.
     synonyms.sort_by_key(|(.., source)| *source as i8);
     let first = synonyms.first();
     let (value, source) = (first.map(|(_, value, _)| value.clone()), first.map(|(.., source)| *source));
@@ -134,7 +134,7 @@ fn setting(core: &Core, node: Option<NodeId>, name: &'static str) -> Option<Desc
     })
 }
 
-/// What was set while the broker runs, be it known or not.
+/// A config that was set at runtime, whether or not the broker knows its name.
 fn dynamic(core: &Core, node: Option<NodeId>, name: &str, _value: &str) -> Described {
     if let Some(described) = config_name(name).and_then(|name| setting(core, node, name)) {
         return described;

@@ -1,4 +1,5 @@
-//! DescribeGroups, versions 0-6: classic groups.
+//! DescribeGroups, versions 0-6: describes classic groups. An unknown group, or a consumer group, is described as Dead
+//! up to version 5, and gets GROUP_ID_NOT_FOUND from version 6 on.
 
 use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
@@ -10,22 +11,23 @@ use super::Mentions;
 use crate::core::{Answer, Call, Core};
 use crate::groups::{ClassicGroup, Group};
 
-/// From here on an unknown group is told as an error.
+/// An unknown group gets GROUP_ID_NOT_FOUND from this version on.
 const NOT_FOUND_FROM: i16 = 6;
-/// Nobody is kept from anything here: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS, a bit each.
+/// The authorized operations of a group: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS, one bit each. All
+/// are set: there is no authorization.
 const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 /// Why a group cannot be described.
 enum Refused {
     Error(ErrorCode),
-    /// There is none of that id, or one of another type.
+    /// There is no group of that id, or it is not a classic group.
     NotFound(String),
 }
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeGroupsRequest<'_>) -> Answer {
     let checked: Vec<_> = request.groups.iter().map(|group_id| check(core, call, group_id)).collect();
     let operations = if request.include_authorized_operations { ALL_OPERATIONS } else { i32::MIN };
-    // The members' metadata for the protocol, which the answer borrows.
+    // The members' metadata for the group's protocol, kept here because the response borrows it.
     let metadata: Vec<Vec<Bytes>> = request
         .groups
         .iter()

@@ -1,6 +1,8 @@
-//! DescribeLogDirs, versions 1-5: each node has the one directory, and of the logs in it those that it has a replica of.
+//! DescribeLogDirs, versions 1-5: describes the one log directory of the node, with the logs of which the node has a
+//! replica.
 //!
-//! Not implemented: what is left on the volume, which is told as unknown.
+//! Not implemented: the total and usable bytes of the volume, which are -1 (unknown). A replica never lags and is never
+//! a future replica.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::describe_log_dirs::{
@@ -20,7 +22,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         let asked = held.filter(|partition| is_asked(request.topics.as_deref(), &topic.name, partition.index));
         DescribeLogDirsTopic { name: &topic.name, partitions: asked.map(describe).collect(), ..Default::default() }
     });
-    // As in Kafka: whatever is not here is left out, without an error.
+    // As in Kafka, a partition that the node does not have is left out without an error.
     let topics = topics.filter(|topic| !topic.partitions.is_empty()).collect();
     let path = core.settings.log_dir();
     let log_dir = path.to_string_lossy();

@@ -1,4 +1,4 @@
-//! DescribeProducers, version 0 (KIP-664): the producers that partitions remember.
+//! DescribeProducers, version 0 (KIP-664): the state of the producers that each partition remembers.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::describe_producers::{
@@ -12,7 +12,7 @@ use crate::core::{Answer, Call, Core};
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeProducersRequest<'_>) -> Answer {
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
-        // Kafka has words for topics that it does not know, and none for partitions.
+        // Kafka sends a message for an unknown topic, but none for an unknown partition of a known topic.
         let unknown = core.topics.get(topic.name).is_none();
         let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
         for &index in &topic.partition_indexes {
@@ -33,7 +33,7 @@ fn find(core: &mut Core, call: &Call<'_>, topic: &str, index: i32) -> Result<Vec
         return Err(ErrorCode::InvalidTopicException);
     }
     let partition = core.topics.partition(topic, index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    // A follower knows them as well.
+    // Followers know the producers too.
     if !partition.replicas.contains(&call.node) {
         return Err(ErrorCode::NotLeaderOrFollower);
     }

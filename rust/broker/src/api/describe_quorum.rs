@@ -1,6 +1,8 @@
-//! DescribeQuorum, versions 0-2: every node is a controller too, and the one that Metadata names leads them.
+//! DescribeQuorum, versions 0-2: describes every node as a voter of the KRaft quorum, led by the controller that
+//! Metadata names.
 //!
-//! Not implemented: a log of the cluster's metadata. Its offsets are played: they grow with the changes to topics.
+//! Not implemented: a metadata log. Its offsets are simulated: they grow with each change of a topic. There are no
+//! observers.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::describe_quorum::{
@@ -37,7 +39,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     call.answer::<Request<'_>>(&DescribeQuorumResponse { topics: vec![topic], nodes, ..Default::default() })
 }
 
-/// How far a controller is: those that live have everything, and of the others nothing is known.
+/// A voter's state. A living node is caught up; of others the offset and times are unknown (-1).
 fn voter<'a>(core: &Core, node: &cluster::Node) -> ReplicaState<'a> {
     let leads = core.nodes.controller() == Some(node.id);
     ReplicaState {
@@ -54,7 +56,7 @@ fn endpoint(node: &cluster::Node) -> Node<'_> {
     Node { node_id: node.id.0, listeners: vec![listener], ..Default::default() }
 }
 
-/// An error of every partition that was asked about.
+/// The response with an error for every partition of the request.
 fn unknown<'a>(request: &Request<'a>, error: ErrorCode) -> DescribeQuorumResponse<'a> {
     let topics = request.topics.iter().map(|topic| TopicData {
         topic_name: topic.topic_name,

@@ -1,6 +1,6 @@
-//! DescribeTopicPartitions, version 0: topics by name, a page of partitions at a time (KIP-966).
+//! DescribeTopicPartitions, version 0 (KIP-966): describes topics by name, one page of partitions at a time.
 //!
-//! Not implemented: eligible leader replicas, of which there are never any here, because replicas share one log.
+//! Not implemented: eligible leader replicas. The lists are always empty, because replicas share one log.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ fn describe_all<'a>(
     core: &'a Core,
     request: &DescribeTopicPartitionsRequest<'a>,
 ) -> Result<DescribeTopicPartitionsResponse<'a>, ErrorCode> {
-    // Kafka trips over the empty name.
+    // Kafka fails on an empty name with an unexpected exception.
     if request.topics.iter().any(|topic| topic.name.is_empty()) {
         return Err(ErrorCode::UnknownServerError);
     }
@@ -65,7 +65,8 @@ fn page<'a>(
     DescribeTopicPartitionsResponse { topics, next_cursor: next.map(cursor), ..Default::default() }
 }
 
-/// A topic's partitions from one on, how many there are in all, and where the page ends.
+/// Up to `limit` partitions of a topic from `first` on, how many partitions the topic has, and the index behind the
+/// last one described.
 fn describe<'a>(
     core: &'a Core,
     name: &'a str,

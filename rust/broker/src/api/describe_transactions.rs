@@ -1,4 +1,4 @@
-//! DescribeTransactions, version 0.
+//! DescribeTransactions, version 0 (KIP-664): the state of transactional ids that the node coordinates.
 
 use std::collections::BTreeMap;
 

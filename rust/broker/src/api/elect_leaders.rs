@@ -1,4 +1,5 @@
-//! ElectLeaders, versions 0-2: preferred leaders, and from version 1 unclean ones.
+//! ElectLeaders, versions 0-2 (KIP-460): elects preferred leaders, and from version 1 on also leaders outside the
+//! in-sync replicas (unclean). An election ends within the request.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::elect_leaders::{
@@ -12,7 +13,7 @@ use crate::core::{Answer, Call, Core};
 const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
 
-/// A topic, and what became of its partitions.
+/// A topic with the outcome of each of its partitions.
 type Outcome = (String, Vec<(i32, Result<(), ApiError>)>);
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ElectLeadersRequest<'_>) -> Answer {
@@ -47,7 +48,7 @@ fn elect_in(core: &mut Core, call: &Call<'_>, topic: &TopicPartitions<'_>, elect
     (name.to_owned(), partitions)
 }
 
-/// Of all partitions those are told that changed or could not.
+/// Holds an election for all partitions. Partitions that needed none (ELECTION_NOT_NEEDED) are left out of the outcome.
 fn elect_all(core: &mut Core, election: Election) -> Vec<Outcome> {
     let topics: Vec<_> = core.topics.all().map(|topic| (topic.name.clone(), topic.partitions.len())).collect();
     let mut outcomes = Vec::with_capacity(topics.len());

@@ -1,4 +1,8 @@
-//! EndTxn, versions 0-5: commits or aborts. From version 5 on every end raises the epoch (KIP-890).
+//! EndTxn, versions 0-5: commits or aborts a transaction. From version 5 on, every end raises the producer epoch
+//! (KIP-890).
+//!
+//! Differs from Kafka: the markers are written within the request where the partitions allow it, in Kafka after the
+//! response.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::end_txn::{EndTxnRequest, EndTxnResponse};
@@ -7,7 +11,7 @@ use super::{Mentions, fenced_for};
 use crate::core::{Answer, Call, Core};
 use crate::transactions::End;
 
-/// From here on clients know PRODUCER_FENCED (KIP-588).
+/// Clients know PRODUCER_FENCED from this version on (KIP-588).
 const PRODUCER_FENCED_FROM: i16 = 2;
 const RAISES_EPOCH_FROM: i16 = 5;
 

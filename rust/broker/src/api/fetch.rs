@@ -1,7 +1,8 @@
-//! Fetch, versions 4-18: records, by session or without, at once or when there is enough.
+//! Fetch, versions 4-18: returns records, with or without a fetch session (KIP-227), at once or as soon as there are
+//! enough bytes.
 //!
-//! Not implemented: throttling; the fields of followers (versions 15, 17, 18) are read and have no effect, since replicas share
-//! one log.
+//! Not implemented: quota throttling; replication. The fields that followers send (versions 15, 17, 18) are decoded and
+//! have no effect beyond the replica id, since replicas share one log.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -62,7 +63,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_
     })
 }
 
-/// The name of a topic that a request names by name or id.
+/// The name and id of a topic that a request identifies by either.
 fn resolve(core: &Core, name: &str, id: Uuid, topic_ids: bool) -> (Option<Arc<str>>, Uuid) {
     match topic_ids {
         true => (core.topics.name_of(id), id),
@@ -72,7 +73,7 @@ fn resolve(core: &Core, name: &str, id: Uuid, topic_ids: bool) -> (Option<Arc<st
 
 fn wanted(core: &Core, request: &FetchRequest<'_>, topic_ids: bool) -> Vec<Wanted> {
     let mut all: Vec<Wanted> = Vec::new();
-    // Of a partition that is asked for twice, the later request counts, in the place of the first.
+    // If a partition is requested twice, the later entry counts, at the position of the first.
     let mut places = HashMap::new();
     for FetchTopic { topic, topic_id, partitions, .. } in &request.topics {
         let (topic, topic_id) = resolve(core, topic, *topic_id, topic_ids);
@@ -108,7 +109,7 @@ fn forgotten(core: &Core, topics: &[ForgottenTopic<'_>]) -> Vec<(Option<Arc<str>
     all
 }
 
-/// From version 7 on an error of the whole request has its place; before, each partition tells it.
+/// From version 7 on, the response has an error code of its own; before, each partition carries the error.
 pub(super) fn refuse<'a>(request: &FetchRequest<'a>, error: ErrorCode) -> FetchResponse<'a> {
     let refused = |topic: &FetchTopic<'a>| FetchableTopicResponse {
         topic: topic.topic,
@@ -126,7 +127,7 @@ pub(super) fn refuse<'a>(request: &FetchRequest<'a>, error: ErrorCode) -> FetchR
             .collect(),
         ..Default::default()
     };
-    // Kafka leaves the partitions out in version 13 and later, and names them before.
+    // Kafka lists the partitions up to version 12, and leaves them out from version 13 on.
     let names = request.topics.iter().filter(|topic| topic.topic_id.is_zero());
     FetchResponse { error_code: error.code(), responses: names.map(refused).collect(), ..Default::default() }
 }

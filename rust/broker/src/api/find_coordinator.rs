@@ -1,6 +1,7 @@
-//! FindCoordinator, versions 0-6: groups and transactional ids, one key or many (KIP-699).
+//! FindCoordinator, versions 0-6: finds the coordinators of groups and transactional ids, of one key or, from version 4
+//! on, of several (KIP-699). The first use creates the internal topic.
 //!
-//! Not implemented: share groups (KIP-932), which are refused with INVALID_REQUEST as Kafka does where they are off.
+//! Not implemented: share groups (KIP-932), which get INVALID_REQUEST, as from a Kafka where they are disabled.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
@@ -55,12 +56,12 @@ fn coordinator<'a>(key: &'a str, found: &'a Result<Node, ErrorCode>) -> Coordina
         Ok(node) => {
             Coordinator { key, node_id: node.id.0, host: &node.host, port: node.port.into(), ..Default::default() }
         }
-        // Kafka leaves the words out here.
+        // Kafka sends an empty message here.
         Err(error) => Coordinator { error_message: Some(""), ..refused(key, *error) },
     }
 }
 
-/// Kafka's words for the errors that this API finds by itself.
+/// Kafka's messages for the errors that this API itself finds.
 fn words(error: ErrorCode) -> &'static str {
     match error {
         ErrorCode::CoordinatorNotAvailable => "The coordinator is not available.",
@@ -80,7 +81,7 @@ fn refused(key: &str, error: ErrorCode) -> Coordinator<'_> {
 pub(super) fn refuse<'a>(request: &FindCoordinatorRequest<'a>, error: ErrorCode) -> FindCoordinatorResponse<'a> {
     let coordinators = request.coordinator_keys.iter().map(|key| refused(key, error)).collect();
     let (error_code, error_message) = (error.code(), Some(words(error)));
-    // The top level is for versions up to 3, and is left out of the later ones by those who encode it.
+    // Versions up to 3 have the error at the top level, where the encoder of later versions leaves it out.
     if request.coordinator_keys.is_empty() {
         return FindCoordinatorResponse { error_code, error_message, node_id: -1, port: -1, ..Default::default() };
     }

@@ -1,4 +1,5 @@
-//! Heartbeat, versions 0-4.
+//! Heartbeat, versions 0-4: keeps a member's session alive, in a classic group or with the classic protocol in a
+//! consumer group.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
@@ -9,7 +10,7 @@ use crate::groups::{Group, Identity};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Answer {
     let outcome = match beat(core, call, request) {
-        // Nothing is known of the member yet, and nothing is held against it.
+        // As in Kafka: while the coordinator loads, it does not know the member yet, and answers without an error.
         Err(ErrorCode::CoordinatorLoadInProgress) => Ok(()),
         outcome => outcome,
     };

@@ -1,6 +1,6 @@
-//! IncrementalAlterConfigs, versions 0-1: topics, brokers and groups; what is set takes effect at once.
+//! IncrementalAlterConfigs, versions 0-1: changes single configs of topics, brokers and groups, with immediate effect.
 //!
-//! Not implemented: levels of a broker's log and client metrics (KIP-714), which are refused.
+//! Not implemented: log levels of broker loggers and client metrics (KIP-714), which are refused with INVALID_REQUEST.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::incremental_alter_configs::{
@@ -63,7 +63,7 @@ fn alter(
     }
 }
 
-/// The values after the changes, not yet looked at.
+/// The values after the changes, not validated yet.
 fn apply(
     mut values: Values,
     changes: &[AlterableConfig<'_>],
@@ -86,7 +86,7 @@ fn apply(
                 let changed = change_list(before, value, append);
                 values.insert((*name).to_owned(), changed);
             }
-            // Kafka fails without words, too.
+            // Kafka sends no message here, either.
             _ => return Err(ApiError { code: ErrorCode::UnknownServerError, message: None }),
         }
     }

@@ -1,6 +1,7 @@
-//! InitProducerId, versions 0-5: ids for idempotent producers, and ids and epochs for transactional ones.
+//! InitProducerId, versions 0-5: assigns producer ids to idempotent producers, and producer ids and epochs to
+//! transactional ids.
 //!
-//! Not implemented: two-phase commit (KIP-939), which Kafka 4.3 has in the making.
+//! Not implemented: two-phase commit (KIP-939), which is unfinished in Kafka 4.3, too.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
@@ -8,7 +9,7 @@ use monedula_protocol::messages::init_producer_id::{InitProducerIdRequest, InitP
 use super::{Mentions, fenced_for};
 use crate::core::{Answer, Call, Core};
 
-/// From here on clients know PRODUCER_FENCED (KIP-588).
+/// Clients know PRODUCER_FENCED from this version on (KIP-588).
 const PRODUCER_FENCED_FROM: i16 = 4;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &InitProducerIdRequest<'_>) -> Answer {

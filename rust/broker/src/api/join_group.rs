@@ -1,4 +1,5 @@
-//! JoinGroup, versions 0-9.
+//! JoinGroup, versions 0-9: joins a classic group, or a consumer group with the classic protocol. The response waits
+//! until the rebalance has all members.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember};
@@ -22,7 +23,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &JoinGroupReques
         Err(error) => return refused(error, ""),
     };
     let join = join(core, call, request);
-    // What cannot be stored has been answered already.
+    // If the change cannot be stored, change_group has already answered with the error.
     let _ = core.change_group(partition, request.group_id, |core, slot, effects| join_slot(core, slot, join, effects));
     Answer::Later
 }
@@ -38,7 +39,7 @@ fn join<'a>(core: &mut Core, call: &Call<'a>, request: &JoinGroupRequest<'a>) ->
         new_member_id: new_member_id.into(),
         instance_id: request.group_instance_id,
         client_id: call.client_id,
-        // As Java writes addresses.
+        // The form of Java's `InetAddress.toString()`.
         client_host: format!("/{}", call.client_host).into(),
         session_timeout_ms: request.session_timeout_ms,
         rebalance_timeout_ms: if call.version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms },
@@ -49,12 +50,12 @@ fn join<'a>(core: &mut Core, call: &Call<'a>, request: &JoinGroupRequest<'a>) ->
     }
 }
 
-/// The protocols, each once: Kafka takes the first of a name.
+/// The protocols without duplicate names: Kafka takes the first of a name.
 fn protocols(request: &JoinGroupRequest<'_>) -> Box<[Protocol]> {
     let mut protocols: Vec<Protocol> = Vec::with_capacity(request.protocols.len());
     for protocol in &request.protocols {
         if !protocols.iter().any(|known| &*known.name == protocol.name) {
-            // Copied, so that a member does not keep the whole frame.
+            // Copied, so that a member does not keep the whole frame in memory.
             let metadata = bytes::Bytes::copy_from_slice(protocol.metadata);
             protocols.push(Protocol { name: protocol.name.into(), metadata });
         }
@@ -71,7 +72,7 @@ fn join_slot(core: &Core, slot: &mut Slot, join: Join<'_>, effects: &mut Effects
         if !join.member_id.is_empty() {
             return effects.join(join.ticket, JoinAnswer::refused(ErrorCode::UnknownMemberId, join.member_id.into()));
         }
-        // An empty group changes its kind without more ado.
+        // An empty consumer group is replaced by a classic one.
         slot.drop_group(effects);
     }
     let is_new = slot.group.is_none();
@@ -87,7 +88,7 @@ fn join_slot(core: &Core, slot: &mut Slot, join: Join<'_>, effects: &mut Effects
         }
     }
     if is_new && effects.records.len() == stored {
-        // So that the group is known after a failover, even before its first generation.
+        // Stored so that the group is known after a failover even before its first generation.
         effects.store(ClassicGroup::new(slot.id.clone()).record());
     }
 }
@@ -99,7 +100,7 @@ impl Answer {
     }
 }
 
-/// Answers a join that waited.
+/// Answers a JoinGroup that waited.
 pub(crate) fn answer(core: &mut Core, ticket: Ticket, answer: &JoinAnswer) {
     core.answer::<JoinGroupRequest<'_>>(ticket, &response(answer, ticket.version));
 }
@@ -111,7 +112,7 @@ fn response(answer: &JoinAnswer, version: i16) -> JoinGroupResponse<'_> {
         metadata: &member.metadata,
         ..Default::default()
     });
-    // Up to version 6 the name cannot be null.
+    // The protocol name cannot be null up to version 6.
     let no_name = (version < 7).then_some("");
     JoinGroupResponse {
         error_code: answer.error.code(),

@@ -1,4 +1,5 @@
-//! LeaveGroup, versions 0-5.
+//! LeaveGroup, versions 0-5: removes one member, or from version 3 on several (KIP-345), from a classic group, or from
+//! a consumer group if they use the classic protocol.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse, MemberResponse};
@@ -7,7 +8,7 @@ use super::{Mentions, code};
 use crate::core::{Answer, Call, Core};
 use crate::groups::{Group, Leaver};
 
-/// Up to here there is one member, whose error is that of the request.
+/// The last version with a single member, whose error is that of the response.
 const LAST_OF_ONE_MEMBER: i16 = 2;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &LeaveGroupRequest<'_>) -> Answer {

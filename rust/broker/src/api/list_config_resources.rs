@@ -1,4 +1,7 @@
-//! ListConfigResources, versions 0-1: what has configs, by type. Of client metrics (KIP-714) there are none.
+//! ListConfigResources, versions 0-1: lists the resources that have configs, by type. In version 0 these are client
+//! metrics only.
+//!
+//! Not implemented: client metrics (KIP-714), of which the list has none.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +15,7 @@ use crate::core::{Answer, Call, Core};
 
 type Request<'a> = ListConfigResourcesRequest<'a>;
 
-/// Types that version 1 knows, in the order in which Kafka lists them.
+/// The resource types of version 1, in the order in which Kafka lists them.
 const TYPES: [i8; 5] =
     [resource::GROUP, resource::CLIENT_METRICS, resource::BROKER_LOGGER, resource::BROKER, resource::TOPIC];
 

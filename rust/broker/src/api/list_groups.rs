@@ -1,4 +1,4 @@
-//! ListGroups, versions 0-5: the groups that the asked node coordinates.
+//! ListGroups, versions 0-5: lists the groups that the node coordinates, filtered by state and type.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::list_groups::{ListGroupsRequest, ListGroupsResponse, ListedGroup};

@@ -1,6 +1,6 @@
-//! ListOffsets, versions 1-11: where a log starts and ends, and where a time is in it.
+//! ListOffsets, versions 1-11: the start and end offsets of logs, and the offsets of timestamps.
 //!
-//! There is no remote storage: what asks for it is answered as by a Kafka that has it turned off.
+//! Not implemented: remote storage. Requests for its offsets are answered as by a Kafka where it is disabled.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
-/// The replica id of whoever may ask any replica.
+/// The replica id of debugging tools, which any replica answers, not only the leader.
 const DEBUGGING_REPLICA: i32 = -2;
 const CLIENT: i32 = -1;
 
@@ -33,7 +33,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListOffsetsRequ
         let mut refused = HashSet::new();
         for partition in &topic.partitions {
             let found = match twice.contains(&(topic.name, partition.partition_index)) {
-                // It is told once that it was asked for twice.
+                // The duplicate is reported once.
                 true if !refused.insert(partition.partition_index) => continue,
                 true => Err(ErrorCode::InvalidRequest),
                 false => find(core, call, request, topic.name, partition),
@@ -54,7 +54,7 @@ fn named_twice<'a>(request: &ListOffsetsRequest<'a>) -> HashSet<(&'a str, i32)> 
     all.filter(|&one| !seen.insert(one)).collect()
 }
 
-/// Whether this version knows what the timestamp stands for.
+/// Whether this version of the API knows the special timestamp.
 fn is_supported(timestamp: i64, version: i16) -> bool {
     match timestamp {
         0.. | LATEST | EARLIEST => true,

@@ -1,4 +1,5 @@
-//! ListPartitionReassignments, version 0: topics and partitions that are not there are left out.
+//! ListPartitionReassignments, version 0 (KIP-455): lists partitions that are being reassigned. Unknown topics and
+//! partitions are left out.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::list_partition_reassignments::{

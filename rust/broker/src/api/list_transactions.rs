@@ -1,4 +1,5 @@
-//! ListTransactions, versions 0-2: those that the node asked coordinates.
+//! ListTransactions, versions 0-2 (KIP-664): lists the transactional ids that the node coordinates, filtered by state,
+//! producer id, duration and pattern.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::list_transactions::{
@@ -21,7 +22,7 @@ fn list<'a>(
     request: &ListTransactionsRequest<'a>,
 ) -> Result<ListTransactionsResponse<'a>, ErrorCode> {
     let transactions = core.transactions_of(call.node)?;
-    // The whole id has to match.
+    // The pattern must match the whole transactional id.
     let pattern = request.transactional_id_pattern.filter(|pattern| !pattern.is_empty());
     let pattern = pattern.map(|pattern| Regex::new(&format!("^(?:{pattern})$"))).transpose();
     let pattern = pattern.map_err(|_| ErrorCode::InvalidRegularExpression)?;

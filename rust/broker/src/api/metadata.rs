@@ -1,6 +1,8 @@
-//! Metadata, versions 0-13: brokers, topics, partitions; creates topics where the request asks for it and the broker allows it.
+//! Metadata, versions 0-13: brokers, topics and partitions. Creates missing topics if the request and the broker's
+//! settings allow.
 //!
-//! A topic that is created so is told at once; Kafka says UNKNOWN_TOPIC_OR_PARTITION until it is there.
+//! Differs from Kafka: a topic that this request creates is in the response at once, where Kafka answers
+//! UNKNOWN_TOPIC_OR_PARTITION until the topic exists.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +16,7 @@ use super::{CLUSTER_OPERATIONS, Mentions, TOPIC_OPERATIONS, TopicKey};
 use crate::cluster::{Coordinated, NewTopic, NodeId, Partition, Topic, TopicConfig, check_topic_name};
 use crate::core::{Answer, Call, Core};
 
-/// From here on topics are looked up by id.
+/// Topics can be requested by id from this version on.
 const TOPIC_IDS_FROM: i16 = 12;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest<'_>) -> Answer {
@@ -55,22 +57,23 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest
     })
 }
 
-/// What is wrong with the request as a whole.
+/// The error of the request as a whole, if it is malformed.
 fn malformed(call: &Call<'_>, request: &MetadataRequest<'_>) -> Option<ErrorCode> {
     let mut topics = request.topics.iter().flatten();
     if call.version < TOPIC_IDS_FROM {
         let wrong = |topic: &MetadataRequestTopic<'_>| topic.name.is_none() || !topic.topic_id.is_zero();
         return topics.any(wrong).then_some(ErrorCode::InvalidRequest);
     }
-    // Kafka trips over those that are asked for by nothing.
+    // Kafka fails on a topic without name and id with an unexpected exception.
     let by_id = request.topics.iter().flatten().any(|topic| !topic.topic_id.is_zero());
     let nameless = !by_id && topics.any(|topic| topic.name.is_none());
     nameless.then_some(ErrorCode::UnknownServerError)
 }
 
-/// The topics that are asked for, each once; `None` for all. Where any goes by its id, those that go by name are left out.
+/// The requested topics, each once; `None` for all topics. If any topic is requested by id, those requested by name are
+/// ignored.
 fn wanted<'a>(call: &Call<'_>, request: &MetadataRequest<'a>) -> Option<Vec<MetadataRequestTopic<'a>>> {
-    // In version 0 the empty array asks for all topics.
+    // In version 0 an empty array requests all topics.
     let topics = request.topics.as_ref().filter(|topics| call.version > 0 || !topics.is_empty())?;
     let by_id = topics.iter().any(|topic| !topic.topic_id.is_zero());
     let mut seen = BTreeSet::new();
@@ -97,7 +100,7 @@ fn auto_create(core: &mut Core, name: &str) {
 fn one<'a>(core: &'a Core, call: &Call<'_>, wanted: &MetadataRequestTopic<'a>) -> MetadataResponseTopic<'a> {
     let refused = |error: ErrorCode| MetadataResponseTopic {
         error_code: error.code(),
-        // What has an id has no name that the client could be told.
+        // An error for a topic that was requested by id carries no name.
         name: wanted.name.filter(|_| wanted.topic_id.is_zero()),
         topic_id: wanted.topic_id,
         ..Default::default()
@@ -112,7 +115,7 @@ fn one<'a>(core: &'a Core, call: &Call<'_>, wanted: &MetadataRequestTopic<'a>) -
         None if check_topic_name(name).is_err() => refused(ErrorCode::InvalidTopicException),
         None => {
             let mut answer = refused(ErrorCode::UnknownTopicOrPartition);
-            // Up to version 11 the name cannot be null.
+            // The name cannot be null up to version 11.
             answer.name = Some(name);
             answer.is_internal = call.version >= 1 && Coordinated::of_topic(name).is_some();
             answer
@@ -131,7 +134,7 @@ fn known<'a>(core: &Core, call: &Call<'_>, topic: &'a Topic) -> MetadataResponse
 }
 
 fn describe<'a>(core: &Core, call: &Call<'_>, partition: &Partition) -> MetadataResponsePartition<'a> {
-    // The oldest clients connect to every replica that they hear of.
+    // Clients of version 0 connect to every replica in the response, so dead ones are left out.
     let told = |node: &&NodeId| call.version > 0 || core.nodes.is_alive(**node);
     let ids = |nodes: &[NodeId]| nodes.iter().filter(told).map(|node| node.0).collect::<Vec<_>>();
     let error = if partition.leader.is_none() {

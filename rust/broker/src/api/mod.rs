@@ -1,8 +1,12 @@
-//! The APIs, one file each, and the way of a frame to its file.
+//! The APIs, one file each, and the dispatch of a request frame to its file.
 //!
-//! A file has `handle`, which does the work, and `refuse`, which answers the whole request with one error as Kafka does, for
-//! faults and for what is refused as a whole. `mentions` names the groups and partitions of a request, by which faults and
-//! observers select.
+//! Each file has three functions: `handle` carries the request out; `refuse` answers the whole request with one error,
+//! as Kafka does, when a fault or a check of the whole request demands it; `mentions` lists the groups, topics and
+//! partitions that the request names, by which faults and observers select requests.
+//!
+//! Not implemented in any API: authorization (every request is allowed), quotas (the throttle time is 0 unless a fault
+//! sets it), and the `timeout_ms` of requests (nothing waits for replicas or a controller). Each node itself carries
+//! out what Kafka's brokers forward to the controller. A file header names what else is missing.
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
@@ -68,11 +72,13 @@ use crate::cluster::NodeId;
 use crate::core::{Answer, Call, ConnectionId, Core, Current, Hex, Ticket};
 use crate::faults;
 
-/// What a client that may do everything is told that it may do: the bits of Kafka's operations on a cluster and on a topic.
+/// The authorized operations of a cluster, one bit for each of Kafka's ACL operations. All are set: there is no
+/// authorization.
 pub(crate) const CLUSTER_OPERATIONS: i32 = 8096;
+/// The authorized operations of a topic, likewise all of them.
 pub(crate) const TOPIC_OPERATIONS: i32 = 3576;
 
-/// An error with the words that go with it.
+/// An error code with an optional message for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) code: ErrorCode,
@@ -85,21 +91,22 @@ impl ApiError {
     }
 }
 
-/// What a request is about.
+/// The groups, transactional id, topics and partitions that a request names. Faults and observers select requests by
+/// them.
 #[derive(Debug, Default)]
 pub(crate) struct Mentions<'a> {
     pub(crate) groups: Vec<&'a str>,
     pub(crate) transactional_id: Option<&'a str>,
     pub(crate) partitions: Vec<(TopicKey<'a>, i32)>,
-    /// Topics that are named without partitions.
+    /// Topics that the request names without partitions.
     pub(crate) topics: Vec<TopicKey<'a>>,
-    /// The fetch session (KIP-227) whose partitions are meant too; 0 for none.
+    /// The fetch session (KIP-227) that the request continues, whose partitions are selected too; 0 for none.
     pub(crate) session: i32,
-    /// Whether no answer is expected (acks=0): an error then closes the connection.
+    /// Whether the client expects no response (acks=0), so that an error closes the connection instead.
     pub(crate) unanswered: bool,
 }
 
-/// A topic as a request names it.
+/// A topic as a request identifies it: by name or by id.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TopicKey<'a> {
     Name(&'a str),
@@ -107,7 +114,7 @@ pub(crate) enum TopicKey<'a> {
 }
 
 impl<'a> TopicKey<'a> {
-    /// From a name and an id of which the request's version has one.
+    /// Takes the id unless it is zero: a version of a request has either names or ids.
     pub(crate) fn new(name: &'a str, id: Uuid) -> Self {
         if id.is_zero() { Self::Name(name) } else { Self::Id(id) }
     }
@@ -115,7 +122,7 @@ impl<'a> TopicKey<'a> {
 
 macro_rules! apis {
     ($($key:ident, $module:ident, $request:ty;)*) => {
-        /// What is offered: each API with its versions.
+        /// The implemented APIs with their versions.
         pub(crate) const IMPLEMENTED: &[(ApiKey, i16, i16)] = &[
             $((ApiKey::$key, *<$request as Request<'_>>::VERSIONS.start(), *<$request as Request<'_>>::VERSIONS.end()),)*
         ];
@@ -196,7 +203,7 @@ apis! {
     OffsetDelete, offset_delete, monedula_protocol::messages::offset_delete::OffsetDeleteRequest<'_>;
 }
 
-/// The body of a request. Bytes behind it are let through, as Kafka does: librdkafka sends three with Metadata.
+/// Decodes the body of a request. Trailing bytes are ignored, as Kafka does: librdkafka sends three with Metadata.
 fn decode<'a, R: Request<'a>>(call: &Call<'_>, mut body: Reader<'a>) -> Result<R, WireError> {
     let request = R::decode(&mut body, call.version)?;
     if body.remaining() > 0 {
@@ -205,7 +212,7 @@ fn decode<'a, R: Request<'a>>(call: &Call<'_>, mut body: Reader<'a>) -> Result<R
     Ok(request)
 }
 
-/// Works on one frame.
+/// Carries out one request frame.
 pub(crate) fn serve(
     core: &mut Core,
     connection: ConnectionId,
@@ -217,7 +224,7 @@ pub(crate) fn serve(
         Ok(decoded) => decoded,
         Err(error) => return Answer::Close(error.to_string()),
     };
-    // The header was decoded by this key, so it is one.
+    // The layout of the header depends on the key, so decode_request_header has already refused unknown ones.
     let Some(key) = ApiKey::from_code(header.request_api_key) else {
         return Answer::Close(format!("unknown API key {}", header.request_api_key));
     };
@@ -235,14 +242,15 @@ pub(crate) fn serve(
     log::trace!("node {node}: {key} v{version}, correlation id {}: {}", header.correlation_id, Hex(frame));
     match core.offered(key) {
         Some((min, max)) if (min..=max).contains(&version) => dispatch(core, &call, body),
-        // KIP-511: whoever asks for the versions cannot know them yet.
+        // KIP-511: a client that asks for the versions cannot know them yet.
         Some(_) if key == ApiKey::ApiVersions => api_versions::unsupported(&call),
         _ => Answer::Close(format!("{key} version {version} is not offered")),
     }
 }
 
 impl Core {
-    /// The versions of an API that are offered, `None` if it is not.
+    /// The lowest and highest version of an API that this broker offers (`max_versions` of the settings lowers the
+    /// highest), `None` if it does not offer the API.
     pub(crate) fn offered(&self, key: ApiKey) -> Option<(i16, i16)> {
         let &(_, min, max) = IMPLEMENTED.iter().find(|(implemented, ..)| *implemented == key)?;
         let max = self.settings.max_versions.get(&key.code()).map_or(max, |&masked| masked.min(max));
@@ -250,7 +258,8 @@ impl Core {
     }
 }
 
-/// What a client hears of PRODUCER_FENCED: those of versions that do not know it yet hear INVALID_PRODUCER_EPOCH (KIP-588).
+/// Replaces PRODUCER_FENCED by INVALID_PRODUCER_EPOCH for versions below `known_from`, whose clients do not know it
+/// (KIP-588).
 fn fenced_for(version: i16, known_from: i16, error: ErrorCode) -> ErrorCode {
     match error {
         ErrorCode::ProducerFenced if version < known_from => ErrorCode::InvalidProducerEpoch,
@@ -258,7 +267,7 @@ fn fenced_for(version: i16, known_from: i16, error: ErrorCode) -> ErrorCode {
     }
 }
 
-/// The code of an outcome: 0 where there is no error.
+/// The error code of an outcome, 0 for success.
 pub(crate) fn code(outcome: Result<(), ErrorCode>) -> i16 {
     outcome.err().unwrap_or(ErrorCode::None).code()
 }

@@ -1,4 +1,5 @@
-//! OffsetCommit, versions 2-10.
+//! OffsetCommit, versions 2-10: commits offsets of a group, for its members or for clients that assign partitions
+//! themselves.
 
 use std::sync::Arc;
 
@@ -12,14 +13,15 @@ use super::{Mentions, TopicKey};
 use crate::core::{Answer, Call, Core};
 use crate::groups::{Commit, Identity, NewOffset};
 
-/// From here on topics go by their ids.
+/// Topics are identified by id from this version on.
 const TOPIC_IDS_FROM: i16 = 10;
-/// From here on clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH.
+/// Clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH from this version on.
 const MEMBER_EPOCHS_FROM: i16 = 9;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitRequest<'_>) -> Answer {
     let names: Vec<_> = request.topics.iter().map(|topic| name_of(core, call.version, topic)).collect();
-    // What is wrong with each partition in itself; those without an error go to the group, in this order.
+    // The error of each partition before the group is asked. The offsets without an error go to the group, in this
+    // order.
     let mut errors: Vec<Vec<ErrorCode>> = Vec::with_capacity(request.topics.len());
     let mut offsets = Vec::new();
     for (topic, name) in request.topics.iter().zip(&names) {
@@ -61,14 +63,14 @@ fn check(core: &mut Core, call: &Call<'_>, name: Option<&str>, partition: i32) -
     }
 }
 
-/// What the group says of each offset.
+/// Commits the offsets to the group. Returns the error of each.
 fn commit(
     core: &mut Core,
     call: &Call<'_>,
     request: &OffsetCommitRequest<'_>,
     offsets: Vec<NewOffset<'_>>,
 ) -> Vec<ErrorCode> {
-    // Kafka does not ask the group where nothing is left to commit.
+    // Kafka does not check the group if no offset is left to commit.
     if offsets.is_empty() {
         return Vec::new();
     }
@@ -89,8 +91,8 @@ fn commit(
     core.commit_offsets(call.node, &commit).unwrap_or_else(|error| vec![error; count])
 }
 
-/// The answers as Kafka orders them: first what was refused before the group was asked, then the rest, behind the topics that
-/// stand there already.
+/// The topics of the response in Kafka's order: first the partitions that were refused before the group was asked, then
+/// the others, which are added to topics already listed.
 fn merge<'a>(
     request: &OffsetCommitRequest<'a>,
     errors: &[Vec<ErrorCode>],

@@ -1,4 +1,4 @@
-//! OffsetDelete, version 0.
+//! OffsetDelete, version 0 (KIP-496): deletes committed offsets of topics that no member of the group subscribes to.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::offset_delete::{

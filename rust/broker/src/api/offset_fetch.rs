@@ -1,6 +1,6 @@
-//! OffsetFetch, versions 1-10.
+//! OffsetFetch, versions 1-10: returns the committed offsets of groups.
 //!
-//! All versions are worked on as what version 8 made of them: several groups, each with its own error.
+//! Requests of all versions are converted to the form of version 8: several groups, each with an error of its own.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use super::{Mentions, TopicKey};
 use crate::core::{Answer, Call, Core};
 use crate::groups::Slot;
 
-/// From here on there may be several groups.
+/// A request can name several groups from this version on.
 const GROUPS_FROM: i16 = 8;
-/// From here on the request has an error of its own.
+/// The response has an error code of its own from this version on.
 const TOP_LEVEL_ERROR_FROM: i16 = 2;
-/// From here on topics go by their ids.
+/// Topics are identified by id from this version on.
 const TOPIC_IDS_FROM: i16 = 10;
 
-/// The offsets of one topic of a group, before they are put into a version's form.
+/// The offsets of one topic of a group, before they are converted to the response of a version.
 struct TopicOffsets {
     name: Arc<str>,
     id: Uuid,
@@ -39,7 +39,7 @@ struct PartitionOffset {
 }
 
 impl PartitionOffset {
-    /// What is answered where nothing is committed, or nothing told.
+    /// The result for a partition without a committed offset, or with an error.
     fn none(partition: i32, error: ErrorCode) -> Self {
         Self { partition, error, offset: -1, leader_epoch: -1, metadata: "".into() }
     }
@@ -133,10 +133,10 @@ fn name_of(core: &Core, version: i16, topic: &OffsetFetchRequestTopics<'_>) -> O
     if version >= TOPIC_IDS_FROM { core.topics.name_of(topic.topic_id) } else { Some(topic.name.into()) }
 }
 
-/// What is committed of a partition. `topic_id`: zeros where the topic was asked for by its name.
+/// The committed offset of a partition. `topic_id` is zero if the topic was requested by name.
 fn one(slot: Option<&Slot>, require_stable: bool, (topic, topic_id): (&str, Uuid), partition: i32) -> PartitionOffset {
     let Some(slot) = slot else { return PartitionOffset::none(partition, ErrorCode::None) };
-    // What an open transaction may change yet is not told to who asks for what will stay (KIP-447).
+    // With require_stable, an offset that an open transaction may still change is not returned (KIP-447).
     if require_stable && slot.offsets.is_pending(topic, partition) {
         return PartitionOffset::none(partition, ErrorCode::UnstableOffsetCommit);
     }
@@ -202,7 +202,7 @@ fn with_name(topic: &TopicOffsets) -> OffsetFetchResponseTopic<'_> {
     OffsetFetchResponseTopic { name: &topic.name, partitions: partitions.collect(), ..Default::default() }
 }
 
-/// The answer to one group that is refused, up to version 7.
+/// The response for the only group of a request up to version 7.
 fn refuse_in<'a>(request: &OffsetFetchRequest<'a>, error: ErrorCode, version: i16) -> OffsetFetchResponse<'a> {
     if version >= TOP_LEVEL_ERROR_FROM {
         return OffsetFetchResponse { error_code: error.code(), ..Default::default() };
@@ -228,7 +228,8 @@ pub(super) fn refuse<'a>(request: &OffsetFetchRequest<'a>, error: ErrorCode) -> 
         error_code: error.code(),
         ..Default::default()
     });
-    // Each version has the one or the other; the error of the request is left out of those without.
+    // A request has either groups (from version 8 on) or topics. The encoder leaves the top-level error out of version
+    // 1.
     let groups: Vec<_> = groups.collect();
     if groups.is_empty() {
         OffsetFetchResponse { error_code: error.code(), ..refuse_in(request, error, 1) }

@@ -1,4 +1,6 @@
-//! OffsetForLeaderEpoch, versions 2-4 (KIP-320): where leader epochs end.
+//! OffsetForLeaderEpoch, versions 2-4 (KIP-320): the end offsets of leader epochs, by which clients detect truncation.
+//!
+//! Not implemented: the replica id of followers is ignored.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::offset_for_leader_epoch::{

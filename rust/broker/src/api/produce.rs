@@ -1,6 +1,7 @@
-//! Produce, versions 3-13: appends record batches, one a partition.
+//! Produce, versions 3-13: appends one record batch to each partition. It never creates a topic.
 //!
-//! It never creates a topic. Not implemented: throttling; waiting for replicas, which have everything at once.
+//! Not implemented: quota throttling. acks=all does not wait: the in-sync replicas share one log and have every record
+//! at once.
 
 use std::collections::HashMap;
 
@@ -19,16 +20,16 @@ use crate::log::Batch;
 use crate::log::validate::{Refusal, single_batch};
 use crate::transactions::Membership;
 
-/// The client id that Kafka lets write to internal topics.
+/// The client id that Kafka allows to write to internal topics.
 const ADMIN_CLIENT_ID: &str = "__admin_client";
 
-/// What became of a partition's records.
+/// The outcome for the batch of one partition.
 struct Outcome {
     index: i32,
     result: Result<Appended, Refusal>,
-    /// Told even where the batch was refused, if the log was looked at.
+    /// Set even if the batch was refused, once the log was read; else -1.
     log_start_offset: i64,
-    /// The leader and its epoch, where the node asked is not.
+    /// The leader and its epoch, if the node is not the leader (KIP-951).
     leader: Option<(i32, i32)>,
 }
 
@@ -43,7 +44,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
             13.. => core.topics.name_of(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
             _ => core.topics.get(topic.name).map(|found| found.name.clone()).ok_or(ErrorCode::UnknownTopicOrPartition),
         };
-        // Of a partition that is there twice, the later batch counts.
+        // If a partition is in the request twice, the later batch counts.
         let places = topic.partition_data.iter().enumerate();
         let last: HashMap<i32, usize> = places.clone().map(|(place, data)| (data.index, place)).collect();
         let partitions = places.filter(|(place, data)| last.get(&data.index) == Some(place)).map(|(_, data)| data);
@@ -73,7 +74,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
     finish(core, call, request, &response)
 }
 
-/// Without acks there is no answer: a client hears of an error by its connection being closed.
+/// Makes the answer. With acks=0 there is no response, so an error closes the connection.
 fn finish(_core: &Core, call: &Call<'_>, request: &ProduceRequest<'_>, response: &ProduceResponse<'_>) -> Answer {
     if request.acks != 0 {
         return call.answer::<ProduceRequest<'_>>(response);
@@ -89,9 +90,9 @@ fn finish(_core: &Core, call: &Call<'_>, request: &ProduceRequest<'_>, response:
     }
 }
 
-/// From here on clients know TRANSACTION_ABORTABLE.
+/// Clients know TRANSACTION_ABORTABLE from this version on (KIP-890).
 const KNOWS_ABORTABLE_FROM: i16 = 11;
-/// From here on a write adds its partition to the transaction.
+/// From this version on, a Produce adds its partitions to the transaction (KIP-890).
 const ADDS_PARTITIONS_FROM: i16 = 12;
 
 fn has_transactional_records(request: &ProduceRequest<'_>) -> bool {
@@ -116,7 +117,7 @@ fn produce(
         None => append(core, call, request, topic, data, &mut in_transaction),
     };
     let error = result.as_ref().map_or_else(|refusal| refusal.error, |_| ErrorCode::None);
-    // Kafka looks at the log before it refuses for some reasons, and does not for others.
+    // With these errors Kafka refuses a batch before it reads the log, and answers the log start offset -1.
     let looked = !matches!(
         error,
         ErrorCode::UnknownTopicOrPartition
@@ -138,7 +139,8 @@ fn produce(
     Outcome { index: data.index, result, log_start_offset, leader }
 }
 
-/// Whether the bytes are refused before any log is looked at: for how many batches there are, not for what a header says.
+/// Whether the record bytes are refused before the log is read. That is so for a wrong number of batches, and not for
+/// an invalid field in the header of the batch.
 fn refused_early(call: &Call<'_>, data: &PartitionProduceData<'_>) -> bool {
     let first = data.records.and_then(|records| Batches::new(records).next());
     !matches!(first, Some(Err(RecordsError::Header { .. }))) && batch_of(call, data).is_err()
@@ -176,7 +178,8 @@ fn append(
     core.append_from_client(topic, data.index, batch, request.acks)
 }
 
-/// A batch may be written in a transaction that its partition belongs to (KIP-890). What the log shows to be so needs no asking.
+/// Checks that the partition is in the producer's transaction, or adds it (KIP-890). If the log shows an open
+/// transaction of the same producer epoch, the coordinator need not be asked.
 fn join_transaction(
     core: &mut Core,
     call: &Call<'_>,
@@ -195,7 +198,7 @@ fn join_transaction(
     };
     let id = request.transactional_id.unwrap_or_default();
     core.join_transaction(id, producer, (topic.into(), index), membership).map_err(|error| {
-        // What old clients would not try again by themselves.
+        // Coordinator errors that clients would not retry after a Produce become NOT_ENOUGH_REPLICAS, which they retry.
         let unverified = match error {
             ErrorCode::ConcurrentTransactions => call.version < ADDS_PARTITIONS_FROM,
             ErrorCode::CoordinatorLoadInProgress | ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator => {

@@ -1,4 +1,4 @@
-//! Types of resources that have configs.
+//! The types of resources that have configs, with Kafka's codes.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -11,7 +11,10 @@ pub(super) const BROKER_LOGGER: i8 = 8;
 pub(super) const CLIENT_METRICS: i8 = 16;
 pub(super) const GROUP: i8 = 32;
 
-/// Whether the name is that of the node that was asked: brokers answer for themselves alone.
+/// Checks that a resource name is the id of the node that received the request: a broker answers for itself only.
+///
+/// # Errors
+/// INVALID_REQUEST with Kafka's message.
 pub(super) fn own_node(node: NodeId, name: &str, what: &str) -> Result<(), ApiError> {
     let invalid = |message: String| ApiError::new(ErrorCode::InvalidRequest, message);
     let id: i32 = name.parse().map_err(|_| invalid(format!("{what} must be an integer, but it is: {name}")))?;

@@ -1,4 +1,5 @@
-//! SyncGroup, versions 0-5.
+//! SyncGroup, versions 0-5: takes the assignments from the leader of a classic group and returns each member its own.
+//! Members of consumer groups that use the classic protocol are served too.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
@@ -9,7 +10,7 @@ use crate::groups::{Effects, Group, Identity, Slot, Sync, SyncAnswer};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SyncGroupRequest<'_>) -> Answer {
     let refused = |error| call.answer::<SyncGroupRequest<'_>>(&refuse(request, error));
-    // KIP-559: from version 5 on a member says what it takes the group for.
+    // KIP-559: from version 5 on, a member names the protocol type and protocol that it expects of the group.
     if call.version >= 5 && (request.protocol_type.is_none() || request.protocol_name.is_none()) {
         return refused(ErrorCode::InconsistentGroupProtocol);
     }
@@ -31,7 +32,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SyncGroupReques
         protocol_name: request.protocol_name,
         assignments: request.assignments.iter().map(|assigned| (assigned.member_id, assigned.assignment)).collect(),
     };
-    // What cannot be stored has been answered already.
+    // If the change cannot be stored, change_group has already answered with the error.
     let _ = core.change_group(partition, request.group_id, |core, slot, effects| sync_slot(core, slot, &sync, effects));
     Answer::Later
 }
@@ -47,7 +48,7 @@ fn sync_slot(core: &Core, slot: &mut Slot, sync: &Sync<'_>, effects: &mut Effect
     }
 }
 
-/// Answers a sync that waited.
+/// Answers a SyncGroup that waited.
 pub(crate) fn answer(core: &mut Core, ticket: Ticket, answer: &SyncAnswer) {
     core.answer::<SyncGroupRequest<'_>>(
         ticket,

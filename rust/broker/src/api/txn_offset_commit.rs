@@ -1,5 +1,6 @@
-//! TxnOffsetCommit, versions 0-6: offsets that count when the transaction commits. From version 5 on it adds the group's
-//! partition to the transaction itself (KIP-890), from version 6 on topics go by their ids (KIP-1319).
+//! TxnOffsetCommit, versions 0-6: writes offsets that are committed when the transaction commits. From version 5 on it
+//! adds the group's partition to the transaction itself (KIP-890); from version 6 on topics are identified by id
+//! (KIP-1319).
 
 use std::sync::Arc;
 
@@ -15,12 +16,12 @@ use crate::core::{Answer, Call, Core};
 use crate::groups::{Commit, Identity, NewOffset};
 use crate::transactions::Membership;
 
-/// From here on clients know COORDINATOR_LOAD_IN_PROGRESS in this place (KAFKA-7296).
+/// Clients know COORDINATOR_LOAD_IN_PROGRESS in this response from this version on (KAFKA-7296).
 const KNOWS_LOADING_FROM: i16 = 2;
-/// From here on clients know TRANSACTION_ABORTABLE.
+/// Clients know TRANSACTION_ABORTABLE from this version on.
 const KNOWS_ABORTABLE_FROM: i16 = 4;
 const ADDS_FROM: i16 = 5;
-/// From here on topics go by their ids, and clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH.
+/// From this version on, topics are identified by id, and clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH.
 const TOPIC_IDS_FROM: i16 = 6;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommitRequest<'_>) -> Answer {
@@ -88,7 +89,7 @@ fn commit(
     if request.group_id.is_empty() {
         return Err(ErrorCode::InvalidGroupId);
     }
-    // Whoever is asked must coordinate the group before the transaction is touched.
+    // The node must coordinate the group before the transaction is changed.
     core.check_coordinator(Coordinated::Groups, request.group_id, call.node)?;
     let partition = core.coordinator_partition(Coordinated::Groups, request.group_id);
     let membership = match call.version {

@@ -1,5 +1,7 @@
-//! UpdateFeatures, versions 0-2: checked as Kafka does, and refused where something would change: what a broker plays stands
-//! still while it runs, and `max_versions` says at its start what that is.
+//! UpdateFeatures, versions 0-2: validates updates of features as Kafka does.
+//!
+//! Not implemented: changing a feature. An update to the finalized level succeeds, another is refused: `max_versions`
+//! sets the levels when the broker starts.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +24,7 @@ const UNSAFE_DOWNGRADE: i8 = 3;
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
     let known = features(core);
     let controller = core.nodes.controller().unwrap_or(call.node);
-    // Of a feature that is named twice the last counts.
+    // If a feature is named twice, the last update counts.
     let updates: BTreeMap<&str, &FeatureUpdateKey<'_>> =
         request.feature_updates.iter().map(|update| (update.feature, update)).collect();
     let refused = updates.values().find_map(|update| {
@@ -42,7 +44,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     let names: Vec<String> = request.feature_updates.iter().filter(|_| call.version < 2).map(named).collect();
     let results = names.iter().map(|feature| UpdatableFeatureResult {
         feature,
-        // Kafka gives the words of "no error" here.
+        // Kafka sends the message of "no error" here.
         error_message: Some(ErrorCode::None.name()),
         ..Default::default()
     });
@@ -53,10 +55,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     })
 }
 
-/// Whether a feature has the level already.
+/// Checks that an update leaves the feature at its level.
 ///
 /// # Errors
-/// Why it cannot be given it.
+/// The message that says why the feature cannot have the requested level.
 fn check(controller: NodeId, known: &[Feature], update: &FeatureUpdateKey<'_>) -> Result<(), String> {
     let level = update.max_version_level;
     if !(UPGRADE..=UNSAFE_DOWNGRADE).contains(&update.upgrade_type) {
@@ -75,7 +77,7 @@ fn check(controller: NodeId, known: &[Feature], update: &FeatureUpdateKey<'_>) -
         let (min, max) = (feature.min, feature.max);
         return Err(format!("Local controller {controller} only supports versions {min}-{max}"));
     }
-    // The highest level is the one that holds.
+    // The finalized level is the highest supported one.
     let downgrades = [SAFE_DOWNGRADE, UNSAFE_DOWNGRADE].contains(&update.upgrade_type);
     match (level < feature.max, downgrades) {
         (false, _) => Ok(()),

@@ -1,4 +1,4 @@
-//! Writing to partitions: what clients send, what coordinators and tests write themselves.
+//! Appends to partitions: batches of clients, and batches that coordinators and control commands make.
 
 use std::sync::Arc;
 
@@ -13,11 +13,12 @@ use crate::log::validate::{Refusal, Rules};
 use crate::log::{Batch, Rolling};
 use crate::settings::KafkaSettings;
 
-/// Where a client's batch is.
+/// Where a client's batch was appended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Appended {
     pub(crate) base_offset: i64,
-    /// -1 where the topic keeps the producers' time.
+    /// -1 if the topic keeps the producers' timestamps; for a duplicate the timestamp of the batch that was appended
+    /// first, as in Kafka.
     pub(crate) log_append_time_ms: i64,
     pub(crate) log_start_offset: i64,
 }
@@ -25,7 +26,7 @@ pub(crate) struct Appended {
 /// The marker that ends a transaction.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
-    /// 2 where every transaction has an epoch of its own (KIP-890).
+    /// 2 if every transaction has an epoch of its own (KIP-890).
     pub(crate) transaction_version: i16,
     pub(crate) producer_id: i64,
     pub(crate) producer_epoch: i16,
@@ -33,7 +34,7 @@ pub(crate) struct Marker {
     pub(crate) coordinator_epoch: i32,
 }
 
-/// What the configuration of a topic says about its batches.
+/// The rules for batches that the configs of a topic set.
 fn rules(topic: &Topic, settings: &KafkaSettings) -> Rules {
     let config = &topic.config;
     Rules {
@@ -66,8 +67,8 @@ fn rolling(topic: &Topic, settings: &KafkaSettings, now_ms: i64) -> Rolling {
     }
 }
 
-/// Appends to a partition of a topic, and commits. Returns the first offset, and whether there is more now that compaction may
-/// take: a segment was closed, or a transaction ended.
+/// Appends to a partition of a topic and advances its high watermark. Returns the base offset, and whether compaction
+/// may have more to do: a segment was closed, or a marker ended a transaction.
 fn append(
     topic: &mut Topic,
     index: i32,
@@ -90,10 +91,11 @@ fn partition_of(topic: &mut Topic, index: i32) -> Result<&mut Partition, ErrorCo
 }
 
 impl Core {
-    /// Appends a client's batch to a partition that the node asked leads.
+    /// Appends a client's batch. The caller has checked that the node which received the request leads the partition.
     ///
     /// # Errors
-    /// What is wrong with the batch, with its producer's state, or with the partition.
+    /// The first problem of the batch, of its producer's state, or of the partition (NOT_ENOUGH_REPLICAS with
+    /// acks=all).
     pub(crate) fn append_from_client(
         &mut self,
         topic: &str,
@@ -132,8 +134,9 @@ impl Core {
         Ok(Appended { base_offset, log_append_time_ms, log_start_offset })
     }
 
-    /// Gives the log of a partition its directory, where there is a data directory, and has that noted in the topic's file: a
-    /// directory that is not there at the next start was taken away. The file is there before the directory is.
+    /// Creates the log directory of a partition, if there is a data directory, and marks the topic's file to be saved
+    /// again: the file says which partitions have segments, so that a missing directory is an error at the next start.
+    /// The topic's file is written before the directory is created.
     fn attach(&mut self, topic: &str, index: i32) -> Result<(), ErrorCode> {
         let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let (id, name) = (found.id, Arc::clone(&found.name));
@@ -152,9 +155,10 @@ impl Core {
         Ok(())
     }
 
-    /// A partition's leader epoch is another one, or other replicas are in sync.
+    /// Handles a new leader epoch of a partition: the log begins it, the high watermark advances, waiting fetches are
+    /// woken.
     pub(crate) fn new_epoch(&mut self, topic: &str, index: i32) {
-        // More may be committed, and so be compacted.
+        // More records may be committed, so that compaction may have more to do.
         self.housekeeping.look_for_dirt();
         let Some(found) = self.topics.get_mut(topic) else { return };
         let min_insync_replicas = found.config.min_insync_replicas(&self.settings.kafka);
@@ -165,7 +169,7 @@ impl Core {
         self.partition_changed(topic, index);
     }
 
-    /// Appends a batch that the broker itself, or a test, has made: as it is, with the next offsets. Returns its first one.
+    /// Appends a batch of a coordinator or a control command unchanged, at the next offsets. Returns its base offset.
     ///
     /// # Errors
     /// UNKNOWN_TOPIC_OR_PARTITION, CORRUPT_MESSAGE, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR.
@@ -187,7 +191,7 @@ impl Core {
         Ok(base_offset)
     }
 
-    /// Ends a producer's transaction in a partition.
+    /// Writes the marker that ends a producer's transaction in a partition. Returns its offset.
     ///
     /// # Errors
     /// UNKNOWN_TOPIC_OR_PARTITION, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.

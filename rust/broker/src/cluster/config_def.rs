@@ -1,10 +1,11 @@
-//! What a config of a topic, a broker or a group may be: its name, type, default and limits, by Kafka's own names.
+//! Definitions of the configs of topics, brokers and groups: name, type, default and limits, under Kafka's names.
 //!
-//! Values travel as text. [`ConfigDef::normalize`] reads one as Kafka's `ConfigDef` does, and refuses it in the same words.
+//! Values are stored as text. [`ConfigDef::normalize`] parses a value as Kafka's `ConfigDef` does, with the same error
+//! messages.
 
 use std::fmt;
 
-/// Kafka's types of values, with their codes in DescribeConfigs.
+/// Kafka's types of config values, with their codes in DescribeConfigs.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ConfigType {
     Boolean = 1,
@@ -16,7 +17,7 @@ pub(crate) enum ConfigType {
     List = 7,
 }
 
-/// Where a value comes from, with Kafka's codes.
+/// The source of a config value, with Kafka's codes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ConfigSource {
     Topic = 1,
@@ -27,40 +28,41 @@ pub(crate) enum ConfigSource {
     Group = 8,
 }
 
-/// What a value of the right type must also be.
+/// A rule that a value must obey besides its type.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub(crate) enum Rule {
     Any,
     AtLeast(i64),
-    /// Within both, ends included.
+    /// Between both limits, inclusive.
     Between(i64, i64),
-    /// Kafka's for levels of gzip.
+    /// Between both limits, or -1: Kafka's rule for compression.gzip.level.
     BetweenOrMinusOne(i64, i64),
     OneOf(&'static [&'static str]),
-    /// `*`, or pairs of a partition and a node.
+    /// `*`, or a list of `partition:node`.
     ThrottledReplicas,
 }
 
-/// A config that there is.
+/// The definition of a config.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct ConfigDef {
     pub(crate) name: &'static str,
     pub(crate) kind: ConfigType,
     pub(crate) rule: Rule,
-    /// Kafka's default, where the broker has no setting for it.
+    /// Kafka's default, used if this broker has no setting for the config.
     pub(crate) default: &'static str,
-    /// The broker's setting that holds where the config is not set; not all of Kafka's are settings here.
+    /// The broker config that applies where this config is not set. Not every one of Kafka's is a setting of this
+    /// broker.
     pub(crate) server: Option<&'static str>,
-    /// Whether it changes anything here. The others are taken, kept and described.
+    /// Whether the config has an effect here. Others are accepted, stored and described.
     pub(crate) effect: bool,
     pub(crate) documentation: &'static str,
 }
 
 impl ConfigDef {
-    /// The value as Kafka would print it after reading it.
+    /// The value in the form in which Kafka prints it after parsing.
     ///
     /// # Errors
-    /// Kafka's words for what is wrong.
+    /// Kafka's message for an invalid value.
     pub(crate) fn normalize(&self, value: &str) -> Result<String, String> {
         let trimmed = value.trim();
         match self.kind {
@@ -148,7 +150,7 @@ impl ConfigDef {
     }
 }
 
-/// `partition:node`.
+/// Whether the text has the form `partition:node`.
 fn is_replica(text: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.split_once(':').is_some_and(|(partition, node)| is_number(partition) && is_number(node))

@@ -1,7 +1,8 @@
-//! Configs that change while the cluster runs: of all brokers, of one broker, and of groups.
+//! Configs that can change at runtime: of all brokers, of one broker, and of groups.
 //!
-//! The nodes are played by one machine with one set of settings. What is set for one broker is described as that broker's
-//! own, but holds for all of them; where several brokers differ, the one with the lowest id counts.
+//! All nodes are simulated by one process with one set of settings. A value that is set for one broker is described as
+//! that broker's own but applies to all; if several brokers differ, the value of the lowest broker id applies. The
+//! values are kept in memory only.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +13,24 @@ use crate::cluster::{NodeId, TopicConfig};
 use crate::core::Core;
 use crate::settings::KafkaSettings;
 
-/// Set values by name.
+/// Values that were set, by config name.
 pub(crate) type Values = BTreeMap<String, String>;
 
-/// Where a value could come from: the name that it has there, the value, and where that is.
+/// A possible source of a value: the name of the config there, the value, and the kind of source.
 pub(crate) type Synonym = (&'static str, String, ConfigSource);
 
-/// Settings that may change while brokers run and are not a topic's default.
+/// Dynamic broker configs that are not the default of a topic config.
 const OTHER_DYNAMIC: &[(&str, Rule)] = &[
     ("log.cleaner.backoff.ms", Rule::AtLeast(0)),
     ("producer.id.expiration.ms", Rule::AtLeast(1)),
     ("transaction.partition.verification.enable", Rule::Any),
 ];
 
-/// Kafka has no default for these: it has them in coarser units as well. Ours is what the coarser ones say.
+/// Configs without a default in Kafka, which has the default in a config with a coarser unit (hours). Here their
+/// default is the value of the coarser one.
 const WITHOUT_DEFAULT: &[&str] = &["log.retention.ms", "log.roll.ms"];
 
-/// Kafka's brokers may be given other listeners while they run.
+/// Configs that are dynamic in Kafka and static here: the listeners cannot change at runtime.
 const FIXED_HERE: &[&str] = &["listener.security.protocol.map", "listeners"];
 
 const LISTS: &[&str] = &["log.cleanup.policy", "group.consumer.assignors"];
@@ -47,7 +49,7 @@ macro_rules! group_config {
     };
 }
 
-/// Kafka's configs of groups; those of share and Streams groups, which are not here, are left out.
+/// Kafka's group configs without those of share groups and Streams groups, which are not implemented.
 pub(crate) const GROUP_CONFIGS: &[ConfigDef] = &[
     group_config!(
         "consumer.assignment.interval.ms",
@@ -69,19 +71,20 @@ pub(crate) const GROUP_CONFIGS: &[ConfigDef] = &[
     ),
 ];
 
-/// What was set while the cluster runs.
+/// The configs that were set at runtime.
 #[derive(Debug)]
 pub(crate) struct Configs {
-    /// The settings that the cluster was started with.
+    /// The settings with which the cluster was started.
     started_with: KafkaSettings,
-    /// For all brokers (`None`), and for one.
+    /// The values for all brokers (`None`) and for single brokers.
     brokers: BTreeMap<Option<NodeId>, Values>,
     groups: BTreeMap<String, Values>,
 }
 
 impl Configs {
     pub(crate) fn new(started_with: KafkaSettings) -> Self {
-        // A new cluster has this one as a dynamic config (KIP-966), so that min.insync.replicas is the same everywhere.
+        // In a new cluster of Kafka min.insync.replicas is a dynamic config (KIP-966), so that it is the same on every
+        // broker.
         let min_insync = ("min.insync.replicas".to_owned(), started_with.min_insync_replicas.to_string());
         Self { started_with, brokers: [(None, [min_insync].into())].into(), groups: BTreeMap::new() }
     }
@@ -107,7 +110,7 @@ impl Configs {
         }
     }
 
-    /// What a broker's setting could come from, what counts being the first.
+    /// The possible values of a broker config with their sources. The first is in effect.
     pub(crate) fn synonyms_of_broker(&self, node: Option<NodeId>, name: &'static str) -> Vec<Synonym> {
         let set = |node: Option<NodeId>, source: ConfigSource| {
             let value = self.brokers.get(&node).and_then(|values| values.get(name));
@@ -137,7 +140,7 @@ impl Configs {
     }
 }
 
-/// A setting's value and its default.
+/// The value of a setting and its default.
 fn entry(settings: &KafkaSettings, name: &str) -> Option<(String, String)> {
     let find = |settings: &KafkaSettings| {
         settings.entries().into_iter().find(|(entry, ..)| *entry == name).map(|(_, value, _)| value)
@@ -145,17 +148,18 @@ fn entry(settings: &KafkaSettings, name: &str) -> Option<(String, String)> {
     Some((find(settings)?, find(&KafkaSettings::default())?))
 }
 
-/// The name of a setting that is described: with an effect, or without.
+/// The static name of a broker config that is described, with or without an effect.
 pub(crate) fn config_name(name: &str) -> Option<&'static str> {
     setting_name(name).or_else(|| static_config(name).map(|config| config.name))
 }
 
-/// The name of a setting that has an effect.
+/// The static name of a broker config with an effect, which is a setting.
 fn setting_name(name: &str) -> Option<&'static str> {
     KafkaSettings::NAMES.iter().copied().find(|setting| *setting == name)
 }
 
-/// A broker's setting as a config. Where topics have it too, it obeys the same rule.
+/// The definition of a broker config. It has the same rule as the topic config of which it is the default, if there is
+/// one.
 pub(crate) fn broker_def(name: &str) -> Option<ConfigDef> {
     if let Some(config) = static_config(name) {
         let like = TOPIC_CONFIGS.iter().find(|def| def.server == Some(config.name));
@@ -187,7 +191,7 @@ pub(crate) fn broker_def(name: &str) -> Option<ConfigDef> {
     })
 }
 
-/// Whether a broker's setting may change while it runs.
+/// Whether a broker config is dynamic: it may change at runtime.
 pub(crate) fn is_dynamic(name: &str) -> bool {
     static_config(name).is_some_and(|config| config.dynamic && !FIXED_HERE.contains(&name))
         || TOPIC_CONFIGS.iter().any(|def| def.server == Some(name))
@@ -195,7 +199,8 @@ pub(crate) fn is_dynamic(name: &str) -> bool {
 }
 
 impl Core {
-    /// Sets what holds for a broker, or for all of them, and makes it take effect.
+    /// Replaces the dynamic configs of one broker, or of all (`None`), and applies the effective values to the
+    /// settings.
     pub(crate) fn set_broker_configs(&mut self, node: Option<NodeId>, values: Values) {
         self.housekeeping.look_for_dirt();
         let before = self.configs.brokers.insert(node, values).unwrap_or_default();
@@ -226,7 +231,7 @@ impl Core {
     }
 }
 
-/// What a list is where it is not set.
+/// The default of a config of type LIST.
 pub(crate) fn list_default(def: &ConfigDef) -> String {
     match def.server.and_then(|server| entry(&KafkaSettings::default(), server)) {
         Some((_, default)) => default,
@@ -234,7 +239,7 @@ pub(crate) fn list_default(def: &ConfigDef) -> String {
     }
 }
 
-/// A topic's config with its value, where that comes from, and what else it could come from.
+/// The definition of a topic config, its value, the source of the value, and all possible values with their sources.
 pub(crate) type DescribedConfig = (&'static ConfigDef, String, ConfigSource, Vec<Synonym>);
 
 impl Core {

@@ -1,7 +1,7 @@
-//! Which node coordinates which group and which transactional id.
+//! Which node coordinates a group or a transactional id.
 //!
-//! As in Kafka: a key belongs to a partition of an internal topic, by Java's hash of it, and that partition's leader
-//! coordinates it. To move a coordinator is to move that leader.
+//! As in Kafka, a key belongs to a partition of an internal topic, by Java's hash of the key, and the leader of that
+//! partition is the coordinator. A coordinator is moved by moving that leader.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::java;
@@ -9,7 +9,7 @@ use monedula_protocol::java;
 use crate::cluster::NodeId;
 use crate::core::Core;
 
-/// What has coordinators.
+/// The kinds of keys that have coordinators.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Coordinated {
     /// Groups, in `__consumer_offsets`.
@@ -19,7 +19,7 @@ pub(crate) enum Coordinated {
 }
 
 impl Coordinated {
-    /// The internal topic.
+    /// The name of the internal topic.
     pub(crate) fn topic(self) -> &'static str {
         match self {
             Self::Groups => "__consumer_offsets",
@@ -32,14 +32,14 @@ impl Coordinated {
     }
 }
 
-/// The key's hash without the sign, modulo the number of partitions. Kafka takes the absolute value here, and clears the bit of the sign
-/// where it chooses partitions for records.
+/// The absolute value of the key's hash, modulo the number of partitions. (When Kafka chooses partitions for records,
+/// it clears the sign bit instead.)
 pub(crate) fn partition_of_key(key: &str, partitions: i32) -> i32 {
     java::hash(key).checked_abs().unwrap_or(0) % partitions.max(1)
 }
 
 impl Core {
-    /// The partition of the internal topic that a key belongs to.
+    /// The partition of the internal topic to which a key belongs.
     pub(crate) fn coordinator_partition(&self, kind: Coordinated, key: &str) -> i32 {
         let partitions = match self.topics.get(kind.topic()) {
             Some(topic) => topic.partitions.len() as i32,
@@ -51,14 +51,14 @@ impl Core {
         partition_of_key(key, partitions)
     }
 
-    /// The node that coordinates a key, creating the internal topic if this is its first use.
+    /// The node that coordinates a key. Creates the internal topic at its first use.
     pub(crate) fn coordinator(&mut self, kind: Coordinated, key: &str) -> Option<NodeId> {
         self.ensure_internal_topic(kind);
         let index = self.coordinator_partition(kind, key);
         self.topics.partition(kind.topic(), index)?.leader
     }
 
-    /// Whether `node` coordinates the key.
+    /// Checks that `node` coordinates the key.
     ///
     /// # Errors
     /// NOT_COORDINATOR.
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn keys_are_hashed_as_java_does() {
-        // What a JVM says of String.hashCode(): its absolute value, modulo 50.
+        // Computed with the JVM's String.hashCode(): its absolute value, modulo 50.
         for (key, partition) in
             [("monedula", 9), ("a group", 16), ("my-group", 12), ("\u{1f426}", 25), ("polygenelubricants", 0), ("", 0)]
         {

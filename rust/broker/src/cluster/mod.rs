@@ -1,4 +1,4 @@
-//! Nodes, topics and partitions: who leads what, and since which epoch.
+//! The state of the simulated cluster: nodes, topics with their configs, partitions, replicas and leaders.
 
 mod appends;
 mod config_def;

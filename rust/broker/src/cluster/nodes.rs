@@ -1,4 +1,4 @@
-//! The virtual nodes.
+//! The simulated nodes (brokers) of the cluster.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::BrokerError;
 use crate::settings::Settings;
 
-/// A node's id: from the first node's on, 1 unless the settings say otherwise.
+/// The id of a node. The ids are consecutive, starting at `first_node_id` of the settings (default 1).
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(pub i32);
@@ -20,23 +20,23 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// One node.
+/// A simulated node.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) host: Arc<str>,
-    /// Where it listens; 0 before it does.
+    /// The port on which it listens; 0 before it listens.
     pub(crate) port: u16,
     pub(crate) rack: Option<Arc<str>>,
-    /// Whether it listens, leads and is in sync.
+    /// Whether the node runs, so that it can listen, lead and be in sync.
     pub(crate) alive: bool,
 }
 
-/// All of them.
+/// All nodes, running or stopped.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     by_id: BTreeMap<NodeId, Node>,
-    /// How often another node became the controller.
+    /// The epoch of the controller: 1, raised each time another node becomes the controller.
     controller_epoch: i32,
 }
 
@@ -66,7 +66,7 @@ impl Nodes {
         Ok(Self { by_id, controller_epoch: 1 })
     }
 
-    /// Says whether a node runs.
+    /// Marks a node as running or stopped. Another node may become the controller by it.
     pub(crate) fn set_alive(&mut self, id: NodeId, alive: bool) {
         let before = self.controller();
         if let Some(node) = self.get_mut(id) {
@@ -100,7 +100,7 @@ impl Nodes {
         self.get(id).is_some_and(|node| node.alive)
     }
 
-    /// The node that Metadata names as the controller.
+    /// The controller: the running node with the lowest id.
     pub(crate) fn controller(&self) -> Option<NodeId> {
         self.alive().next().map(|node| node.id)
     }

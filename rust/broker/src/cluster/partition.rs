@@ -1,41 +1,42 @@
-//! One partition: its replicas, as far as a client can see them, and its one log.
+//! A partition: its replicas, as far as clients can see them, and its log.
 
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::cluster::NodeId;
 use crate::log::Log;
 
-/// A partition. All replicas share one log: what clients can see of replication is who leads, who is in sync, and epochs.
+/// A partition. All replicas share one log. Of replication it has what clients can see: leader, in-sync replicas,
+/// leader epoch.
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) index: i32,
-    /// `None` while no replica may lead.
+    /// `None` while no replica is eligible.
     pub(crate) leader: Option<NodeId>,
     pub(crate) leader_epoch: i32,
     /// The first is the preferred leader.
     pub(crate) replicas: Vec<NodeId>,
     pub(crate) isr: Vec<NodeId>,
-    /// Those of the replicas that a move adds, and those that are to go when it ends.
+    /// Replicas that a reassignment adds, and replicas that it removes at its end. `replicas` contains both.
     pub(crate) adding: Vec<NodeId>,
     pub(crate) removing: Vec<NodeId>,
     pub(crate) log: Log,
 }
 
 impl Partition {
-    /// Whether enough replicas are in sync; more than there are cannot be asked for.
+    /// Whether enough replicas are in sync. All replicas are enough, even if `min.insync.replicas` is larger.
     pub(crate) fn has_min_isr(&self, min_insync_replicas: i32) -> bool {
         self.isr.len() as i64 >= i64::from(min_insync_replicas).min(self.replicas.len() as i64)
     }
 
-    /// Commits what was appended: the replicas in sync have it at once. While they are too few nothing is committed
-    /// (KIP-966), as nobody knows whether it would survive.
+    /// Advances the high watermark to the log end offset: the in-sync replicas share the log. While there are fewer
+    /// than min.insync.replicas, it stays (KIP-966), because records above it might not survive a failure.
     pub(crate) fn advance_high_watermark(&mut self, min_insync_replicas: i32) {
         if self.leader.is_some() && self.has_min_isr(min_insync_replicas) {
             self.log.commit_to_end();
         }
     }
 
-    /// Whether the client's leader epoch is this one (KIP-320); a negative one is not checked.
+    /// Checks the client's leader epoch against this one (KIP-320). A negative epoch is not checked.
     ///
     /// # Errors
     /// FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.

@@ -1,7 +1,7 @@
-//! Topics to and from the data directory.
+//! Saves topics to the data directory, and loads them from it.
 //!
-//! Whoever changes a topic need not think of it: [`Topics`](super::Topics) notes which were touched, and what differs from the
-//! file is saved before the answer to the request that changed it goes out.
+//! Code that changes a topic does not save it. [`Topics`](super::Topics) records which topics were touched; those that
+//! differ from their file are saved before the answer to the request that changed them is sent.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::BrokerError;
 use crate::core::{Core, Draw};
 use crate::log::{DataDir, Log, LogState, StoredPartition, StoredTopic};
 
-/// Between the seeds of two starts: any odd number that is not the generator's own step.
+/// The difference between the seeds of two starts: an odd number other than the increment of the generator.
 const SEED_STEP: u64 = 0xd6e8_feb8_6659_fd93;
 
 fn stored(topic: &Topic) -> StoredTopic {
@@ -22,7 +22,7 @@ fn stored(topic: &Topic) -> StoredTopic {
         StoredPartition {
             leader: partition.leader.map(|leader| leader.0),
             leader_epoch: partition.leader_epoch,
-            // After a restart all nodes live, so a move that was under way has ended.
+            // After a restart all nodes are alive, so a reassignment that was in progress has ended.
             replicas: ids(&partition.target_replicas()),
             isr: ids(&partition.isr),
             log_start_offset: start_offset,
@@ -38,7 +38,7 @@ fn stored(topic: &Topic) -> StoredTopic {
 }
 
 impl Core {
-    /// Opens the data directory, if there is one, and takes up its topics.
+    /// Opens the data directory, if there is one, and loads its topics.
     pub(crate) fn load_topics(&mut self) -> Result<(), BrokerError> {
         let Some(path) = &self.settings.data_dir else { return Ok(()) };
         let mut data_dir = DataDir::open(path)?;
@@ -46,10 +46,10 @@ impl Core {
             let topic = self.restored(&data_dir, id, topic)?;
             self.topics.insert(topic);
         }
-        // Ids that were given out before must not be given out again.
+        // Each start has another seed, so that no id of an earlier start is drawn again.
         self.draw = Draw::new(self.settings.seed.wrapping_add((data_dir.starts() - 1).wrapping_mul(SEED_STEP)));
         self.data_dir = Some(data_dir);
-        // Coordinators know nothing yet but what they have stored.
+        // The coordinators load their state from the internal topics.
         self.coordinators_made(Coordinated::Groups);
         self.coordinators_made(Coordinated::Transactions);
         Ok(())
@@ -69,7 +69,8 @@ impl Core {
         Ok(Topic { name: Arc::from(stored.name), id, internal, config, partitions })
     }
 
-    /// A partition with those of its nodes that there still are. All of them are alive at the start.
+    /// Restores a partition with those of its replicas whose nodes still exist; if none does, a new replica is placed.
+    /// All nodes are alive at the start.
     fn restored_partition(
         &self,
         data_dir: &DataDir,
@@ -98,7 +99,7 @@ impl Core {
         Ok(Partition { index, leader, leader_epoch, replicas, isr, adding: Vec::new(), removing: Vec::new(), log })
     }
 
-    /// Saves what changed in topics since the last time.
+    /// Saves the topics that changed since the last call, and removes deleted ones.
     pub(crate) fn save_topics(&mut self) -> Result<(), BrokerError> {
         let touched = self.topics.take_touched();
         let Some(data_dir) = &mut self.data_dir else { return Ok(()) };
@@ -108,7 +109,7 @@ impl Core {
         for name in touched.changed {
             if let Some(topic) = self.topics.get(&name) {
                 let saved = data_dir.save(topic.id, stored(topic));
-                // Tried again with the next request.
+                // Touched again, so that the next request retries the save.
                 saved.inspect_err(|_| self.topics.touch(&name))?;
             }
         }

@@ -1,5 +1,5 @@
-//! Partitions that move to other nodes (KIP-455). All replicas share one log, so a new one is in sync as soon as its node
-//! lives: a move is under way only while one that it adds is down.
+//! Reassignments of partitions to other nodes (KIP-455). All replicas share one log, so a new replica is in sync as
+//! soon as its node is alive: a reassignment stays in progress only while a node that it adds is stopped.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -7,19 +7,19 @@ use crate::cluster::{NodeId, Partition};
 use crate::core::Core;
 
 impl Partition {
-    /// Whether it moves.
+    /// Whether a reassignment is in progress.
     pub(crate) fn is_reassigned(&self) -> bool {
         !self.adding.is_empty() || !self.removing.is_empty()
     }
 
-    /// The replicas that it is to have in the end.
+    /// The replicas after the reassignment.
     pub(crate) fn target_replicas(&self) -> Vec<NodeId> {
         without(&self.replicas, &self.removing)
     }
 }
 
 impl Core {
-    /// Begins a move to these nodes, which have been checked; it ends at once where it can.
+    /// Begins a reassignment to these nodes, which have been checked. It completes at once if it can.
     ///
     /// # Errors
     /// UNKNOWN_TOPIC_OR_PARTITION.
@@ -30,7 +30,8 @@ impl Core {
         let adding = sorted(without(&target, &partition.replicas));
         partition.replicas = target;
         partition.replicas.extend(&removing);
-        // As in Kafka, what an earlier move adds or removes stays so where this one has nothing of its own.
+        // As in Kafka, replicas that an earlier reassignment adds or removes stay marked if this one adds or removes
+        // none.
         if !removing.is_empty() {
             partition.removing = removing;
         }
@@ -44,11 +45,11 @@ impl Core {
         Ok(())
     }
 
-    /// Ends a move: the partition stays where it was.
+    /// Cancels a reassignment: the partition keeps its old replicas.
     ///
     /// # Errors
-    /// UNKNOWN_TOPIC_OR_PARTITION; NO_REASSIGNMENT_IN_PROGRESS; INVALID_REPLICA_ASSIGNMENT where only what is new is in sync,
-    /// unless others may lead too.
+    /// UNKNOWN_TOPIC_OR_PARTITION; NO_REASSIGNMENT_IN_PROGRESS; INVALID_REPLICA_ASSIGNMENT if only added replicas are
+    /// in sync and the topic does not allow unclean leader election.
     pub(crate) fn cancel_reassignment(&mut self, topic: &str, index: i32) -> Result<(), ErrorCode> {
         let unclean = self
             .topics
@@ -70,7 +71,7 @@ impl Core {
         Ok(())
     }
 
-    /// Ends a move whose new replicas are all in sync.
+    /// Completes a reassignment whose target replicas are all in sync.
     pub(crate) fn complete_reassignment(&mut self, topic: &str, index: i32) {
         let Some(partition) = self.topics.partition(topic, index).filter(|partition| partition.is_reassigned()) else {
             return;
@@ -93,7 +94,7 @@ impl Core {
         self.set_isr(topic, index, isr);
         match stays {
             false => self.elect(topic, index),
-            // Whoever lost its replica must not be taken for one that has it.
+            // A new leader epoch, so that a node which lost its replica is not taken for one that has it.
             true if shrinks => drop(self.set_leader(topic, index, leader)),
             true => {}
         }

@@ -1,21 +1,23 @@
-//! Who leads and who is in sync when nodes come and go. All replicas share one log, so whoever comes back has caught up.
+//! Leaders and in-sync replicas when nodes stop and start. All replicas share one log, so a node that starts again has
+//! caught up.
 
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::cluster::{NodeId, Partition};
 use crate::core::Core;
 
-/// What a client may ask for (KIP-460).
+/// The kind of leader election that a client requests (KIP-460).
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Election {
-    /// Of the first replica.
+    /// Elects the preferred leader, the first replica.
     Preferred,
-    /// Of any living one, where nobody leads.
+    /// Elects any living replica, in sync or not, for a partition without a leader.
     Unclean,
 }
 
 impl Core {
-    /// A node has stopped: it leaves the replicas in sync, unless it is the last of them, and others lead what it led.
+    /// Handles the stop of a node: it leaves the in-sync replicas, unless it is the last of them, and its partitions
+    /// get other leaders.
     pub(crate) fn node_stopped(&mut self, node: NodeId) {
         self.nodes.set_alive(node, false);
         self.each_partition(|core, topic, index| {
@@ -29,7 +31,8 @@ impl Core {
         });
     }
 
-    /// A node runs again: it is in sync at once, and leads what nobody could lead without it.
+    /// Handles the start of a node: it is in sync at once, and partitions without a leader get one if its replica
+    /// allows it.
     pub(crate) fn node_started(&mut self, node: NodeId) {
         self.nodes.set_alive(node, true);
         self.each_partition(|core, topic, index| {
@@ -43,7 +46,7 @@ impl Core {
             }
             let Some(partition) = core.topics.partition(topic, index) else { return };
             if partition.leader.is_some() {
-                // Replicas that came back while nobody led had nobody to catch up with: they do now.
+                // Replicas that came back while the partition had no leader could not catch up with one. They do now.
                 let catches_up = |replica: &NodeId| *replica == node || had_no_leader && core.nodes.is_alive(*replica);
                 let lags = |replica: &NodeId| !partition.isr.contains(replica) && catches_up(replica);
                 let caught_up = partition.replicas.iter().copied().filter(lags);
@@ -56,7 +59,7 @@ impl Core {
         });
     }
 
-    /// Says which replicas of a partition are in sync. More of them may commit what waited.
+    /// Sets the in-sync replicas of a partition. With enough of them the high watermark advances.
     pub(crate) fn set_isr(&mut self, topic: &str, index: i32, isr: Vec<NodeId>) {
         let Some(topic) = self.topics.get_mut(topic) else { return };
         let min_insync_replicas = topic.config.min_insync_replicas(&self.settings.kafka);
@@ -67,7 +70,8 @@ impl Core {
         partition.advance_high_watermark(min_insync_replicas);
     }
 
-    /// Makes sure that a node has a replica in sync, in the preferred place: in place of the last one if it had none.
+    /// Makes a node an in-sync replica of a partition. A new replica replaces the last one, and becomes the preferred
+    /// leader.
     ///
     /// # Errors
     /// UNKNOWN_TOPIC_OR_PARTITION.
@@ -84,7 +88,7 @@ impl Core {
         Ok(())
     }
 
-    /// Holds an election that a client asks for.
+    /// Holds a leader election that a client requests.
     ///
     /// # Errors
     /// UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE.
@@ -102,7 +106,7 @@ impl Core {
         let in_sync = alive.iter().find(|replica| partition.isr.contains(replica)).copied();
         match election {
             Election::Preferred => {
-                // The preferred one, or for want of any leader the next.
+                // The preferred replica; without any leader, also the next one in sync.
                 let preferred = partition.replicas.first().copied();
                 let leader = in_sync.filter(|leader| partition.leader.is_none() || Some(*leader) == preferred);
                 let leader = leader.ok_or(ErrorCode::PreferredLeaderNotAvailable)?;
@@ -121,7 +125,8 @@ impl Core {
         }
     }
 
-    /// Makes the first living replica in sync the leader; one that is not in sync only where that is allowed.
+    /// Elects the first living in-sync replica as the leader; one out of sync only if the topic allows unclean leader
+    /// election.
     pub(super) fn elect(&mut self, name: &str, index: i32) {
         let Some(topic) = self.topics.get(name) else { return };
         let Some(partition) = self.topics.partition(name, index) else { return };
@@ -141,7 +146,7 @@ impl Core {
                 partition.isr = vec![leader];
             }
         }
-        // The partition exists, so this cannot fail.
+        // This cannot fail, because the partition exists.
         let _ = self.set_leader(name, index, leader);
     }
 

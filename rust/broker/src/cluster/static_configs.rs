@@ -1,5 +1,6 @@
-//! Settings of Kafka's brokers that are described here, and that nobody can change, or whose change changes nothing: where the
-//! nodes are, and what clients and tools look at. [`KafkaSettings`](crate::settings::KafkaSettings) has those with an effect.
+//! Broker configs of Kafka that are described but have no effect on this broker: static ones that say where the nodes
+//! are or that clients and tools read, and dynamic ones whose changes have no effect.
+//! [`KafkaSettings`](crate::settings::KafkaSettings) has those with an effect.
 
 use super::config_def::ConfigType;
 use crate::cluster::NodeId;
@@ -7,14 +8,14 @@ use crate::core::Core;
 
 use ConfigType::{Boolean, Double, Int, List, Long, Short, String as Text};
 
-/// A setting that is described.
+/// A broker config that is described.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct StaticConfig {
     pub(crate) name: &'static str,
     pub(crate) kind: ConfigType,
-    /// Kafka's default, but where it is another way here; `None` where there is none.
+    /// Kafka's default, or the value that applies here if that differs; `None` if there is no default.
     pub(crate) default: Option<&'static str>,
-    /// Whether Kafka lets it be changed while a broker runs. It is kept here.
+    /// Whether Kafka allows changes at runtime. A changed value is stored and described.
     pub(crate) dynamic: bool,
     pub(crate) documentation: &'static str,
 }
@@ -31,7 +32,7 @@ macro_rules! statics {
     };
 }
 
-/// By name.
+/// Sorted by name.
 #[rustfmt::skip]
 pub(crate) const STATIC_CONFIGS: &[StaticConfig] = statics! {
     "advertised.listeners", List, None, false, "Where clients are told to find the broker.";
@@ -94,13 +95,13 @@ pub(crate) const STATIC_CONFIGS: &[StaticConfig] = statics! {
     "transaction.state.log.replication.factor", Short, Some("3"), false, "Replicas of __transaction_state, at most the nodes there are.";
 };
 
-/// The setting that has this name, if it is one of these.
+/// The config of this name, if it is in [`STATIC_CONFIGS`].
 pub(crate) fn static_config(name: &str) -> Option<&'static StaticConfig> {
     STATIC_CONFIGS.binary_search_by_key(&name, |config| config.name).ok().map(|index| &STATIC_CONFIGS[index])
 }
 
 impl Core {
-    /// What a node was started with: the value of a setting that is each node's own.
+    /// The value of a config that differs between nodes, as the node was started.
     pub(crate) fn own_static_value(&self, id: NodeId, name: &str) -> Option<String> {
         let node = self.nodes.get(id)?;
         let (host, port) = (bracketed(&self.settings.host), node.port);
@@ -122,7 +123,7 @@ impl Core {
     }
 }
 
-/// A host as it stands before a port: addresses of IPv6 in brackets.
+/// A host as it is written before a port: IPv6 addresses in brackets.
 fn bracketed(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }

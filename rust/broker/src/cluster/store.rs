@@ -1,7 +1,8 @@
-//! What coordinators write down: records of the internal topics, keyed, the latest of a key being the one that counts.
+//! Reads and writes the state of coordinators: keyed records in the internal topics, of which the latest of each key
+//! counts.
 //!
-//! The partition's log is all that outlives a coordinator. Whoever leads the partition next, on this run or after a kill with a
-//! data directory, knows what was stored and nothing else.
+//! Only the partition's log outlives a coordinator. The node that leads the partition next, in this run or after a kill
+//! with a data directory, knows what was stored and nothing else.
 
 use bytes::Bytes;
 use monedula_protocol::compression::Compressor;
@@ -11,7 +12,7 @@ use monedula_protocol::records::{BatchEncoder, NewRecord, Records};
 use crate::cluster::Coordinated;
 use crate::core::Core;
 
-/// One record: a key with its new value, or with none, which deletes it.
+/// A record: a key with its new value, or without a value to delete the key (tombstone).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredRecord {
     pub(crate) key: Bytes,
@@ -19,7 +20,7 @@ pub(crate) struct StoredRecord {
 }
 
 impl Core {
-    /// Stores records as one batch: after a crash all of them are there, or none.
+    /// Stores records as one batch, so that after a crash either all of them exist or none.
     ///
     /// # Errors
     /// COORDINATOR_NOT_AVAILABLE if the partition does not exist or cannot be written.
@@ -45,7 +46,7 @@ impl Core {
         Ok(())
     }
 
-    /// All records of a partition that are still there, oldest first, in the batches in which they were stored.
+    /// All remaining records of a partition in the order of their offsets.
     pub(crate) fn stored(&self, kind: Coordinated, partition: i32) -> Vec<StoredRecord> {
         let mut records = Vec::new();
         let Some(partition) = self.topics.partition(kind.topic(), partition) else {

@@ -1,4 +1,4 @@
-//! The configs of topics: the table of those that there are, and typed access to those that have an effect.
+//! The configs of topics: the table of their definitions, and typed access to those with an effect.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use crate::settings::KafkaSettings;
 use ConfigType::{Boolean, Double, Int, List, Long, String as Text};
 
 const CODECS: &[&str] = &["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"];
-/// Kafka's smallest segment.
+/// Kafka's minimum of segment.bytes.
 const MIN_SEGMENT_BYTES: i64 = 1024 * 1024;
-/// Kafka's own way around that for its tests; DescribeConfigs does not show it.
+/// A config of Kafka's own tests without that minimum. DescribeConfigs does not show it.
 const INTERNAL_SEGMENT_BYTES: &str = "internal.segment.bytes";
 
 macro_rules! defs {
@@ -27,7 +27,7 @@ macro_rules! defs {
     };
 }
 
-/// Kafka 4.4.0's, by name.
+/// The topic configs of Kafka 4.4.0, sorted by name.
 #[rustfmt::skip]
 pub(crate) const TOPIC_CONFIGS: &[ConfigDef] = defs! {
     "cleanup.policy", List, Rule::OneOf(&["compact", "delete"]), "delete", Some("log.cleanup.policy"), true,
@@ -109,7 +109,7 @@ pub(crate) const TOPIC_CONFIGS: &[ConfigDef] = defs! {
 };
 
 impl ConfigDef {
-    /// The config of topics that has this name.
+    /// The definition of a topic config, by name.
     pub(crate) fn of_topic(name: &str) -> Option<&'static Self> {
         TOPIC_CONFIGS.iter().find(|def| def.name == name)
     }
@@ -122,7 +122,7 @@ impl ConfigDef {
 
 macro_rules! typed {
     ($($(#[doc = $doc:literal])* $field:ident: $type:ty, $name:literal, $setting:ident;)*) => {
-        /// The values that have an effect, read once.
+        /// The values with an effect, parsed once.
         #[derive(Clone, Debug, Default, PartialEq)]
         struct Typed {
             internal_segment_bytes: Option<i32>,
@@ -155,35 +155,35 @@ macro_rules! typed {
 typed! {
     /// How batches are compressed in the log: `producer`, `uncompressed`, or a codec.
     compression_type: String, "compression.type", compression_type;
-    /// How long compaction keeps a tombstone.
+    /// How long compaction keeps a tombstone, in milliseconds.
     delete_retention_ms: i64, "delete.retention.ms", log_cleaner_delete_retention_ms;
-    /// How long a record may stay before compaction must look at it.
+    /// After how many milliseconds a record must be compacted.
     max_compaction_lag_ms: i64, "max.compaction.lag.ms", log_cleaner_max_compaction_lag_ms;
-    /// The largest record batch that is taken.
+    /// The largest record batch that is accepted, in bytes.
     max_message_bytes: i32, "max.message.bytes", message_max_bytes;
-    /// How far a record's time may lie after the broker's.
+    /// How far a record's timestamp may be ahead of the broker's time, in milliseconds.
     message_timestamp_after_max_ms: i64, "message.timestamp.after.max.ms", log_message_timestamp_after_max_ms;
-    /// How far a record's time may lie before the broker's.
+    /// How far a record's timestamp may be behind the broker's time, in milliseconds.
     message_timestamp_before_max_ms: i64, "message.timestamp.before.max.ms", log_message_timestamp_before_max_ms;
     /// `CreateTime` or `LogAppendTime`.
     message_timestamp_type: String, "message.timestamp.type", log_message_timestamp_type;
-    /// Which part of the log must be new before compaction looks at it.
+    /// Which part of the log must be dirty (new) before it is compacted.
     min_cleanable_dirty_ratio: f64, "min.cleanable.dirty.ratio", log_cleaner_min_cleanable_ratio;
-    /// How long a record stays before compaction may drop it.
+    /// For how many milliseconds a record is protected from compaction.
     min_compaction_lag_ms: i64, "min.compaction.lag.ms", log_cleaner_min_compaction_lag_ms;
     /// How many replicas must be in sync for a write with acks=all.
     min_insync_replicas: i32, "min.insync.replicas", min_insync_replicas;
-    /// Bytes of a partition that are kept; negative for all.
+    /// How many bytes of a partition are kept; negative for all.
     retention_bytes: i64, "retention.bytes", log_retention_bytes;
-    /// How long records are kept; negative for ever.
+    /// How long records are kept in milliseconds; negative for ever.
     retention_ms: i64, "retention.ms", log_retention_ms;
-    /// After which time a segment is closed even if it is not full.
+    /// After how many milliseconds a segment is closed even if it is not full.
     segment_ms: i64, "segment.ms", log_roll_ms;
-    /// Whether a replica that is not in sync may become leader.
+    /// Whether a replica that is out of sync may become the leader.
     unclean_leader_election_enable: bool, "unclean.leader.election.enable", unclean_leader_election_enable;
 }
 
-/// What happens to old records. Neither is possible since Kafka 4.2: then everything is kept.
+/// What happens to old records. Since Kafka 4.2 both may be off: then everything is kept.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct CleanupPolicy {
     pub(crate) compact: bool,
@@ -197,7 +197,7 @@ impl CleanupPolicy {
     }
 }
 
-/// What was set for a topic itself, by Kafka's names; for the rest the broker's settings hold.
+/// The configs that were set for a topic itself, under Kafka's names. The broker's settings apply to the others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TopicConfig {
     texts: BTreeMap<String, String>,
@@ -205,10 +205,10 @@ pub(crate) struct TopicConfig {
 }
 
 impl TopicConfig {
-    /// From names and values.
+    /// Parses configs from names and values.
     ///
     /// # Errors
-    /// Kafka's words for the first that is unknown or wrong.
+    /// Kafka's message for the first name or value that is invalid.
     pub(crate) fn new<'a>(values: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, String> {
         let mut texts = BTreeMap::new();
         for (name, value) in values {
@@ -218,10 +218,10 @@ impl TopicConfig {
         Ok(Self { typed: Typed::read(&texts), texts })
     }
 
-    /// Whether compaction may look at records before it must.
+    /// Checks that min.compaction.lag.ms is not larger than max.compaction.lag.ms.
     ///
     /// # Errors
-    /// Kafka's words.
+    /// Kafka's message.
     pub(crate) fn check_lags(&self, settings: &KafkaSettings) -> Result<(), String> {
         let (min, max) = (self.min_compaction_lag_ms(settings), self.max_compaction_lag_ms(settings));
         if min <= max {
@@ -230,12 +230,12 @@ impl TopicConfig {
         Err(format!("conflict topic config setting min.compaction.lag.ms ({min}) > max.compaction.lag.ms ({max})"))
     }
 
-    /// The value that was set.
+    /// The value that was set for the topic.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.texts.get(name).map(String::as_str)
     }
 
-    /// Everything that was set, by name.
+    /// All values that were set, sorted by name.
     pub(crate) fn set_values(&self) -> impl Iterator<Item = (&str, &str)> {
         self.texts.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -244,7 +244,8 @@ impl TopicConfig {
         self.typed.cleanup_policy.unwrap_or_else(|| CleanupPolicy::read(&settings.log_cleanup_policy))
     }
 
-    /// After which time a segment is closed: a record that compaction must look at may not stay in the last one for longer.
+    /// After how many milliseconds a segment is closed. With compaction at most max.compaction.lag.ms, because the
+    /// active segment is never compacted.
     pub(crate) fn roll_ms(&self, settings: &KafkaSettings) -> i64 {
         let segment_ms = self.segment_ms(settings);
         if self.cleanup_policy(settings).compact {
@@ -254,7 +255,7 @@ impl TopicConfig {
         }
     }
 
-    /// The size of a segment.
+    /// The maximum size of a segment in bytes.
     pub(crate) fn segment_bytes(&self, settings: &KafkaSettings) -> i32 {
         self.typed.internal_segment_bytes.or(self.typed.segment_bytes).unwrap_or(settings.log_segment_bytes)
     }

@@ -1,4 +1,4 @@
-//! The topics, by name and by id.
+//! The topics, by name and by id, and their creation, deletion and placement.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::cluster::{Coordinated, NodeId, Partition, TopicConfig};
 use crate::core::Core;
 use crate::log::Log;
 
-/// Kafka's limit for the name of a topic.
+/// The maximum length of a topic name.
 const MAX_NAME_LENGTH: usize = 249;
 
-/// What Kafka's controller creates in one go.
+/// The maximum number of partitions that Kafka's controller creates for one request.
 pub(crate) const MAX_PARTITIONS_PER_REQUEST: i64 = 10_000;
 
 /// All topics.
@@ -26,7 +26,7 @@ pub(crate) struct Topics {
     changes: i64,
 }
 
-/// Topics that may have to be saved.
+/// Topics that may have to be saved, and topics whose files must be removed.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     pub(crate) changed: BTreeSet<Arc<str>>,
@@ -38,14 +38,14 @@ pub(crate) struct Touched {
 pub(crate) struct Topic {
     pub(crate) name: Arc<str>,
     pub(crate) id: Uuid,
-    /// Whether it is one of the broker's own.
+    /// Whether it is an internal topic.
     pub(crate) internal: bool,
     pub(crate) config: TopicConfig,
     /// By index.
     pub(crate) partitions: Vec<Partition>,
 }
 
-/// A topic to be made.
+/// A topic to be created.
 #[derive(Clone, Debug)]
 pub(crate) struct NewTopic {
     pub(crate) name: Arc<str>,
@@ -67,12 +67,12 @@ impl Topics {
         Some(topic)
     }
 
-    /// A topic whose batches change and nothing else: there is nothing to save.
+    /// A topic to which batches are appended and which is not changed otherwise, so that it need not be saved.
     pub(crate) fn get_for_append(&mut self, name: &str) -> Option<&mut Topic> {
         self.by_name.get_mut(name)
     }
 
-    /// The same of all.
+    /// All topics, for changes of their logs that need not be saved.
     pub(crate) fn all_for_append(&mut self) -> impl Iterator<Item = &mut Topic> {
         self.by_name.values_mut()
     }
@@ -81,24 +81,24 @@ impl Topics {
         self.touched.changed.insert(Arc::clone(name));
     }
 
-    /// What was touched since this was asked last.
+    /// Takes the topics that were touched since the last call.
     pub(crate) fn take_touched(&mut self) -> Touched {
         let touched = std::mem::take(&mut self.touched);
         self.changes += (touched.changed.len() + touched.removed.len()) as i64;
         touched
     }
 
-    /// How often topics were touched: what is told for the end of the log of the cluster's metadata.
+    /// How often topics were touched, plus 1: the simulated end offset of the metadata log in DescribeQuorum.
     pub(crate) fn changes(&self) -> i64 {
         self.changes + 1
     }
 
-    /// The name that belongs to an id.
+    /// The name of the topic with an id.
     pub(crate) fn name_of(&self, id: Uuid) -> Option<Arc<str>> {
         self.names.get(&id).cloned()
     }
 
-    /// By name.
+    /// All topics, sorted by name.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Topic> {
         self.by_name.values()
     }
@@ -130,10 +130,10 @@ impl Topics {
     }
 }
 
-/// Kafka's rule for names.
+/// Checks a topic name by Kafka's rules.
 ///
 /// # Errors
-/// What is wrong, in the words that an INVALID_TOPIC_EXCEPTION carries.
+/// Kafka's message, for an INVALID_TOPIC_EXCEPTION.
 pub(crate) fn check_topic_name(name: &str) -> Result<(), String> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     if name.is_empty() {
@@ -154,7 +154,7 @@ pub(crate) fn check_topic_name(name: &str) -> Result<(), String> {
 }
 
 impl Core {
-    /// Makes a topic, whose name and replicas have been checked.
+    /// Creates a topic whose name and replicas have been checked.
     pub(crate) fn create_topic(&mut self, new: NewTopic) -> Uuid {
         let id = self.draw.uuid();
         let internal = Coordinated::of_topic(&new.name);
@@ -181,7 +181,7 @@ impl Core {
         }
     }
 
-    /// Adds partitions to a topic, whose replicas have been checked.
+    /// Adds partitions to a topic. Their replicas have been checked.
     pub(crate) fn add_partitions(&mut self, name: &str, replicas: Vec<Vec<NodeId>>) {
         let Some(first) = self.topics.get(name).map(|topic| topic.partitions.len() as i32) else {
             return;
@@ -194,7 +194,7 @@ impl Core {
         self.metadata_changed();
     }
 
-    /// Deletes a topic with all that belongs to it.
+    /// Deletes a topic with its logs and the offsets that groups have committed for it.
     pub(crate) fn delete_topic(&mut self, name: &str) -> Option<Topic> {
         let topic = self.topics.remove(name)?;
         for partition in 0..topic.partitions.len() as i32 {
@@ -205,7 +205,7 @@ impl Core {
         Some(topic)
     }
 
-    /// Gives a topic other configs, which take effect at once.
+    /// Replaces the configs of a topic, with immediate effect.
     pub(crate) fn set_topic_config(&mut self, name: &str, config: TopicConfig) {
         self.housekeeping.look_for_dirt();
         if let Some(topic) = self.topics.get_mut(name) {
@@ -213,10 +213,10 @@ impl Core {
         }
     }
 
-    /// Replicas for new partitions.
+    /// Places the replicas of new partitions, if there are enough nodes.
     ///
     /// # Errors
-    /// INVALID_REPLICATION_FACTOR with Kafka's words, if there are too few nodes.
+    /// INVALID_REPLICATION_FACTOR with Kafka's message if there are too few nodes.
     pub(crate) fn try_place_replicas(
         &self,
         first: i32,
@@ -238,10 +238,10 @@ impl Core {
         Err(ApiError::new(ErrorCode::InvalidReplicationFactor, message))
     }
 
-    /// The nodes of a replica assignment that a client made.
+    /// Checks the replica assignment of a new partition that a client requests.
     ///
     /// # Errors
-    /// INVALID_REPLICA_ASSIGNMENT with Kafka's words.
+    /// INVALID_REPLICA_ASSIGNMENT with Kafka's message.
     pub(crate) fn check_assignment(
         &self,
         partition: i32,
@@ -267,7 +267,8 @@ impl Core {
         Ok(replicas)
     }
 
-    /// Nodes for a partition's replicas, as a client names them: each must be there, alive or not, and once.
+    /// Checks the nodes that a client names for a partition's replicas: each must exist, alive or not, and be named
+    /// once.
     ///
     /// # Errors
     /// INVALID_REPLICA_ASSIGNMENT.
@@ -291,10 +292,11 @@ impl Core {
         Ok(replicas)
     }
 
-    /// Replicas for new partitions, spread over the nodes: partition `first` starts at a node of its own, as later ones do.
+    /// Places the replicas of new partitions: partition i starts at living node i modulo their number, and continues in
+    /// order.
     pub(crate) fn place_replicas(&self, first: i32, partitions: i32, replicas: i16) -> Vec<Vec<NodeId>> {
         let alive: Vec<NodeId> = self.nodes.alive().map(|node| node.id).collect();
-        // Nodes that are down come last: Kafka, too, puts replicas on them only where it has to.
+        // As in Kafka, nodes that are down come last: they get replicas only if there are too few others.
         let down: Vec<NodeId> = self.nodes.all().filter(|node| !node.alive).map(|node| node.id).collect();
         let count = (replicas.max(1) as usize).min(alive.len() + down.len());
         let place = |index: i32| {
@@ -304,7 +306,7 @@ impl Core {
         (first..first + partitions).map(place).collect()
     }
 
-    /// Makes the internal topic of groups or transactions, if it is not there yet.
+    /// Creates the internal topic of groups or transactions, if it does not exist yet.
     pub(crate) fn ensure_internal_topic(&mut self, kind: Coordinated) {
         if self.topics.get(kind.topic()).is_some() {
             return;
@@ -318,7 +320,8 @@ impl Core {
         self.create_topic(NewTopic { name: kind.topic().into(), config, replicas });
     }
 
-    /// To be called after topics or partitions came or went: consumer groups look whether their subscriptions changed.
+    /// Must be called after topics or partitions are created, deleted or reassigned: waiting fetches are checked again,
+    /// and consumer groups check their subscriptions.
     pub(crate) fn metadata_changed(&mut self) {
         self.topics_changed();
         self.groups.metadata_changed();
@@ -333,7 +336,8 @@ impl Core {
         Ok(())
     }
 
-    /// The internal topic is there, made anew or found in the data directory: its partitions' leaders coordinate.
+    /// Handles an internal topic that was created or found in the data directory: the leaders of its partitions become
+    /// coordinators.
     pub(crate) fn coordinators_made(&mut self, kind: Coordinated) {
         let partitions = self.topics.get(kind.topic()).map_or(0, |topic| topic.partitions.len());
         for partition in 0..partitions {
@@ -341,7 +345,8 @@ impl Core {
         }
     }
 
-    /// To be called after a partition got another leader, or the same in a new epoch: what waits for it must hear of it.
+    /// Must be called after a partition has a new leader, the same leader in a new epoch, or was deleted: fetches that
+    /// wait for it are checked again, and the coordinator of an internal partition changes.
     pub(crate) fn leader_changed(&mut self, topic: &str, partition: i32) {
         self.new_epoch(topic, partition);
         match Coordinated::of_topic(topic) {

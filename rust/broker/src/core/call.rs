@@ -1,4 +1,4 @@
-//! A request on its way through the core, and what comes of it.
+//! A request in the core: its connection, its content, its answer, and what the connection is to do with the answer.
 
 use std::sync::Arc;
 
@@ -8,77 +8,78 @@ use monedula_protocol::frame::encode_response;
 
 use crate::cluster::NodeId;
 
-/// A connection, as the core knows it.
+/// The id of a connection in the core.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ConnectionId(pub(crate) u64);
 
 impl ConnectionId {
-    /// Nobody's: who asks in the broker's own name.
+    /// No connection: for requests that the broker itself makes, such as those of the control commands.
     pub(crate) const NONE: Self = Self(0);
 }
 
-/// What a connection is to do.
+/// An action for a connection.
 #[derive(Debug)]
 pub struct Reply {
-    /// Which.
+    /// The connection.
     pub connection: ConnectionId,
-    /// What.
+    /// Its action.
     pub action: Action,
 }
 
-/// What a connection is to do with the request that it sent last.
+/// What a connection is to do about the request that it received last.
 #[derive(Debug)]
 pub enum Action {
-    /// Send this, a whole frame with its length in pieces, and read the next request.
+    /// Send this response, a whole frame with its length in several pieces, and read the next request.
     Send(Vec<Bytes>),
-    /// Read the next request: this one gets no answer (acks=0).
+    /// Read the next request: this one gets no response (acks=0).
     Nothing,
-    /// Close, for this reason.
+    /// Close the connection, for this reason.
     Close(String),
-    /// Send this, but as a fault has it; then read the next request unless it says otherwise.
+    /// Send this response with the changes of a fault, then read the next request unless the changes end the
+    /// connection.
     Wire(Vec<Bytes>, Wire),
     /// Reset the connection.
     Reset,
-    /// Read no more, but stay connected until told to close.
+    /// Stop reading, but keep the connection open until a later action closes it.
     Deaf,
 }
 
-/// What a fault does to an answer on its way.
+/// How a fault changes the transmission of a response.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wire {
-    /// Only so many bytes are sent, and the connection is closed.
+    /// Send only this many bytes, then close the connection.
     pub cut_after: Option<usize>,
-    /// It is sent in pieces of so many bytes, with so many milliseconds between.
+    /// Send the response in pieces of this many bytes, with a pause of this many milliseconds after each.
     pub fragment: Option<(usize, u64)>,
-    /// So many milliseconds pass before the next request is read.
+    /// Wait this many milliseconds before the next request is read.
     pub pause_ms: u64,
 }
 
-/// The request that a connection waits for.
+/// The request whose answer a connection waits for.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Current {
     pub(crate) key: ApiKey,
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
-    /// Whether that version is a flexible one (KIP-482).
+    /// Whether the version is a flexible one (KIP-482).
     pub(crate) flexible: bool,
 }
 
-/// What an API made of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// A whole frame with its length, in pieces.
+    /// The response, a whole frame with its length, in several pieces.
     Now(Vec<Bytes>),
-    /// The ticket is kept, and will be answered with [`Core::answer`](super::Core::answer) or
+    /// The request waits: its ticket is kept and answered later, with [`Core::answer`](super::Core::answer) or
     /// [`Core::reply`](super::Core::reply).
     Later,
-    /// No answer is expected (acks=0).
+    /// No response is expected (acks=0).
     Nothing,
-    /// The connection is closed, as Kafka does with what it cannot make sense of.
+    /// The connection is closed, as Kafka does with requests that it cannot decode, for this reason.
     Close(String),
 }
 
-/// What it takes to answer a request: small, to be kept while it waits.
+/// What is needed to answer a request later. Small, because it is kept while the request waits.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) connection: ConnectionId,
@@ -86,22 +87,22 @@ pub(crate) struct Ticket {
     pub(crate) correlation_id: i32,
 }
 
-/// A request that is being worked on.
+/// A request that is being carried out.
 #[derive(Clone, Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) key: ApiKey,
     pub(crate) version: i16,
     pub(crate) ticket: Ticket,
-    /// The node that was asked.
+    /// The node that received the request.
     pub(crate) node: NodeId,
     pub(crate) client_id: &'a str,
     pub(crate) client_host: &'a Arc<str>,
-    /// The frame, without its length. [`Bytes::slice_ref`] makes of a borrowed field bytes that can be kept.
+    /// The frame without its length. [`Bytes::slice_ref`] turns a borrowed field into bytes that can be kept.
     pub(crate) frame: &'a Bytes,
 }
 
 impl Call<'_> {
-    /// Answers at once.
+    /// Answers the request at once. A response that cannot be encoded closes the connection.
     pub(crate) fn answer<'q, 'r, R: Request<'q>>(&self, response: &R::Response<'r>) -> Answer {
         match encode_response::<R>(response, self.version, self.ticket.correlation_id) {
             Ok(frame) => Answer::Now(vec![frame.into()]),

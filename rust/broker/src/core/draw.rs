@@ -1,8 +1,8 @@
-//! Chance, from a seed: the same calls draw the same values.
+//! Random values from a seed: the same calls return the same values.
 
 use monedula_protocol::types::Uuid;
 
-/// A generator (SplitMix64): small, seeded, and good enough for ids and the odds of a fault.
+/// A random number generator (SplitMix64): small, seeded, and good enough for ids and the probabilities of faults.
 #[derive(Clone, Debug)]
 pub(crate) struct Draw(u64);
 
@@ -19,8 +19,8 @@ impl Draw {
         value ^ (value >> 31)
     }
 
-    /// A topic, member or directory id: a random UUID (version 4). Kafka never gives out one that starts with a dash in
-    /// base64, because tools would take it for an option.
+    /// A random UUID (version 4) for a topic, member or directory. Like Kafka's, it never starts with a dash in base64,
+    /// because tools would take it for an option.
     pub(crate) fn uuid(&mut self) -> Uuid {
         loop {
             let mut bytes = [0; 16];
@@ -35,7 +35,7 @@ impl Draw {
         }
     }
 
-    /// The same in the form that member ids have: `xxxxxxxx-xxxx-4xxx-xxxx-xxxxxxxxxxxx`.
+    /// A random UUID in the text form of member ids: `xxxxxxxx-xxxx-4xxx-xxxx-xxxxxxxxxxxx`.
     pub(crate) fn uuid_text(&mut self) -> String {
         let hex: String = self.uuid().0.iter().map(|byte| format!("{byte:02x}")).collect();
         [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")

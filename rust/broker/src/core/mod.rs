@@ -1,7 +1,7 @@
-//! The whole cluster as one machine without sockets and clocks.
+//! The simulated cluster as one state machine without sockets and clocks.
 //!
-//! Frames and the time go in ([`Core::request`], [`Core::tick`]), [`Reply`]s come out ([`Core::drain`]). After every call,
-//! drain: what a request of one connection changed may answer requests of others that wait.
+//! Its inputs are frames and the time ([`Core::request`], [`Core::tick`]), its outputs [`Reply`]s ([`Core::drain`]).
+//! Drain after every call: a request of one connection may complete waiting requests of others.
 
 mod call;
 mod draw;
@@ -31,15 +31,15 @@ use crate::log::{DataDir, Housekeeping};
 use crate::settings::Settings;
 use crate::transactions::Transactions;
 
-/// The cluster. See the module.
+/// The simulated cluster; see the module documentation.
 #[derive(Debug)]
 pub struct Core {
-    /// The time of the call that is being worked on: milliseconds since the Unix epoch, never going back.
+    /// The time of the current call in milliseconds since the Unix epoch. It never goes back.
     pub(crate) now_ms: i64,
     pub(crate) settings: Settings,
-    /// What is drawn by chance, from the seed of the settings.
+    /// The generator of random values, seeded by the settings.
     pub(crate) draw: Draw,
-    /// What was set by IncrementalAlterConfigs for brokers and groups.
+    /// The configs of brokers and groups that were set at runtime.
     pub(crate) configs: Configs,
     pub(crate) nodes: Nodes,
     pub(crate) topics: Topics,
@@ -55,10 +55,10 @@ pub struct Core {
 }
 
 impl Core {
-    /// A cluster as the settings say, with what its data directory holds.
+    /// Creates the cluster of the settings, with the content of the data directory.
     ///
     /// # Errors
-    /// Settings that cannot be, and a data directory that cannot be read.
+    /// Invalid settings, and a data directory that cannot be read.
     pub fn new(settings: Settings, now_ms: i64) -> Result<Self, BrokerError> {
         let nodes = Nodes::new(&settings)?;
         let mut core = Self {
@@ -82,13 +82,14 @@ impl Core {
         Ok(core)
     }
 
-    /// Someone has connected to a node.
+    /// Registers a client that connected to a node. Returns the id of the connection.
     pub fn connected(&mut self, now_ms: i64, node: NodeId, host: &str) -> ConnectionId {
         self.advance(now_ms);
         self.peers.connected(node, host, now_ms)
     }
 
-    /// A connection is gone. A join or a sync that waits stays as it is, as in Kafka; only its answer goes nowhere.
+    /// Removes a connection that has ended. As in Kafka, a waiting JoinGroup or SyncGroup stays in its group; only its
+    /// response has no receiver.
     pub fn disconnected(&mut self, now_ms: i64, connection: ConnectionId) {
         self.advance(now_ms);
         self.peers.disconnected(connection);
@@ -96,8 +97,8 @@ impl Core {
         self.fetching.parked.disconnected(connection);
     }
 
-    /// Works on one frame, without its length. The next one of the same connection may come when this one is answered: Kafka
-    /// works on one request of a connection at a time.
+    /// Carries out one request frame, without its length. The next frame of a connection may only be passed when this
+    /// one is answered: Kafka handles one request of a connection at a time.
     pub fn request(&mut self, now_ms: i64, connection: ConnectionId, frame: &Bytes) {
         self.advance(now_ms);
         if let Some((node, host)) = self.peers.address(connection) {
@@ -106,10 +107,10 @@ impl Core {
         }
     }
 
-    /// The same for a request whose connection may be gone.
+    /// Carries out a request whose connection may have ended.
     pub(crate) fn work(&mut self, connection: ConnectionId, node: NodeId, host: &Arc<str>, frame: &Bytes) {
         let answer = api::serve(self, connection, node, host, frame);
-        // What is not saved is not acknowledged.
+        // Changes of topics are saved before the request is acknowledged.
         let answer = match self.save_topics() {
             Ok(()) => answer,
             Err(error) => Answer::Close(error.to_string()),
@@ -123,7 +124,7 @@ impl Core {
         self.reply(connection, action);
     }
 
-    /// When [`Core::tick`] has something to do, if nothing happens before.
+    /// When [`Core::tick`] must be called next, unless another call comes first.
     pub fn next_due_ms(&self) -> Option<i64> {
         let (groups, transactions) = (self.groups.next_due_ms(), self.transactions.next_due_ms());
         let (fetches, housekeeping) =
@@ -132,7 +133,7 @@ impl Core {
         due.into_iter().flatten().min()
     }
 
-    /// Does what is due.
+    /// Does all work that is due: faults, timers of groups and transactions, housekeeping, waiting fetches.
     pub fn tick(&mut self, now_ms: i64) {
         self.advance(now_ms);
         self.tick_faults();
@@ -146,13 +147,13 @@ impl Core {
         }
     }
 
-    /// What is to be sent, in order. Replies to connections that are gone may be among them.
+    /// Takes the pending replies, in order. Some may be for connections that have ended.
     pub fn drain(&mut self) -> impl Iterator<Item = Reply> {
         self.outbox.drain(..)
     }
 
-    /// Answers a request that was kept waiting. What cannot be encoded closes the connection: it is a bug, and a client
-    /// that waits for ever would hide it.
+    /// Answers a request that waited. A response that cannot be encoded closes the connection: that is a bug, and a
+    /// client that waits for ever would hide it.
     pub(crate) fn answer<'q, 'r, R: Request<'q>>(&mut self, ticket: Ticket, response: &R::Response<'r>) {
         let action = match encode_response::<R>(response, ticket.version, ticket.correlation_id) {
             Ok(frame) => Action::Send(vec![frame.into()]),
@@ -161,7 +162,7 @@ impl Core {
         self.reply(ticket.connection, action);
     }
 
-    /// Sends an answer, unless a fault keeps it back.
+    /// Queues the action that answers a request, unless a fault holds or delays it.
     pub(crate) fn reply(&mut self, connection: ConnectionId, action: Action) {
         if let Some(action) = faults::on_answer(self, connection, action) {
             self.peers.answered(connection, &action);
@@ -169,19 +170,19 @@ impl Core {
         }
     }
 
-    /// Closes all connections to a node, whatever they wait for.
+    /// Closes all connections to a node, whether or not they wait for an answer.
     pub(crate) fn close_connections_at(&mut self, node: NodeId, reason: &str) {
         for connection in self.peers.at(node) {
             self.outbox.push_back(Reply { connection, action: Action::Close(reason.to_owned()) });
         }
     }
 
-    /// A connection has sent a request.
+    /// Records that a connection has sent a request.
     pub(crate) fn asked(&mut self, connection: ConnectionId, client_id: &str, current: Current) {
         self.peers.asked(connection, client_id, current);
     }
 
-    /// What a connection waits for.
+    /// The request whose answer a connection waits for.
     pub(crate) fn current(&self, connection: ConnectionId) -> Option<Current> {
         self.peers.current(connection)
     }

@@ -1,4 +1,4 @@
-//! Who is connected, what each waits for, and the log of what was asked and answered.
+//! The connected clients, the request that each waits for, and the log lines of the answers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 use super::call::{Action, ConnectionId, Current};
 use crate::cluster::NodeId;
 
-/// Everyone.
+/// All connections.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     peers: BTreeMap<ConnectionId, Peer>,
     last: u64,
 }
 
-/// What is known of who is at the other end of a connection.
+/// A connection, and what is known of its client.
 #[derive(Debug)]
 struct Peer {
     node: NodeId,
     host: Arc<str>,
     since_ms: i64,
-    /// As the last request had it.
+    /// The client id of the last request.
     client_id: Box<str>,
     requests: u64,
     current: Option<Current>,
@@ -48,7 +48,7 @@ impl Peers {
 
     pub(super) fn asked(&mut self, id: ConnectionId, client_id: &str, current: Current) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        // A request that a fault let wait comes by twice.
+        // A request that a fault delayed passes here twice, and counts once.
         peer.requests += u64::from(peer.current.is_none());
         peer.current = Some(current);
         if *peer.client_id != *client_id {
@@ -80,7 +80,7 @@ impl Peers {
         }
     }
 
-    /// Everyone, for a test that wants to know.
+    /// All connections as JSON, for the control command that lists them.
     pub(crate) fn describe(&self) -> Value {
         let one = |(id, peer): (&ConnectionId, &Peer)| {
             json!({
@@ -96,13 +96,13 @@ impl Peers {
         self.peers.iter().map(one).collect()
     }
 
-    /// Those at a node.
+    /// The connections to a node.
     pub(super) fn at(&self, node: NodeId) -> Vec<ConnectionId> {
         self.peers.iter().filter(|(_, peer)| peer.node == node).map(|(id, _)| *id).collect()
     }
 }
 
-/// Bytes in hexadecimal.
+/// Displays bytes in hexadecimal.
 pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Hex<'_> {

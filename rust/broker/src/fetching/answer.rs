@@ -1,7 +1,7 @@
-//! The answer as a frame in pieces: record bytes are handed on as they lie in the log.
+//! Encodes a Fetch response as a frame in pieces, so that record bytes are sent from the log without a copy.
 //!
-//! This writes Fetch responses by hand, because the codec's would copy every record. A test holds the two against each other in
-//! all versions.
+//! The response is encoded by hand, because the generated codec would copy every record. A test compares both in all
+//! versions.
 
 use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
@@ -12,10 +12,10 @@ use crate::cluster::Node;
 use crate::core::Ticket;
 use crate::log::{Chunk, Piece};
 
-/// Pieces below this are copied: a piece of its own costs more.
+/// Smaller pieces are copied into the piece before: a piece of its own costs more.
 const COPY_BELOW_BYTES: usize = 4096;
 
-/// A whole frame with its length.
+/// Encodes a whole frame with its length.
 pub(super) fn encode(
     ticket: Ticket,
     error: ErrorCode,
@@ -26,7 +26,7 @@ pub(super) fn encode(
     let version = ticket.version;
     let flexible = version >= 12;
     let mut frame = Frame { flexible, ..Frame::default() };
-    // The length, which is known at the end.
+    // A placeholder for the frame length.
     frame.tail.i32(0);
     frame.tail.i32(ticket.correlation_id);
     frame.no_tags();
@@ -60,7 +60,7 @@ fn same_topic(left: &Fetched, right: &Fetched) -> bool {
 struct Frame {
     flexible: bool,
     pieces: Vec<Bytes>,
-    /// What comes before all pieces, kept open because the length is in it.
+    /// The first piece, kept apart because the frame length at its start is written last.
     head: Option<Vec<u8>>,
     tail: Writer,
     bytes: usize,
@@ -209,7 +209,7 @@ mod tests {
     use crate::core::ConnectionId;
     use crate::log::Aborted;
 
-    /// Partitions that have something in every field, something in some, and nothing.
+    /// Partitions with all fields set, some set, and none set.
     fn fetched(version: i16) -> Vec<Fetched> {
         let wanted = |topic: &str, id, index| super::super::Wanted {
             topic: Some(topic.into()),

@@ -1,7 +1,8 @@
-//! Fetching: what a request wants, sessions that remember it, fetches that wait, and answers without copies.
+//! Fetch requests: the partitions that they read, sessions (KIP-227), waiting fetches, and responses without copies of
+//! records.
 //!
-//! `api/fetch.rs` makes a [`Fetch`] of a request. It is answered at once, or parked until there is enough, something changed,
-//! or the client's time is over.
+//! `api/fetch.rs` turns a request into a [`Fetch`]. It is answered at once, or parked until enough bytes can be read, a
+//! partition changes so that it must be answered, or the wait time of the request is over.
 
 mod answer;
 mod parked;
@@ -20,7 +21,7 @@ use crate::log::{Aborted, Chunk};
 pub(crate) use parked::Parked;
 pub(crate) use session::{Sessions, Use};
 
-/// A fetch on its way.
+/// A Fetch request that is being carried out.
 #[derive(Debug)]
 pub(crate) struct Fetch {
     pub(crate) ticket: Ticket,
@@ -29,42 +30,42 @@ pub(crate) struct Fetch {
     pub(crate) min_bytes: u64,
     pub(crate) max_bytes: usize,
     pub(crate) isolation: Isolation,
-    /// The replica that asks, if it is not a client.
+    /// The follower that sent the request; `None` for a client.
     pub(crate) replica: Option<NodeId>,
-    /// The client's rack, where the version has one.
+    /// The client's rack; `None` below version 11.
     pub(crate) rack: Option<Arc<str>>,
     pub(crate) session: Use,
     pub(crate) wanted: Vec<Wanted>,
 }
 
-/// Up to where is read.
+/// Up to which offset a fetch reads.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Isolation {
-    /// The end of the log: replicas.
+    /// To the log end offset: for followers.
     LogEnd,
-    /// What is committed to the replicas.
+    /// To the high watermark: READ_UNCOMMITTED.
     Uncommitted,
-    /// What no open transaction can change.
+    /// To the last stable offset: READ_COMMITTED.
     Committed,
 }
 
 /// A partition to fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// `None` for an id that names no topic.
+    /// `None` if no topic has the id.
     pub(crate) topic: Option<Arc<str>>,
-    /// Zero where the request names topics by name.
+    /// Zero if the request identifies topics by name.
     pub(crate) topic_id: Uuid,
     pub(crate) index: i32,
     pub(crate) fetch_offset: i64,
     pub(crate) max_bytes: i32,
     pub(crate) current_leader_epoch: i32,
     pub(crate) last_fetched_epoch: i32,
-    /// The error that a fault wants.
+    /// The error that a fault injects.
     pub(crate) fault: Option<ErrorCode>,
 }
 
-/// What a partition is answered with.
+/// The result of a fetch for one partition.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetched {
     pub(crate) topic: Option<Arc<str>>,
@@ -75,7 +76,7 @@ pub(crate) struct Fetched {
     pub(crate) last_stable_offset: i64,
     pub(crate) log_start_offset: i64,
     pub(crate) diverging: Option<(i32, i64)>,
-    /// The leader and its epoch, where the node asked is not.
+    /// The leader and its epoch, if the node is not the leader (KIP-951).
     pub(crate) current_leader: Option<(i32, i32)>,
     pub(crate) aborted: Option<Vec<Aborted>>,
     pub(crate) preferred: Option<NodeId>,
@@ -101,7 +102,7 @@ impl Fetched {
     }
 }
 
-/// Everything about fetching that outlives a request.
+/// The state of fetching that outlives a request.
 #[derive(Debug, Default)]
 pub(crate) struct Fetching {
     pub(crate) sessions: Sessions,
@@ -125,7 +126,7 @@ impl Core {
         self.fetch_answer(fetch, fetched)
     }
 
-    /// The partitions that a session of a node remembers.
+    /// The partitions of a fetch session of a node.
     pub(crate) fn session_partitions(&self, node: NodeId, session: i32) -> Vec<(Arc<str>, i32)> {
         let name = |wanted: &Wanted| match &wanted.topic {
             Some(topic) => Some((Arc::clone(topic), wanted.index)),
@@ -134,7 +135,7 @@ impl Core {
         self.fetching.sessions.remembered(node, session).filter_map(name).collect()
     }
 
-    /// The answer, after which the session remembers what was told.
+    /// Makes the response, and updates the session with the values that it sends.
     fn fetch_answer(&mut self, fetch: Fetch, fetched: Vec<Fetched>) -> Answer {
         let (error, session_id, fetched) = self.fetching.sessions.answered(
             fetch.node,

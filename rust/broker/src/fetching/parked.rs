@@ -1,4 +1,5 @@
-//! Fetches that wait for more: woken by what happens to their partitions, or when their time is over.
+//! Fetches that wait for enough bytes. A change of one of their partitions or the end of their wait time completes
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,19 +9,19 @@ use monedula_protocol::error_code::ErrorCode;
 use super::{Fetch, Wanted};
 use crate::core::{Action, Answer, ConnectionId, Core};
 
-/// A topic and a partition.
+/// A partition: topic and index.
 type Place = (Arc<str>, i32);
 
-/// The fetches that wait.
+/// The waiting fetches.
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
     fetches: BTreeMap<u64, Waiting>,
     next_id: u64,
-    /// Which wait for a partition, and as which of those that they want.
+    /// The fetches that wait for a partition, each with the index of that partition in `Fetch::wanted`.
     by_partition: HashMap<Place, BTreeSet<(u64, usize)>>,
     due: BTreeSet<(i64, u64)>,
     by_connection: HashMap<ConnectionId, u64>,
-    /// Partitions to which something happened since the last look.
+    /// Partitions that changed since [`Core::wake_fetches`] ran last.
     changed: BTreeSet<Place>,
     all_changed: bool,
 }
@@ -29,7 +30,7 @@ pub(crate) struct Parked {
 struct Waiting {
     fetch: Fetch,
     due_ms: i64,
-    /// Bytes that can be read of each partition.
+    /// Readable bytes of each partition.
     readable: Vec<u64>,
     readable_bytes: u64,
 }
@@ -71,7 +72,7 @@ impl Parked {
         Some(fetch)
     }
 
-    /// A client that is gone waits no longer.
+    /// Drops the fetch of a connection that has ended.
     pub(crate) fn disconnected(&mut self, connection: ConnectionId) {
         if let Some(&id) = self.by_connection.get(&connection) {
             self.take(id);
@@ -88,7 +89,7 @@ impl Parked {
         }
     }
 
-    /// Which fetches wait for something that happened.
+    /// Takes the fetches, and the indexes in `Fetch::wanted`, that the changed partitions concern.
     fn concerned(&mut self) -> BTreeSet<(u64, usize)> {
         let changed = std::mem::take(&mut self.changed);
         if std::mem::take(&mut self.all_changed) {
@@ -100,7 +101,7 @@ impl Parked {
 
 impl Core {
     pub(super) fn park(&mut self, mut fetch: Fetch) {
-        // The frame's room is not kept for a fetch that may wait long.
+        // Frees the spare capacity: the fetch may wait for long.
         fetch.wanted.shrink_to_fit();
         let places: Vec<u64> = fetch.wanted.iter().map(|wanted| self.readable(&fetch, wanted).unwrap_or(0)).collect();
         let parked = &mut self.fetching.parked;
@@ -112,17 +113,18 @@ impl Core {
         }
     }
 
-    /// To be called when a partition got records, another leader or epoch, other replicas in sync, another start or end.
+    /// Must be called when a partition has new records, a new leader or leader epoch, other in-sync replicas, or a new
+    /// log start or end offset.
     pub(crate) fn partition_changed(&mut self, topic: &str, index: i32) {
         self.fetching.parked.changed(topic, index);
     }
 
-    /// To be called when topics came or went.
+    /// Must be called when topics or partitions are created, deleted or reassigned.
     pub(crate) fn topics_changed(&mut self) {
         self.fetching.parked.all_changed = true;
     }
 
-    /// Answers the fetches that have enough now, or something to hear of.
+    /// Answers the waiting fetches that have enough bytes now, or an error to report.
     pub(crate) fn wake_fetches(&mut self) {
         for (id, place) in self.fetching.parked.concerned() {
             let Some(waiting) = self.fetching.parked.fetches.get(&id) else { continue };
@@ -142,7 +144,7 @@ impl Core {
         }
     }
 
-    /// Answers the fetches whose time is over.
+    /// Answers the waiting fetches whose wait time is over.
     pub(crate) fn finish_due_fetches(&mut self) {
         while let Some(&(due_ms, id)) = self.fetching.parked.due.first() {
             if due_ms > self.now_ms {
@@ -163,10 +165,10 @@ impl Core {
         }
     }
 
-    /// Bytes that a fetch could read of a partition.
+    /// The bytes that a fetch could read from a partition.
     ///
     /// # Errors
-    /// What the fetch is to be answered with.
+    /// The error for the partition, with which the fetch must be answered at once.
     fn readable(&self, fetch: &Fetch, wanted: &Wanted) -> Result<u64, ErrorCode> {
         let partition = self.fetched_partition(fetch, wanted)?;
         let log = &partition.log;

@@ -1,4 +1,4 @@
-//! What a fetch reads from partitions.
+//! Reads the partitions of a fetch.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::log::{Chunk, Log};
 
 impl Isolation {
-    /// The end of what may be read.
+    /// The offset at which readable records end.
     pub(super) fn end_of(self, log: &Log) -> i64 {
         match self {
             Self::LogEnd => log.end_offset(),
@@ -19,8 +19,8 @@ impl Isolation {
 }
 
 impl Core {
-    /// Reads every partition of a fetch. As in Kafka the first batch of the first partition that has any comes whole, whatever
-    /// the limits say (KIP-74).
+    /// Reads every partition of a fetch. As in Kafka, the first batch of the first partition with records is returned
+    /// whole even if it exceeds the limits (KIP-74).
     pub(super) fn read_all(&mut self, fetch: &Fetch) -> Vec<Fetched> {
         let mut max_bytes = fetch.max_bytes;
         let mut whole_first = true;
@@ -62,7 +62,7 @@ impl Core {
                 return Ok(fetched);
             }
         }
-        // A record that is appended but not readable yet may be asked for: there is nothing of it.
+        // An offset between the high watermark and the log end offset is valid, but has no readable records yet.
         if wanted.fetch_offset < log.start_offset() || wanted.fetch_offset > log.end_offset() {
             return Err(ErrorCode::OffsetOutOfRange);
         }
@@ -72,7 +72,7 @@ impl Core {
             true => log.read(wanted.fetch_offset, end_offset, max_bytes, whole_first)?,
             false => Chunk::default(),
         };
-        // Of what a client cannot use it is sent nothing, unless it is the one batch by which it goes on.
+        // A client cannot use less than one batch, so it is left out. The first batch of the response is always whole.
         if !whole_first && fetched.chunk.is_less_than_a_batch() {
             fetched.chunk = Chunk { next_offset: wanted.fetch_offset, ..Chunk::default() };
         }
@@ -86,7 +86,7 @@ impl Core {
         Ok(fetched)
     }
 
-    /// The partition that a fetch may read from the node that it asks.
+    /// The partition, if the fetch may read it from the node that received the request.
     pub(super) fn fetched_partition(&self, fetch: &Fetch, wanted: &Wanted) -> Result<&Partition, ErrorCode> {
         if let Some(fault) = wanted.fault {
             return Err(fault);
@@ -102,7 +102,8 @@ impl Core {
             return Err(ErrorCode::InconsistentTopicId);
         }
         partition.check_epoch(wanted.current_leader_epoch)?;
-        // KIP-392: from version 11 on clients may read from followers. One that is out of sync sends them back to the leader.
+        // KIP-392: from version 11 on, clients may read from followers. NOT_LEADER_OR_FOLLOWER from one that is out of
+        // sync sends them back to the leader.
         let from_follower = fetch.replica.is_none() && fetch.rack.is_some() && partition.isr.contains(&fetch.node);
         if partition.leader != Some(fetch.node) && !from_follower {
             return Err(ErrorCode::NotLeaderOrFollower);
@@ -116,7 +117,8 @@ impl Core {
         }
     }
 
-    /// The replica in the client's rack, if the leader is asked and has a better one to offer (KIP-392).
+    /// The replica in the client's rack that the leader recommends to the client, if it is not the leader itself
+    /// (KIP-392).
     fn preferred_replica(&self, fetch: &Fetch, partition: &Partition, fetch_offset: i64) -> Option<NodeId> {
         let selector = &self.settings.kafka.replica_selector_class;
         let rack = fetch.rack.as_deref().filter(|rack| !rack.is_empty())?;
@@ -130,13 +132,14 @@ impl Core {
         }
         let in_rack = |&node: &NodeId| self.nodes.get(node).is_some_and(|node| node.rack.as_deref() == Some(rack));
         let near: Vec<NodeId> = partition.isr.iter().copied().filter(in_rack).collect();
-        // All replicas are equally far; Kafka takes the largest id then.
+        // All replicas have the same log end; among equals Kafka takes the largest id.
         if near.contains(&fetch.node) { None } else { near.into_iter().filter(|&node| self.nodes.is_alive(node)).max() }
     }
 
     fn fetch_failed(&self, fetch: &Fetch, wanted: &Wanted, error: ErrorCode) -> Fetched {
         let hint = match error {
-            // Up to version 5 clients do not know the error, and this one makes them look for the leader.
+            // Clients up to version 5 do not know KAFKA_STORAGE_ERROR. NOT_LEADER_OR_FOLLOWER makes them refresh their
+            // metadata.
             ErrorCode::KafkaStorageError if fetch.ticket.version <= 5 => {
                 return Fetched::failed(wanted, ErrorCode::NotLeaderOrFollower);
             }
@@ -145,7 +148,8 @@ impl Core {
             }
             _ => None,
         };
-        // Kafka refuses what is in no metadata before it looks for transactions, and then answers an empty list in place of null.
+        // Kafka checks for unknown topics and partitions before it looks for aborted transactions, and then answers an
+        // empty list instead of null.
         let unknown = matches!(error, ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId);
         Fetched { current_leader: hint, aborted: unknown.then(Vec::new), ..Fetched::failed(wanted, error) }
     }
@@ -156,7 +160,7 @@ impl Core {
         Some((partition.leader.map_or(-1, |node| node.0), partition.leader_epoch))
     }
 
-    /// The nodes that hints name, each once.
+    /// The living nodes that the leader hints name, each once.
     pub(crate) fn endpoints(&self, hints: impl Iterator<Item = (i32, i32)>) -> Vec<Node> {
         let mut ids: Vec<NodeId> = hints.map(|(leader, _)| NodeId(leader)).collect();
         ids.sort_unstable();
@@ -165,7 +169,10 @@ impl Core {
     }
 }
 
-/// Where the client's log and this one part ways, if they do (KIP-595).
+/// The diverging epoch and its end offset, if the client's log and this one diverge (KIP-595).
+///
+/// # Errors
+/// OFFSET_OUT_OF_RANGE if the epoch is unknown, or the fetch offset lies before the log start offset.
 fn diverging(log: &Log, wanted: &Wanted) -> Result<Option<(i32, i64)>, ErrorCode> {
     let (epoch, end_offset) =
         log.epochs().end_of(wanted.last_fetched_epoch, log.end_offset()).ok_or(ErrorCode::OffsetOutOfRange)?;

@@ -1,4 +1,5 @@
-//! Fetch sessions (KIP-227): a node remembers what a client fetches, so that both tell only what changed.
+//! Fetch sessions (KIP-227): a node remembers the partitions that a client fetches, so that requests and responses
+//! carry changes only.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,25 +11,26 @@ use super::{Fetched, Wanted};
 use crate::cluster::NodeId;
 use crate::core::Draw;
 
-/// How long a session is safe from one that wants its place.
+/// How many milliseconds a session must have been idle, or in use with fewer partitions, before a new session may evict
+/// it. Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS.
 const EVICTION_MS: i64 = 120_000;
-/// The epoch of a request that opens a session.
+/// The epoch of a full fetch request, which opens a session.
 const INITIAL_EPOCH: i32 = 0;
-/// The epoch of a request that wants none, or ends one.
+/// The epoch of a request without a session, which also ends the session that it names.
 const FINAL_EPOCH: i32 = -1;
 
 /// The sessions of all nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(BTreeMap<NodeId, BTreeMap<i32, Session>>);
 
-/// What a fetch does with sessions.
+/// How a fetch uses sessions.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// Nothing.
+    /// Without a session.
     Sessionless,
-    /// It opens one, if there is room.
+    /// Opens a session, if there is room.
     Open { topic_ids: bool },
-    /// It goes on in this one; the epoch is the one that the session has from this request on.
+    /// Continues this session. `epoch` is the epoch of the session after this request.
     Incremental { id: i32, epoch: i32 },
 }
 
@@ -38,13 +40,13 @@ struct Session {
     epoch: i32,
     created_ms: i64,
     last_used_ms: i64,
-    /// In the order in which they are read. One that had records goes to the end, so that none starves.
+    /// In the order in which they are read. A partition that returned records moves to the end, so that none starves.
     partitions: BTreeMap<u64, Remembered>,
     places: HashMap<(TopicName, i32), u64>,
     next_place: u64,
 }
 
-/// What stands for a topic in a session.
+/// How a session identifies a topic.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum TopicName {
     Name(Arc<str>),
@@ -55,7 +57,7 @@ enum TopicName {
 #[derive(Debug)]
 struct Remembered {
     wanted: Wanted,
-    /// What was told last; -1 for what has to be told again.
+    /// The values that were sent last; -1 if the partition must be sent again.
     high_watermark: i64,
     log_start_offset: i64,
 }
@@ -77,13 +79,13 @@ fn next_epoch(epoch: i32) -> i32 {
 }
 
 impl Sessions {
-    /// What a session remembers to fetch.
+    /// The partitions that a session fetches.
     pub(crate) fn remembered(&self, node: NodeId, id: i32) -> impl Iterator<Item = &Wanted> {
         let session = self.0.get(&node).and_then(|sessions| sessions.get(&id));
         session.into_iter().flat_map(|session| session.partitions.values().map(|one| &one.wanted))
     }
 
-    /// What a request fetches, and in which session.
+    /// How a request uses sessions, and the partitions that it fetches.
     ///
     /// # Errors
     /// FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
@@ -98,7 +100,7 @@ impl Sessions {
     ) -> Result<(Use, Vec<Wanted>), ErrorCode> {
         let sessions = self.0.entry(node).or_default();
         if epoch == INITIAL_EPOCH || epoch == FINAL_EPOCH {
-            // Whoever asks for everything has done with the session that it names.
+            // A full request ends the session that it names.
             sessions.remove(&id);
             let session = if epoch == FINAL_EPOCH { Use::Sessionless } else { Use::Open { topic_ids } };
             return Ok((session, wanted));
@@ -124,14 +126,15 @@ impl Sessions {
         Ok((Use::Incremental { id, epoch: session.epoch }, all))
     }
 
-    /// The partitions of a session of which the topic id named nothing so far, with the names that they may have by now.
+    /// Sets the names of topics whose ids named no topic before, where they name one now.
     pub(crate) fn resolve(wanted: &mut [Wanted], name_of: impl Fn(Uuid) -> Option<Arc<str>>) {
         for wanted in wanted.iter_mut().filter(|wanted| wanted.topic.is_none()) {
             wanted.topic = name_of(wanted.topic_id);
         }
     }
 
-    /// What is answered: the error, the session's id, and the partitions of which there is something to tell.
+    /// Updates the session with a response. Returns the error, the id of the session, and the partitions that the
+    /// response must contain.
     #[expect(clippy::too_many_arguments, reason = "the session's own and what the core lends it")]
     pub(crate) fn answered(
         &mut self,
@@ -157,15 +160,16 @@ impl Sessions {
                 Some(session) if session.epoch == epoch => (ErrorCode::None, id, session.news(fetched)),
                 // Another request of the session came while this one waited.
                 Some(_) => (ErrorCode::InvalidFetchSessionEpoch, id, Vec::new()),
-                // It was evicted meanwhile; the next request will hear of it.
+                // The session was evicted in the meantime: the next request gets FETCH_SESSION_ID_NOT_FOUND.
                 None => (ErrorCode::None, id, fetched),
             },
         }
     }
 }
 
-/// Whether there is room for a session of so many partitions, or one that is worth less can go: one that was not used for long,
-/// or an old one that has fewer partitions.
+/// Whether there is room for a session of this many partitions. If not, evicts the least recently used session that was
+/// idle for longer than [`EVICTION_MS`], or else the smallest of those in use for longer than that, if it has fewer
+/// partitions.
 fn make_room(sessions: &mut BTreeMap<i32, Session>, slots: usize, partitions: usize, now_ms: i64) -> bool {
     if sessions.len() < slots {
         return true;
@@ -240,7 +244,7 @@ impl Session {
         }
     }
 
-    /// The partitions of which there is something to tell, which are taken as told.
+    /// The partitions that the response must contain. The session remembers their values as sent.
     fn news(&mut self, fetched: Vec<Fetched>) -> Vec<Fetched> {
         fetched.into_iter().filter(|fetched| self.is_news(fetched)).collect()
     }
@@ -257,7 +261,7 @@ impl Session {
             || remembered.log_start_offset != fetched.log_start_offset
             || fetched.preferred.is_some()
             || fetched.diverging.is_some();
-        // When an error goes away, the partition is told again.
+        // The partition is sent again when the error has gone.
         remembered.high_watermark = if failed { -1 } else { fetched.high_watermark };
         remembered.log_start_offset = fetched.log_start_offset;
         let place = match has_records {

@@ -1,8 +1,9 @@
-//! Compaction: of each key only the latest record stays. Offsets stay as they are.
+//! Compaction: keeps the latest record of each key. Offsets do not change.
 //!
-//! As Kafka's cleaner: records of aborted transactions go; a tombstone, and the marker of a transaction of which nothing is left,
-//! go after they have been seen for `delete.retention.ms` (KIP-534: the batch says until when); the last batch of a producer
-//! stays without records, so that its sequence numbers go on.
+//! As Kafka's cleaner: records of aborted transactions are removed. Tombstones, and markers of transactions without
+//! remaining records, are removed `delete.retention.ms` after a round has first seen them (KIP-534: the batch stores
+//! that time as its delete horizon). The last batch of a producer stays, without records, so that its sequence numbers
+//! continue.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,34 +19,35 @@ use super::lookup::decompressed;
 use super::segment::Segment;
 use super::{Batch, Log};
 
-/// A round of compaction.
+/// The parameters of a round of compaction.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Cleaning {
     pub(crate) now_ms: i64,
     pub(crate) delete_retention_ms: i64,
-    /// Records younger than this stay.
+    /// Segments with younger records are not compacted; milliseconds.
     pub(crate) min_lag_ms: i64,
-    /// Segments are put together up to this.
+    /// Compacted segments are merged up to this size.
     pub(crate) segment_bytes: u64,
 }
 
-/// What a round knows before it writes.
+/// What a round collects before it rewrites batches.
 struct Plan {
     cleaning: Cleaning,
-    /// Records from here on stay.
+    /// Records from this offset on are not compacted.
     end_offset: i64,
     /// The last offset of each key.
     latest: HashMap<Vec<u8>, i64>,
     /// Producers and the ranges of their aborted transactions.
     aborted: HashMap<i64, Vec<(i64, i64)>>,
-    /// The last batch of each producer that is known: by its last offset, or the epoch of its marker.
+    /// The last batch of each known producer: its last offset, or, if only a marker is known, the epoch of that.
     last_batches: HashMap<i64, Result<i64, i16>>,
-    /// Producers of which records of a transaction that is not ended yet have been seen in this round.
+    /// Producers of which this round has seen transactional records, but not yet the marker that ends the transaction.
     seen: HashSet<i64>,
 }
 
 impl Log {
-    /// Compacts all that no open transaction holds back and no lag, the last segment as well.
+    /// Compacts everything that neither an open transaction nor min.compaction.lag.ms protects, including the active
+    /// segment.
     ///
     /// # Errors
     /// KAFKA_STORAGE_ERROR.
@@ -57,7 +59,7 @@ impl Log {
         self.clean(cleaning, count)
     }
 
-    /// Compacts so many segments from the front on, which nothing is appended to any more.
+    /// Compacts the first `count` segments, none of which is the active one.
     ///
     /// # Errors
     /// KAFKA_STORAGE_ERROR.
@@ -78,7 +80,7 @@ impl Log {
         Ok(())
     }
 
-    /// Whether it has grown to more than twice of what the last round left.
+    /// Whether the log is larger than `min_bytes` and than twice its size after the last round.
     pub(crate) fn wants_compaction(&self, min_bytes: u64) -> bool {
         self.bytes() > min_bytes.max(2 * self.compacted_bytes)
     }
@@ -111,7 +113,7 @@ impl Log {
         Ok(plan)
     }
 
-    /// Puts cleaned batches in place of the segments from the front on, several in one as far as they fit.
+    /// Replaces the first segments by their cleaned batches, and merges neighbours that fit into one segment.
     fn put_together(&mut self, cleaned: Vec<Vec<Batch>>, segment_bytes: u64) -> Result<(), ErrorCode> {
         let mut groups: Vec<(usize, u64, Vec<Batch>)> = Vec::new();
         for batches in cleaned {
@@ -125,7 +127,7 @@ impl Log {
                 _ => groups.push((1, bytes, batches)),
             }
         }
-        // From the back, so that the places of those before do not change.
+        // From the last to the first, so that the indexes of those before stay valid.
         let mut end = groups.iter().map(|(segments, ..)| segments).sum::<usize>();
         for (segments, _, batches) in groups.into_iter().rev() {
             let old = end - segments..end;
@@ -156,7 +158,7 @@ impl Plan {
         ranges.is_some_and(|ranges| ranges.iter().any(|&(first, last)| (first..=last).contains(&header.base_offset)))
     }
 
-    /// What is left of a batch.
+    /// The batch without the records that compaction removes; `None` if nothing of it is kept.
     fn clean(&mut self, batch: Batch) -> Option<Batch> {
         let header = batch.header;
         if header.base_offset >= self.end_offset {
@@ -165,7 +167,7 @@ impl Plan {
         let horizon_over = header.has_delete_horizon() && header.base_timestamp <= self.cleaning.now_ms;
         let keeps_empty = header.next_offset() == self.end_offset || self.is_last_of_producer(&header);
         if header.is_control() {
-            // Of the transaction nothing is left.
+            // Idle: this round has seen no records of the transaction.
             let idle = !self.seen.remove(&header.producer_id);
             if idle && horizon_over {
                 return keeps_empty.then(|| empty(&header));
@@ -215,7 +217,7 @@ impl Plan {
     }
 }
 
-/// The records of a batch with their offsets.
+/// The records of a batch, with their offsets.
 fn raw_records<'p>(header: &BatchHeader, payload: &'p [u8]) -> impl Iterator<Item = (i64, RawRecord<'p>)> {
     let base_offset = header.base_offset;
     let mut position = 0;
@@ -226,7 +228,7 @@ fn raw_records<'p>(header: &BatchHeader, payload: &'p [u8]) -> impl Iterator<Ite
     })
 }
 
-/// A batch of other records than it had, at their old offsets.
+/// The batch with other records than it had, at their old offsets.
 fn rewritten(header: &BatchHeader, records: &[(i64, RawRecord<'_>)], horizon: Option<i64>) -> Option<Batch> {
     let mut new = *header;
     if let Some(horizon) = horizon {
@@ -260,7 +262,7 @@ fn rewritten(header: &BatchHeader, records: &[(i64, RawRecord<'_>)], horizon: Op
     Some(Batch { header: new, payload: compressed.into() })
 }
 
-/// A batch without records, which keeps its offsets and sequence numbers taken.
+/// The batch without records, which keeps its offsets and sequence numbers occupied.
 fn empty(header: &BatchHeader) -> Batch {
     let mut new = *header;
     new.set_compression(monedula_protocol::compression::Compression::None);
@@ -270,7 +272,7 @@ fn empty(header: &BatchHeader) -> Batch {
     Batch { header: new, payload: Bytes::new() }
 }
 
-/// The records of a batch that lie before an offset, as a batch that ends there.
+/// The records of a batch below an offset, as a batch that ends there; `None` if there are none.
 pub(super) fn records_below(batch: &Batch, end_offset: i64) -> Option<Batch> {
     let payload = decompressed(batch)?;
     let kept: Vec<_> = raw_records(&batch.header, &payload).take_while(|&(offset, _)| offset < end_offset).collect();

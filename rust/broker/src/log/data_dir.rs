@@ -1,4 +1,4 @@
-//! The data directory: which topics there are, and where each log's files lie.
+//! The data directory: the files of topics and logs.
 //!
 //! ```text
 //! broker.json            the format, and how often a broker was started here
@@ -8,12 +8,12 @@
 //! known/<id>             an empty file for each topic
 //! ```
 //!
-//! What is missing at the start is told: a topic that a broker was robbed of must not look like one that never was. A topic that is
-//! deleted goes from `known` first, and its directory is renamed to `<id>.deleted` before it is emptied, so that what a kill
-//! leaves half done is told from what somebody took away.
+//! A missing file is an error at the next start: a topic whose files somebody removed must not look like one that never
+//! existed. A deleted topic is first removed from `known`, then its directory is renamed to `<id>.deleted`, then the
+//! files are removed. So the next start can tell a deletion that a kill interrupted from files that somebody removed.
 //!
-//! Directories are named by ids: names may differ in case only, which not every file system can tell, and a topic that is created
-//! again is another.
+//! Directories are named by topic id: names may differ only in case, which not every file system distinguishes, and a
+//! topic that is recreated is another topic.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
@@ -28,13 +28,13 @@ use crate::BrokerError;
 
 const FORMAT: u32 = 1;
 
-/// An open data directory; others cannot open it meanwhile.
+/// An open data directory. It is locked, so that no other broker can open it.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
     open_files: OpenFiles,
     starts: u64,
-    /// What was saved of each topic last.
+    /// The topics as they were saved last.
     saved: HashMap<Uuid, StoredTopic>,
     _lock: File,
 }
@@ -45,7 +45,7 @@ struct StoredBroker {
     starts: u64,
 }
 
-/// A topic as its file has it.
+/// A topic as `topic.json` stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredTopic {
     pub(crate) name: String,
@@ -53,7 +53,7 @@ pub(crate) struct StoredTopic {
     pub(crate) partitions: Vec<StoredPartition>,
 }
 
-/// A partition as its topic's file has it.
+/// A partition as `topic.json` stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredPartition {
     pub(crate) leader: Option<i32>,
@@ -61,9 +61,9 @@ pub(crate) struct StoredPartition {
     pub(crate) replicas: Vec<i32>,
     pub(crate) isr: Vec<i32>,
     pub(crate) log_start_offset: i64,
-    /// Leader epochs with their first offsets.
+    /// The leader epochs with their start offsets.
     pub(crate) epochs: Vec<(i32, i64)>,
-    /// Whether it has been written to, and so has segments.
+    /// Whether the partition has been written to, so that it has segment files.
     #[serde(default)]
     pub(crate) has_segments: bool,
 }
@@ -87,12 +87,12 @@ fn storage(path: &Path, problem: impl ToString) -> BrokerError {
     BrokerError::Storage { path: path.to_owned(), problem: problem.to_string() }
 }
 
-/// A file or directory that should be there.
+/// The error for a file or directory that should exist.
 fn missing(path: &Path, what: &str, give_up: &str) -> BrokerError {
     storage(path, format!("it is missing, {what}: restore it from a copy, or {give_up}"))
 }
 
-/// Writes a file so that whoever reads it finds all of it, or what was there before.
+/// Writes a file so that a reader finds either all of the new content or the old one.
 fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, content)?;
@@ -100,10 +100,11 @@ fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 impl DataDir {
-    /// Opens a directory, or makes it.
+    /// Opens a data directory. Creates it if it does not exist.
     ///
     /// # Errors
-    /// A directory that cannot be read or written, that another broker uses, or that a newer version wrote.
+    /// A directory that cannot be read or written, that another broker uses, that has another format, or of which a
+    /// part is missing.
     pub(crate) fn open(path: &Path) -> Result<Self, BrokerError> {
         fs::create_dir_all(path).map_err(|error| storage(path, error))?;
         let lock_path = path.join("lock");
@@ -147,7 +148,7 @@ impl DataDir {
         Ok(Self { path: path.to_owned(), open_files, starts: broker.starts, saved, _lock: lock })
     }
 
-    /// How often the directory was opened: what is drawn by chance must not be drawn again.
+    /// How often the directory was opened. Random ids depend on it, so that none is drawn twice.
     pub(crate) fn starts(&self) -> u64 {
         self.starts
     }
@@ -156,7 +157,7 @@ impl DataDir {
         &self.open_files
     }
 
-    /// Whether a topic has its file.
+    /// Whether the file of a topic exists.
     pub(crate) fn has_saved(&self, id: Uuid) -> bool {
         self.saved.contains_key(&id)
     }
@@ -169,15 +170,15 @@ impl DataDir {
         self.path.join("known").join(hex(id))
     }
 
-    /// Where the log of a partition lies.
+    /// The directory of a partition's log.
     pub(crate) fn log_directory(&self, id: Uuid, partition: i32) -> PathBuf {
         self.topic_directory(id).join(partition.to_string())
     }
 
-    /// The topics that are there. One that was deleted, or created, only half way is removed.
+    /// Loads the topics. Removes topics whose deletion or creation was interrupted.
     ///
     /// # Errors
-    /// A file that cannot be read, and one that is missing.
+    /// A file that cannot be read, or that is missing.
     pub(crate) fn load(&mut self) -> Result<Vec<(Uuid, StoredTopic)>, BrokerError> {
         let directory = self.path.join("topics");
         let mut known: HashSet<Uuid> = ids(&self.path.join("known"))?.into_iter().map(|(id, _)| id).collect();
@@ -218,7 +219,7 @@ impl DataDir {
             let give_up = format!("delete {} to lose the topic", self.known_file(id).display());
             return Err(missing(&self.topic_directory(id), "which has a topic", &give_up));
         }
-        // The order of a directory means nothing.
+        // The order of directory entries is arbitrary.
         topics.sort_by(|(_, left), (_, right)| left.name.cmp(&right.name));
         Ok(topics)
     }
@@ -228,7 +229,7 @@ impl DataDir {
         File::create(&file).map(drop).map_err(|error| storage(&file, error))
     }
 
-    /// Saves what is known of a topic, if it changed.
+    /// Saves a topic, if it has changed.
     ///
     /// # Errors
     /// A file that cannot be written.
@@ -248,7 +249,7 @@ impl DataDir {
         Ok(())
     }
 
-    /// Removes a topic with its logs.
+    /// Removes the files of a topic and its logs.
     ///
     /// # Errors
     /// A file that cannot be removed.
@@ -261,14 +262,14 @@ impl DataDir {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(storage(&known, error)),
             _ => {}
         }
-        // Under this name the rest is rubbish, whatever becomes of it.
+        // After the rename the next start removes the directory, whatever becomes of this attempt.
         let deleted = directory.with_extension("deleted");
         let removed = fs::rename(&directory, &deleted).and_then(|()| fs::remove_dir_all(&deleted));
         removed.map_err(|error| storage(&directory, error))
     }
 }
 
-/// What is in a directory whose names are ids, but for an extension.
+/// The entries of a directory whose names, without an extension, are topic ids.
 fn ids(directory: &Path) -> Result<Vec<(Uuid, PathBuf)>, BrokerError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).map_err(|error| storage(directory, error))? {
@@ -279,7 +280,7 @@ fn ids(directory: &Path) -> Result<Vec<(Uuid, PathBuf)>, BrokerError> {
     Ok(found)
 }
 
-/// Whether a topic's directory has a log.
+/// Whether a topic's directory contains a partition's directory.
 fn has_partitions(topic: &Path) -> bool {
     fs::read_dir(topic).is_ok_and(|entries| entries.flatten().any(|entry| entry.path().is_dir()))
 }

@@ -1,22 +1,23 @@
-//! Which logs are worth compacting, by Kafka's rules: how much of a log came since the last round, and how long it has waited.
+//! Chooses which logs to compact, by Kafka's rules: by how much of a log is new since the last round (dirty), and by
+//! how long it has waited.
 //!
-//! The segment that is appended to is never compacted, nor is what an open transaction holds back.
+//! The active segment is never compacted, nor are records that an open transaction holds back.
 
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{Cleaning, Log};
 
-/// What makes a log worth a round.
+/// The conditions for a round of compaction.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Dirt {
-    /// More than this part of what may be compacted must be new.
+    /// The dirty part of what may be compacted must be larger than this ratio (min.cleanable.dirty.ratio).
     pub(crate) min_ratio: f64,
-    /// After this time a round is due, whatever part is new.
+    /// After this time in milliseconds a round is due whatever the ratio is (max.compaction.lag.ms).
     pub(crate) max_lag_ms: i64,
 }
 
 impl Log {
-    /// Compacts what is worth it now. Returns when it might be worth it again, if it takes nothing but time.
+    /// Compacts the log if the conditions hold. Returns when they may hold again by the passage of time alone.
     ///
     /// # Errors
     /// KAFKA_STORAGE_ERROR.
@@ -25,7 +26,7 @@ impl Log {
         let first_dirty = self.first_dirty_segment();
         let stable = self.last_stable_offset();
         let committed = |index: &usize| self.segments[index + 1].base_offset <= stable;
-        // The times from which on the dirty segments may be compacted, oldest first.
+        // The time from which on a segment may be compacted (min.compaction.lag.ms).
         let ripe_ms = |index: usize| match cleaning.min_lag_ms {
             ..=0 => i64::MIN,
             lag_ms => self.segments[index].age_from_ms().saturating_add(lag_ms),
@@ -41,14 +42,14 @@ impl Log {
         let ratio = dirty_bytes as f64 / (clean_bytes + dirty_bytes).max(1) as f64;
         if dirty_bytes > 0 && (is_overdue || ratio > dirt.min_ratio) {
             self.clean(cleaning, end)?;
-            // What is left waits for its lag, and is looked at then.
+            // The segments that are left are protected by the lag. Returns when the first of them may be compacted.
             return self.clean_dirt(dirt, cleaning);
         }
         let next_ripe_ms = (end < self.closed_segments()).then(|| ripe_ms(end));
         Ok([next_ripe_ms, overdue_ms].into_iter().flatten().filter(|due_ms| *due_ms > now_ms).min())
     }
 
-    /// The place of the first segment that has something new.
+    /// The index of the first segment with dirty records.
     fn first_dirty_segment(&self) -> usize {
         let first_dirty = match self.cleaned_offset {
             offset if (self.start_offset()..=self.end_offset()).contains(&offset) => offset,

@@ -1,4 +1,4 @@
-//! A log's directory: one file a segment.
+//! The directory of a log, with one file for each segment.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,23 +11,23 @@ use super::segment::Segment;
 use super::{Batch, Epochs, Log, marker};
 use crate::BrokerError;
 
-/// What a file's name ends with that is complete, and replaces others which may still be there.
+/// The suffix of a complete file that replaces others, which may still exist.
 const MERGED: &str = ".merged";
-/// Says where the log starts: it is written before the segments before that are removed.
+/// The file with the log start offset. It is written before the segments below that offset are removed.
 const START: &str = "start";
-/// Says that offsets may be missing.
+/// A marker file: the log was compacted, so offsets may be missing.
 const COMPACTED: &str = "compacted";
-/// The extension of one that is not complete.
+/// The extension of an incomplete file.
 const UNFINISHED: &str = "unfinished";
 
-/// Where a log's files are.
+/// The directory of a log.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     path: PathBuf,
     open_files: OpenFiles,
 }
 
-/// What cannot be learnt from the batches, and is kept beside them.
+/// The part of a log's state that its batches do not contain. It is saved in the topic's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogState {
     pub(crate) start_offset: i64,
@@ -39,7 +39,7 @@ impl Directory {
         Segment::create(&self.path, base_offset, &self.open_files)
     }
 
-    /// Says that the log starts at an offset, before what lies before it is removed.
+    /// Writes the log start offset, before what lies below it is removed.
     pub(super) fn write_start(&self, start_offset: i64) -> io::Result<()> {
         let file = self.path.join(START);
         let new = file.with_extension(UNFINISHED);
@@ -47,8 +47,8 @@ impl Directory {
         fs::rename(&new, &file)
     }
 
-    /// Puts one file in place of all that begin in a range of offsets. Whoever opens the directory after a crash finds either
-    /// the old ones, or the new one whole: its last name but one says what it replaces.
+    /// Replaces all segment files whose base offsets lie in a range by one file. After a crash the directory has either
+    /// the old files or the complete new one, because the name of the merged file contains the range that it replaces.
     pub(super) fn write_merged(
         &self,
         base_offset: i64,
@@ -71,7 +71,7 @@ impl Directory {
 }
 
 impl Log {
-    /// Gives an empty log in memory a directory, if it has none.
+    /// Creates the directory of an empty log in memory. Does nothing if it has one.
     ///
     /// # Errors
     /// KAFKA_STORAGE_ERROR.
@@ -90,20 +90,20 @@ impl Log {
         Ok(())
     }
 
-    /// Whether it has a directory.
+    /// Whether the log is in files, not in memory.
     pub(crate) fn is_in_files(&self) -> bool {
         self.directory.is_some()
     }
 
-    /// What is kept beside the batches.
+    /// The state to be saved beside the batches.
     pub(crate) fn state(&self) -> LogState {
         LogState { start_offset: self.start_offset, epochs: self.epochs.entries().to_vec() }
     }
 
-    /// Opens what a process before this one left; a directory that is not there is an empty log.
+    /// Opens the log that an earlier process left. A directory that does not exist is an empty log.
     ///
     /// # Errors
-    /// [`BrokerError::Storage`] for files that cannot be read, and for damage that is no torn end.
+    /// [`BrokerError::Storage`] for files that cannot be read or are missing, and for damage other than a torn end.
     pub(crate) fn open(path: PathBuf, state: &LogState, open_files: &OpenFiles) -> Result<Self, BrokerError> {
         let mut log = Self { epochs: Epochs::from_entries(state.epochs.clone()), ..Self::default() };
         let files = segment_files(&path)?;
@@ -121,7 +121,7 @@ impl Log {
                 log.segments.clear();
                 log.start_offset = start_offset;
             }
-            // Emptied by hand: what comes next goes on where the log started.
+            // Somebody removed all files: new records continue at the log start offset.
             None => (log.start_offset, log.end_offset) = (start_offset, start_offset),
         }
         let last = files.len().saturating_sub(1);
@@ -135,7 +135,7 @@ impl Log {
             }
             log.end_offset = base_offset;
             let segment = Segment::recover(file, base_offset, (index == last, gaps), open_files, |batch| {
-                // What is known of epochs was saved: they may begin where no batch does, or no batch any more.
+                // Saved epochs are kept: they may begin where there is no batch, or none any more.
                 if log.epochs.latest().is_none_or(|latest| batch.header.partition_leader_epoch > latest) {
                     log.epochs.begin(batch.header.partition_leader_epoch, batch.header.base_offset);
                 }
@@ -147,7 +147,7 @@ impl Log {
         if log.directory.is_none() && path.exists() && log.segments.front().is_some_and(|one| one.path().is_some()) {
             log.directory = Some(Directory { path, open_files: open_files.clone() });
         }
-        // A log that was emptied by hand ends where it started.
+        // If somebody removed the files, the log ends at its start.
         log.end_offset = log.end_offset.max(log.start_offset);
         log.epochs.truncate_to(log.end_offset + 1);
         log.high_watermark = log.end_offset;
@@ -155,7 +155,8 @@ impl Log {
     }
 }
 
-/// Removes the files that a merged one replaces, and gives it its name. `None` for a name that is none of a merged file.
+/// Removes the files that a merged file replaces, and gives it its final name. `None` if the name is not that of a
+/// merged file.
 fn finish_merge(merged: &Path) -> io::Result<Option<PathBuf>> {
     let name = merged.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(MERGED));
     let range = name.and_then(|name| name.split_once('-'));
@@ -173,7 +174,7 @@ fn finish_merge(merged: &Path) -> io::Result<Option<PathBuf>> {
     Ok(Some(file))
 }
 
-/// Where a log's directory says that it starts; 0 if it does not say.
+/// The log start offset in the directory of a log; 0 if there is none.
 fn start_in(path: &Path) -> Result<i64, BrokerError> {
     let file = path.join(START);
     let storage = |problem: String| BrokerError::Storage { path: file.clone(), problem };
@@ -184,7 +185,8 @@ fn start_in(path: &Path) -> Result<i64, BrokerError> {
     }
 }
 
-/// The files of a directory's segments, by their first offsets. What compaction left half done is brought to its end.
+/// The segment files of a directory, sorted by base offset. Finishes an interrupted merge, and removes incomplete
+/// files.
 fn segment_files(path: &Path) -> Result<Vec<(i64, PathBuf)>, BrokerError> {
     let failed = |error: io::Error| BrokerError::Storage { path: path.to_owned(), problem: error.to_string() };
     let entries = match fs::read_dir(path) {

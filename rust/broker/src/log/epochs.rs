@@ -1,6 +1,6 @@
-//! Which leader epoch begins where in a log (KIP-101, KIP-320).
+//! The leader epochs of a log and their start offsets (KIP-101, KIP-320).
 
-/// The epochs of a log with their first offsets, both ascending.
+/// The leader epochs of a log with their start offsets, both ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epochs(Vec<(i32, i64)>);
 
@@ -19,8 +19,8 @@ impl Epochs {
         self.0.last().map(|&(epoch, _)| epoch)
     }
 
-    /// An epoch begins at an offset. One that is known stays where it began; later starts at or behind this one are gone,
-    /// because nothing was written under them.
+    /// Begins an epoch at an offset. A known epoch keeps its earlier start. Entries that start at this offset or above
+    /// are removed, because nothing was written in those epochs.
     pub(crate) fn begin(&mut self, epoch: i32, start_offset: i64) {
         if epoch < 0 || self.0.last().is_some_and(|&(latest, start)| latest == epoch && start <= start_offset) {
             return;
@@ -29,13 +29,13 @@ impl Epochs {
         self.0.push((epoch, start_offset));
     }
 
-    /// The epoch that the log's first record belongs to, if that is known.
+    /// The epoch of the log's first record, if it is known.
     pub(crate) fn earliest(&self, log_start_offset: i64) -> Option<i32> {
         self.0.first().filter(|&&(_, start)| start <= log_start_offset).map(|&(epoch, _)| epoch)
     }
 
-    /// The largest epoch not above the one asked for, and where it ends. An epoch older than all that are known is answered
-    /// with the first known start: what it had is gone.
+    /// The largest epoch that is not above the requested one, and its end offset. An epoch older than all known ones is
+    /// answered with the first known start, because its records are gone.
     pub(crate) fn end_of(&self, epoch: i32, log_end_offset: i64) -> Option<(i32, i64)> {
         let &(latest, _) = self.0.last()?;
         if epoch == latest {
@@ -47,12 +47,12 @@ impl Epochs {
         Some((found, end))
     }
 
-    /// The log ends at an offset now.
+    /// Truncates the entries to a log end offset.
     pub(crate) fn truncate_to(&mut self, end_offset: i64) {
         self.0.retain(|&(_, start)| start < end_offset);
     }
 
-    /// The log starts at an offset now: the epoch in force there begins there.
+    /// Moves the log start offset: the epoch in force there now starts there.
     pub(crate) fn start_at(&mut self, start_offset: i64) {
         let in_force = self.0.partition_point(|&(_, start)| start <= start_offset);
         if let Some(before) = in_force.checked_sub(1) {
@@ -71,7 +71,7 @@ mod tests {
         let epochs = Epochs::from_entries(vec![(1, 0), (3, 10), (4, 20)]);
         assert_eq!(epochs.end_of(4, 25), Some((4, 25)));
         assert_eq!(epochs.end_of(3, 25), Some((3, 20)));
-        // 2 had no records: the largest one below it is 1.
+        // Epoch 2 had no records: the largest epoch below it is 1.
         assert_eq!(epochs.end_of(2, 25), Some((1, 10)));
         assert_eq!(epochs.end_of(0, 25), Some((0, 0)));
         assert_eq!(epochs.end_of(5, 25), None);

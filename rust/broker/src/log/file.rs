@@ -1,4 +1,4 @@
-//! The file of a segment: its batches one after the other, as they go over the wire.
+//! The file of a segment: record batches one after the other, in their wire format.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -13,14 +13,15 @@ use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, Batches, LOG_O
 use super::Batch;
 use crate::BrokerError;
 
-/// Files that are kept open. Above that each use opens its file: partitions may be many, and file descriptors few.
+/// The maximum number of files that are kept open. Others are opened for each use: there may be many partitions and few
+/// file descriptors.
 const MAX_OPEN_FILES: usize = 256;
-/// Batches below this are written with one call.
+/// Smaller batches are written with one system call.
 const ONE_WRITE_BYTES: usize = 64 * 1024;
-/// What is read at once when a file is recovered.
+/// The size of the read buffer when a file is recovered.
 const RECOVERY_BUFFER_BYTES: usize = 1 << 20;
 
-/// How many files are open.
+/// The number of files that are kept open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenFiles(Arc<AtomicUsize>);
 
@@ -32,25 +33,25 @@ pub(super) struct SegmentFile {
     open_files: OpenFiles,
 }
 
-/// A batch that was found in a file.
+/// A batch in a recovered file, with its position in bytes.
 #[derive(Debug)]
 pub(super) struct Recovered {
     pub(super) batch: Batch,
     pub(super) position: u64,
 }
 
-/// The name of the file whose first offset is this one.
+/// The file name of a segment.
 pub(super) fn name_of(base_offset: i64) -> String {
     format!("{base_offset:020}.log")
 }
 
-/// The first offset that a file's name tells, `None` for a file that is no segment.
+/// The base offset in the name of a segment file; `None` for any other file.
 pub(super) fn offset_of(name: &str) -> Option<i64> {
     name.strip_suffix(".log").filter(|digits| digits.len() == 20)?.parse().ok().filter(|&offset| offset >= 0)
 }
 
 impl SegmentFile {
-    /// A new file. One of that name from an attempt that failed is emptied.
+    /// Creates a file. A file of that name, left by a failed attempt, is emptied.
     pub(super) fn create(directory: &Path, base_offset: i64, open_files: &OpenFiles) -> io::Result<Self> {
         let path = directory.join(name_of(base_offset));
         File::create(&path)?;
@@ -65,7 +66,7 @@ impl SegmentFile {
         &self.path
     }
 
-    /// When it was written to last; 0 if that cannot be told.
+    /// The time of the last write in milliseconds; 0 if it is unknown.
     pub(super) fn modified_ms(&self) -> i64 {
         let modified = fs::metadata(&self.path).and_then(|metadata| metadata.modified()).ok();
         let since = modified.and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
@@ -90,14 +91,14 @@ impl SegmentFile {
         Ok(result)
     }
 
-    /// Gives the file descriptor back: nothing more is written here.
+    /// Closes the file, because nothing more is written to it.
     pub(super) fn release(&mut self) {
         if self.kept.take().is_some() {
             self.open_files.0.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Appends a batch at the end, which is at `position`. A write that fails leaves the file as it was.
+    /// Appends a batch at `position`, the end of the file. If the write fails, the file is truncated to its old length.
     pub(super) fn append(&mut self, batch: &Batch, position: u64) -> io::Result<()> {
         self.with(|file| {
             let written = match batch.total_bytes() {
@@ -108,10 +109,10 @@ impl SegmentFile {
         })
     }
 
-    /// The bytes of a range.
+    /// Reads a range of bytes.
     pub(super) fn read(&self, position: u64, length: usize) -> io::Result<Bytes> {
         let read = |mut file: &File| {
-            // Not `read_exact`: it wants room that was written to before, which takes as long as the reading itself.
+            // Not `read_exact`: it needs an initialized buffer, and to initialize it takes as long as to read.
             let mut bytes = Vec::with_capacity(length);
             file.seek(SeekFrom::Start(position))?;
             file.take(length as u64).read_to_end(&mut bytes)?;
@@ -142,9 +143,9 @@ impl Drop for SegmentFile {
     }
 }
 
-/// Reads a file that a process before this one wrote, and checks every batch. Where the process was killed within a write, the
-/// end is torn: if `may_be_torn`, that end is cut off. Anything else is damage, and told; so are missing offsets, unless
-/// compaction made `gaps`: no checksum covers offsets.
+/// Reads a file that an earlier process wrote, and checks every batch. If that process was killed during a write, the
+/// end of the file is torn; with `may_be_torn` it is cut off. Anything else is damage and an error, and so are missing
+/// offsets unless compaction left `gaps`: no checksum covers the offsets.
 pub(super) fn recover(
     path: &Path,
     base_offset: i64,
@@ -190,7 +191,7 @@ pub(super) fn recover(
     Ok(found)
 }
 
-/// The next batch, or what is wrong with it.
+/// Reads the next batch. The inner error says what is wrong with it.
 fn read_batch(
     input: &mut impl Read,
     remaining: u64,
@@ -224,12 +225,12 @@ fn check(bytes: &Bytes, next_offset: i64, gaps: bool) -> Result<Batch, String> {
     Ok(Batch { header: raw.header, payload: bytes.slice_ref(raw.payload()) })
 }
 
-/// Whether a whole batch begins anywhere: then what is before it is no torn end.
+/// Whether a whole batch begins anywhere in the bytes. Then what lies before it is damage, not a torn end.
 fn holds_batch(bytes: &[u8], next_offset: i64) -> bool {
     const MAGIC_AT: usize = 16;
     (0..bytes.len().saturating_sub(BATCH_HEADER_BYTES - 1)).any(|start| {
         let rest = &bytes[start..];
-        // Cheap conditions first: this looks at every byte.
+        // Cheap conditions first: this runs for every byte.
         rest[MAGIC_AT] == 2
             && rest[0] == 0
             && Batches::new(rest).next().is_some_and(|batch| {
@@ -238,7 +239,7 @@ fn holds_batch(bytes: &[u8], next_offset: i64) -> bool {
     })
 }
 
-/// A batch of which only the header is in memory.
+/// A batch with only its header, whose records are in a file.
 pub(super) fn header_only(header: BatchHeader) -> Batch {
     Batch { header, payload: Bytes::new() }
 }

@@ -1,4 +1,4 @@
-//! What logs need done from time to time: retention, compaction, and forgetting producers.
+//! Periodic work on logs: retention, compaction, and the expiry of producers.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -7,21 +7,21 @@ use crate::cluster::Topic;
 use crate::core::Core;
 use crate::settings::KafkaSettings;
 
-/// How often Kafka looks for producers that have been silent for long.
+/// How often Kafka checks for expired producers.
 const PRODUCER_CHECK_INTERVAL_MS: i64 = 600_000;
-/// Internal topics below this are not compacted: there is nothing to gain.
+/// Partitions of internal topics below this size are not compacted after a write.
 const COMPACT_ABOVE_BYTES: u64 = 1 << 20;
 
-/// When what is due.
+/// The times at which periodic work is due.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Housekeeping {
     retention_due_ms: i64,
     producers_due_ms: i64,
-    /// When logs were looked at for compaction last.
+    /// When the cleaner ran last.
     cleaner_ran_ms: i64,
-    /// Whether something has happened since that may have made one worth it.
+    /// Whether something happened since then that may have made a log worth compacting.
     cleaner_looks: bool,
-    /// When time alone may make one worth it.
+    /// When time alone may make a log worth compacting.
     cleaner_due_ms: Option<i64>,
 }
 
@@ -41,7 +41,7 @@ impl Housekeeping {
         Some(self.retention_due_ms.min(self.producers_due_ms).min(cleaner_due_ms))
     }
 
-    /// When logs are looked at for compaction next: a backoff after the last time at the earliest, and not while nothing changes.
+    /// When the cleaner runs next: not before log.cleaner.backoff.ms after the last run, and not while nothing changes.
     fn cleaner_due_ms(&self, settings: &KafkaSettings) -> Option<i64> {
         let earliest_ms = self.cleaner_ran_ms.saturating_add(settings.log_cleaner_backoff_ms.max(1));
         match self.cleaner_looks {
@@ -50,7 +50,8 @@ impl Housekeeping {
         }
     }
 
-    /// Something has happened that may make a log worth compacting: a segment was closed, or other configs hold.
+    /// Must be called when something happens that may make a log worth compacting: a segment was closed, configs
+    /// changed.
     pub(crate) fn look_for_dirt(&mut self) {
         self.cleaner_looks = true;
     }
@@ -99,7 +100,8 @@ impl Core {
         }
     }
 
-    /// Drops what no log has to keep any more. A log that cannot is told of, and tried again the next time.
+    /// Removes the segments that retention no longer keeps. A log that fails is retried the next time; the error was
+    /// logged.
     pub(crate) fn run_retention(&mut self) {
         let mut changed = Vec::new();
         for topic in self.topics.all_mut() {
@@ -115,8 +117,8 @@ impl Core {
         }
     }
 
-    /// Compacts what is worth it of topics whose policy says so. Returns when time alone may make another worth it. A log that
-    /// cannot be compacted is told of, and looked at again when something has changed.
+    /// Compacts the logs that are worth it, of topics whose cleanup.policy has `compact`. Returns when time alone may
+    /// make another log worth it. An error is logged, and the log is checked again when something has changed.
     fn run_cleaner(&mut self) -> Option<i64> {
         let settings = &self.settings.kafka;
         if !settings.log_cleaner_enable {
@@ -139,7 +141,7 @@ impl Core {
         next_due_ms
     }
 
-    /// Compacts a partition, whatever its topic's policy says.
+    /// Compacts a partition, whatever the cleanup.policy of its topic is.
     ///
     /// # Errors
     /// UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR.
@@ -150,7 +152,7 @@ impl Core {
         found.partitions.get_mut(index).ok_or(ErrorCode::UnknownTopicOrPartition)?.log.compact(cleaning)
     }
 
-    /// Compacts a partition of an internal topic that has grown much since the last time.
+    /// Compacts a partition of an internal topic if it has grown much since the last round.
     pub(crate) fn compact_if_grown(&mut self, topic: &str, index: i32) {
         let partition = self.topics.partition(topic, index);
         let grown = partition.is_some_and(|partition| partition.log.wants_compaction(COMPACT_ABOVE_BYTES));
@@ -159,7 +161,7 @@ impl Core {
         }
     }
 
-    /// Makes a log end at an offset and begins a leader epoch, as an unclean election does to a log that was ahead.
+    /// Truncates a log and begins a new leader epoch, as an unclean election does to a log that was ahead.
     ///
     /// # Errors
     /// UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
@@ -170,7 +172,7 @@ impl Core {
         self.set_leader(topic, index, leader)
     }
 
-    /// Makes a log start at an offset; -1 stands for the high watermark. Returns where it starts.
+    /// Moves the log start offset; -1 stands for the high watermark. Returns the log start offset.
     ///
     /// # Errors
     /// UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE.

@@ -1,4 +1,4 @@
-//! Offsets by time.
+//! Looks up offsets by timestamp, for ListOffsets.
 
 use monedula_protocol::compression::{Decompressor, Limits};
 use monedula_protocol::error_code::ErrorCode;
@@ -7,7 +7,7 @@ use monedula_protocol::records::{Record, Records, TimestampType};
 use super::segment::Segment;
 use super::{Batch, Log};
 
-/// A record that was looked for.
+/// The record that a lookup found.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) timestamp_ms: i64,
@@ -16,7 +16,7 @@ pub(crate) struct Found {
 }
 
 impl Log {
-    /// The first record whose timestamp is not before a time.
+    /// The first record whose timestamp is not before the given one.
     ///
     /// # Errors
     /// KAFKA_STORAGE_ERROR.
@@ -30,7 +30,7 @@ impl Log {
                 let found = self.first_record(segment, header.base_offset, |record| {
                     record.offset >= self.start_offset && record.timestamp_ms >= timestamp_ms
                 })?;
-                // A batch may have lost its latest record to compaction.
+                // Compaction may have removed the batch's latest record.
                 if found.is_some() {
                     return Ok(found);
                 }
@@ -46,12 +46,12 @@ impl Log {
     pub(crate) fn largest_timestamp(&self) -> Result<Option<Found>, ErrorCode> {
         let all = self.segments.iter().flat_map(|segment| segment.headers().map(move |header| (segment, header)));
         let all = all.filter(|(_, header)| header.max_timestamp >= 0 && header.last_offset() >= self.start_offset);
-        // Of equal ones the first counts; `max_by_key` takes the last.
+        // The first of equal ones counts, but `max_by_key` returns the last.
         let Some((segment, header)) = all.rev().max_by_key(|(_, header)| header.max_timestamp) else {
             return Ok(None);
         };
         let largest = header.max_timestamp;
-        // Under log append time all records have it, and Kafka names the last one.
+        // With LogAppendTime all records of a batch have the same timestamp, and Kafka returns the last one.
         if header.timestamp_type() == TimestampType::LogAppendTime {
             let (offset, leader_epoch) = (header.last_offset(), header.partition_leader_epoch);
             return Ok(Some(Found { timestamp_ms: largest, offset, leader_epoch }));
@@ -59,7 +59,7 @@ impl Log {
         self.first_record(segment, header.base_offset, |record| record.timestamp_ms == largest)
     }
 
-    /// The first record of a batch that is wanted.
+    /// The first record of a batch that satisfies the condition.
     fn first_record(
         &self,
         segment: &Segment,
@@ -76,7 +76,7 @@ impl Log {
     }
 }
 
-/// The records of a batch that is in a log, and was therefore decompressed under a limit before.
+/// The decompressed records of a batch in a log. Its size was checked before it was appended.
 pub(super) fn decompressed(batch: &Batch) -> Option<Vec<u8>> {
     Decompressor::new().decompress_to_vec(batch.header.compression(), &batch.payload, Limits::default()).ok()
 }

@@ -1,11 +1,12 @@
-//! A partition's log.
+//! The log of a partition.
 //!
-//! Batches in segments, and what must be known of them: where the log starts, what is committed (high watermark), what no open
-//! transaction can change (last stable offset), which producers wrote what, which transactions were aborted, which leader
-//! epoch began where. [`validate`] is what a client's batch must pass before it gets here.
+//! It has record batches in segments, and state that is derived from them: log start offset, high watermark, last
+//! stable offset, producers, aborted transactions, and leader epochs. [`validate`] has the checks that a client's batch
+//! must pass before.
 //!
-//! With a directory the batches are in files (`file.rs`): a batch is written before it is acknowledged, without waiting for the
-//! disk, as Kafka does. All else is learnt from the batches again when the files are opened.
+//! With a directory the batches are in files (`file.rs`). A batch is written before it is acknowledged, but not synced
+//! to disk, as in Kafka. When the files are opened, the state is derived from the batches again, except for the log
+//! start offset and the leader epochs.
 
 mod batch;
 mod cleaner;
@@ -48,19 +49,19 @@ pub(crate) use segment::{Chunk, Piece};
 /// The log of one partition.
 #[derive(Debug)]
 pub(crate) struct Log {
-    /// Never empty; the last one is appended to.
+    /// Never empty. The last one is the active segment.
     segments: VecDeque<Segment>,
     start_offset: i64,
     end_offset: i64,
     high_watermark: i64,
     epochs: Epochs,
     producers: Producers,
-    /// Transactions that were aborted, by the offset of their markers.
+    /// The aborted transactions, in the order of their markers.
     aborted: Vec<Aborted>,
     directory: Option<Directory>,
-    /// Bytes after it was compacted the last time.
+    /// The size in bytes after the last round of compaction.
     compacted_bytes: u64,
-    /// Up to where it was compacted; what is behind is dirty.
+    /// The offset up to which the log was compacted; behind it, it is dirty.
     cleaned_offset: i64,
 }
 
@@ -68,13 +69,13 @@ pub(crate) struct Log {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Aborted {
     pub(crate) producer_id: i64,
-    /// Of its first record.
+    /// The offset of its first record.
     pub(crate) first_offset: i64,
-    /// Of its marker.
+    /// The offset of its marker.
     pub(crate) last_offset: i64,
 }
 
-/// When an append begins a new segment.
+/// The conditions under which an append begins a new segment.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Rolling {
     pub(crate) segment_bytes: u64,
@@ -89,7 +90,7 @@ impl Default for Log {
             start_offset: 0,
             end_offset: 0,
             high_watermark: 0,
-            // A partition is led from the start, so its first epoch is known before it has records.
+            // A partition has a leader from the start, so its first epoch is known before it has records.
             epochs: Epochs::from_entries(vec![(0, 0)]),
             producers: Producers::default(),
             aborted: Vec::new(),
@@ -101,22 +102,22 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Where it starts.
+    /// The log start offset.
     pub(crate) fn start_offset(&self) -> i64 {
         self.start_offset
     }
 
-    /// The offset of the next record.
+    /// The log end offset: the offset of the next record.
     pub(crate) fn end_offset(&self) -> i64 {
         self.end_offset
     }
 
-    /// The end of what is committed.
+    /// The high watermark: the end of the committed records.
     pub(crate) fn high_watermark(&self) -> i64 {
         self.high_watermark
     }
 
-    /// The end of what no open transaction can change.
+    /// The last stable offset: the end of the committed records that no open transaction can change.
     pub(crate) fn last_stable_offset(&self) -> i64 {
         self.producers.first_open_offset().map_or(self.high_watermark, |open| open.min(self.high_watermark))
     }
@@ -129,34 +130,34 @@ impl Log {
         &self.producers
     }
 
-    /// Forgets idempotent producers that have been silent for long.
+    /// Removes producers without a write for `expiration_ms` and without an open transaction.
     pub(crate) fn expire_producers(&mut self, now_ms: i64, expiration_ms: i64) {
         self.producers.expire(now_ms, expiration_ms);
     }
 
-    /// Bytes of all batches.
+    /// The size of all batches in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.segments.iter().map(Segment::bytes).sum()
     }
 
-    /// All batches that have records behind the start, oldest first.
+    /// All batches with records from the log start offset on, oldest first.
     pub(crate) fn batches(&self) -> impl Iterator<Item = Result<Batch, ErrorCode>> {
         let batches = self.segments.iter().flat_map(|segment| segment.batches().map(|batch| self.storage(batch)));
         batches.filter(|batch| batch.as_ref().map_or(true, |batch| batch.header.last_offset() >= self.start_offset))
     }
 
-    /// A leader epoch begins here, whether or not anything is written under it.
+    /// Begins a leader epoch at the log end offset, whether or not anything is written in it.
     pub(crate) fn begin_epoch(&mut self, epoch: i32) {
         self.epochs.begin(epoch, self.end_offset);
     }
 
-    /// All that was appended so far is committed.
+    /// Advances the high watermark to the log end offset.
     pub(crate) fn commit_to_end(&mut self) {
         self.high_watermark = self.end_offset;
     }
 
-    /// Appends a batch: gives it its offsets and epoch, and learns from it. Whether its producer may write it was asked
-    /// before.
+    /// Appends a batch: assigns its offsets and leader epoch, and updates the state of producers and transactions. The
+    /// caller has checked the producer's state.
     ///
     /// # Errors
     /// KAFKA_STORAGE_ERROR, after which nothing has changed.
@@ -175,7 +176,7 @@ impl Log {
         Ok(base_offset)
     }
 
-    /// What a batch tells of producers and transactions.
+    /// Updates the state of producers and transactions with a batch.
     fn learn(&mut self, header: &BatchHeader, marker: Option<Marked>) {
         if header.producer_id < 0 {
             return;
@@ -183,7 +184,7 @@ impl Log {
         if !header.is_control() {
             return self.producers.appended(header);
         }
-        // Compaction may have emptied the batch of a marker, when the transaction is gone altogether.
+        // Compaction may have emptied the batch of the marker, when the whole transaction was removed.
         let Some(marker) = marker else { return };
         let ended = self.producers.ended(header, marker.coordinator_epoch);
         if let Some(ended) = ended.filter(|_| marker.kind == ControlRecordType::Abort) {
@@ -195,7 +196,7 @@ impl Log {
         }
     }
 
-    /// Learns everything but the epochs from the batches again.
+    /// Derives the state of producers and transactions from the batches again.
     fn learn_again(&mut self) -> Result<(), ErrorCode> {
         self.producers = Producers::default();
         self.aborted.clear();
@@ -203,7 +204,7 @@ impl Log {
         let mut failed = None;
         for segment in &segments {
             for header in segment.headers() {
-                // Only markers have to be looked into.
+                // Of the others the header is enough.
                 let batch = if header.is_control() { segment.batch_at(header.base_offset) } else { None };
                 match batch.transpose() {
                     Ok(batch) => self.learn(header, batch.as_ref().and_then(marker)),
@@ -227,12 +228,12 @@ impl Log {
         }
         let full = active.bytes() + header.total_bytes() as u64 > rolling.segment_bytes;
         let age_ms = active.first_timestamp_ms().map_or(0, |first| header.max_timestamp.saturating_sub(first));
-        // Kafka's files cannot hold offsets further than this from their first.
+        // Kafka's segments cannot contain offsets further than this from their base offset.
         let far = header.last_offset() - active.base_offset > i64::from(i32::MAX);
         if full || age_ms > rolling.segment_ms || far { self.roll() } else { Ok(()) }
     }
 
-    /// Begins a new segment, unless the last one is empty.
+    /// Begins a new segment, unless the active one is empty.
     fn roll(&mut self) -> Result<(), ErrorCode> {
         if self.active().is_empty() && self.active().base_offset == self.end_offset {
             return Ok(());
@@ -246,17 +247,17 @@ impl Log {
         Ok(())
     }
 
-    /// How many segments are not appended to any more.
+    /// The number of segments other than the active one.
     pub(crate) fn closed_segments(&self) -> usize {
         self.segments.len() - 1
     }
 
-    /// The place of the segment that has an offset, or would have it.
+    /// The index of the segment that contains, or would contain, an offset.
     fn segment_of(&self, offset: i64) -> usize {
         self.segments.partition_point(|segment| segment.base_offset <= offset).saturating_sub(1)
     }
 
-    /// Bytes from an offset on, see [`Segment::read`]; of one segment only, as in Kafka.
+    /// Reads bytes from an offset on (see [`Segment::read`]), as in Kafka from one segment only.
     ///
     /// # Errors
     /// KAFKA_STORAGE_ERROR.
@@ -276,7 +277,7 @@ impl Log {
         Ok(Chunk { next_offset: offset, ..Chunk::default() })
     }
 
-    /// How many bytes there are from an offset to another: what a fetch of them would read, were it not limited.
+    /// The number of bytes between two offsets: what a fetch would read without its limits.
     pub(crate) fn bytes_between(&self, offset: i64, end_offset: i64) -> u64 {
         if offset >= end_offset {
             return 0;
@@ -286,16 +287,17 @@ impl Log {
         segments.map(|segment| segment.position_of(end_offset) - segment.position_of(offset)).sum()
     }
 
-    /// Transactions that were aborted and have records in a range.
+    /// The aborted transactions with records in a range of offsets.
     pub(crate) fn aborted_between(&self, offset: i64, end_offset: i64) -> impl Iterator<Item = Aborted> {
         let first = self.aborted.partition_point(|aborted| aborted.last_offset < offset);
         self.aborted[first..].iter().filter(move |aborted| aborted.first_offset < end_offset).copied()
     }
 
-    /// Makes the log end at an offset, as an unclean election does: a batch that reaches beyond it loses its later records.
+    /// Truncates the log to an end offset, as an unclean election does. A batch that contains the offset loses its
+    /// later records.
     ///
     /// # Errors
-    /// OFFSET_OUT_OF_RANGE outside the log, KAFKA_STORAGE_ERROR.
+    /// OFFSET_OUT_OF_RANGE if the offset is outside the log, KAFKA_STORAGE_ERROR.
     pub(crate) fn truncate_to(&mut self, end_offset: i64) -> Result<(), ErrorCode> {
         if !(self.start_offset..=self.end_offset).contains(&end_offset) {
             return Err(ErrorCode::OffsetOutOfRange);
@@ -317,7 +319,7 @@ impl Log {
         }
         self.end_offset = end_offset;
         self.cleaned_offset = self.cleaned_offset.min(end_offset);
-        // Where compaction took the last records, nothing but a segment's name says where the log ends.
+        // If compaction removed the last records, only the base offset of a new segment stores where the log ends.
         if self.active().next_offset() != end_offset {
             self.roll()?;
         }
@@ -326,7 +328,7 @@ impl Log {
         self.learn_again()
     }
 
-    /// What went wrong with a file, told in the log, as what a client hears of it.
+    /// Logs an error of a file, and turns it into KAFKA_STORAGE_ERROR for the client.
     fn storage<T>(&self, result: io::Result<T>) -> Result<T, ErrorCode> {
         result.map_err(|error| {
             let place = self.segments.back().and_then(Segment::path).unwrap_or_else(|| "memory".as_ref());
@@ -336,14 +338,14 @@ impl Log {
     }
 }
 
-/// What a marker says.
+/// The content of a transaction marker.
 #[derive(Copy, Clone, Debug)]
 struct Marked {
     kind: ControlRecordType,
     coordinator_epoch: i32,
 }
 
-/// What the marker in a batch says, if it is one.
+/// The transaction marker in a batch; `None` if it has none.
 fn marker(batch: &Batch) -> Option<Marked> {
     if !batch.header.is_control() {
         return None;

@@ -1,39 +1,39 @@
-//! What a partition remembers of idempotent and transactional producers (KIP-98).
+//! The state of idempotent and transactional producers in a partition (KIP-98).
 //!
-//! The last five batches of each, by which a batch that was sent twice is known; the sequence number that must come next; and
-//! where its open transaction began, which holds back the last stable offset.
+//! For each producer: its last five batches, by which duplicates are detected; the last sequence number; and the first
+//! offset of its open transaction, which holds back the last stable offset.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::BatchHeader;
 
-/// Batches of a producer that are remembered: as many as it may have under way.
+/// How many batches of a producer are remembered: as many as it may have in flight.
 const KEPT_BATCHES: usize = 5;
-/// What stands for no epoch and no sequence number.
+/// The value for an unknown epoch or sequence number.
 const NONE: i32 = -1;
 
 /// The producers of a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Producers {
     by_id: BTreeMap<i64, Producer>,
-    /// Open transactions by their first offset.
+    /// The producer ids of open transactions, by first offset.
     open: BTreeMap<i64, i64>,
 }
 
-/// One producer.
+/// The state of one producer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Producer {
-    /// -1 while only a marker has been seen.
+    /// -1 if it is not known.
     pub(crate) epoch: i16,
     pub(crate) coordinator_epoch: i32,
     pub(crate) last_timestamp_ms: i64,
-    /// Where its open transaction begins.
+    /// The first offset of its open transaction.
     pub(crate) transaction_start: Option<i64>,
     batches: VecDeque<SeenBatch>,
 }
 
-/// A batch that was appended.
+/// A batch that the producer has appended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SeenBatch {
     first_sequence: i32,
@@ -43,7 +43,7 @@ pub(crate) struct SeenBatch {
     pub(crate) timestamp_ms: i64,
 }
 
-/// A transaction that was ended with records in this partition.
+/// A transaction with records in this partition that a marker has ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EndedTransaction {
     pub(crate) producer_id: i64,
@@ -74,7 +74,7 @@ impl Producer {
     }
 }
 
-/// The sequence number of a batch's last record; they begin anew at 0 behind `i32::MAX`.
+/// The sequence number of a batch's last record. The numbers continue at 0 after `i32::MAX`.
 fn last_sequence(header: &BatchHeader) -> i32 {
     let last = i64::from(header.base_sequence) + i64::from(header.last_offset_delta);
     (if last > i64::from(i32::MAX) { last - i64::from(i32::MAX) - 1 } else { last }) as i32
@@ -85,24 +85,24 @@ impl Producers {
         self.by_id.get(&producer_id)
     }
 
-    /// By id.
+    /// All producers, sorted by id.
     pub(crate) fn all(&self) -> impl Iterator<Item = (i64, &Producer)> {
         self.by_id.iter().map(|(&id, producer)| (id, producer))
     }
 
-    /// Where the first open transaction begins.
+    /// The first offset of the oldest open transaction.
     pub(crate) fn first_open_offset(&self) -> Option<i64> {
         self.open.keys().next().copied()
     }
 
-    /// The batch that this one repeats, if it does.
+    /// The batch that this one duplicates, if it does.
     pub(crate) fn duplicate_of(&self, header: &BatchHeader) -> Option<SeenBatch> {
         let producer = self.get(header.producer_id).filter(|producer| producer.epoch == header.producer_epoch)?;
         let range = (header.base_sequence, last_sequence(header));
         producer.batches.iter().find(|batch| (batch.first_sequence, batch.last_sequence) == range).copied()
     }
 
-    /// Whether a client's batch may be appended.
+    /// Checks that a client's batch may be appended.
     ///
     /// # Errors
     /// INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
@@ -113,7 +113,7 @@ impl Producers {
         if header.producer_epoch < producer.epoch {
             return Err(ErrorCode::InvalidProducerEpoch);
         }
-        // A producer of which no batch is left, because they were deleted, may go on with any number.
+        // As in Kafka, a producer whose epoch is not known may begin with any sequence number.
         let in_order = if header.producer_epoch != producer.epoch {
             header.base_sequence == 0 || producer.epoch == -1
         } else {
@@ -129,7 +129,7 @@ impl Producers {
         Ok(())
     }
 
-    /// Whether a marker may be appended.
+    /// Checks that a transaction marker may be appended.
     ///
     /// # Errors
     /// INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
@@ -143,8 +143,9 @@ impl Producers {
         let Some(producer) = self.get(producer_id) else {
             return Ok(());
         };
-        // Where every transaction has an epoch of its own, the marker of an earlier one must not end this one. One that comes
-        // again finds nothing to end, and so does the last epoch that there is.
+        // With transaction version 2 (KIP-890) a marker has a higher epoch than the records of its transaction: one of
+        // the current epoch belongs to an earlier transaction and must not end this one. Allowed are a repeated marker,
+        // which finds no open transaction, and the epoch i16::MAX, which cannot be raised.
         let repeated = epoch == producer.epoch && (producer.transaction_start.is_none() || epoch == i16::MAX);
         if epoch < producer.epoch || (transaction_version >= 2 && epoch == producer.epoch && !repeated) {
             return Err(ErrorCode::InvalidProducerEpoch);
@@ -155,12 +156,12 @@ impl Producers {
         Ok(())
     }
 
-    /// A batch of records was appended.
+    /// Records a batch that was appended.
     pub(crate) fn appended(&mut self, header: &BatchHeader) {
         let producer = self.by_id.entry(header.producer_id).or_insert_with(Producer::new);
         producer.enter_epoch(header.producer_epoch);
         producer.last_timestamp_ms = header.max_timestamp;
-        // What a coordinator writes in a transaction has no sequence number.
+        // Batches that a coordinator writes in a transaction have no sequence numbers.
         if header.base_sequence >= 0 {
             if producer.batches.len() == KEPT_BATCHES {
                 producer.batches.pop_front();
@@ -179,7 +180,7 @@ impl Producers {
         }
     }
 
-    /// A marker was appended. Returns the transaction that it ended, if there were records of it.
+    /// Records a marker that was appended. Returns the transaction that it ended, if the partition has records of it.
     pub(crate) fn ended(&mut self, header: &BatchHeader, coordinator_epoch: i32) -> Option<EndedTransaction> {
         let producer = self.by_id.entry(header.producer_id).or_insert_with(Producer::new);
         producer.enter_epoch(header.producer_epoch);
@@ -190,13 +191,14 @@ impl Producers {
         Some(EndedTransaction { producer_id: header.producer_id, first_offset })
     }
 
-    /// The last batch of each: its last offset, or the epoch where only a marker is known. Compaction keeps it.
+    /// The last batch of each producer, which compaction keeps: its last offset, or the epoch if only a marker is
+    /// known.
     pub(super) fn last_batches(&self) -> impl Iterator<Item = (i64, Result<i64, i16>)> {
         self.all()
             .map(|(id, producer)| (id, producer.batches.back().map(|batch| batch.last_offset).ok_or(producer.epoch)))
     }
 
-    /// Forgets those who have been silent for long and have no transaction open.
+    /// Removes producers without a write for `expiration_ms` and without an open transaction.
     pub(crate) fn expire(&mut self, now_ms: i64, expiration_ms: i64) {
         self.by_id.retain(|_, producer| {
             producer.transaction_start.is_some() || now_ms.saturating_sub(producer.last_timestamp_ms) < expiration_ms

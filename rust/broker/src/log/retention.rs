@@ -1,21 +1,21 @@
-//! What is dropped from the front of a log: by age, by size, and because someone said so.
+//! Removes records from the front of a log: by age (retention.ms), by size (retention.bytes), and by DeleteRecords.
 
 use monedula_protocol::error_code::ErrorCode;
 
 use super::Log;
 use super::segment::Segment;
 
-/// What a topic keeps. Negative values keep everything.
+/// What retention keeps of a log. Negative values keep everything.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Retention {
-    /// Whether `cleanup.policy` has `delete`; otherwise only what lies before the start goes.
+    /// Whether `cleanup.policy` has `delete`. Without it, only segments below the log start offset are removed.
     pub(crate) delete: bool,
     pub(crate) ms: i64,
     pub(crate) bytes: i64,
 }
 
 impl Log {
-    /// Drops whole segments that are too old or too many. Returns whether anything changed.
+    /// Removes whole segments by age and size. Returns whether anything changed.
     ///
     /// # Errors
     /// KAFKA_STORAGE_ERROR.
@@ -37,7 +37,8 @@ impl Log {
         Ok(before != (self.start_offset, self.segments.len()))
     }
 
-    /// Drops segments from the front as long as they are to be dropped, all of them if all are; what is not committed stays.
+    /// Removes segments from the front while `drops` accepts them, possibly all. Segments with records above the high
+    /// watermark stay.
     fn drop_while(&mut self, mut drops: impl FnMut(&Segment, Option<&Segment>) -> bool) -> Result<(), ErrorCode> {
         let mut count = 0;
         while let Some(segment) = self.segments.get(count) {
@@ -65,10 +66,10 @@ impl Log {
         Ok(())
     }
 
-    /// Makes the log start at an offset: what lies before it is not read any more, and goes with its segment.
+    /// Moves the log start offset. Records below it cannot be read any more, and are removed with their segment.
     ///
     /// # Errors
-    /// OFFSET_OUT_OF_RANGE beyond the high watermark.
+    /// OFFSET_OUT_OF_RANGE for an offset above the high watermark, or a negative one.
     pub(crate) fn delete_before(&mut self, offset: i64) -> Result<(), ErrorCode> {
         if offset < 0 || offset > self.high_watermark {
             return Err(ErrorCode::OffsetOutOfRange);

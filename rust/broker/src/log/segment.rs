@@ -1,4 +1,4 @@
-//! A part of a log: what retention drops as a whole. Its batches are in memory, or in a file of which memory has the headers.
+//! A segment of a log, the unit of retention. Its batches are in memory, or in a file with their headers in memory.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,41 +11,41 @@ use super::Batch;
 use super::file::{OpenFiles, SegmentFile, header_only, recover};
 use crate::BrokerError;
 
-/// Consecutive batches.
+/// A segment: consecutive batches.
 #[derive(Debug)]
 pub(super) struct Segment {
-    /// The first offset that could be in it.
+    /// The first offset that it can contain.
     pub(super) base_offset: i64,
     slots: VecDeque<Slot>,
     bytes: u64,
     largest_timestamp_ms: i64,
-    /// When it was appended to last, which counts where no record has a timestamp.
+    /// The time of the last append, used for retention if no record has a timestamp.
     modified_ms: i64,
     file: Option<SegmentFile>,
 }
 
-/// A batch's place.
+/// A batch and its position.
 #[derive(Debug)]
 struct Slot {
-    /// Without its records where they are in a file.
+    /// Without its records if they are in a file.
     batch: Batch,
-    /// Where it begins in the segment.
+    /// The position of its first byte in the segment.
     position: u64,
 }
 
 impl Segment {
-    /// In memory.
+    /// Creates a segment in memory.
     pub(super) fn new(base_offset: i64) -> Self {
         Self { base_offset, slots: VecDeque::new(), bytes: 0, largest_timestamp_ms: -1, modified_ms: 0, file: None }
     }
 
-    /// In a new file.
+    /// Creates a segment in a new file.
     pub(super) fn create(directory: &Path, base_offset: i64, open_files: &OpenFiles) -> io::Result<Self> {
         let file = SegmentFile::create(directory, base_offset, open_files)?;
         Ok(Self { file: Some(file), ..Self::new(base_offset) })
     }
 
-    /// Of batches that are in the file already, if there is one.
+    /// Creates a segment of existing batches, which the file, if there is one, already contains.
     pub(super) fn of(base_offset: i64, file: Option<SegmentFile>, batches: Vec<Batch>) -> Self {
         let mut segment = Self { file, ..Self::new(base_offset) };
         for batch in batches {
@@ -54,7 +54,7 @@ impl Segment {
         segment
     }
 
-    /// From a file. `seen` is shown every batch with its records.
+    /// Recovers a segment from a file. Calls `seen` for every batch, with its records.
     pub(super) fn recover(
         path: PathBuf,
         base_offset: i64,
@@ -86,17 +86,17 @@ impl Segment {
         self.largest_timestamp_ms
     }
 
-    /// The offset behind its last batch.
+    /// The offset behind the last batch.
     pub(super) fn next_offset(&self) -> i64 {
         self.slots.back().map_or(self.base_offset, |slot| slot.batch.header.next_offset())
     }
 
-    /// What retention counts from.
+    /// The time from which retention counts the age: the largest timestamp, or else the last append.
     pub(super) fn age_from_ms(&self) -> i64 {
         if self.largest_timestamp_ms >= 0 { self.largest_timestamp_ms } else { self.modified_ms }
     }
 
-    /// The timestamp of the first batch, from which on a segment grows old.
+    /// The largest timestamp of the first batch, from which segment.ms is counted.
     pub(super) fn first_timestamp_ms(&self) -> Option<i64> {
         self.slots.front().map(|slot| slot.batch.header.max_timestamp)
     }
@@ -109,12 +109,12 @@ impl Segment {
         self.slots.iter().map(|slot| &slot.batch.header)
     }
 
-    /// The batches with their records.
+    /// The batches, with their records.
     pub(super) fn batches(&self) -> impl Iterator<Item = io::Result<Batch>> {
         self.slots.iter().map(|slot| self.load(slot))
     }
 
-    /// The batch with this base offset.
+    /// The batch that contains an offset, or else the next one.
     pub(super) fn batch_at(&self, base_offset: i64) -> Option<io::Result<Batch>> {
         self.slots.get(self.find(base_offset)).map(|slot| self.load(slot))
     }
@@ -126,7 +126,7 @@ impl Segment {
         Ok(Batch { header, payload })
     }
 
-    /// Appends a batch; where that fails nothing has changed.
+    /// Appends a batch. If that fails, the segment has no part of it.
     pub(super) fn append(&mut self, batch: Batch, now_ms: i64) -> io::Result<()> {
         self.modified_ms = now_ms;
         match &mut self.file {
@@ -146,25 +146,26 @@ impl Segment {
         self.slots.push_back(Slot { batch, position });
     }
 
-    /// Nothing more is appended.
+    /// Closes the file, because nothing more is appended.
     pub(super) fn close(&mut self) {
         if let Some(file) = &mut self.file {
             file.release();
         }
     }
 
-    /// The index of the first batch that ends at or behind an offset.
+    /// The index of the first batch whose last offset is not below an offset.
     fn find(&self, offset: i64) -> usize {
         self.slots.partition_point(|slot| slot.batch.header.last_offset() < offset)
     }
 
-    /// Where the first batch that ends at or behind an offset begins, in bytes.
+    /// The position in bytes of the first batch whose last offset is not below an offset.
     pub(super) fn position_of(&self, offset: i64) -> u64 {
         self.slots.get(self.find(offset)).map_or(self.bytes, |slot| slot.position)
     }
 
-    /// Bytes from the batch with an offset on, up to those of batches that begin at `end_offset`: `max_bytes` of them, or the
-    /// whole first batch where that is larger and `whole_first` (KIP-74). The last batch may be cut, as Kafka cuts it.
+    /// Reads from the batch that contains `offset` up to batches that begin at `end_offset`: at most `max_bytes`, or
+    /// with `whole_first` all of the first batch even if it is larger (KIP-74). The last batch may be cut off, as in
+    /// Kafka.
     pub(super) fn read(&self, offset: i64, end_offset: i64, max_bytes: usize, whole_first: bool) -> io::Result<Chunk> {
         let first = self.find(offset);
         let mut chunk = Chunk { next_offset: offset, ..Chunk::default() };
@@ -190,7 +191,7 @@ impl Segment {
         Ok(chunk)
     }
 
-    /// Drops the batches that end at or behind an offset.
+    /// Removes the batches whose last offset is not below an offset.
     pub(super) fn truncate_to(&mut self, end_offset: i64) -> io::Result<()> {
         let length = self.position_of(end_offset);
         if let Some(file) = &mut self.file {
@@ -202,13 +203,13 @@ impl Segment {
         Ok(())
     }
 
-    /// Removes it with its file.
+    /// Removes the segment with its file.
     pub(super) fn remove(self) -> io::Result<()> {
         self.file.map_or(Ok(()), SegmentFile::remove)
     }
 }
 
-/// What was read: pieces that make bytes when put together.
+/// The bytes that were read, in pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) pieces: Vec<Piece>,
@@ -218,7 +219,7 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// Whether there is less than one whole batch.
+    /// Whether it is less than one whole batch.
     pub(crate) fn is_less_than_a_batch(&self) -> bool {
         let first = self.pieces.first().map_or(&[][..], Piece::as_slice);
         let length = first.get(8..LOG_OVERHEAD_BYTES).and_then(|length| length.try_into().ok()).map(i32::from_be_bytes);
@@ -226,12 +227,12 @@ impl Chunk {
     }
 }
 
-/// A part of what was read.
+/// A piece of the bytes that were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// A batch's header, or the beginning of one.
+    /// The header of a batch, of which only this many bytes count.
     Header([u8; BATCH_HEADER_BYTES], usize),
-    /// Shared bytes.
+    /// Bytes that are shared with the log or were read from a file.
     Shared(Bytes),
 }
 
@@ -245,7 +246,7 @@ impl Piece {
 }
 
 impl Chunk {
-    /// Counts a batch of which there is room for so much, and takes it if it is in memory.
+    /// Counts `room` bytes of a batch, and adds them as pieces if the batch is in memory.
     fn push(&mut self, header: BatchHeader, payload: &Bytes, room: usize, in_memory: bool) {
         self.bytes += room;
         if !in_memory {
@@ -258,7 +259,7 @@ impl Chunk {
         }
     }
 
-    /// All bytes in one piece.
+    /// All bytes in one buffer.
     #[cfg(test)]
     pub(crate) fn concat(&self) -> Vec<u8> {
         self.pieces.iter().flat_map(|piece| piece.as_slice()).copied().collect()

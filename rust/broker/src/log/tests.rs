@@ -1,4 +1,4 @@
-//! Logs against a model that is a list of records, in memory and on disk; and what is left after a kill.
+//! Tests logs in memory and on disk against a model (a list of records), and what recovery finds after a kill.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::core::Draw;
 
 const ROLLING: Rolling = Rolling { segment_bytes: 400, segment_ms: i64::MAX, now_ms: 0 };
 
-/// A directory that is gone with the value.
+/// A temporary directory, which is removed when the value is dropped.
 struct TempDir(PathBuf);
 
 impl TempDir {
@@ -79,7 +79,7 @@ fn entries(bytes: &[u8], from: i64) -> Vec<Entry> {
     all
 }
 
-/// Reads from an offset to the end, a chunk at a time.
+/// Reads from an offset to the end, chunk by chunk.
 fn read_all(log: &Log, from: i64, max_bytes: usize) -> Vec<Entry> {
     let (mut offset, mut all) = (from, Vec::new());
     while offset < log.end_offset() {
@@ -122,7 +122,7 @@ impl Model {
     }
 }
 
-/// One step of log and model. `directory` is that of a log on disk.
+/// Makes one random change to the log and the model. `directory` is that of a log on disk.
 fn step(log: Log, model: &mut Model, directory: Option<&Path>, draw: &mut Draw) -> Log {
     let mut log = log;
     let pick = |draw: &mut Draw, count: i64| (draw.next() % count as u64) as i64;
@@ -156,7 +156,7 @@ fn step(log: Log, model: &mut Model, directory: Option<&Path>, draw: &mut Draw) 
         16 => {
             let kept = pick(draw, 3000);
             log.retain(Retention { delete: true, ms: -1, bytes: kept }, 0).unwrap();
-            // Whole segments go, so what is left is less than a segment more than what is kept.
+            // Whole segments are removed, so less than one segment more than the limit is left.
             assert!(log.bytes() < kept as u64 + ROLLING.segment_bytes.max(600), "{} bytes, {kept} kept", log.bytes());
             assert!(log.start_offset() >= model.start_offset);
             model.start_offset = log.start_offset();
@@ -219,7 +219,7 @@ fn a_torn_end_is_cut_off_wherever_it_tore() {
             log.producers().get(7).map(|producer| producer.last_sequence()),
             (left > 0).then(|| left as i32 - 1)
         );
-        // And it goes on.
+        // The log can be appended to.
         append(&mut log, &one("d"), BatchEncoder::new());
         assert_eq!(read_all(&log, 0, 1000).last().unwrap().value, Some(b"d".to_vec()));
     }
@@ -244,7 +244,7 @@ fn damage_in_the_middle_is_told_with_its_place() {
         assert!(error.contains(&format!("damaged at byte {at},")) && error.contains("0.log"), "{position}: {error}");
         assert_eq!(fs::read(&file).unwrap(), damaged, "nothing is cut off");
     }
-    // The last batch may be one that a crash of the machine left half written.
+    // The last batch may be one that a crash of the machine left incomplete.
     let mut damaged = whole.clone();
     *damaged.last_mut().unwrap() ^= 1;
     fs::write(&file, &damaged).unwrap();
@@ -294,7 +294,7 @@ fn compaction_drops_aborted_records_and_in_time_their_marker() {
     append(&mut log, &one("a"), data(7, 0));
     let end = |id, kind| BatchEncoder::new().producer(id, 0, -1).control_marker(kind, 0, 9);
     append(&mut log, &[], end(7, ControlRecordType::Abort));
-    // The same producer goes on, so that this was not its last batch.
+    // The producer continues, so the aborted batch is not its last one.
     append(&mut log, &one("b"), data(7, 1));
     append(&mut log, &[], end(7, ControlRecordType::Commit));
     append(&mut log, &one("c"), data(8, 0));
@@ -305,7 +305,7 @@ fn compaction_drops_aborted_records_and_in_time_their_marker() {
     // The open transaction holds back its own records, not those before it.
     assert_eq!(clean(&mut log, 0), [1, 2, 3, 4]);
     assert_eq!(clean(&mut log, 50), [1, 2, 3, 4]);
-    // In the second round nothing of the aborted transaction was seen, and from then on its marker's time runs.
+    // The second round sees no records of the aborted transaction; the delete horizon of its marker counts from there.
     assert_eq!(clean(&mut log, 149), [1, 2, 3, 4]);
     assert_eq!(clean(&mut log, 150), [2, 3, 4]);
     let read = log.read(0, 5, 10_000, true).unwrap().concat();

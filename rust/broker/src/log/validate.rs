@@ -1,5 +1,5 @@
-//! What a client's record batch must be before it is appended: the same checks, in the same order, with the same errors and
-//! words as Kafka's.
+//! Validates a client's record batch before it is appended: the checks of Kafka, in its order, with its errors and
+//! messages.
 
 use bytes::Bytes;
 use monedula_protocol::compression::{Compression, CompressionError, Compressor, Decompressor, Limits};
@@ -10,22 +10,22 @@ use monedula_protocol::records::{
 
 use super::Batch;
 
-/// How many bad records Kafka puts into its message.
+/// How many invalid records Kafka's error message lists.
 const SHOWN_ERRORS: usize = 3;
-/// The most that one batch may decompress to.
+/// The maximum size of a decompressed batch, 256 MiB.
 const MAX_DECOMPRESSED_BYTES: usize = 256 << 20;
 
-/// What holds for a topic's batches.
+/// The rules for the batches of a topic.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(crate) max_message_bytes: usize,
     pub(crate) segment_bytes: u64,
-    /// Whether every record needs a key.
+    /// Whether the topic is compacted, so that every record needs a key.
     pub(crate) compacted: bool,
     pub(crate) timestamp_type: TimestampType,
     pub(crate) timestamp_before_max_ms: i64,
     pub(crate) timestamp_after_max_ms: i64,
-    /// What batches are compressed with; `None` leaves that to the producer.
+    /// The codec of batches in the log; `None` keeps the producer's.
     pub(crate) compression: Option<Compression>,
 }
 
@@ -33,9 +33,9 @@ pub(crate) struct Rules {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) error: ErrorCode,
-    /// What is told with it (KIP-467).
+    /// The error message for the client (KIP-467).
     pub(crate) message: Option<String>,
-    /// The records that spoil the batch.
+    /// The invalid records: index in the batch, and message.
     pub(crate) records: Vec<(i32, String)>,
 }
 
@@ -45,7 +45,7 @@ impl From<ErrorCode> for Refusal {
     }
 }
 
-/// Decompresses, and keeps the room for it.
+/// Validates and converts batches. It keeps its buffers between calls.
 #[derive(Default)]
 pub(crate) struct Validator {
     decompressor: Decompressor,
@@ -59,8 +59,8 @@ impl std::fmt::Debug for Validator {
     }
 }
 
-/// What can be said of a partition's bytes before its log is looked at: exactly one whole batch of magic 2. Bytes behind it that
-/// are the beginning of another are ignored, as in Kafka.
+/// The checks that do not need the log: the bytes of a partition must be exactly one whole batch of magic 2. As in
+/// Kafka, an incomplete batch behind it is ignored.
 ///
 /// # Errors
 /// INVALID_RECORD, CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE.
@@ -84,12 +84,12 @@ pub(crate) fn single_batch(bytes: &Bytes, produce_version: i16) -> Result<Batch,
     Ok(Batch { header: batch.header, payload: bytes.slice_ref(batch.payload()) })
 }
 
-/// The error of a batch whose header cannot be.
+/// The error for a batch with an invalid header.
 fn unreadable(bytes: &[u8], error: &RecordsError) -> Refusal {
     let code = match error {
         RecordsError::UnsupportedMagic { magic: 0 | 1, .. } => ErrorCode::InvalidRecord,
         RecordsError::Header { field: "base offset", .. } => ErrorCode::InvalidRecord,
-        // Whether the bytes are damaged is asked before whether they make sense.
+        // The CRC is checked before the values of the fields.
         RecordsError::Header { field, .. } if crc_matches(bytes) => match *field {
             "compression codec" => ErrorCode::UnsupportedCompressionType,
             _ => ErrorCode::InvalidRecord,
@@ -113,7 +113,8 @@ fn crc_matches(bytes: &[u8]) -> bool {
 }
 
 impl Validator {
-    /// Checks a client's batch, and makes it what the log keeps: with the timestamps and the compression of the topic.
+    /// Validates a client's batch, and converts it to what the log stores: with the timestamps and the compression of
+    /// the topic.
     ///
     /// # Errors
     /// MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, RECORD_LIST_TOO_LARGE.
@@ -183,7 +184,8 @@ fn check_header(batch: &Batch, rules: &Rules) -> Result<(), ErrorCode> {
     if header.crc_over(&batch.payload) != header.crc {
         return Err(ErrorCode::CorruptMessage);
     }
-    // Clients may not leave gaps, write markers, or be idempotent without numbers.
+    // Clients must not leave gaps between offsets, write control batches, or send a producer id without sequence
+    // numbers.
     let counted = header.record_count > 0 && header.record_count == header.last_offset_delta + 1;
     let numbered = header.producer_id < 0 || header.base_sequence >= 0;
     if !counted || header.is_control() || !numbered {
@@ -192,7 +194,7 @@ fn check_header(batch: &Batch, rules: &Rules) -> Result<(), ErrorCode> {
     Ok(())
 }
 
-/// Walks all records. Returns the largest timestamp.
+/// Validates all records. Returns the largest timestamp.
 fn check_records(
     header: &BatchHeader,
     payload: &[u8],
@@ -247,7 +249,7 @@ fn wrong_timestamp(header: &BatchHeader, timestamp_ms: i64, index: i32, rules: &
     None
 }
 
-/// The records that spoil a batch.
+/// Collects the invalid records of a batch.
 #[derive(Default)]
 struct Spoiled {
     records: Vec<(i32, String)>,
