@@ -1,4 +1,4 @@
-//! What happens to a member, and how it is, as Python is told.
+//! Converts a member's events, health and metrics to Python objects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use pyo3::types::PyDict;
 
 use crate::consumer::{PyPartition, py_partition};
 
-/// Seconds since 1970, name of a class of `monedula.events`, its attributes.
+/// An event: seconds since the epoch, name of a class of `monedula.events`, its attributes.
 pub(crate) type PyEvent<'py> = (f64, &'static str, Bound<'py, PyDict>);
 
 pub(crate) fn py_event<'py>(py: Python<'py>, at: SystemTime, event: MemberEvent) -> PyResult<PyEvent<'py>> {
@@ -28,7 +28,7 @@ pub(crate) fn py_event<'py>(py: Python<'py>, at: SystemTime, event: MemberEvent)
 
 type Field = (&'static str, Py<PyAny>);
 
-/// Name of the class, and its attributes.
+/// The name of the event's class, and its attributes.
 fn parts(py: Python<'_>, event: MemberEvent) -> PyResult<(&'static str, Vec<Field>)> {
     macro_rules! fields {
         ($($name:ident: $value:expr),*) => { vec![$((stringify!($name), $value.into_py_any(py)?)),*] };
@@ -41,7 +41,7 @@ fn parts(py: Python<'_>, event: MemberEvent) -> PyResult<(&'static str, Vec<Fiel
         MemberEvent::Group(event) => event,
     };
     Ok(match event {
-        // States come in the words of both protocols, above.
+        // Not reached: state changes of both protocols arrive as `MemberEvent::StateChanged`, above.
         GroupEvent::StateChanged { from, to } => ("StateChanged", fields![before: from.name(), after: to.name()]),
         GroupEvent::CoordinatorFound { node_id } => ("CoordinatorFound", fields![node_id: node_id]),
         GroupEvent::CoordinatorLost { reason } => ("CoordinatorLost", fields![reason: reason]),
@@ -76,7 +76,7 @@ fn parts(py: Python<'_>, event: MemberEvent) -> PyResult<(&'static str, Vec<Fiel
     })
 }
 
-/// How the membership is.
+/// The health of the membership.
 pub(crate) fn py_health(py: Python<'_>, health: GroupHealth) -> PyResult<Bound<'_, PyDict>> {
     let seconds = |age: Option<Duration>| age.map(|age| age.as_secs_f64());
     let dict = PyDict::new(py);
@@ -125,7 +125,7 @@ fn texts(names: BTreeSet<Arc<str>>) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-/// A member's figures by name, for `metrics()`.
+/// The member's metrics by name, for `metrics()`; empty without figures.
 pub(crate) fn py_figures<'py>(py: Python<'py>, figures: Option<&GroupFigures>) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     let Some(figures) = figures else { return Ok(dict) };
