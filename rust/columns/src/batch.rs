@@ -77,8 +77,8 @@ impl ColumnBatch {
         parts
     }
 
-    /// How many of the first rows are together at most `max_bytes` large; at most `max_rows`, and at least 1 if the
-    /// first row alone is larger.
+    /// The largest number of first rows, at most `max_rows`, whose data takes at most `max_bytes`; 1 if the first row
+    /// alone takes more.
     pub fn rows_within(&self, max_rows: usize, max_bytes: usize) -> usize {
         let bytes = |rows: usize| -> usize {
             let columns = self.record_batch.columns().iter();

@@ -194,8 +194,8 @@ struct OpenBuffer {
 }
 
 impl Output<'_> {
-    /// Decompresses the batch, with which the last `rest_bytes` of the segment start. Returns false if no memory is
-    /// granted for it.
+    /// Decompresses the batch. `rest_bytes` is the length of the segment from this batch on. Returns false if no memory
+    /// is granted for the batch.
     fn inflate(&mut self, batch: Located, rest_bytes: usize) -> Result<bool, WalkErrorKind> {
         if self.options.check_crcs {
             batch.header.verify_crc(&batch.bytes)?;

@@ -203,7 +203,7 @@ impl Walk<'_> {
     }
 }
 
-/// The offset of the record at `cursor`, which was read without a fault before.
+/// The offset of the record at `cursor`, which has already been read without a fault.
 fn first_offset(header: &BatchHeader, payload: &[u8], cursor: &Cursor) -> i64 {
     let delta = RawRecord::parse(payload, cursor.position).map_or(0, |(record, _)| record.offset_delta);
     header.base_offset + i64::from(delta)
