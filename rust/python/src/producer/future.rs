@@ -134,8 +134,8 @@ impl SendFuture {
         }
     }
 
-    /// Call `callback` with this future once it is done: on the producer's callback thread, one callback after the other. If
-    /// it is added in a running event loop, it is called in that loop, as by asyncio's own futures.
+    /// Call `callback` with this future once it is done: on the producer's callback thread, one callback after the
+    /// other. If it is added in a running event loop, it is called in that loop, as by asyncio's own futures.
     ///
     /// Exceptions that it raises are logged.
     fn add_done_callback(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
