@@ -1,11 +1,11 @@
-//! Nanoseconds a record from fetched bytes to Arrow columns, on one thread: CRC, decompression, walk.
+//! Measures nanoseconds per record from fetched bytes to Arrow columns, on one thread: CRC, decompression, walk.
 //!
 //! `cargo run --release -p monedula-columns --example walk_throughput [records] [rounds] [codec] [columns]`
 //!
-//! The records are what the benchmarks of this project read: an 8-byte key and about 99 bytes of JSON.
-//! Each figure is the best of the rounds, since other processes can only add to it. Bytes go in by
-//! fetches of 1 MiB and come out in batches of 100,000 rows, dropped at once, as by a reader that
-//! keeps up. By default the fetched bytes are 8 MiB, about what a consumer has just received and may
+//! The records are those of the project's benchmarks: an 8-byte key and about 99 bytes of JSON.
+//! Each figure is the best of the rounds, since other processes can only make a round slower. The walker is fed
+//! fetches of 1 MiB and builds batches of 100,000 rows, which are dropped at once, as by a reader that
+//! keeps up. By default all fetched bytes are 8 MiB, about what a consumer has just received and may
 //! find in the last-level cache; with 1,000,000 records and more they come from memory.
 
 use std::sync::Arc;

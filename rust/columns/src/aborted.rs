@@ -1,7 +1,7 @@
 //! Which batches belong to aborted transactions (KIP-98).
 //!
 //! A read_committed Fetch response lists, for each partition, the aborted transactions that overlap
-//! it: producer and first offset. A producer's transactional batches are hidden from that offset on
+//! it: producer id and first offset. A producer's transactional batches are hidden from that offset on
 //! until its abort marker.
 
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ use monedula_protocol::records::BatchHeader;
 /// An aborted transaction of a Fetch response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AbortedTransaction {
-    /// The producer.
+    /// The producer's id.
     pub producer_id: i64,
     /// The first offset of its aborted transaction.
     pub first_offset: i64,
 }
 
-/// The list of one fed response, as far as the walk has got.
+/// The aborted transactions of one Fetch response, and which of them the walk is within.
 #[derive(Debug, Default)]
 pub(crate) struct AbortedList {
     by_offset: Arc<[AbortedTransaction]>,
@@ -26,8 +26,8 @@ pub(crate) struct AbortedList {
     active: Vec<i64>,
 }
 
-/// Where each producer's last abort marker was, so that a list given with several segments of one
-/// response does not hide the producer's next transaction as well.
+/// The offset of each producer's last abort marker. Several segments of one response come with the same list: without
+/// the markers, a later segment's list would also hide the producer's next transaction.
 #[derive(Debug, Default)]
 pub(crate) struct AbortMarkers(BTreeMap<i64, i64>);
 
@@ -42,7 +42,7 @@ impl AbortedList {
         Self { by_offset, begun: 0, active: Vec::new() }
     }
 
-    /// Whether the batch is hidden. Batches are asked for in the order of their offsets.
+    /// Whether the batch belongs to an aborted transaction. Must be called in offset order.
     pub(crate) fn hides(&mut self, header: &BatchHeader, markers: &AbortMarkers) -> bool {
         while let Some(next) = self.by_offset.get(self.begun) {
             if next.first_offset > header.last_offset() {
@@ -56,7 +56,7 @@ impl AbortedList {
         header.is_transactional() && self.active.contains(&header.producer_id)
     }
 
-    /// Takes note of an abort marker.
+    /// Ends the producer's aborted transaction at its abort marker.
     pub(crate) fn end(&mut self, header: &BatchHeader, markers: &mut AbortMarkers) {
         if let Some(index) = self.active.iter().position(|id| *id == header.producer_id) {
             self.active.swap_remove(index);
@@ -74,7 +74,7 @@ impl AbortMarkers {
         self.0.get(&transaction.producer_id).is_some_and(|marker| transaction.first_offset <= *marker)
     }
 
-    /// Forgets the producers that no list names any more: over months there are many.
+    /// Removes producers that no list names any more: a consumer that runs for months meets many.
     pub(crate) fn retain_named<'l>(&mut self, lists: impl Iterator<Item = &'l AbortedList> + Clone) {
         self.0.retain(|producer_id, _| lists.clone().any(|list| list.names(*producer_id)));
     }

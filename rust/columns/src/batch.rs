@@ -1,28 +1,32 @@
+//! A finished batch: the Arrow `RecordBatch`, and the partitions and offsets that its rows cover.
+//! Slicing it, and computing the positions after some of its rows.
+
 use std::sync::Arc;
 
 use arrow_array::{Array, Int64Array, RecordBatch};
 
-/// Rows of Kafka records as Arrow columns, and where they came from.
+/// Kafka records as rows of Arrow columns, and the partitions and offsets that they came from.
 #[derive(Debug, Clone)]
 pub struct ColumnBatch {
     /// The columns. Every batch of a builder has the same schema, empty ones included.
     pub record_batch: RecordBatch,
     /// The offsets that the rows cover, in row order.
     pub spans: Vec<Span>,
-    /// Capacity of the pooled buffers that the columns hold, in bytes. Columns that batches share
-    /// (a constant topic) are not counted.
+    /// Capacity of the pooled buffers that the columns hold, in bytes. The topic, partition and timestampType columns
+    /// are not counted, because batches may share them.
     pub memory_bytes: usize,
 }
 
 impl ColumnBatch {
-    /// The offset of a row, if the batch has the column.
+    /// The offset of a row; `None` if the batch has no offset column or no such row.
     pub fn offset_of(&self, row: usize) -> Option<i64> {
         let offsets = self.record_batch.column_by_name("offset")?.as_any().downcast_ref::<Int64Array>()?;
         (row < offsets.len()).then(|| offsets.value(row))
     }
 
-    /// Where each partition goes on after the first `rows` rows, for those that have one among them. Within a span, without an
-    /// offset column, the lowest offset that it can be: over a gap this repeats records, but loses none.
+    /// The positions after the first `rows` rows: for each span that has rows among them, the span, the next offset and
+    /// its leader epoch (-1 if the cut is within the span). Without an offset column, the next offset within a span is
+    /// the lowest that it can be: resuming there after a gap in the offsets repeats records, but loses none.
     pub fn after(&self, rows: usize) -> impl Iterator<Item = (&Span, i64, i32)> {
         let mut start = 0;
         self.spans.iter().filter_map(move |span| {
@@ -39,7 +43,7 @@ impl ColumnBatch {
         })
     }
 
-    /// Some of the rows, which must be there, without a copy.
+    /// The `rows` rows from row `from` on, without a copy. The batch must have them.
     pub fn slice(&self, from: usize, rows: usize) -> Self {
         let (mut start, mut spans) = (0, Vec::new());
         for span in &self.spans {
@@ -60,7 +64,7 @@ impl ColumnBatch {
         Self { record_batch: self.record_batch.slice(from, rows), spans, memory_bytes: self.memory_bytes }
     }
 
-    /// The rows from `from` on, those of each span by themselves.
+    /// The rows from `from` on, as one batch per span, without a copy.
     pub fn parts(&self, from: usize) -> Vec<Self> {
         let (mut start, mut parts) = (0, Vec::new());
         for span in &self.spans {
@@ -73,7 +77,8 @@ impl ColumnBatch {
         parts
     }
 
-    /// How many rows from the first on are at most `max_rows` and fill at most `max_bytes`; one at least.
+    /// The largest number of first rows, at most `max_rows`, whose data takes at most `max_bytes`; 1 if the first row
+    /// alone takes more.
     pub fn rows_within(&self, max_rows: usize, max_bytes: usize) -> usize {
         let bytes = |rows: usize| -> usize {
             let columns = self.record_batch.columns().iter();
@@ -102,11 +107,11 @@ pub struct Span {
     pub topic: Arc<str>,
     /// The partition.
     pub partition: i32,
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
     /// Offset of the first row.
     pub first_offset: i64,
-    /// The position once these rows are processed: beyond the last row's offset where control
+    /// The consumer's position after these rows. More than the last row's offset + 1 where control
     /// batches, aborted records or compacted gaps follow it.
     pub next_offset: i64,
     /// Leader epoch of the batch that the last row came from, -1 if unknown.

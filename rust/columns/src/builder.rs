@@ -1,3 +1,6 @@
+//! The builder of one batch: its columns while they grow, its limits on rows and bytes, and the spans of its rows.
+//! Appending records is in `records` and `rows`; turning the columns into Arrow arrays is in `finish`.
+
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -9,9 +12,9 @@ use crate::pool::BufferPool;
 use crate::schema::ColumnSet;
 use crate::write::{ByteColumn, LongColumn};
 
-/// Collects the rows of one batch, of any number of partitions, up to a number of rows or bytes.
+/// Collects the rows of one batch, from any number of partitions, up to a limit of rows and bytes.
 ///
-/// One record beyond `max_bytes` still gets in, into a batch of its own (KIP-74).
+/// A single record larger than `max_bytes` gets a batch of its own (as in KIP-74), so that the walk makes progress.
 pub struct BatchBuilder {
     pub(crate) columns: ColumnSet,
     pub(crate) schema: SchemaRef,
@@ -34,8 +37,8 @@ pub struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// A builder of batches of at most this many rows and bytes, both at least 1 and below 2 GiB:
-    /// Arrow's 32-bit offsets go no further.
+    /// A builder of batches of at most `max_rows` rows and `max_bytes` bytes. Both limits are clamped to at least 1 and
+    /// to what Arrow's 32-bit offsets can address (below 2 GiB).
     pub fn new(columns: ColumnSet, pool: BufferPool, max_rows: usize, max_bytes: usize) -> Self {
         Self {
             columns,
@@ -59,7 +62,7 @@ impl BatchBuilder {
         }
     }
 
-    /// The columns that were asked for.
+    /// The columns of every batch.
     pub fn columns(&self) -> ColumnSet {
         self.columns
     }
@@ -74,12 +77,12 @@ impl BatchBuilder {
         self.rows
     }
 
-    /// Bytes of the rows so far, as Arrow would hold them.
+    /// Size of the rows so far in Arrow's layout, in bytes; headers are counted with an upper bound.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether the batch is to be finished before anything more gets in.
+    /// Whether the batch must be finished before more rows can be appended.
     pub fn is_full(&self) -> bool {
         self.refused || self.rows >= self.max_rows || self.bytes >= self.max_bytes
     }
@@ -92,7 +95,7 @@ impl BatchBuilder {
         self.max_bytes.saturating_sub(self.bytes)
     }
 
-    /// Bytes that every row of a topic takes, whatever is in it.
+    /// Bytes that every row of a topic takes, without its key, value and headers.
     pub(crate) fn fixed_row_bytes(&self, topic: &str) -> usize {
         let widths = [
             (ColumnSet::KEY, 4),
@@ -106,7 +109,7 @@ impl BatchBuilder {
         widths.into_iter().filter(|(column, _)| self.columns.contains(*column)).map(|(_, width)| width).sum()
     }
 
-    /// Takes note of rows that were appended to the columns.
+    /// Counts rows that were appended to the columns, and extends the last span or starts a new one.
     pub(crate) fn commit(&mut self, appended: Span, bytes: usize, timestamp_type: i32) {
         self.rows += appended.rows;
         self.bytes += bytes;
@@ -124,7 +127,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Moves the last span's position over what follows its rows and has none itself.
+    /// Moves the last span's `next_offset` past control batches, aborted records and gaps that follow its rows.
     pub(crate) fn advance(&mut self, topic: &str, partition: i32, position: i64) {
         if let Some(last) = self.spans.last_mut()
             && same_partition(last, topic, partition)

@@ -1,5 +1,5 @@
-//! Columns that are the same over many rows: built from runs when a batch closes, and shared by
-//! batches as long as one run covers each of them.
+//! Columns whose value repeats over many rows (topic, partition, timestampType). They are built from runs when a batch
+//! is finished; consecutive batches that have a single run of the same value share one buffer.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 
 use crate::pool::{BufferPool, PooledVec};
 
-/// An int32 column of runs.
+/// An int32 column built from runs of equal values.
 #[derive(Default)]
 pub(crate) struct ConstantInts {
     shared: Option<(i32, ScalarBuffer<i32>)>,
@@ -43,7 +43,7 @@ fn fill_ints(runs: &[(i32, usize)], rows: usize, pool: &BufferPool) -> ScalarBuf
     ScalarBuffer::new(values.into_buffer(), 0, rows)
 }
 
-/// A utf8 column of runs.
+/// A utf8 column built from runs of equal values.
 #[derive(Default)]
 pub(crate) struct ConstantStrings {
     shared: Option<(Arc<str>, usize, ScalarBuffer<i32>, Buffer)>,
@@ -59,7 +59,7 @@ impl ConstantStrings {
         let shared = self.shared.take().filter(|(known, capacity, ..)| known == text && *capacity >= rows);
         let (_, _, offsets, data) = &*self.shared.insert(shared.unwrap_or_else(|| {
             let capacity = rows.next_power_of_two();
-            // Doubling must not pass what 32-bit offsets can say.
+            // Rounding up must not exceed what 32-bit offsets can address.
             let capacity = if capacity.saturating_mul(text.len()) > i32::MAX as usize { rows } else { capacity };
             let (offsets, data) = fill_strings(&[(Arc::clone(text), capacity)], capacity, pool);
             (Arc::clone(text), capacity, offsets, data)
@@ -87,7 +87,7 @@ fn fill_strings(runs: &[(Arc<str>, usize)], rows: usize, pool: &BufferPool) -> (
     (ScalarBuffer::new(offsets.into_buffer(), 0, rows + 1), data.into_buffer())
 }
 
-/// Writes `text` `times` times from `at` on, doubling what is there.
+/// Writes `text` `times` times from byte `at` on, by copies that double the filled part.
 fn repeat(data: &mut PooledVec, at: usize, text: &[u8], times: usize) {
     let target = &mut data.whole_mut()[at..at + text.len() * times];
     let mut filled = text.len().min(target.len());

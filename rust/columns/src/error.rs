@@ -1,3 +1,5 @@
+//! The errors of a walk over a partition's fetched bytes.
+
 use std::sync::Arc;
 
 use monedula_protocol::compression::CompressionError;
@@ -5,8 +7,8 @@ use monedula_protocol::records::RecordsError;
 
 /// Why a partition's bytes cannot be walked further.
 ///
-/// Everything before `offset` was handed out. The walker stays where it is: the next walk fails the
-/// same way, until the bytes are discarded or the partition is sought beyond the trouble.
+/// All records before `offset` were appended. The walker does not move: the next walk fails in the
+/// same way, until the bytes are discarded or the partition is read from an offset past the faulty batch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{topic} [{partition}] at offset {offset}: {kind}")]
 pub struct WalkError {
@@ -14,16 +16,16 @@ pub struct WalkError {
     pub topic: Arc<str>,
     /// The partition.
     pub partition: i32,
-    /// The next offset to be handed out: the first that is not.
+    /// The first offset that was not appended: the walker's position.
     pub offset: i64,
-    /// The offset after the batch in question, where its header could be read: seeking there skips
-    /// the trouble and the rest of that batch.
+    /// The offset after the faulty batch, if its header could be read. Seeking there skips the rest of
+    /// that batch.
     pub next_offset: Option<i64>,
-    /// What is wrong.
+    /// The fault.
     pub kind: WalkErrorKind,
 }
 
-/// What is wrong with a partition's bytes.
+/// A fault in a partition's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WalkErrorKind {
@@ -33,15 +35,15 @@ pub enum WalkErrorKind {
     /// A payload that cannot be decompressed.
     #[error(transparent)]
     Compression(#[from] CompressionError),
-    /// The bytes hold no whole batch, so that fetching the same again makes no progress.
+    /// The fetched bytes hold no whole batch, so the same fetch again would make no progress.
     #[error(
         "the fetch returned {fetched_bytes} bytes, less than its first batch ({}); raise max.partition.fetch.bytes",
         batch_bytes.map_or("of unknown size".to_owned(), |bytes| format!("{bytes} bytes"))
     )]
     FetchTooSmall {
-        /// How many bytes there are.
+        /// Number of fetched bytes.
         fetched_bytes: usize,
-        /// Length of the batch, if the bytes are enough to tell.
+        /// Length of the batch in bytes, if its length field was fetched.
         batch_bytes: Option<usize>,
     },
     /// A record whose headers do not fit an Arrow column's 32-bit offsets.

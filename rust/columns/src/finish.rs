@@ -1,4 +1,4 @@
-//! A builder's columns become Arrow arrays.
+//! Finishing a batch: a builder's columns become Arrow arrays.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::schema::{ColumnSet, header_field, header_fields};
 use crate::write::ByteParts;
 
 impl BatchBuilder {
-    /// Closes the batch and starts the next one, empty. Never fails; without rows the batch is empty.
+    /// Finishes the batch and starts the next one. Never fails; without rows the batch is empty.
     pub fn finish(&mut self) -> ColumnBatch {
         let rows = std::mem::take(&mut self.rows);
         let spans = std::mem::take(&mut self.spans);
@@ -84,7 +84,7 @@ fn scalars<T: arrow_buffer::ArrowNativeType>(values: PooledVec, count: usize, me
 }
 
 fn offsets(values: PooledVec, rows: usize, memory: &mut usize) -> OffsetBuffer<i32> {
-    // SAFETY: a column's first offset is 0, and each further one is its length at that row's end,
+    // SAFETY: a column's first offset is 0, and each further one is the column's length at that row's end,
     // which the limits of the builder keep below 2 GiB.
     unsafe { OffsetBuffer::new_unchecked(scalars(values, rows + 1, memory)) }
 }

@@ -1,4 +1,4 @@
-//! The headers column: `list<element: struct<key: utf8, value: binary>>`.
+//! The headers column while it grows: `list<element: struct<key: utf8, value: binary>>`.
 
 use arrow_buffer::NullBuffer;
 use monedula_protocol::records::{HeaderReader, RecordFault};
@@ -6,10 +6,10 @@ use monedula_protocol::records::{HeaderReader, RecordFault};
 use crate::pool::{BufferPool, PooledVec};
 use crate::write::{ByteColumn, ByteParts, Growing, Validity};
 
-/// What an invalid byte of a key becomes, U+FFFD, is three bytes long.
+/// An invalid UTF-8 byte of a header key becomes U+FFFD, which is three bytes long.
 const MAX_LOSSY_GROWTH: usize = 3;
 
-/// How the headers of a record without any are encoded.
+/// The encoding of a record without headers: the count 0.
 const NO_HEADERS: [u8; 1] = [0];
 
 pub(crate) struct HeadersColumn {
@@ -52,13 +52,13 @@ impl HeadersColumn {
         }
     }
 
-    /// More than what the headers of a record can take in the column.
+    /// An upper bound on the bytes that a record's headers take in the column.
     pub(crate) fn cost(headers: &[u8]) -> usize {
         // Two offsets and two bits for each header of at least two bytes.
         4 + headers.len().saturating_mul(MAX_LOSSY_GROWTH + 5)
     }
 
-    /// Appends the headers of one record: null if it has none. Nothing is appended on an error.
+    /// Appends the headers of one record, null if it has none. On an error nothing is appended.
     #[inline(always)]
     pub(crate) fn append(&mut self, row: usize, headers: &[u8]) -> Result<(), HeadersRefused> {
         if *headers != NO_HEADERS {
@@ -92,7 +92,7 @@ impl HeadersColumn {
         Ok(())
     }
 
-    /// Writes where row `row` starts, which is where the one before ends.
+    /// Writes the list offset at which row `row` starts and the row before it ends.
     #[inline(always)]
     fn end(&mut self, row: usize) {
         self.list_offsets.reserve(row * 4, 4);

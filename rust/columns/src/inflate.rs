@@ -1,4 +1,4 @@
-//! Decompression ahead of the walk, on whatever thread has time.
+//! Decompression ahead of the walk, on other threads: cuts fetched bytes into segments and inflates each of them.
 
 use bytes::Bytes;
 use monedula_protocol::compression::{Compression, CompressionError, Limits};
@@ -12,14 +12,14 @@ use crate::walker::{Scratch, WalkOptions};
 #[derive(Clone, Debug)]
 pub(crate) struct Located {
     pub(crate) header: BatchHeader,
-    /// The whole batch; empty once it is inflated, to let go of what was fetched.
+    /// The whole batch as fetched. Empty once it is inflated, so that the fetched bytes can be freed.
     pub(crate) bytes: Bytes,
-    /// The uncompressed payload of a batch that was compressed and inflated ahead.
+    /// The decompressed payload, if the batch was compressed and [`inflate`] has decompressed it.
     pub(crate) inflated: Option<Bytes>,
 }
 
 impl Located {
-    /// Whether the CRC was verified when the batch was inflated.
+    /// Whether the batch was inflated ahead, which includes the CRC check if that is enabled.
     pub(crate) fn is_checked(&self) -> bool {
         self.inflated.is_some()
     }
@@ -39,7 +39,7 @@ impl Trouble {
     }
 }
 
-/// The batch at `position`; `None` at the end, which may be a part of a batch (KIP-74).
+/// The batch at `position`; `None` at the end of the data, where a partial batch may remain (KIP-74).
 pub(crate) fn locate(data: &Bytes, position: usize) -> Result<Option<Located>, Trouble> {
     let mut batches = Batches::starting_at(data, position);
     match batches.next() {
@@ -61,8 +61,8 @@ pub(crate) fn locate(data: &Bytes, position: usize) -> Result<Option<Located>, T
 /// Cuts a partition's fetched bytes at batch boundaries, without copying, into pieces of at most
 /// `max_segment_bytes` or one batch.
 ///
-/// A partial batch at the end is left out, unless it is all there is. Bytes that are no batch stay,
-/// for the walker to complain about.
+/// A partial batch at the end is left out, unless there is no whole batch. Bytes that are not a batch stay in
+/// the last piece: the walker reports them as an error.
 pub fn segments(data: &Bytes, max_segment_bytes: usize) -> Vec<Bytes> {
     let mut segments = Vec::new();
     let mut batches = Batches::new(data);
@@ -83,7 +83,7 @@ pub fn segments(data: &Bytes, max_segment_bytes: usize) -> Vec<Bytes> {
     segments
 }
 
-/// A segment whose compressed batches are decompressed, as far as there was room for them.
+/// A segment whose compressed batches are decompressed, up to the first for which no memory was granted.
 #[derive(Debug)]
 pub struct Inflated {
     batches: std::vec::IntoIter<Result<Located, Trouble>>,
@@ -92,13 +92,12 @@ pub struct Inflated {
 }
 
 impl Inflated {
-    /// Memory held: the decompressed batches', and those parts of the segment that were not
-    /// compressed.
+    /// Memory held, in bytes: the buffers of the decompressed batches, and the batches that were not compressed.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What of the segment was left as it came, because there was no room for more.
+    /// The end of the segment that was left as fetched, because no memory was granted for it.
     pub fn rest(&self) -> &Bytes {
         &self.rest
     }
@@ -123,11 +122,12 @@ impl Inflated {
 
 /// Verifies and decompresses the compressed batches of a segment into buffers of the pool.
 ///
-/// `grant` is asked for room: how many bytes may be held in all, if so many are wanted. Where that is not enough for the
-/// next batch, it and all behind it stay as they came, for the walk to decompress one by one.
+/// `grant` receives the number of bytes that the result would hold in all, and returns how many of them it may hold. If
+/// that is not enough for the next batch, this batch and all behind it stay as fetched, and the walk decompresses them
+/// one by one.
 ///
-/// Batches that are not compressed stay as they are: the walk verifies them, when it has them in the
-/// cache anyway. Trouble with a batch is kept and raised by the walker when it gets there.
+/// Batches that are not compressed stay as they are: the walk verifies them, when it loads them into the CPU
+/// cache anyway. An error in a batch is stored, and the walker returns it when it reaches that batch.
 pub fn inflate(
     segment: &Bytes,
     options: &WalkOptions,
@@ -157,7 +157,7 @@ pub fn inflate(
             Ok(true) => position += batch_bytes,
             Ok(false) => break segment.slice(position..),
             Err(kind) => {
-                // What follows cannot be walked before this is dealt with.
+                // The walk cannot get past this error, so the batches behind it are not needed.
                 output.batches.push(Err(Trouble::in_batch(&header, kind)));
                 break Bytes::new();
             }
@@ -171,8 +171,8 @@ pub fn inflate(
     Inflated { batches: batches.into_iter(), bytes, rest }
 }
 
-/// The buffers that batches are decompressed into. None is ever grown, which would copy what is in it for each batch: a batch
-/// that does not fit into the open one gets another.
+/// The buffers that batches are decompressed into. No buffer is grown, since that would copy the batches already in it:
+/// a batch that does not fit into the open buffer gets a new one.
 struct Output<'i> {
     pool: &'i BufferPool,
     options: &'i WalkOptions,
@@ -180,28 +180,29 @@ struct Output<'i> {
     grant: &'i mut dyn FnMut(usize) -> usize,
     batches: Vec<Result<Located, Trouble>>,
     open: Option<OpenBuffer>,
-    /// Memory held, but for the open buffer.
+    /// Memory held without the open buffer, in bytes.
     bytes: usize,
-    /// Decompressed bytes in all.
+    /// Decompressed bytes so far, in all buffers.
     written: usize,
 }
 
 struct OpenBuffer {
     buffer: PooledVec,
     filled: usize,
-    /// Which batches are in it, and where.
+    /// The index of each batch in the buffer, and the range of its payload.
     places: Vec<(usize, std::ops::Range<usize>)>,
 }
 
 impl Output<'_> {
-    /// False if there is no room for the batch, which is the first of `rest_bytes` of the segment.
+    /// Decompresses the batch. `rest_bytes` is the length of the segment from this batch on. Returns false if no memory
+    /// is granted for the batch.
     fn inflate(&mut self, batch: Located, rest_bytes: usize) -> Result<bool, WalkErrorKind> {
         if self.options.check_crcs {
             batch.header.verify_crc(&batch.bytes)?;
         }
         if let Some(mut open) = self.open.take() {
             let room = open.buffer.capacity() - open.filled;
-            // What is not likely to fit is not tried: it would have to be done again.
+            // Do not try a batch that is unlikely to fit: it would be decompressed twice.
             let fits = self.guess(batch.bytes.len()) <= room;
             let written = if fits { self.decompress(&batch, &mut open.buffer, open.filled, room)? } else { None };
             self.open = Some(open);
@@ -225,19 +226,19 @@ impl Output<'_> {
                     self.put(batch, written);
                     return Ok(true);
                 }
-                // Not all of what it wanted was there.
+                // Less was granted than wanted, so a second try would get no more.
                 None if granted < wanted => return Ok(false),
                 None => wanted = granted.saturating_mul(2).min(most),
             }
         }
     }
 
-    /// How many bytes so many compressed ones are likely to become.
+    /// The likely uncompressed size of this many compressed bytes.
     fn guess(&self, compressed_bytes: usize) -> usize {
         compressed_bytes.saturating_mul(self.scratch.segment_ratio.max(2))
     }
 
-    /// Decompresses a batch from byte `start` on; `None` if it is larger than `room`.
+    /// Decompresses a batch into `output` from byte `start` on; `None` if the payload is larger than `room`.
     fn decompress(
         &mut self,
         batch: &Located,
@@ -257,7 +258,7 @@ impl Output<'_> {
         }
     }
 
-    /// Notes that a batch stands behind those in the open buffer.
+    /// Records that a batch of `written` bytes was appended to the open buffer.
     fn put(&mut self, batch: Located, written: usize) {
         let Some(open) = &mut self.open else { return };
         open.places.push((self.batches.len(), open.filled..open.filled + written));
@@ -265,7 +266,7 @@ impl Output<'_> {
         self.written += written;
         let ratio = written / batch.bytes.len().max(1) + 1;
         self.scratch.segment_ratio = self.scratch.segment_ratio.max(ratio);
-        // What was fetched is let go.
+        // Drops the fetched bytes.
         self.batches.push(Ok(Located { bytes: Bytes::new(), ..batch }));
     }
 
@@ -273,7 +274,7 @@ impl Output<'_> {
         let Some(OpenBuffer { mut buffer, filled, places }) = self.open.take() else { return };
         buffer.set_len(filled);
         if buffer.capacity() > filled * 2 {
-            // The guess was far off: do not hold the rest until the walk.
+            // The guess was far too large: do not hold the unused part until the walk.
             let mut fitting = self.pool.take(filled);
             fitting.extend_from_slice(&buffer);
             buffer = fitting;

@@ -1,16 +1,17 @@
-//! Record batches into Arrow columns.
+//! Turns Kafka record batches into Arrow columns.
 //!
 //! A [`PartitionWalker`] takes the bytes that Fetch responses carried for one partition and appends
-//! their records to a [`BatchBuilder`], which closes into a [`ColumnBatch`]: an Arrow
-//! `RecordBatch` of Spark's Kafka schema, and the [`Span`]s of offsets that its rows came from.
-//! [`segments`] and [`inflate`] do the decompression ahead of the walk, on other threads.
+//! their records to a [`BatchBuilder`]. The builder finishes a [`ColumnBatch`]: an Arrow
+//! `RecordBatch` with Spark's Kafka schema, and the [`Span`]s of offsets that its rows cover.
+//! [`segments`] and [`inflate`] decompress ahead of the walk, on other threads.
 //!
-//! No record is allocated for, none is reference-counted: bytes go from the payload to the column
-//! in one pass while the batch is in the cache. Column memory comes from a [`BufferPool`] and goes
-//! back there when the last Arrow reader drops it. Nothing here opens a socket or knows a group.
+//! There is no allocation and no reference count per record: bytes are copied from the payload to the
+//! column in one pass while the batch is in the CPU cache. Column memory comes from a [`BufferPool`]
+//! and returns to it when the last Arrow reader drops it. This crate does no I/O and knows no consumer group.
 //!
-//! `unsafe` lives in four places: the pool (memory handed to Arrow), `write` and `payload` (copies into room that
-//! was checked) and `finish` (arrays over buffers that this crate filled).
+//! The `unsafe` code is in `memory` and `pool` (allocation, memory handed to Arrow), `write`, `rows`, `records` and
+//! `payload` (copies into reserved room), `parse` (reads within a checked window), and `finish` and `constant`
+//! (arrays over buffers that this crate filled).
 
 mod aborted;
 mod batch;

@@ -1,13 +1,14 @@
-//! Where a pool's buffers come from.
+//! Allocation of a pool's buffers: from the heap, or mapped if they are large.
 
 use std::alloc::{Layout, alloc_zeroed};
 
 use memmap2::MmapMut;
 
-/// A buffer that cannot be had; what a thread unwinds with where nobody asked whether it can.
+/// The error of a buffer that cannot be allocated. Functions that do not return it unwind with it as their panic
+/// payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// The buffer's size.
+    /// The buffer's size in bytes.
     pub bytes: usize,
 }
 
@@ -19,19 +20,19 @@ impl std::fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// Arrow wants its widest type's alignment; the allocator's own gives `calloc` and with it pages
-/// that the kernel zeroes on first touch only.
+/// 16 bytes with the alignment that Arrow needs for its widest type. It is also the system allocator's own alignment,
+/// so that zeroed memory comes from `calloc`, whose new pages the kernel zeroes only on first touch.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(crate) struct Line([u8; LINE_BYTES]);
 
 pub(crate) const LINE_BYTES: usize = 16;
 
-/// From here on memory is mapped for itself. The allocator would cut such buffers out of its heap once one of them
-/// was freed (glibc raises its mmap threshold then), and keep the holes: 40 MB of them in a run with a 64 MB budget.
+/// Buffers of at least this size get their own mapping. The allocator would cut them out of its heap once one of them
+/// was freed (glibc then raises its mmap threshold), and keep the holes: 40 MB of them in a run with a 64 MB budget.
 const MIN_MAPPED_BYTES: usize = 256 << 10;
 
-/// From here on huge pages are asked for.
+/// For buffers of at least this size the kernel is advised to use huge pages.
 #[cfg(target_os = "linux")]
 const MIN_HUGE_BYTES: usize = 2 << 20;
 
@@ -51,15 +52,15 @@ impl Memory {
     /// At least `bytes` bytes of zeros.
     ///
     /// # Errors
-    /// [`OutOfMemory`] where they cannot be had: under a limit (Spark sets one for its workers) this is where memory ends. The
-    /// allocator would abort the process.
+    /// [`OutOfMemory`] if the allocation fails, as under a memory limit (Spark sets one for its workers). Rust's own
+    /// collections would abort the process.
     pub(crate) fn try_zeroed(bytes: usize) -> Result<Self, OutOfMemory> {
         let lack = OutOfMemory { bytes };
         if bytes >= MIN_MAPPED_BYTES {
             let mapped = MmapMut::map_anon(bytes).map_err(|_| lack)?;
             #[cfg(target_os = "linux")]
             if bytes >= MIN_HUGE_BYTES {
-                // One fault for 2 MiB in place of 512. Only a wish: a kernel without huge pages goes on as ever.
+                // One page fault per 2 MiB instead of 512. The result is ignored: a kernel may have no huge pages.
                 let _ = mapped.advise(memmap2::Advice::HugePage);
             }
             return Ok(Self::Mapped(mapped));
@@ -68,14 +69,15 @@ impl Memory {
         if lines == 0 {
             return Ok(Self::default());
         }
-        // `Box::new_zeroed_slice` would abort the process where there is no memory.
+        // `Box::new_zeroed_slice` would abort the process if there is no memory.
         let layout = Layout::array::<Line>(lines).map_err(|_| lack)?;
         // SAFETY: the layout is not empty.
         let memory = unsafe { alloc_zeroed(layout) }.cast::<Line>();
         if memory.is_null() {
             return Err(lack);
         }
-        // SAFETY: `memory` is the global allocator's, of a slice's layout of so many lines, and all zeros is a valid `Line`.
+        // SAFETY: the global allocator returned `memory` for the layout of a slice of `lines` lines; all zeros is a
+        // valid `Line`.
         Ok(Self::Heap(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(memory, lines)) }))
     }
 

@@ -1,16 +1,17 @@
-//! The fast way to read a record: what nearly all of them look like, without a bounds check per byte.
+//! The fast parser of a record: it reads the common encodings without a bounds check per byte.
 //!
-//! Whatever is unusual (lengths of three bytes, the last records of a payload, anything wrong) is
-//! left to `RawRecord::parse`, which checks every step and knows the errors. So this needs to be
-//! right only about what it accepts.
+//! Anything unusual (lengths of three bytes, the last records of a payload, malformed records) is
+//! left to `RawRecord::parse`, which checks every step and returns the errors. The fast parser therefore
+//! only has to be right about the records that it accepts.
 
 use monedula_protocol::records::RawRecord;
 
-/// How many bytes the fields before a key may take here, with a load of eight for the timestamp.
+/// How many bytes must be readable from the start of a record: enough for the fields before the key, with an eight-byte
+/// load for the timestamp.
 const WINDOW_BYTES: usize = 24;
 
-/// Reads the record at `position` and returns it with the position of the next one; `None` if it
-/// takes the slow way.
+/// Reads the record at `position` and returns it with the position of the next one; `None` if the slow parser
+/// must read it.
 #[inline(always)]
 pub(crate) fn parse_fast(payload: &[u8], position: usize) -> Option<(RawRecord<'_>, usize)> {
     let window = payload.get(position..)?;
@@ -55,7 +56,7 @@ pub(crate) fn parse_fast(payload: &[u8], position: usize) -> Option<(RawRecord<'
     Some((record, position + end))
 }
 
-/// The field of this zigzag length at `start`, and where it ends: within `end`.
+/// The field of this zigzag length at `start`, and its end, which is at most `end`.
 #[inline(always)]
 fn field(window: &[u8], length: u32, start: usize, end: usize) -> Option<(Option<&[u8]>, usize)> {
     if length & 1 != 0 {
@@ -70,7 +71,8 @@ fn field(window: &[u8], length: u32, start: usize, end: usize) -> Option<(Option
     Some((Some(unsafe { window.get_unchecked(start..start + length) }), start + length))
 }
 
-/// A varint of one or two bytes, without a branch on which: sizes of records vary.
+/// A varint of one or two bytes, and its length. There is no branch on the length, which would be mispredicted because
+/// record sizes vary.
 ///
 /// # Safety
 /// Two bytes may be read.
@@ -86,7 +88,7 @@ unsafe fn short(at: *const u8) -> Option<(u32, usize)> {
     Some((bytes & 0x7f | high, 1 + two as usize))
 }
 
-/// A 32-bit varint of at most four bytes at `base + *at`, which moves past it.
+/// A 32-bit varint of at most four bytes at `base + *at`. Moves `at` past it.
 ///
 /// # Safety
 /// Four bytes may be read.
@@ -106,7 +108,7 @@ unsafe fn varint_32(base: *const u8, at: &mut usize) -> Option<u32> {
     Some(group(u64::from(word & (stops ^ (stops - 1)))) as u32)
 }
 
-/// A 64-bit varint of at most eight bytes at `base + *at`, which moves past it.
+/// A 64-bit varint of at most eight bytes at `base + *at`. Moves `at` past it.
 ///
 /// # Safety
 /// Eight bytes may be read.
@@ -126,7 +128,7 @@ unsafe fn varint_64(base: *const u8, at: &mut usize) -> Option<u64> {
     Some(group(word & (stops ^ (stops - 1))))
 }
 
-/// Drops the top bit of each of eight bytes: in pairs, in fours, in eights.
+/// Drops the top bit of each of eight bytes and joins the rest: in pairs, in fours, in eights.
 #[inline(always)]
 fn group(word: u64) -> u64 {
     let word = (word & 0x007f_007f_007f_007f) | ((word & 0x7f00_7f00_7f00_7f00) >> 1);
@@ -196,7 +198,7 @@ mod tests {
     fn fast_and_slow_agree_on_damaged_records() {
         let sound = record(-70_000, 300, Some(&[1; 70]), Some(&[2; 200]));
         for position in 0..sound.len() {
-            // Under Miri, which is a thousand times slower, a few of them.
+            // Only a few of them under Miri, which is a thousand times slower.
             for flip in (1..=255u8).step_by(if cfg!(miri) { 101 } else { 1 }) {
                 let mut payload = sound.clone();
                 payload[position] ^= flip;

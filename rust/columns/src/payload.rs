@@ -1,11 +1,11 @@
-//! Records appended to what becomes the payload of a record batch: the hot loop of a producer.
+//! Encodes records into the payload of a record batch: the hot loop of the producer.
 
 use monedula_protocol::records::{NO_TIMESTAMP, NewRecord};
 
 use crate::memory::OutOfMemory;
 use crate::pool::{BufferPool, PooledVec};
 
-/// The records of one batch, encoded while they come.
+/// The payload of one record batch, to which records are encoded one by one.
 pub struct PayloadWriter {
     buffer: PooledVec,
     records: u32,
@@ -13,15 +13,16 @@ pub struct PayloadWriter {
     max_timestamp_ms: i64,
 }
 
-/// The bytes that a record takes, where there is no room for it.
+/// A record did not fit into the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom {
-    /// With its length field.
+    /// The record's encoded size in bytes, including its length field.
     pub record_bytes: usize,
 }
 
 impl PayloadWriter {
-    /// An empty payload with room for this many bytes, or some more.
+    /// An empty payload with room for at least `capacity` bytes. Unwinds with [`OutOfMemory`] if there is no memory for
+    /// it.
     pub fn new(pool: &BufferPool, capacity: usize) -> Self {
         Self {
             buffer: pool.take(capacity),
@@ -31,16 +32,16 @@ impl PayloadWriter {
         }
     }
 
-    /// As [`Self::new`], for who can do without.
+    /// Like [`Self::new`], but returns the error.
     ///
     /// # Errors
-    /// [`OutOfMemory`] where there is none for it.
+    /// [`OutOfMemory`] if the buffer cannot be allocated.
     pub fn try_new(pool: &BufferPool, capacity: usize) -> Result<Self, OutOfMemory> {
         let buffer = pool.try_take(capacity)?;
         Ok(Self { buffer, records: 0, base_timestamp_ms: NO_TIMESTAMP, max_timestamp_ms: NO_TIMESTAMP })
     }
 
-    /// The bytes that a record takes in an empty payload.
+    /// The encoded size of a record as the first of a payload, in bytes.
     pub fn first_record_bytes(record: &NewRecord<'_>) -> usize {
         let body_bytes = body_bytes(record, 0, 0);
         varint_bytes((body_bytes as u64) << 1) + body_bytes
@@ -51,7 +52,7 @@ impl PayloadWriter {
         self.records
     }
 
-    /// Length of the payload.
+    /// Length of the payload in bytes.
     pub fn len(&self) -> usize {
         self.buffer.len()
     }
@@ -61,25 +62,25 @@ impl PayloadWriter {
         self.records == 0
     }
 
-    /// How long the payload may become without growing.
+    /// How many bytes the payload can hold without growing.
     pub fn capacity(&self) -> usize {
         self.buffer.capacity()
     }
 
-    /// The timestamp of the first record, and the largest.
+    /// The timestamp of the first record, and the largest one, in milliseconds since the epoch.
     pub fn timestamps_ms(&self) -> (i64, i64) {
         (self.base_timestamp_ms, self.max_timestamp_ms)
     }
 
-    /// Makes the capacity at least this.
+    /// Makes the capacity at least this. Unwinds with [`OutOfMemory`] if there is no memory for it.
     pub fn grow(&mut self, min_capacity: usize) {
         self.buffer.grow(min_capacity);
     }
 
-    /// As [`Self::grow`], for who can do without; the records stay as they are then.
+    /// Like [`Self::grow`], but returns the error and leaves the payload unchanged.
     ///
     /// # Errors
-    /// [`OutOfMemory`] where there is none for it.
+    /// [`OutOfMemory`] if the larger buffer cannot be allocated.
     pub fn try_grow(&mut self, min_capacity: usize) -> Result<(), OutOfMemory> {
         self.buffer.try_grow(min_capacity)
     }
@@ -89,10 +90,10 @@ impl PayloadWriter {
         self.buffer
     }
 
-    /// Appends a record, and gives its index, if the payload stays within its capacity and `max_bytes`.
+    /// Appends a record if the payload stays within its capacity and `max_bytes`, and returns the record's index.
     ///
     /// # Errors
-    /// The record's length where there is no room; nothing was appended then.
+    /// [`NoRoom`] with the record's size if it does not fit; the payload is unchanged.
     #[inline]
     pub fn append(&mut self, record: &NewRecord<'_>, max_bytes: usize) -> Result<u32, NoRoom> {
         let base_timestamp_ms = if self.records == 0 { record.timestamp_ms } else { self.base_timestamp_ms };
@@ -104,7 +105,8 @@ impl PayloadWriter {
         if record_bytes > max_bytes.min(self.buffer.capacity()).saturating_sub(start) {
             return Err(NoRoom { record_bytes });
         }
-        // SAFETY: every field is written with the length that it was counted with above, and their sum fits behind `start`.
+        // SAFETY: every field is written with the length that it was counted with above, and their sum fits behind
+        // `start`.
         unsafe {
             let first = self.buffer.whole_mut().as_mut_ptr().add(start);
             let mut at = put_varint(first, (body_bytes as u64) << 1);
@@ -162,6 +164,8 @@ fn headers_bytes(record: &NewRecord<'_>) -> usize {
     varint_bytes((record.headers.len() as u64) << 1) + each.sum::<usize>()
 }
 
+/// Writes an unsigned varint and returns the address behind it.
+///
 /// # Safety
 /// `varint_bytes(value)` bytes may be written at `at`.
 #[inline(always)]
@@ -178,6 +182,8 @@ unsafe fn put_varint(mut at: *mut u8, mut value: u64) -> *mut u8 {
     }
 }
 
+/// Writes a length-prefixed field, or a null, and returns the address behind it.
+///
 /// # Safety
 /// `field_bytes(field)` bytes may be written at `at`.
 #[inline(always)]
@@ -194,8 +200,8 @@ unsafe fn put_field(at: *mut u8, field: Option<&[u8]>) -> *mut u8 {
     }
 }
 
-/// As memcpy, without the call for what keys and values mostly are: two overlapping copies of a fixed size cover every
-/// length between it and its double.
+/// Like memcpy, but without a call for fields below 128 bytes, which most keys and values are. Two overlapping copies
+/// of a fixed size cover every length between that size and its double.
 ///
 /// # Safety
 /// `bytes.len()` bytes may be written at `target`, which is not part of `bytes`.
@@ -220,8 +226,10 @@ unsafe fn copy(bytes: &[u8], target: *mut u8) {
     }
 }
 
+/// Copies the first and the last `SIZE` bytes.
+///
 /// # Safety
-/// As [`copy`], and `bytes` has between `SIZE` and twice `SIZE` bytes.
+/// As for [`copy`], and `bytes` has between `SIZE` and twice `SIZE` bytes.
 #[inline(always)]
 unsafe fn both_ends<const SIZE: usize>(bytes: &[u8], target: *mut u8) {
     let last = bytes.len() - SIZE;
@@ -239,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    /// What the protocol's own encoder makes of the same records.
+    /// The payload that the protocol crate's encoder makes of the same records.
     fn expected(records: &[NewRecord<'_>]) -> Vec<u8> {
         let mut encoder = BatchEncoder::new();
         records.iter().for_each(|record| encoder.append(*record));

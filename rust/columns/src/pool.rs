@@ -1,8 +1,8 @@
 //! Recycled memory for columns and network frames.
 //!
-//! Fresh pages cost a fault each, which at a hundred bytes a record is more than walking the record.
-//! A [`PooledVec`] goes back to its pool when it is dropped, on whatever thread, through whatever
-//! owner (an Arrow buffer in Python, a `Bytes`); after the pool is closed it is freed instead.
+//! Every new page costs a page fault; at a hundred bytes per record that is more than the walk of the record costs.
+//! A [`PooledVec`] returns to its pool when it is dropped, on any thread and by any owner (an Arrow buffer in Python,
+//! a `Bytes`); after the pool is closed it is freed instead.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -15,10 +15,10 @@ use monedula_protocol::compression::OutputBuffer;
 
 use crate::memory::{LINE_BYTES, Memory, OutOfMemory};
 
-/// Smaller buffers are the allocator's business: it is as fast as the pool's lock.
+/// Smaller buffers are not kept: the allocator is as fast as the pool's lock.
 const MIN_POOLED_BYTES: usize = 4 << 10;
 
-/// A pool of byte buffers. Clones share it; the last one to go closes it.
+/// A pool of byte buffers. Clones share it; dropping the last clone closes it.
 #[derive(Clone, Debug)]
 pub struct BufferPool {
     handle: Arc<Handle>,
@@ -30,7 +30,8 @@ struct Handle(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     max_total_bytes: usize,
-    /// The process that made the pool. In a forked child the shelves' lock may be held by a thread that is not there.
+    /// The process that created the pool. In a forked child, the shelves' lock may be held by a thread that exists only
+    /// in the parent, so buffers that a child drops are freed without taking it.
     pid: u32,
     outstanding_bytes: AtomicUsize,
     shelves: Mutex<Shelves>,
@@ -57,8 +58,8 @@ impl std::fmt::Debug for Shelves {
 }
 
 impl BufferPool {
-    /// A pool that keeps returned buffers as long as these and those that are out are no more than this together.
-    /// What is out is never refused.
+    /// A pool that keeps returned buffers while idle and outstanding buffers together have at most `max_total_bytes`.
+    /// The limit never makes [`Self::take`] fail.
     pub fn new(max_total_bytes: usize) -> Self {
         let shared = Shared {
             max_total_bytes,
@@ -69,15 +70,16 @@ impl BufferPool {
         Self { handle: Arc::new(Handle(Arc::new(shared))) }
     }
 
-    /// An empty buffer of at least this capacity: a returned one, or a new one.
+    /// An empty buffer of at least this capacity, recycled or new. Unwinds with [`OutOfMemory`] if there is no memory
+    /// for it.
     pub fn take(&self, capacity: usize) -> PooledVec {
         PooledVec::take(&self.handle.0, capacity)
     }
 
-    /// As [`Self::take`], for who can do without.
+    /// Like [`Self::take`], but returns the error.
     ///
     /// # Errors
-    /// [`OutOfMemory`] where there is none for it.
+    /// [`OutOfMemory`] if the buffer cannot be allocated.
     pub fn try_take(&self, capacity: usize) -> Result<PooledVec, OutOfMemory> {
         PooledVec::try_take(&self.handle.0, capacity)
     }
@@ -92,7 +94,7 @@ impl BufferPool {
         self.handle.0.shelves().idle_bytes
     }
 
-    /// Reads the pool's figures without keeping it open.
+    /// A gauge of the pool's size, which does not keep the pool open.
     pub fn gauge(&self) -> PoolGauge {
         PoolGauge(Arc::clone(&self.handle.0))
     }
@@ -109,7 +111,7 @@ impl Drop for Handle {
     }
 }
 
-/// The figures of a pool, readable also after it was closed.
+/// The outstanding and idle bytes of a pool, readable also after the pool was closed.
 #[derive(Clone, Debug)]
 pub struct PoolGauge(Arc<Shared>);
 
@@ -131,7 +133,7 @@ impl Shared {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new buffer of this size takes the place of idle ones.
+    /// Frees idle buffers, so that the pool stays within its limit with a new buffer of this size.
     fn make_room_for(&self, bytes: usize) {
         let outstanding = self.outstanding_bytes.load(Ordering::Relaxed);
         let room = self.max_total_bytes.saturating_sub(outstanding + bytes);
@@ -173,8 +175,8 @@ impl Shelves {
         shelf
     }
 
-    /// A buffer of at least `bytes`, and not of more than a quarter on top: the rest would lie idle, and a column that
-    /// leaves a third of its buffer empty is copied into a smaller one when it is handed out.
+    /// An idle buffer of at least `bytes` and at most a quarter more. A larger one would waste memory, and a column
+    /// that leaves a third of its buffer empty is copied into a smaller one when it is finished.
     fn take(&mut self, bytes: usize) -> Option<Memory> {
         let found = self.by_bytes.range(bytes..=bytes + bytes / 4).find(|(_, shelf)| !shelf.buffers.is_empty());
         let found = *found?.0;
@@ -183,7 +185,7 @@ impl Shelves {
         memory
     }
 
-    /// Takes out buffers of the sizes longest unused until no more than `max_bytes` are idle.
+    /// Removes buffers, of the least recently used sizes first, until at most `max_bytes` are idle.
     fn make_room(&mut self, max_bytes: usize) -> Vec<Memory> {
         let mut evicted = Vec::new();
         while self.idle_bytes > max_bytes {
@@ -202,9 +204,9 @@ impl Shelves {
     }
 }
 
-/// A byte buffer of a [`BufferPool`], of fixed capacity unless told to grow.
+/// A byte buffer of a [`BufferPool`], to which it returns when it is dropped.
 ///
-/// All of its capacity is initialised (zeroed once, then whatever its last user left), so its length
+/// All of its capacity is initialised (zeroed when allocated, later with the bytes of its last user), so its length
 /// may be set freely.
 pub struct PooledVec {
     memory: Memory,
@@ -213,7 +215,7 @@ pub struct PooledVec {
 }
 
 impl PooledVec {
-    /// Unwinds with [`OutOfMemory`] where there is no memory.
+    /// Unwinds with [`OutOfMemory`] if there is no memory.
     fn take(shared: &Arc<Shared>, capacity: usize) -> Self {
         Self::try_take(shared, capacity).unwrap_or_else(|lack| resume_unwind(Box::new(lack)))
     }
@@ -225,7 +227,7 @@ impl PooledVec {
             Some(memory) => memory,
             None => {
                 shared.make_room_for(bytes);
-                // Under a limit of the process, what waits idle may be what is missing.
+                // Under a memory limit of the process, freeing the idle buffers may make enough room.
                 Memory::try_zeroed(bytes).or_else(|_| {
                     shared.free_idle();
                     Memory::try_zeroed(bytes)
@@ -246,7 +248,7 @@ impl PooledVec {
         self.len == 0
     }
 
-    /// Number of bytes that fit.
+    /// Number of bytes that fit without growing.
     pub fn capacity(&self) -> usize {
         self.memory.len()
     }
@@ -256,13 +258,13 @@ impl PooledVec {
         &self.whole()[..self.len]
     }
 
-    /// The bytes behind those in use, initialised with anything.
+    /// The bytes behind those in use: initialised, with arbitrary content.
     pub fn spare_mut(&mut self) -> &mut [u8] {
         let len = self.len;
         &mut self.whole_mut()[len..]
     }
 
-    /// Everything up to the capacity, whatever the length.
+    /// All bytes up to the capacity, regardless of the length.
     pub fn whole_mut(&mut self) -> &mut [u8] {
         self.memory.bytes_mut()
     }
@@ -280,17 +282,18 @@ impl PooledVec {
         self.len = len;
     }
 
-    /// Makes the capacity at least this, through another buffer of the pool if need be.
+    /// Makes the capacity at least this, by moving to a larger buffer of the pool if necessary. Unwinds with
+    /// [`OutOfMemory`] if there is no memory for it.
     pub fn grow(&mut self, min_capacity: usize) {
         if min_capacity > self.capacity() {
             self.replace(min_capacity, self.len);
         }
     }
 
-    /// As [`Self::grow`], for who can do without; the buffer stays as it is then.
+    /// Like [`Self::grow`], but returns the error and leaves the buffer unchanged.
     ///
     /// # Errors
-    /// [`OutOfMemory`] where there is none for it.
+    /// [`OutOfMemory`] if the larger buffer cannot be allocated.
     pub fn try_grow(&mut self, min_capacity: usize) -> Result<(), OutOfMemory> {
         match min_capacity > self.capacity() {
             true => self.try_replace(min_capacity, self.len),
@@ -321,12 +324,12 @@ impl PooledVec {
         self.len = end;
     }
 
-    /// The bytes in use as `Bytes`, which give the buffer back when the last of them is dropped.
+    /// The bytes in use as `Bytes`. The buffer returns to the pool when the last clone is dropped.
     pub fn into_bytes(self) -> Bytes {
         if self.is_empty() { Bytes::new() } else { Bytes::from_owner(self) }
     }
 
-    /// The bytes in use as an Arrow buffer, which gives the buffer back when it is dropped.
+    /// The bytes in use as an Arrow buffer. The memory returns to the pool when the last reference is dropped.
     pub(crate) fn into_buffer(self) -> Buffer {
         let owner = Arc::new(self);
         let pointer = std::ptr::NonNull::from(owner.as_slice()).cast::<u8>();
@@ -336,8 +339,8 @@ impl PooledVec {
     }
 }
 
-/// Four sizes to each power of two (sixteen from 1 MiB on): little is wasted, and buffers of like use can take each
-/// other's place.
+/// Rounds a capacity up to its size class: four classes per power of two, sixteen from 1 MiB on. This wastes little,
+/// and lets buffers of similar size replace each other.
 fn size_class(capacity: usize) -> usize {
     let capacity = capacity.max(LINE_BYTES);
     let steps = if capacity < 1 << 20 { 8 } else { 32 };
@@ -382,7 +385,7 @@ impl OutputBuffer for PooledVec {
 
     fn grow(&mut self, min_len: usize) {
         if min_len > self.capacity() {
-            // A codec writes beyond `len`, which is set only when it is done.
+            // Keep the whole capacity: a codec writes beyond `len`, and sets it only at the end.
             self.replace(min_len, self.capacity());
         }
     }
@@ -422,7 +425,7 @@ mod tests {
         assert_eq!(shared.outstanding_bytes.load(Ordering::Relaxed), 0);
     }
 
-    /// Run by the test below, in a process of its own that has 600 MB of address space.
+    /// Run by the test below, in its own process with an address space limit of 600 MB.
     #[test]
     #[ignore = "needs a limit"]
     fn with_600_mb() {

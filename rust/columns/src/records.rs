@@ -1,4 +1,4 @@
-//! The hot loop: the records of one payload into columns.
+//! The hot loop of the consumer: appends the records of one payload to the columns.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::parse::parse_fast;
 use crate::rows::{AnyRows, DefaultRows, Rows};
 use crate::schema::ColumnSet;
 
-/// How far the walk of one batch has got.
+/// The place in one batch that the walk has reached.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor {
     /// Where the next record starts in the payload.
@@ -31,7 +31,7 @@ impl Cursor {
         header.base_offset + i64::from(self.previous_delta) + 1
     }
 
-    /// The error of the record that the cursor is at.
+    /// A fault of the record that the cursor is at, as an error.
     pub(crate) fn error(&self, header: &BatchHeader, fault: RecordFault) -> RecordsError {
         RecordsError::Record { base_offset: header.base_offset, index: self.index, position: self.position, fault }
     }
@@ -43,11 +43,11 @@ pub(crate) enum Stop {
     Done,
     /// Before a record at or past the end of a bounded walk.
     End,
-    /// The builder takes no more.
+    /// The builder is full.
     Full,
     /// At a record that cannot be read.
     Fault(RecordFault),
-    /// At a record whose headers no column can hold.
+    /// At a record whose headers exceed the 32-bit offsets of the headers column.
     HeadersTooLarge,
 }
 
@@ -60,17 +60,17 @@ impl From<HeadersRefused> for Stop {
     }
 }
 
-/// The partition whose records are appended.
+/// The partition and batch whose records are appended.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) topic: &'a Arc<str>,
     pub(crate) partition: i32,
     pub(crate) header: &'a BatchHeader,
-    /// Records from here on are not wanted.
+    /// The walk ends before this offset.
     pub(crate) end_offset: i64,
 }
 
-/// Passes over the records below `from_offset`: a fetch starts with the batch that holds its offset.
+/// Skips the records below `from_offset`: a Fetch response starts with the batch that contains the fetch offset.
 pub(crate) fn skip_below(
     header: &BatchHeader,
     payload: &[u8],
@@ -96,7 +96,7 @@ fn check_delta(header: &BatchHeader, previous: i32, delta: i32) -> Result<(), Re
     if delta > previous && delta <= header.last_offset_delta { Ok(()) } else { Err(RecordFault::OffsetDelta) }
 }
 
-/// Appends records until the batch or the builder's room ends. Rows before a fault stay.
+/// Appends records until the batch ends or the builder is full. Rows before a fault stay.
 pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, builder: &mut BatchBuilder) -> Stop {
     let header = source.header;
     let before = *cursor;
@@ -104,7 +104,7 @@ pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, bu
     let payload_left = payload.len() - cursor.position;
     let records_left = (header.record_count as usize).saturating_sub(cursor.index as usize);
     let fixed_bytes = builder.fixed_row_bytes(source.topic);
-    // If all of the batch fits whatever its records are, nothing needs to be asked for each of them.
+    // If the whole batch fits however its bytes are divided among records, no record needs its own limit check.
     let all_fits = records_left <= builder.rows_left()
         && payload_left.saturating_add(records_left.saturating_mul(fixed_bytes)) <= builder.bytes_left();
     let walk = Walk { header, payload, first_row, end_offset: source.end_offset };
@@ -134,16 +134,16 @@ pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, bu
     stop
 }
 
-/// Up to here the room for a whole payload is reserved in both data buffers: beyond it the waste
-/// would matter more than a branch.
+/// Largest payload for which the key and the value buffer each reserve room for all of it. Beyond this, the wasted
+/// memory would cost more than a branch per field.
 const MAX_ROOMY_BYTES: usize = 1 << 20;
 
-/// One batch on its way into rows.
+/// The walk of one batch into rows.
 struct Walk<'a> {
     header: &'a BatchHeader,
     payload: &'a [u8],
     first_row: usize,
-    /// Records from this offset on are not wanted.
+    /// The walk ends before this offset.
     end_offset: i64,
 }
 
@@ -157,7 +157,7 @@ impl Walk<'_> {
         self.run_here(cursor, rows)
     }
 
-    /// The same loop compiled for wider copies.
+    /// The same loop, compiled for processors with wider copies.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     fn run_avx2(&self, cursor: &mut Cursor, rows: &mut impl Rows) -> Stop {
@@ -203,7 +203,7 @@ impl Walk<'_> {
     }
 }
 
-/// The offset of the record at a cursor behind which a record was read.
+/// The offset of the record at `cursor`, which has already been read without a fault.
 fn first_offset(header: &BatchHeader, payload: &[u8], cursor: &Cursor) -> i64 {
     let delta = RawRecord::parse(payload, cursor.position).map_or(0, |(record, _)| record.offset_delta);
     header.base_offset + i64::from(delta)

@@ -1,4 +1,4 @@
-//! Where a record becomes a row: the columns of a builder, all of them at once.
+//! Appends a record as a row to all columns of a builder.
 
 use monedula_protocol::records::{BatchHeader, RawRecord, TimestampType};
 
@@ -8,18 +8,19 @@ use crate::records::Stop;
 use crate::schema::ColumnSet;
 use crate::write::{ByteWriter, LongWriter};
 
-/// Keys are short and values mostly longer: what is copied without asking for the length.
+/// Keys of up to 32 and values of up to 128 bytes are copied in one copy of this fixed size, without a loop over the
+/// length.
 const KEY_BYTES: usize = 32;
 const VALUE_BYTES: usize = 128;
 
 /// Columns that records are appended to.
 pub(crate) trait Rows {
-    /// Appends a record as this row, or says why not; then nothing was appended.
+    /// Appends a record as this row, or returns why not; nothing is appended then.
     ///
     /// # Safety
-    /// Rows follow each other from the first one on that the columns were opened for, and there are
-    /// no more of them than they were opened for, unless the columns count themselves. The record's
-    /// fields lie within `payload`.
+    /// Rows are appended in order, from the first row on for which the columns were opened, and no more of them than
+    /// the columns were opened for, unless the implementation checks the number itself. The record's fields lie within
+    /// `payload`.
     unsafe fn append(
         &mut self,
         row: usize,
@@ -29,7 +30,7 @@ pub(crate) trait Rows {
     ) -> Result<(), Stop>;
 }
 
-/// The default columns, with room for all that a payload can hold.
+/// The default columns, with room reserved for all that the payload can hold: no checks per record.
 pub(crate) struct DefaultRows<'b> {
     keys: ByteWriter<'b>,
     values: ByteWriter<'b>,
@@ -50,7 +51,7 @@ impl<'b> DefaultRows<'b> {
         }
     }
 
-    /// Closes the rows and returns the length of their keys and values.
+    /// Finishes the rows and returns the bytes of their keys and values.
     pub(crate) fn finish(self) -> usize {
         self.keys.finish() + self.values.finish()
     }
@@ -77,7 +78,7 @@ impl Rows for DefaultRows<'_> {
     }
 }
 
-/// Any columns, within the limits of the builder.
+/// Any set of columns, with the builder's limits checked for each record.
 pub(crate) struct AnyRows<'b> {
     keys: Option<ByteWriter<'b>>,
     values: Option<ByteWriter<'b>>,
@@ -110,7 +111,7 @@ impl<'b> AnyRows<'b> {
         }
     }
 
-    /// Closes the rows and returns what they take in Arrow.
+    /// Finishes the rows and returns the bytes that they take in Arrow.
     pub(crate) fn finish(self) -> usize {
         for writer in [self.keys, self.values].into_iter().flatten() {
             writer.finish();
@@ -138,7 +139,7 @@ impl Rows for AnyRows<'_> {
         payload: &[u8],
     ) -> Result<(), Stop> {
         let cost = self.cost(record);
-        // One record beyond the limit still gets a batch of its own.
+        // A single record beyond the limit gets a batch of its own.
         if row == self.end_row || (self.bytes + cost > self.bytes_left && row > 0) {
             return Err(Stop::Full);
         }
@@ -165,8 +166,10 @@ impl Rows for AnyRows<'_> {
     }
 }
 
+/// Appends a field of the payload, or a null.
+///
 /// # Safety
-/// As [`ByteWriter::push`]; the bytes lie within `payload`.
+/// As for [`ByteWriter::push`]; the bytes lie within `payload`.
 #[inline(always)]
 unsafe fn push<const FIRST_BYTES: usize, const ROOMY: bool>(
     writer: &mut ByteWriter<'_>,
@@ -187,8 +190,8 @@ unsafe fn push<const FIRST_BYTES: usize, const ROOMY: bool>(
     }
 }
 
-/// A record's timestamp in microseconds. Kafka accepts any number of milliseconds, and one record
-/// written with nanoseconds by mistake must not make a topic unreadable: what does not fit saturates.
+/// A record's timestamp in microseconds. A timestamp that does not fit saturates: Kafka accepts any number of
+/// milliseconds, and one record written with nanoseconds by mistake must not make a topic unreadable.
 /// A missing timestamp (-1) stays one millisecond before the epoch, as in Spark's own source.
 #[inline(always)]
 fn timestamp_us(record: &RawRecord<'_>, header: &BatchHeader) -> i64 {

@@ -1,18 +1,20 @@
+//! The choice of columns, and the Arrow schema of a batch that has them: that of Spark's Kafka source.
+
 use std::sync::{Arc, LazyLock};
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
-/// Which columns a batch has. The default is all but `headers`.
+/// The set of columns that a batch has. The default is all columns except `headers`.
 ///
-/// Columns keep the schema's order, whatever order they are asked for in.
+/// Columns are always in the schema's order, regardless of the order in which they are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ColumnSet(u8);
 
-/// Names that are no choice of columns.
+/// Why a list of names does not select columns.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ColumnSetError {
-    /// A name that is none of the columns.
+    /// A name that is not a column's.
     #[error("unknown column {name:?}; did you mean {nearest:?}? The columns are {}", ColumnSet::NAMES.join(", "))]
     UnknownColumn {
         /// The name given.
@@ -20,7 +22,7 @@ pub enum ColumnSetError {
         /// The column whose name is nearest.
         nearest: &'static str,
     },
-    /// No name at all.
+    /// An empty list of names.
     #[error("name at least one column of {}", ColumnSet::NAMES.join(", "))]
     NoColumns,
 }
@@ -49,7 +51,10 @@ impl ColumnSet {
     pub const NAMES: [&'static str; 8] =
         ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"];
 
-    /// The columns of these names.
+    /// The columns with these names.
+    ///
+    /// # Errors
+    /// A name that is not a column's, or no name at all.
     pub fn from_names<I>(names: I) -> Result<Self, ColumnSetError>
     where
         I: IntoIterator,
@@ -85,8 +90,8 @@ impl ColumnSet {
         Self::NAMES.into_iter().enumerate().filter(move |(index, _)| self.0 & (1 << index) != 0).map(|(_, name)| name)
     }
 
-    /// The schema of every batch with these columns: Spark's Kafka source, names, types and
-    /// nullability exactly.
+    /// The schema of every batch with these columns: exactly the names, types and nullability of Spark's
+    /// Kafka source.
     pub fn schema(self) -> SchemaRef {
         static SPARK: LazyLock<Schema> = LazyLock::new(spark_schema);
         let names: Vec<_> = self.names().collect();

@@ -1,3 +1,6 @@
+//! The walk over one partition's fetched bytes: it finds batches, checks their CRCs, decompresses them, hides control
+//! batches and aborted transactions, and appends the records to a builder. It stops and resumes at any record.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -13,16 +16,16 @@ use crate::error::{WalkError, WalkErrorKind};
 use crate::inflate::{Inflated, Located, Trouble, locate};
 use crate::records::{Cursor, Source, Stop, append, skip_below};
 
-/// How batches are read.
+/// How a walk checks, filters and decompresses batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkOptions {
     /// Whether each batch's CRC-32C is verified (`check.crcs`).
     pub check_crcs: bool,
     /// Whether records of aborted transactions are hidden (`isolation.level=read_committed`).
     pub read_committed: bool,
-    /// Hard cap on the uncompressed size of one batch.
+    /// Hard limit on the uncompressed size of one batch, in bytes.
     pub max_decompressed_bytes: usize,
-    /// Cap on how many times its compressed size a batch may become, beyond 8 MiB.
+    /// Limit on the ratio of a batch's uncompressed to its compressed size; checked only beyond 8 MiB uncompressed.
     pub max_ratio: usize,
 }
 
@@ -45,17 +48,17 @@ impl WalkOptions {
     }
 }
 
-/// Decompression contexts and memory of one decoding thread.
+/// Decompression contexts and a buffer, reused by one decoding thread from batch to batch.
 #[derive(Default)]
 pub struct Scratch {
     pub(crate) decompressor: Decompressor,
     payload: Vec<u8>,
-    /// How many times its compressed size the last segment was.
+    /// Uncompressed by compressed size of the last inflated segment, rounded up; the guess for the next one.
     pub(crate) segment_ratio: usize,
 }
 
 impl Scratch {
-    /// Most memory that is kept for the next batch: what one huge batch took is given back.
+    /// Largest buffer that is kept for the next batch, in bytes; a larger one, of a huge batch, is freed.
     const MAX_KEPT_BYTES: usize = 4 << 20;
 
     fn keep(&mut self, payload: Vec<u8>) {
@@ -64,7 +67,7 @@ impl Scratch {
         }
     }
 
-    /// Scratch without anything in it yet.
+    /// An empty scratch: contexts and buffer are allocated when first used.
     pub fn new() -> Self {
         Self::default()
     }
@@ -73,13 +76,13 @@ impl Scratch {
 /// Why a walk returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walked {
-    /// The builder is full, by rows or by bytes; there may be more to walk.
+    /// The builder is full, by rows or by bytes. Unwalked bytes may remain.
     Full,
-    /// Everything that was fed is walked.
+    /// All bytes that were fed are walked, or the end of a bounded walk is reached.
     Drained,
 }
 
-/// Walks the fetched bytes of one partition into a builder, resumable at any record.
+/// Walks the fetched bytes of one partition into a builder. The walk can be resumed at any record.
 pub struct PartitionWalker {
     topic: Arc<str>,
     partition: i32,
@@ -92,7 +95,7 @@ pub struct PartitionWalker {
     markers: AbortMarkers,
 }
 
-/// One fed piece of a response.
+/// A piece of a Fetch response for the partition, and the response's aborted transactions.
 struct Chunk {
     source: ChunkSource,
     aborted: AbortedList,
@@ -127,21 +130,23 @@ impl ChunkSource {
     }
 }
 
-/// A batch whose records are being handed out.
+/// The batch that the walk is within.
 struct OpenBatch {
     header: BatchHeader,
     payload: Payload,
     cursor: Cursor,
-    /// The batch as it was fetched, where this walker decompressed it.
+    /// The batch as fetched, to decompress it again after [`PartitionWalker::shelve`]. Empty unless this walker
+    /// decompressed the batch.
     compressed: Bytes,
 }
 
 enum Payload {
-    /// Where it was received or inflated, from this byte on.
+    /// In the fetched bytes or in a buffer of `inflate`; the payload starts at this byte.
     Shared(Bytes, usize),
-    /// Decompressed by this walker; the vector goes back to the scratch.
+    /// Decompressed by this walker, with the payload's length. The vector returns to the scratch at the end of the
+    /// batch.
     Owned(Vec<u8>, usize),
-    /// Let go, to be decompressed again.
+    /// Freed; the next walk decompresses it again.
     Shelved,
 }
 
@@ -156,7 +161,7 @@ impl Payload {
 }
 
 impl PartitionWalker {
-    /// A walker that hands out records from `start_offset` on.
+    /// A walker that appends records from `start_offset` on.
     pub fn new(topic: Arc<str>, partition: i32, start_offset: i64, options: WalkOptions) -> Self {
         Self {
             topic,
@@ -172,16 +177,15 @@ impl PartitionWalker {
     }
 
     /// Adds the bytes of one Fetch response for this partition, and its aborted transactions in any
-    /// order. A response may be fed in several pieces cut at batches; each then comes with the whole
-    /// list.
+    /// order. A response may be fed in several pieces cut at batch boundaries; each piece must come with
+    /// the response's whole list.
     pub fn feed(&mut self, data: Bytes, aborted: impl Into<Arc<[AbortedTransaction]>>) {
         if !data.is_empty() {
             self.push(ChunkSource::Raw { data, position: 0 }, aborted.into());
         }
     }
 
-    /// Adds what [`inflate`](crate::inflate()) made of a piece of a response; else as
-    /// [`feed`](Self::feed).
+    /// Like [`feed`](Self::feed), for a piece of a response that [`inflate`](crate::inflate()) has decompressed.
     pub fn feed_inflated(&mut self, mut inflated: Inflated, aborted: impl Into<Arc<[AbortedTransaction]>>) {
         let (rest, aborted) = (inflated.take_rest(), aborted.into());
         self.push(ChunkSource::Inflated(inflated), Arc::clone(&aborted));
@@ -194,14 +198,14 @@ impl PartitionWalker {
         self.markers.retain_named(self.chunks.iter().map(|chunk| &chunk.aborted));
     }
 
-    /// Hands out no record at or past `end_offset`; once all before it are passed, the position is at
-    /// least there, even where compaction left a gap.
+    /// Bounds the walk: no record at or past `end_offset` is appended. Once the walk has passed all records before it,
+    /// the position is at least `end_offset`, even where compaction left a gap. `None` removes the bound.
     pub fn set_end(&mut self, end_offset: Option<i64>) {
         self.end_offset = end_offset.unwrap_or(i64::MAX);
     }
 
-    /// The next offset to be handed out: beyond control batches, aborted records, compacted gaps and
-    /// empty batches that were passed.
+    /// The offset at which the walk continues: past all control batches, aborted records, compacted gaps and
+    /// empty batches that it has skipped.
     pub fn position(&self) -> i64 {
         self.position
     }
@@ -221,7 +225,7 @@ impl PartitionWalker {
         self.partition
     }
 
-    /// Bytes held that are not walked yet, decompressed where they already are.
+    /// Bytes held that are not walked yet: uncompressed size where they are already decompressed, else fetched size.
     pub fn pending_bytes(&self) -> usize {
         let open = self.open.as_ref().map_or(0, |open| match open.payload {
             Payload::Shelved => open.compressed.len(),
@@ -230,21 +234,22 @@ impl PartitionWalker {
         open + self.chunks.iter().map(|chunk| chunk.source.pending_bytes()).sum::<usize>()
     }
 
-    /// Whether it holds a batch that it decompressed itself, and that is not walked to its end yet: memory that nobody has
-    /// counted.
+    /// Whether the walker holds a batch that it decompressed itself and has not walked to its end. No memory budget
+    /// counts that buffer.
     pub fn holds_payload(&self) -> bool {
         self.open.as_ref().is_some_and(|open| matches!(open.payload, Payload::Owned(..)))
     }
 
-    /// Lets go of the batch that [`Self::holds_payload`] tells of. The next walk decompresses it again, and goes on where it
-    /// was.
+    /// Frees the decompressed batch that [`Self::holds_payload`] reports. The next walk decompresses it again and
+    /// continues at the same record.
     pub fn shelve(&mut self) {
         if let Some(open) = self.open.as_mut().filter(|open| matches!(open.payload, Payload::Owned(..))) {
             open.payload = Payload::Shelved;
         }
     }
 
-    /// Drops everything fed and not yet walked: after an error, or before a seek. The position stays.
+    /// Drops all bytes that were fed and are not walked yet: after an error, or before a seek. The position does not
+    /// change.
     pub fn discard_pending(&mut self) {
         self.chunks.clear();
         self.open = None;
@@ -252,15 +257,16 @@ impl PartitionWalker {
 
     /// Appends records to the builder until it is full or nothing is left.
     ///
-    /// On an error what was appended before stays, and the position is at the offending batch or
-    /// record.
+    /// # Errors
+    /// A batch or record that cannot be read. Rows appended before it stay in the builder, and the position is at that
+    /// batch or record.
     pub fn walk(&mut self, into: &mut BatchBuilder, scratch: &mut Scratch) -> Result<Walked, WalkError> {
         let walked = self.walk_batches(into, scratch, false);
         into.advance(&self.topic, self.partition, self.position);
         walked
     }
 
-    /// As [`walk`](Self::walk), to the end of the batch that it is in the middle of.
+    /// Like [`walk`](Self::walk), but only to the end of the batch that the walk is within, if any.
     pub fn walk_open(&mut self, into: &mut BatchBuilder, scratch: &mut Scratch) -> Result<Walked, WalkError> {
         let walked = if self.open.is_some() { self.walk_batches(into, scratch, true) } else { Ok(Walked::Drained) };
         into.advance(&self.topic, self.partition, self.position);
@@ -314,7 +320,7 @@ impl PartitionWalker {
         Ok(Walked::Drained)
     }
 
-    /// Passes what lies before the end of a bounded walk, and drops the rest.
+    /// Ends a bounded walk: moves the position to at least its end, and drops the bytes behind it.
     fn reach_end(&mut self) {
         self.position = self.position.max(self.end_offset);
         self.discard_pending();
@@ -329,8 +335,8 @@ impl PartitionWalker {
         }
     }
 
-    /// Opens the next batch that has records to hand out, passing over those that have none. False
-    /// if there is none. A batch in trouble is not passed.
+    /// Opens the next batch that has records for the application, and skips batches that have none. Returns false if
+    /// no batch is left. Does not move past a batch that fails.
     fn open_next(&mut self, scratch: &mut Scratch) -> Result<bool, Trouble> {
         while let Some(chunk) = self.chunks.front_mut() {
             let Some(batch) = chunk.source.peek()? else {
@@ -369,7 +375,8 @@ impl PartitionWalker {
     }
 }
 
-/// `None` if the batch has nothing for the application.
+/// Opens a batch at `position`. `None` if it has no records for the application: a control batch, an aborted or empty
+/// one, or one below the position.
 fn open_batch(
     batch: Located,
     chunk: &mut Chunk,
@@ -380,7 +387,8 @@ fn open_batch(
 ) -> Result<Option<OpenBatch>, Trouble> {
     let header = batch.header;
     let in_batch = |kind: WalkErrorKind| Trouble::in_batch(&header, kind);
-    // Also a batch below the position may begin or end what hides the ones after it.
+    // With read_committed, a batch below the position may also begin or end an aborted transaction that hides later
+    // batches.
     let passed = header.last_offset() < position;
     if passed && !options.read_committed {
         return Ok(None);

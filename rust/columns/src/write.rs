@@ -1,17 +1,17 @@
-//! Columns while they grow: copies into room that was checked, one branch per field.
+//! Columns while they grow: copies into reserved room, with one branch per field.
 
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 
 use crate::pool::{BufferPool, PooledVec};
 
-/// The room that every data buffer keeps behind its last field, for copies that do not ask for the
-/// exact length: these beat a call to memcpy for what Kafka's records mostly are.
+/// Room that every data buffer keeps behind its last field, so that a copy may write past the field's
+/// length. Copies of a fixed size are faster than a call to memcpy for the short fields of most Kafka records.
 const SLACK_BYTES: usize = 128;
 const CHUNK_BYTES: usize = 64;
-/// From here on memcpy is as good.
+/// Longest field that is copied in chunks; beyond it memcpy is as fast.
 const MAX_CHUNKED_BYTES: usize = 512;
 
-/// Which rows are null. Costs nothing until the first one is.
+/// Which rows are null. Allocates nothing until the first null.
 #[derive(Default)]
 pub(crate) struct Validity {
     bits: Vec<u8>,
@@ -45,7 +45,7 @@ impl Validity {
     }
 }
 
-/// A growing pooled buffer that remembers how much its last batches took.
+/// A growing pooled buffer, which starts at about the size that recent batches needed.
 pub(crate) struct Growing {
     buffer: PooledVec,
     expected_bytes: usize,
@@ -78,10 +78,10 @@ impl Growing {
         self.buffer.whole_mut()
     }
 
-    /// Hands the buffer over, or a copy of it where much of it is empty: a batch that waits in Python
-    /// must not hold memory that it does not use.
+    /// Returns the buffer, or a smaller copy if more than a third of it is empty: a batch that Python holds
+    /// must not keep memory that it does not use.
     pub(crate) fn finish(&mut self, used: usize, pool: &BufferPool) -> PooledVec {
-        // The next batch is likely as large; a run of smaller ones lowers what is expected.
+        // The next batch is likely as large; a run of smaller batches lowers the expectation.
         self.expected_bytes = (used + used / 8).max(self.expected_bytes / 8 * 7);
         let mut full = std::mem::replace(&mut self.buffer, pool.take(0));
         full.set_len(used);
@@ -118,7 +118,7 @@ impl ByteColumn {
         self.data_len
     }
 
-    /// Makes room for this many bytes more.
+    /// Reserves room for this many more bytes.
     pub(crate) fn reserve_data(&mut self, additional: usize) {
         self.data.reserve(self.data_len, additional + SLACK_BYTES);
     }
@@ -139,7 +139,7 @@ impl ByteColumn {
         }
     }
 
-    /// Appends one row, the slow and checked way.
+    /// Appends one row, through a writer for this row alone: slow, but safe.
     pub(crate) fn append(&mut self, row: usize, bytes: Option<&[u8]>) {
         let mut writer = self.writer(row, 1);
         // SAFETY: the row is the one that the writer was made for.
@@ -173,19 +173,20 @@ impl ByteColumn {
     }
 }
 
-/// A [`ByteColumn`]'s pointers in registers while a record batch is walked.
+/// A writer with a [`ByteColumn`]'s pointers, which stay in registers while a record batch is walked.
 pub(crate) struct ByteWriter<'c> {
     column: &'c mut ByteColumn,
     offsets: *mut i32,
     data: *mut u8,
     len: usize,
-    /// How long the data may become with the slack behind it.
+    /// How long the data may become, with the slack behind it still within the buffer.
     room_end: usize,
     end_row: usize,
 }
 
 impl ByteWriter<'_> {
-    /// Appends the first `length` bytes of `readable` as this row; what follows them may be copied too, and is overwritten.
+    /// Appends the first `length` bytes of `readable` as this row. Bytes that follow them may be copied too; the next
+    /// row overwrites them.
     ///
     /// # Safety
     /// `row` is one of those the writer was made for, and `readable` has at least `length` bytes. With `ROOMY`,
@@ -225,15 +226,15 @@ impl ByteWriter<'_> {
         unsafe { self.offsets.add(row + 1).write(self.len as i32) };
     }
 
-    /// Gives the length back to the column, and returns how much it has grown. Rows that were not
-    /// pushed are overwritten by the next writer.
+    /// Stores the new data length in the column, and returns by how many bytes it has grown. The next writer
+    /// overwrites rows that were reserved but not pushed.
     pub(crate) fn finish(self) -> usize {
         self.len - std::mem::replace(&mut self.column.data_len, self.len)
     }
 }
 
-/// Copies the first `length` bytes of `readable` to `target`: in one fixed size if that covers them, else in whole chunks,
-/// as long as the source has as much to read.
+/// Copies the first `length` bytes of `readable` to `target`: in one copy of a fixed size if that covers them, else in
+/// whole chunks; with memcpy if the field is long or the source too short to read whole chunks.
 ///
 /// # Safety
 /// `readable` has at least `length` bytes, and `length` and `SLACK_BYTES` more may be written to `target`.
@@ -278,7 +279,7 @@ impl LongColumn {
     }
 }
 
-/// A [`LongColumn`]'s pointer while a record batch is walked.
+/// A writer with a [`LongColumn`]'s pointer, which stays in a register while a record batch is walked.
 pub(crate) struct LongWriter<'c> {
     values: *mut i64,
     end_row: usize,

@@ -1,4 +1,4 @@
-//! Where column memory goes.
+//! Column memory: it returns to the pool, is recycled, and stays within the pool's limit.
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::{plain_batch, walker};
 use monedula_columns::{BatchBuilder, BufferPool, ColumnBatch, ColumnSet, PooledVec, Scratch, WalkOptions};
 use monedula_protocol::compression::Compression;
 
-/// Enough that buffers grow and move.
+/// Enough rows that buffers grow and move.
 const ROWS: usize = if cfg!(miri) { 1000 } else { 10_000 };
 
 fn batch(pool: &BufferPool, rows: usize) -> ColumnBatch {

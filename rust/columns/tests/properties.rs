@@ -1,4 +1,5 @@
-//! Any partition walks to what a model says, whatever cuts it into pieces; and no bytes break the walker.
+//! Property tests: the walk of any generated partition gives the rows of a model, however the bytes are cut into
+//! pieces, and no bytes make the walker panic or exceed its limits.
 
 mod common;
 
@@ -31,13 +32,13 @@ enum MadeBatch {
     End { producer: u8, abort: bool },
 }
 
-/// A partition's bytes and what they mean.
+/// A partition's bytes, and the rows that a walk of them must give.
 #[derive(Default)]
 struct Model {
     data: Vec<u8>,
     next_offset: i64,
     rows: Vec<(Row, Option<usize>)>,
-    /// Transactions by number: whether they were aborted.
+    /// Whether each transaction was aborted, by its number.
     aborted: Vec<bool>,
     open: BTreeMap<i64, (usize, i64)>,
     list: Vec<AbortedTransaction>,
@@ -69,7 +70,7 @@ impl Model {
                 MadeBatch::End { producer, abort } => model.end(i64::from(producer % 3), *abort),
             }
         }
-        // As if the broker sorted by marker, which the walker must not rely on.
+        // The walker must not rely on the list's order; a broker may sort it by marker.
         model.list.reverse();
         model
     }
@@ -138,10 +139,10 @@ fn options(read_committed: bool) -> WalkOptions {
     WalkOptions { read_committed, ..WalkOptions::default() }
 }
 
-/// A large partition walks slowly in a debug build, and a failure is wanted before the day is over.
+/// Limits the shrinking of a failure: the walk of a large partition is slow in a debug build.
 const SHRINK_TIME: Duration = Duration::from_secs(5);
 
-/// How the bytes get into the walker.
+/// How the bytes are fed to the walker.
 #[derive(Debug, Clone, Copy, TypeGenerator)]
 enum Feeding {
     Whole,
@@ -167,7 +168,7 @@ fn feed(
         }
         Feeding::Inflated | Feeding::InflatedWhole => {
             for piece in segments(data, max_segment_bytes) {
-                // Room for none, for some, or for all of it.
+                // Grants memory for none, some or all of the piece.
                 let room = [0, piece.len(), 3 * piece.len(), usize::MAX][piece.len() % 4];
                 let inflated = inflate(&piece, options, &pool, &mut scratch, &mut |bytes| bytes.min(room));
                 walker.feed_inflated(inflated, aborted);
@@ -176,7 +177,7 @@ fn feed(
     }
 }
 
-/// Walks to the end in batches, each of them valid Arrow data and in order.
+/// Walks to the end or to an error, and checks each batch on the way: its Arrow data and its spans.
 fn drain(walker: &mut PartitionWalker, builder: &mut BatchBuilder) -> (Vec<Row>, Result<(), WalkError>) {
     let mut scratch = Scratch::new();
     let mut seen = Vec::new();
@@ -191,7 +192,7 @@ fn drain(walker: &mut PartitionWalker, builder: &mut BatchBuilder) -> (Vec<Row>,
         match walked {
             Ok(Walked::Full) => {
                 assert!(full);
-                // Some of the time what is open has to be decompressed again.
+                // Every other time, the open batch has to be decompressed again.
                 if seen.len() % 2 == 0 {
                     walker.shelve();
                 }
@@ -240,7 +241,7 @@ fn any_partition_walks_to_its_rows() {
 fn every_cut_by_rows_gives_the_same_rows() {
     bolero::check!().with_shrink_time(SHRINK_TIME).with_type::<(Vec<MadeBatch>, Feeding)>().for_each(
         |(batches, feeding)| {
-            // A few batches: every cut walks them all again.
+            // At most 6 batches, because every cut walks them all again.
             let model = Model::of(&batches[..batches.len().min(6)]);
             let expected = model.expected(0, true);
             for max_rows in 1..=expected.len().min(30) + 1 {
@@ -276,8 +277,8 @@ fn responses_that_overlap_give_each_row_once() {
     );
 }
 
-/// What a walk of any bytes may do at most: every row takes seven bytes of a payload, which a codec
-/// may have made of far fewer.
+/// Walks arbitrary bytes and checks the bounds on rows and memory. Every row takes at least seven bytes of an
+/// uncompressed payload, which may be far larger than the compressed one.
 fn walk_hostile(data: &Bytes, feeding: Feeding, max_rows: usize) {
     let options =
         WalkOptions { check_crcs: false, read_committed: true, max_decompressed_bytes: 1 << 16, max_ratio: 100 };

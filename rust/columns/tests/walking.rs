@@ -1,4 +1,4 @@
-//! What the walker makes of batches, one behaviour a test.
+//! Behaviour of the walker, one behaviour per test.
 
 mod common;
 
@@ -233,7 +233,7 @@ fn batches_are_inflated_as_far_as_there_is_room_and_the_rest_is_walked_all_the_s
                 most_asked = most_asked.max(bytes);
                 bytes.min(room)
             });
-            // Buffers come in sizes, the next of which is at most a quarter larger.
+            // A buffer is rounded up to its size class, which is at most a quarter larger.
             assert!(inflated.bytes() <= room.saturating_add(room / 4), "{codec:?}: {} of {room}", inflated.bytes());
             assert_eq!(inflated.bytes(), pool.outstanding_bytes());
             assert_eq!(inflated.rest().is_empty(), room == usize::MAX, "{codec:?} {room}");
@@ -453,7 +453,7 @@ fn a_bounded_walk_ends_before_its_end_and_passes_gaps_up_to_it() {
         assert_eq!(walker.walk(&mut builder, &mut Scratch::new()), Ok(Walked::Drained));
         let expected: Vec<i64> = (0..10).chain([12, 18]).chain(20..25).filter(|offset| *offset < end).collect();
         assert_eq!(offsets(&builder.finish()), expected);
-        // The last record of the second batch is compacted away, so nothing is left there to stop at.
+        // Offset 19 of the second batch is compacted away, so no record is left there to stop at.
         let position = if end == 19 { 20 } else { end.min(25) };
         assert_eq!(walker.position(), position);
         assert_eq!(walker.pending_bytes(), 0);

@@ -1,4 +1,4 @@
-//! The APIs spoken here, and what a request has to say about itself.
+//! The API keys and versions that this crate supports, version negotiation, and the traits of messages and requests.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -52,38 +52,38 @@ use crate::wire::{Reader, Writer};
 
 /// A message: the body of a request or response, or a header.
 pub trait Message<'a>: Sized + Clone + fmt::Debug + PartialEq + Default {
-    /// Kafka's name of it, such as `FetchRequest`.
+    /// Kafka's name of the message, such as `FetchRequest`.
     const NAME: &'static str;
 
-    /// Reads the message. Bytes behind it stay in `reader`.
+    /// Decodes the message. Bytes behind it stay in `reader`.
     ///
     /// # Errors
-    /// Whatever is wrong with the bytes; [`WireError::UnsupportedVersion`] for another version.
+    /// Malformed bytes, and [`WireError::UnsupportedVersion`].
     fn decode(reader: &mut Reader<'a>, version: i16) -> Result<Self, WireError>;
 
-    /// Appends the message.
+    /// Appends the encoded message.
     ///
     /// # Errors
-    /// A field that `version` cannot carry, and [`WireError::UnsupportedVersion`]. What was written by
-    /// then stays in `writer`.
+    /// A field that `version` cannot carry, and [`WireError::UnsupportedVersion`]. Bytes written before the error
+    /// stay in `writer`.
     fn encode(&self, writer: &mut Writer, version: i16) -> Result<(), WireError>;
 }
 
 /// The body of a request.
 pub trait Request<'a>: Message<'a> {
-    /// Which API it calls.
+    /// The API of the request.
     const API_KEY: ApiKey;
-    /// The versions spoken here.
+    /// The versions that this crate supports.
     const VERSIONS: RangeInclusive<i16>;
-    /// The first flexible version (KIP-482); `i16::MAX` where there is none.
+    /// The first flexible version (KIP-482); `i16::MAX` if there is none.
     const FLEXIBLE_FROM: i16;
-    /// The body of the answer.
+    /// The body of the response.
     type Response<'r>: Message<'r>;
 }
 
 macro_rules! api_keys {
     ($($(#[$meta:meta])* $key:ident = $code:literal, $request:ident;)*) => {
-        /// The APIs that this crate speaks, a part of those that Kafka has.
+        /// The APIs that this crate supports; Kafka has more.
         #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
         #[repr(i16)]
         #[non_exhaustive]
@@ -100,7 +100,7 @@ macro_rules! api_keys {
         ];
 
         impl ApiKey {
-            /// The key with this code, if it is spoken here.
+            /// The API with this code, if this crate supports it.
             pub fn from_code(code: i16) -> Option<Self> {
                 match code {
                     $($code => Some(Self::$key),)*
@@ -108,14 +108,14 @@ macro_rules! api_keys {
                 }
             }
 
-            /// Kafka's name of it.
+            /// Kafka's name of the API.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$key => stringify!($key),)*
                 }
             }
 
-            /// The first flexible version of its messages.
+            /// The first flexible version of the API's messages (KIP-482).
             pub fn flexible_from(self) -> i16 {
                 match self {
                     $(Self::$key => <$request<'_> as Request<'_>>::FLEXIBLE_FROM,)*
@@ -134,85 +134,85 @@ api_keys! {
     ListOffsets = 2, ListOffsetsRequest;
     /// Describes brokers, topics and partitions.
     Metadata = 3, MetadataRequest;
-    /// Stores where a group has read to.
+    /// Commits a group's offsets.
     OffsetCommit = 8, OffsetCommitRequest;
-    /// Looks up where groups have read to.
+    /// Reads the committed offsets of groups.
     OffsetFetch = 9, OffsetFetchRequest;
-    /// Looks up which brokers coordinate groups or transactions.
+    /// Finds the coordinators of groups or transactional ids.
     FindCoordinator = 10, FindCoordinatorRequest;
-    /// Joins a group.
+    /// Joins a classic group.
     JoinGroup = 11, JoinGroupRequest;
-    /// Tells that a member of a group lives.
+    /// Keeps a member of a classic group alive.
     Heartbeat = 12, HeartbeatRequest;
-    /// Takes members out of a group.
+    /// Removes members from a group.
     LeaveGroup = 13, LeaveGroupRequest;
-    /// Hands a group's assignments in and out.
+    /// Sends the leader's assignments of a group, and returns each member's own.
     SyncGroup = 14, SyncGroupRequest;
     /// Describes classic groups.
     DescribeGroups = 15, DescribeGroupsRequest;
     /// Lists the groups that a broker coordinates.
     ListGroups = 16, ListGroupsRequest;
-    /// Tells which versions a broker speaks.
+    /// Lists the API versions that a broker supports.
     ApiVersions = 18, ApiVersionsRequest;
     /// Creates topics.
     CreateTopics = 19, CreateTopicsRequest;
     /// Deletes topics.
     DeleteTopics = 20, DeleteTopicsRequest;
-    /// Moves the start of logs forward.
+    /// Deletes records by moving the log start offset forward.
     DeleteRecords = 21, DeleteRecordsRequest;
     /// Gives a producer its id and epoch.
     InitProducerId = 22, InitProducerIdRequest;
-    /// Looks up where a leader epoch ends (KIP-320).
+    /// Looks up the end offsets of leader epochs (KIP-320).
     OffsetForLeaderEpoch = 23, OffsetForLeaderEpochRequest;
     /// Adds partitions to transactions.
     AddPartitionsToTxn = 24, AddPartitionsToTxnRequest;
-    /// Adds a group's offsets to a transaction.
+    /// Adds a group's partition of `__consumer_offsets` to a transaction.
     AddOffsetsToTxn = 25, AddOffsetsToTxnRequest;
     /// Commits or aborts a transaction.
     EndTxn = 26, EndTxnRequest;
-    /// Stores where a group has read to, within a transaction.
+    /// Commits a group's offsets within a transaction.
     TxnOffsetCommit = 28, TxnOffsetCommitRequest;
-    /// Tells settings of topics, brokers and groups.
+    /// Describes the configs of topics, brokers and groups.
     DescribeConfigs = 32, DescribeConfigsRequest;
-    /// Replaces all settings of topics and brokers.
+    /// Replaces all configs of topics and brokers.
     AlterConfigs = 33, AlterConfigsRequest;
-    /// Moves replicas between the directories of a broker (KIP-113).
+    /// Moves replicas between the log directories of a broker (KIP-113).
     AlterReplicaLogDirs = 34, AlterReplicaLogDirsRequest;
-    /// Tells what a broker has on its disks (KIP-113).
+    /// Describes a broker's log directories and the replicas in them (KIP-113).
     DescribeLogDirs = 35, DescribeLogDirsRequest;
     /// Adds partitions to topics.
     CreatePartitions = 37, CreatePartitionsRequest;
     /// Deletes groups (KIP-229).
     DeleteGroups = 42, DeleteGroupsRequest;
-    /// Has leaders elected.
+    /// Triggers leader elections.
     ElectLeaders = 43, ElectLeadersRequest;
-    /// Changes some settings, and leaves the others (KIP-339).
+    /// Changes single configs, and leaves the others as they are (KIP-339).
     IncrementalAlterConfigs = 44, IncrementalAlterConfigsRequest;
-    /// Moves partitions to other brokers (KIP-455).
+    /// Reassigns partitions to other brokers (KIP-455).
     AlterPartitionReassignments = 45, AlterPartitionReassignmentsRequest;
-    /// Tells which partitions move to other brokers (KIP-455).
+    /// Lists the partition reassignments in progress (KIP-455).
     ListPartitionReassignments = 46, ListPartitionReassignmentsRequest;
-    /// Deletes a group's offsets of single partitions (KIP-496).
+    /// Deletes a group's committed offsets of single partitions (KIP-496).
     OffsetDelete = 47, OffsetDeleteRequest;
-    /// Describes the controllers' quorum (KIP-595).
+    /// Describes the KRaft quorum (KIP-595).
     DescribeQuorum = 55, DescribeQuorumRequest;
-    /// Changes the levels of features (KIP-584).
+    /// Changes the finalized levels of features (KIP-584).
     UpdateFeatures = 57, UpdateFeaturesRequest;
     /// Describes the cluster's nodes (KIP-700).
     DescribeCluster = 60, DescribeClusterRequest;
-    /// Tells what partitions know of producers (KIP-664).
+    /// Describes the active producers of partitions (KIP-664).
     DescribeProducers = 61, DescribeProducersRequest;
     /// Describes transactions (KIP-664).
     DescribeTransactions = 65, DescribeTransactionsRequest;
     /// Lists transactional ids (KIP-664).
     ListTransactions = 66, ListTransactionsRequest;
-    /// Joins, stays in and leaves a group of the new protocol (KIP-848).
+    /// Joins, keeps membership in, and leaves a group of the consumer protocol (KIP-848).
     ConsumerGroupHeartbeat = 68, ConsumerGroupHeartbeatRequest;
-    /// Describes groups of the new protocol (KIP-848).
+    /// Describes groups of the consumer protocol (KIP-848).
     ConsumerGroupDescribe = 69, ConsumerGroupDescribeRequest;
-    /// Lists what has configs (KIP-1142).
+    /// Lists the resources that have configs (KIP-1142).
     ListConfigResources = 74, ListConfigResourcesRequest;
-    /// Describes topics, a page at a time (KIP-966).
+    /// Describes topics and partitions in pages (KIP-966).
     DescribeTopicPartitions = 75, DescribeTopicPartitionsRequest;
 }
 
@@ -229,12 +229,12 @@ impl fmt::Display for ApiKey {
     }
 }
 
-/// Every API spoken here, with its lowest and highest version.
+/// Every supported API, with its lowest and highest supported version.
 pub fn supported() -> &'static [(ApiKey, i16, i16)] {
     SUPPORTED
 }
 
-/// The highest version that both sides speak.
+/// The highest version that both sides support; `None` if there is none.
 pub fn negotiate(ours: RangeInclusive<i16>, broker_min: i16, broker_max: i16) -> Option<i16> {
     let highest = broker_max.min(*ours.end());
     let lowest = broker_min.max(*ours.start());
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(negotiate(4..=17, 0, 4), Some(4));
         assert_eq!(negotiate(4..=17, 0, 3), None);
         assert_eq!(negotiate(4..=17, 18, 20), None);
-        // A broker that withdraws an API announces an empty range.
+        // A broker that withdraws an API sends an empty range.
         assert_eq!(negotiate(4..=17, 5, 4), None);
     }
 

@@ -1,8 +1,8 @@
-//! Base64, as much of it as UUID text and JSON need.
+//! Base64 encoding and decoding, as far as the text form of UUIDs and JSON need it.
 
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Unpadded text in the URL-safe alphabet.
+/// Encodes to the URL-safe alphabet, without padding.
 pub fn encode_url_safe(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -17,7 +17,7 @@ pub fn encode_url_safe(bytes: &[u8]) -> String {
     text
 }
 
-/// Padded text in the standard alphabet.
+/// Encodes to the standard alphabet, with padding.
 #[cfg(feature = "json")]
 pub(crate) fn encode(bytes: &[u8]) -> String {
     let mut text = encode_url_safe(bytes).replace('-', "+").replace('_', "/");
@@ -27,7 +27,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// Reads either alphabet, with or without padding; `None` for anything else.
+/// Decodes either alphabet, with or without padding; `None` for any other text.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let text = text.trim_end_matches('=').as_bytes();
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);

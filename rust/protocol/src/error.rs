@@ -1,4 +1,4 @@
-//! What can be wrong with bytes or with a message, and where.
+//! The errors of decoding and encoding, with the message and field at which they arose.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A frame that breaks the protocol, or a message that the asked version cannot carry.
+/// A frame that violates the protocol, or a message that the requested version cannot carry.
 ///
 /// Offsets count from the start of the bytes given to the decoder.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,23 +30,23 @@ pub enum WireError {
     /// The bytes end inside a value.
     #[error("{place}: {needed} bytes needed at offset {offset}, {remaining} remain: truncated frame or wrong version")]
     Truncated {
-        /// Where in the message.
+        /// The message and field.
         place: Place,
-        /// Where in the bytes.
+        /// The offset in the bytes.
         offset: usize,
         /// Bytes the value needs.
         needed: usize,
         /// Bytes left.
         remaining: usize,
     },
-    /// A length or count that the remaining bytes cannot back.
+    /// A length or count that exceeds what the remaining bytes can hold.
     #[error(
         "{place}: length {length} at offset {offset} cannot fit in the {remaining} bytes that remain: corrupt or hostile frame"
     )]
     LengthBeyondFrame {
-        /// Where in the message.
+        /// The message and field.
         place: Place,
-        /// Where in the bytes.
+        /// The offset in the bytes.
         offset: usize,
         /// The length or count read.
         length: usize,
@@ -56,43 +56,43 @@ pub enum WireError {
     /// A length below -1.
     #[error("{place}: length {length} at offset {offset} is negative: corrupt frame")]
     NegativeLength {
-        /// Where in the message.
+        /// The message and field.
         place: Place,
-        /// Where in the bytes.
+        /// The offset in the bytes.
         offset: usize,
         /// The length read.
         length: i32,
     },
-    /// A null where this version has none.
+    /// A null where this version does not allow one.
     #[error("{place}: null at offset {offset}, but this version does not allow null")]
     UnexpectedNull {
-        /// Where in the message.
+        /// The message and field.
         place: Place,
-        /// Where in the bytes.
+        /// The offset in the bytes.
         offset: usize,
     },
     /// A varint that does not end within 32 bits.
     #[error("{place}: varint at offset {offset} does not fit in 32 bits: corrupt frame")]
     VarintTooLong {
-        /// Where in the message.
+        /// The message and field.
         place: Place,
-        /// Where in the bytes.
+        /// The offset in the bytes.
         offset: usize,
     },
     /// A string that is not UTF-8.
     #[error("{place}: string at offset {offset} is not valid UTF-8")]
     InvalidUtf8 {
-        /// Where in the message.
+        /// The message and field.
         place: Place,
-        /// Where in the bytes.
+        /// The offset in the bytes.
         offset: usize,
     },
     /// A tag that is not greater than the one before it.
     #[error("{place}: tag {tag} at offset {offset} follows tag {previous}: tags must be unique and ascending")]
     TagOrder {
-        /// Where in the message.
+        /// The message and field.
         place: Place,
-        /// Where in the bytes.
+        /// The offset in the bytes.
         offset: usize,
         /// The tag read.
         tag: u32,
@@ -102,37 +102,37 @@ pub enum WireError {
     /// Bytes left over after the end of a message or of a tagged field.
     #[error("{place}: {count} bytes left over at offset {offset}: wrong version or corrupt frame")]
     TrailingBytes {
-        /// Where in the message.
+        /// The message and field.
         place: Place,
-        /// Where in the bytes.
+        /// The offset in the bytes.
         offset: usize,
-        /// How many are left over.
+        /// The number of bytes left over.
         count: usize,
     },
-    /// A version outside the range this crate speaks.
+    /// A version outside the range that this crate supports.
     #[error("{message} version {version} is not spoken here, only {min} to {max}")]
     UnsupportedVersion {
         /// The message.
         message: &'static str,
-        /// The version asked for.
+        /// The requested version.
         version: i16,
-        /// The lowest version spoken.
+        /// The lowest supported version.
         min: i16,
-        /// The highest version spoken.
+        /// The highest supported version.
         max: i16,
     },
-    /// An API key that this crate does not speak.
+    /// An API key that this crate does not support.
     #[error("API key {code} is not spoken here")]
     UnknownApiKey {
         /// The key on the wire.
         code: i16,
     },
-    /// A field that holds more than its default, in a version that does not have it.
+    /// A field with another value than its default, in a version that does not have the field.
     #[error("{place}: set, but version {version} cannot carry it: leave it at its default")]
     FieldNotInVersion {
         /// The field.
         place: Place,
-        /// The version asked for.
+        /// The requested version.
         version: i16,
     },
     /// A null that the version cannot carry.
@@ -140,10 +140,10 @@ pub enum WireError {
     NullNotAllowed {
         /// The field.
         place: Place,
-        /// The version asked for.
+        /// The requested version.
         version: i16,
     },
-    /// A value longer than its length prefix, or Kafka, allows.
+    /// A value longer than its length prefix or Kafka's own limit allows.
     #[error("{place}: length {length} is above the limit of {limit}")]
     TooLong {
         /// The field.
@@ -153,18 +153,18 @@ pub enum WireError {
         /// The highest length allowed.
         limit: usize,
     },
-    /// A frame length that is negative or above the cap.
+    /// A frame length that is negative or above the limit.
     #[error("frame length {length} is outside 0 to {limit}: not a Kafka peer, or the limit is too low")]
     FrameLength {
         /// The length read.
         length: i32,
-        /// The cap.
+        /// The limit.
         limit: usize,
     },
 }
 
 impl WireError {
-    /// Names the field at which the error arose; the innermost name given stays.
+    /// Sets the message and field at which the error arose, unless an inner structure has already set them.
     pub(crate) fn at(mut self, message: &'static str, field: &'static str) -> Self {
         match &mut self {
             Self::Truncated { place, .. }

@@ -1,10 +1,10 @@
-//! The error codes that brokers answer with.
+//! Kafka's error codes: numbers, names, meanings, and whether a client may retry.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// The name of a code that is none of ours. Each is made once: there are no more than 65536.
+/// The name of a code that this crate does not know. Each name is leaked once: there are at most 65536.
 fn unknown_name(code: i16) -> &'static str {
     static NAMES: Mutex<BTreeMap<i16, &'static str>> = Mutex::new(BTreeMap::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -13,12 +13,12 @@ fn unknown_name(code: i16) -> &'static str {
 
 macro_rules! error_codes {
     ($($code:literal $variant:ident $name:ident $kind:ident $message:literal;)*) => {
-        /// An error code of Kafka.
+        /// One of Kafka's error codes.
         #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
         #[non_exhaustive]
         pub enum ErrorCode {
             $(#[doc = concat!("Code ", $code, ": ", $message, ".")] $variant,)*
-            /// A code that this crate does not know, from a newer broker.
+            /// A code that this crate does not know, such as one of a newer broker.
             Unknown(i16),
         }
 
@@ -39,8 +39,8 @@ macro_rules! error_codes {
                 }
             }
 
-            /// Kafka's name of it, such as `UNKNOWN_TOPIC_OR_PARTITION`; `UNKNOWN_CODE_` and its number where this crate does
-            /// not know it.
+            /// Kafka's name of the error, such as `UNKNOWN_TOPIC_OR_PARTITION`; `UNKNOWN_CODE_` and the number for an
+            /// unknown code.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => stringify!($name),)*
@@ -48,7 +48,7 @@ macro_rules! error_codes {
                 }
             }
 
-            /// Whether Kafka's own clients may try the same request again.
+            /// Whether Kafka's own clients may retry the same request after this error.
             pub fn is_retriable(self) -> bool {
                 match self {
                     $(Self::$variant => error_codes!(@$kind),)*
@@ -56,7 +56,7 @@ macro_rules! error_codes {
                 }
             }
 
-            /// What it means, in a few words.
+            /// A short description of the error.
             pub fn message(self) -> &'static str {
                 match self {
                     $(Self::$variant => $message,)*
@@ -211,7 +211,7 @@ error_codes! {
 }
 
 impl ErrorCode {
-    /// `Ok` for [`ErrorCode::None`], itself as the error otherwise.
+    /// `Ok` for code 0, otherwise the error with this code.
     pub fn check(code: i16) -> Result<(), Self> {
         match Self::from_code(code) {
             Self::None => Ok(()),

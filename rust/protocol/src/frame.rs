@@ -1,17 +1,17 @@
-//! Frames: a length, a header, a body.
+//! Encodes and decodes frames, for clients and brokers: a length, a header and a body.
 
 use crate::api::{ApiKey, Message, Request};
 use crate::error::WireError;
 use crate::messages::header::{RequestHeader, ResponseHeader};
 use crate::wire::{Reader, Writer};
 
-/// Bytes of the length that stands before every frame.
+/// Size of the length prefix of every frame.
 const LENGTH_BYTES: usize = 4;
 
-/// The length of the frame behind `prefix`, to be checked before anything is allocated for it.
+/// The length of the frame behind `prefix`, checked before anything is allocated for it.
 ///
 /// # Errors
-/// [`WireError::FrameLength`] where it is negative or above `max_bytes`.
+/// [`WireError::FrameLength`] if it is negative or above `max_bytes`.
 pub fn frame_length(prefix: [u8; 4], max_bytes: usize) -> Result<usize, WireError> {
     let length = i32::from_be_bytes(prefix);
     match usize::try_from(length) {
@@ -20,10 +20,10 @@ pub fn frame_length(prefix: [u8; 4], max_bytes: usize) -> Result<usize, WireErro
     }
 }
 
-/// A whole request: length, header and body.
+/// Encodes a whole request: length, header and body.
 ///
 /// # Errors
-/// What [`Message::encode`] refuses.
+/// Those of [`Message::encode`], and a length that exceeds 32 bits.
 pub fn encode_request<'a, R: Request<'a>>(
     request: &R,
     version: i16,
@@ -41,7 +41,7 @@ pub fn encode_request<'a, R: Request<'a>>(
     encode_frame(&header, header_version, request, version)
 }
 
-/// The correlation id of a response. `frame` comes without its length.
+/// The correlation id of a response. `frame` is without its length prefix.
 ///
 /// # Errors
 /// [`WireError::Truncated`] for fewer than four bytes.
@@ -49,10 +49,10 @@ pub fn correlation_id(frame: &[u8]) -> Result<i32, WireError> {
     Reader::new(frame).i32().map_err(|error| error.at("ResponseHeader", "correlation_id"))
 }
 
-/// The body of a response to `R`. `frame` comes without its length, and lends the body its bytes.
+/// Decodes the body of a response to `R`. `frame` is without its length prefix; the body borrows from it.
 ///
 /// # Errors
-/// Whatever is wrong with the bytes, bytes left over behind the body included.
+/// Malformed bytes, including bytes left over behind the body.
 pub fn decode_response<'r, 'q, R: Request<'q>>(frame: &'r [u8], version: i16) -> Result<R::Response<'r>, WireError> {
     let mut reader = Reader::new(frame);
     let header_version = response_header_version(R::API_KEY, version, R::FLEXIBLE_FROM);
@@ -60,13 +60,13 @@ pub fn decode_response<'r, 'q, R: Request<'q>>(frame: &'r [u8], version: i16) ->
     decode_to_end(reader, version)
 }
 
-/// The header of a request, and a reader at its body. `frame` comes without its length.
+/// Decodes the header of a request, and returns it with a reader at the body. `frame` is without its length prefix.
 ///
-/// A version above those spoken here still has its header read, because a broker answers it: with its own
-/// versions to ApiVersions, with UNSUPPORTED_VERSION to others.
+/// The header of an unsupported higher version is decoded too, because a broker must respond to it: with its supported
+/// versions to ApiVersions, with UNSUPPORTED_VERSION to any other API.
 ///
 /// # Errors
-/// [`WireError::UnknownApiKey`], and whatever is wrong with the bytes.
+/// [`WireError::UnknownApiKey`], and malformed bytes.
 pub fn decode_request_header(frame: &[u8]) -> Result<(RequestHeader<'_>, Reader<'_>), WireError> {
     let mut reader = Reader::new(frame);
     let mut ahead = reader.clone();
@@ -78,18 +78,18 @@ pub fn decode_request_header(frame: &[u8]) -> Result<(RequestHeader<'_>, Reader<
     Ok((header, reader))
 }
 
-/// The body of a request, from the reader that [`decode_request_header`] gave.
+/// Decodes the body of a request, from the reader that [`decode_request_header`] returned.
 ///
 /// # Errors
-/// Whatever is wrong with the bytes, bytes left over behind the body included.
+/// Malformed bytes, including bytes left over behind the body.
 pub fn decode_request_body<'a, R: Request<'a>>(reader: Reader<'a>, version: i16) -> Result<R, WireError> {
     decode_to_end(reader, version)
 }
 
-/// A whole response to `R`: length, header and body.
+/// Encodes a whole response to `R`: length, header and body.
 ///
 /// # Errors
-/// What [`Message::encode`] refuses.
+/// Those of [`Message::encode`], and a length that exceeds 32 bits.
 pub fn encode_response<'q, 'r, R: Request<'q>>(
     response: &R::Response<'r>,
     version: i16,
@@ -100,9 +100,9 @@ pub fn encode_response<'q, 'r, R: Request<'q>>(
     encode_frame(&header, header_version, response, version)
 }
 
-/// For how long the broker wants no more requests of this connection, by an answer that comes without its length. `None`
-/// where the version leaves the waiting to the broker (before KIP-219), and for the answers to Produce and ApiVersions,
-/// which have the figure behind all else.
+/// The throttle time of a response, in milliseconds: how long the client must wait before its next request on this
+/// connection. `frame` is without its length prefix. `None` for versions in which the broker itself delays the response
+/// (before KIP-219), and for Produce and ApiVersions, whose throttle time stands at the end of the response.
 pub fn throttle_time_ms(api: ApiKey, version: i16, frame: &[u8]) -> Option<i32> {
     use ApiKey as Key;
     let first_version = match api {
@@ -140,11 +140,11 @@ pub fn throttle_time_ms(api: ApiKey, version: i16, frame: &[u8]) -> Option<i32> 
         | Key::ListPartitionReassignments
         | Key::ListTransactions
         | Key::OffsetDelete => 0,
-        // The answers to Produce and ApiVersions have it behind all else.
+        // Produce and ApiVersions have the throttle time at the end of the response.
         _ => return None,
     };
     let header = if response_header_version(api, version, api.flexible_from()) > 0 { 5 } else { 4 };
-    // Behind the error in this one; the first field of every other.
+    // The throttle time follows the error code in OffsetDelete, and is the first field in all others.
     let at = if api == Key::OffsetDelete { header + 2 } else { header };
     let bytes = frame.get(at..at + 4).filter(|_| version >= first_version)?;
     bytes.try_into().ok().map(i32::from_be_bytes)
@@ -181,7 +181,7 @@ pub(crate) fn request_header_version(version: i16, flexible_from: i16) -> i16 {
 }
 
 fn response_header_version(key: ApiKey, version: i16, flexible_from: i16) -> i16 {
-    // KIP-511: the client must read the answer before it knows what the broker speaks.
+    // KIP-511: the client must be able to read this response before it knows the broker's versions.
     if key == ApiKey::ApiVersions {
         return 0;
     }
@@ -247,7 +247,7 @@ mod tests {
         }
         let metadata = MetadataResponse { throttle_time_ms: 250, ..Default::default() };
         for version in MetadataRequest::VERSIONS {
-            // Before version 6 the broker waits itself (KIP-219).
+            // Before version 6 the broker itself delays the response (KIP-219).
             let expected = (version >= 6).then_some(250);
             assert_eq!(told::<MetadataRequest<'_>>(version, &metadata), expected, "{version}");
         }

@@ -1,7 +1,9 @@
-//! What Java makes of strings: their hash, the order in which a `HashMap` with strings for keys is walked, and how they compare.
+//! Java's string functions: `String.hashCode`, `String.compareTo`, and the iteration order of a `HashMap` with string
+//! keys.
 //!
-//! Kafka finds the partition of a group by that hash. Its assignors take members in those orders, so they decide which of several
-//! equal members gets the odd partition; what is to be equal to Kafka's needs the same.
+//! Kafka computes a group's partition of `__consumer_offsets` with the hash. Its assignors iterate members in these
+//! orders, which decides which of several equal members gets a surplus partition; an assignment equal to Kafka's needs
+//! the same orders.
 
 use std::cmp::Ordering;
 
@@ -10,7 +12,8 @@ pub fn hash(text: &str) -> i32 {
     text.encode_utf16().fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
 }
 
-/// Java's `String.compareTo`: by UTF-16 units, another order than ours for characters beyond the basic plane.
+/// Java's `String.compareTo`: by UTF-16 units. Rust compares by code point, which differs for characters outside the
+/// Basic Multilingual Plane.
 pub fn order(one: &str, other: &str) -> Ordering {
     if one.is_ascii() && other.is_ascii() {
         return one.cmp(other);
@@ -18,8 +21,8 @@ pub fn order(one: &str, other: &str) -> Ordering {
     one.encode_utf16().cmp(other.encode_utf16())
 }
 
-/// Sorts as a `HashMap` that was made with its default capacity and then filled would be walked. Keys that share a bucket stay
-/// in the order in which they come.
+/// Sorts items into the iteration order of a `HashMap` that was created with its default capacity and then filled. Keys
+/// of the same bucket keep their order.
 pub fn in_hash_order<T>(items: &mut [T], key: impl Fn(&T) -> &str) {
     let mut capacity: u32 = 16;
     // The load factor is three quarters.
@@ -38,7 +41,7 @@ mod tests {
 
     #[test]
     fn strings_come_as_from_a_hash_map() {
-        // What a JVM prints of `new HashMap<String, ...>().keySet()` after putting these.
+        // The expected orders are what a JVM prints for `new HashMap<String, ...>().keySet()` after putting these keys.
         let mut names = vec!["member-1", "member-2", "uniform", "range", "a", "\u{1f426}"];
         in_hash_order(&mut names, |name| name);
         assert_eq!(names, JVM_SIX);

@@ -1,16 +1,16 @@
-//! Bytes to and from Kafka's messages and record batches.
+//! Encodes and decodes Kafka's messages and record batches.
 //!
-//! Depends on nothing of ours. Never opens a socket, never looks at a clock, and never allocates for
-//! a length that the remaining bytes cannot back.
+//! This crate depends on no other crate of the project. It opens no socket, reads no clock, and never allocates
+//! for a length or count that the remaining bytes cannot hold.
 //!
 //! - [`frame`]: whole requests and responses, for both sides of a connection
 //! - [`messages`]: the bodies, one file per API key, each a table of fields with their versions
-//! - [`api`]: the versions spoken here, and how to agree on one
+//! - [`api`]: the API keys and versions that this crate supports, and version negotiation
 //! - [`wire`]: the primitive types, and the macros that turn tables into messages
 //! - [`records`]: record batches, which messages carry as opaque bytes
-//! - [`produce_frame`]: a Produce request around records that stay where they are
+//! - [`produce_frame`]: a Produce request encoded without copying its records
 //! - [`compression`]: the codecs of record batches
-//! - [`java`]: hash and order of strings as Kafka has them from Java
+//! - [`java`]: Java's hash and order of strings, on which Kafka relies
 #![forbid(unsafe_code)]
 
 pub mod api;
@@ -26,6 +26,7 @@ pub mod records;
 pub mod types;
 pub mod wire;
 
-// `cargo bolero` instruments every test of the crate, and only bolero brings what the instruments call.
+// `cargo bolero` instruments every test of the crate, and only the bolero crate defines the functions that the
+// instrumentation calls.
 #[cfg(test)]
 use bolero as _;

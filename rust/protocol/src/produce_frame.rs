@@ -1,4 +1,5 @@
-//! A Produce request whose records stay where they are: what is written between them, and where they go.
+//! Encodes a Produce request without copying its records: the bytes around the records, and the positions at which the
+//! records must be inserted. The caller writes both to the socket in turn.
 
 use crate::api::{ApiKey, Message, Request, check_version};
 use crate::error::WireError;
@@ -9,44 +10,45 @@ use crate::records::BATCH_HEADER_BYTES;
 use crate::types::Uuid;
 use crate::wire::Writer;
 
-/// What stands in a Produce request beside the records.
+/// The fields of a Produce request, without the records.
 #[derive(Clone, Copy, Debug)]
 pub struct ProduceFrame<'a> {
-    /// See [`ProduceRequest`], as of the next two.
+    /// The transactional id; `None` for a producer without transactions.
     pub transactional_id: Option<&'a str>,
-    /// Who must have the records.
+    /// The replicas that must have the records before the broker responds: 0 none, 1 the leader, -1 all in-sync
+    /// replicas.
     pub acks: i16,
-    /// How long the broker may wait.
+    /// How long the broker may wait for these replicas, in milliseconds.
     pub timeout_ms: i32,
     /// The batches by topic.
     pub topics: &'a [TopicBatches<'a>],
 }
 
-/// A topic's batches.
+/// The batches of one topic.
 #[derive(Clone, Debug)]
 pub struct TopicBatches<'a> {
-    /// Its name, which versions up to 12 take.
+    /// The topic's name, sent up to version 12.
     pub name: &'a str,
-    /// Its id, which version 13 takes.
+    /// The topic's id, sent from version 13.
     pub id: Uuid,
-    /// One batch a partition: the index, the batch's header, and the length of its records.
+    /// One batch per partition: the partition's index, the batch's header, and the length of its records in bytes.
     pub partitions: Vec<(i32, [u8; BATCH_HEADER_BYTES], usize)>,
 }
 
-/// A frame without the records' bytes.
+/// A frame without the bytes of the records.
 #[derive(Clone, Debug)]
 pub struct Gaps {
-    /// Everything else.
+    /// The bytes of the frame around the records.
     pub bytes: Vec<u8>,
-    /// Where in `bytes` each batch's records belong, in their order.
+    /// The position in `bytes` at which each batch's records must be inserted, in the order of the batches.
     pub cuts: Vec<usize>,
 }
 
 impl ProduceFrame<'_> {
-    /// The frame of this request, but for the records.
+    /// Encodes the frame of this request, without the records. Its length prefix counts them.
     ///
     /// # Errors
-    /// A version that is not spoken, or a length that no frame can have.
+    /// A version that is not supported, or a total length that exceeds a frame's 32-bit length.
     pub fn encode(&self, version: i16, correlation_id: i32, client_id: Option<&str>) -> Result<Gaps, WireError> {
         let versions = ProduceRequest::VERSIONS;
         check_version("ProduceRequest", version, *versions.start(), *versions.end())?;
@@ -82,7 +84,7 @@ struct Body {
 }
 
 impl Body {
-    /// Writes the request, and says how long the records are together.
+    /// Writes the request, and returns the total length of the records.
     fn request(&mut self, frame: &ProduceFrame<'_>) -> usize {
         self.text(frame.transactional_id);
         self.writer.i16(frame.acks);

@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use crate::base64;
 
-/// A topic or directory id, shown as Kafka shows it: 22 characters of URL-safe base64.
+/// A topic id or directory id. Its text form is Kafka's: 22 characters of URL-safe base64.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
 pub struct Uuid(pub [u8; 16]);
 
 impl Uuid {
-    /// Kafka's "no id".
+    /// The id that means "no id".
     pub const ZERO: Self = Self([0; 16]);
 
     /// Whether this is [`Uuid::ZERO`].
@@ -37,7 +37,7 @@ impl FromStr for Uuid {
 
     fn from_str(text: &str) -> Result<Self, ParseUuidError> {
         let refused = || ParseUuidError { text: text.chars().take(64).collect() };
-        // Kafka's own limit: longer text cannot be a UUID.
+        // Kafka has the same limit: longer text cannot be a UUID.
         if text.len() > 24 {
             return Err(refused());
         }

@@ -1,4 +1,4 @@
-//! The administrator: each verb starts an operation, which either face then waits for.
+//! The core of the admin clients: each method starts an operation, for which `Admin` waits and `AsyncAdmin` awaits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,22 +21,23 @@ use crate::operation::{Notifier, Operation};
 use crate::runtime::{Own, handle, register_admin};
 use crate::seconds::Seconds;
 
-/// Name, partitions, replicas, brokers of each partition, settings.
+/// A topic to create: name, number of partitions, replication factor, brokers of each partition, configs.
 type PyNewTopic = (String, Option<i32>, Option<i16>, Vec<(i32, Vec<i32>)>, Vec<(String, String)>);
 
-/// Topic, partitions in all, brokers of each new one.
+/// Partitions to add: topic, new total number of partitions, brokers of each new partition.
 type PyNewPartitions = (String, i32, Option<Vec<Vec<i32>>>);
 
-/// Kind and name.
+/// A config resource: type and name.
 type PyResource = (i8, String);
 
-/// Name, operation ("set", "delete", "append" or "subtract") and value.
+/// A config change: name, operation ("set", "delete", "append" or "subtract") and value.
 type PyChange = (String, String, Option<String>);
 
-/// A kind of offset, with its number.
+/// An offset to look up: its kind, with a number such as the timestamp.
 type PySpec = (String, i64);
 
-/// The core of `Admin` and `AsyncAdmin`. `descriptor` is the socket that wakes an event loop, `None` for a thread that waits.
+/// The core of `Admin` and `AsyncAdmin`. The methods' `descriptor` is the socket that wakes an event loop; `None` for a
+/// thread that waits.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct AdminCore {
     admin: Own<Arc<Admin>>,

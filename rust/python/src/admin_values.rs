@@ -1,4 +1,4 @@
-//! What the administrator answers, as plain tuples and lists for Python's dataclasses.
+//! Converts results of the admin client to plain tuples and lists, from which Python creates its dataclasses.
 
 use monedula_client::admin::{
     ConfigEntry, ConfigResource, CreatedTopic, GroupDescription, GroupListing, Items, ListedOffset, LogDir,
@@ -13,25 +13,25 @@ use pyo3::types::PyList;
 use crate::consumer::{PyPartition, py_partition};
 use crate::error::to_py;
 
-/// Id, host, port, rack.
+/// A node: id, host, port, rack.
 pub(crate) type PyNode = (i32, String, u16, Option<String>);
 
-/// Id, partitions, replicas, settings.
+/// A created topic: id, number of partitions, replication factor, configs.
 type PyCreated = (Option<String>, Option<i32>, Option<i16>, Vec<(String, Option<String>)>);
 
-/// Id, client id and address of a member.
+/// A member that owns a partition: member id, client id, address.
 type PyOwner = (String, String, String);
 
-/// Committed, start, end, owner.
+/// The lag of a partition: committed offset, log start offset, log end offset, owner.
 type PyLag = (Option<i64>, i64, i64, Option<PyOwner>);
 
-/// Number, leader, epoch, replicas, in sync, offline.
+/// A partition: index, leader, leader epoch, replicas, in-sync replicas, offline replicas.
 type PyPartitionDescription = (i32, Option<i32>, i32, Vec<i32>, Vec<i32>, Vec<i32>);
 
-/// Name, value, source, type, secret, read-only, synonyms, documentation.
+/// A config: name, value, source, type, whether it is sensitive, whether it is read-only, synonyms, documentation.
 type PyConfig = (String, Option<String>, i8, i8, bool, bool, Vec<(String, Option<String>, i8)>, Option<String>);
 
-/// Id, instance, client id, host, rack, epoch, topics, assignment, target assignment.
+/// A member: member id, group instance id, client id, host, rack, member epoch, topics, assignment, target assignment.
 type PyMember = (
     String,
     Option<String>,
@@ -44,13 +44,14 @@ type PyMember = (
     Option<Vec<PyPartition>>,
 );
 
-/// State, type, protocol type, assignor, coordinator, epoch, members.
+/// A group: state, type, protocol type, assignor, coordinator, group epoch, members.
 type PyGroup = (String, &'static str, String, String, Option<PyNode>, Option<i32>, Vec<PyMember>);
 
-/// Path, error, bytes in all, those that can be used, and of each partition: size, lag, whether it is to replace another.
+/// A log directory: path, error, total bytes, usable bytes, and for each partition: size in bytes, offset lag, whether
+/// it is a future replica.
 type PyLogDir = (String, Option<&'static str>, Option<i64>, Option<i64>, Vec<(PyPartition, (i64, i64, bool))>);
 
-/// `([(key, value)], [(key, exception)])`.
+/// The results of an operation on several items: `([(key, value)], [(key, exception)])`.
 pub(crate) fn items<K, V, PK, PV>(
     py: Python<'_>,
     items: Items<K, V>,
@@ -72,7 +73,7 @@ where
     (values, errors).into_py_any(py)
 }
 
-/// `[(key, value)]`, where nothing fails for one item alone.
+/// The results of an operation that cannot fail for a single item: `[(key, value)]`.
 pub(crate) fn sure<K, V, PK, PV>(
     py: Python<'_>,
     items: impl IntoIterator<Item = (K, V)>,

@@ -1,4 +1,5 @@
-//! Assignors written in Python. The core asks, a thread of Python's answers: no tokio thread ever touches the interpreter.
+//! Assignors written in Python. The core sends their calls to a Python thread, which responds, so that no tokio thread
+//! touches the interpreter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,13 +19,13 @@ use crate::error::config_error;
 use crate::runtime::{Own, is_ending_elsewhere, park_for_ever};
 use monedula_client::lock::lock;
 
-/// How long an assignor may take to say what it wants the leader to know: the join waits for it.
+/// How long an assignor may take for its user data. The JoinGroup request waits for it.
 const SUBSCRIPTION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long it may take to assign: the whole group waits for it.
+/// How long an assignor may take to assign. The whole group waits for it.
 const ASSIGN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A share as Python gives it: member id, partitions, user data.
+/// A member's assignment from Python: member id, partitions, user data.
 type PyShare = (String, Vec<PyPartition>, Option<Vec<u8>>);
 
 enum Question {
@@ -45,7 +46,8 @@ struct Job {
     reply: Reply,
 }
 
-/// The assignors of a consumer, in order: built-in ones by name, and those of Python's, whose questions come to the desk.
+/// The assignors of a consumer, in order: built-in ones by name, and those written in Python, whose calls go to the
+/// desk.
 pub(crate) fn assignors(
     py: Python<'_>,
     strategy: Vec<(String, Option<bool>)>,
@@ -83,7 +85,7 @@ impl PyAssignor {
         let (reply, told) = channel();
         let job = Job { name: self.name.clone(), question, reply };
         self.jobs.send(job).map_err(|_| "its thread has ended".to_owned())?;
-        // Heartbeats go on meanwhile: whatever else this thread of the runtime had to do is taken over by another.
+        // Heartbeats continue: tokio moves the other tasks of this runtime thread to another thread.
         tokio::task::block_in_place(|| told.recv_timeout(timeout))
             .unwrap_or_else(|_| Err(format!("it did not answer within {} s", timeout.as_secs())))
     }
@@ -100,7 +102,8 @@ impl Assignor for PyAssignor {
 
     fn user_data(&self, topics: &BTreeSet<Arc<str>>, last: &LastAssignment) -> Option<Vec<u8>> {
         let topics = topics.iter().map(ToString::to_string).collect();
-        // Without user data the leader decides as for a new member; the failure is in Python's log.
+        // On a failure the subscription has no user data, so that the leader treats this as a new member; Python has
+        // logged it.
         match self.ask(Question::Subscription { topics, last: last.clone() }, SUBSCRIPTION_TIMEOUT) {
             Ok(Told::UserData(data)) => data,
             _ => None,
@@ -127,18 +130,18 @@ struct Desk {
     open: Mutex<Open>,
 }
 
-/// Questions that Python works on.
+/// The calls that Python is working on.
 #[derive(Default)]
 struct Open {
     last: u64,
-    /// By number: whether the question is for an assignment, and who waits for the answer.
+    /// For each call by its number: whether it is for an assignment, and the channel for its result.
     replies: BTreeMap<u64, (bool, Reply)>,
 }
 
-/// A question as Python gets it: number, name of the assignor, "subscription" or "assign", arguments.
+/// A call for Python: number, name of the assignor, "subscription" or "assign", arguments.
 type PyJob<'py> = (u64, String, &'static str, Bound<'py, PyAny>);
 
-/// Where Python's thread finds what its assignors are asked; see `monedula.assignors`.
+/// The desk from which Python's thread takes the calls of its assignors; see `monedula.assignors`.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct AssignorDesk {
     state: Own<Desk>,
@@ -146,7 +149,7 @@ pub(crate) struct AssignorDesk {
 
 #[pymethods]
 impl AssignorDesk {
-    /// Waits for the next question; `None` when the consumer is gone.
+    /// Waits for the next call; `None` when the consumer is dropped.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<PyJob<'py>>> {
         let desk = self.state.get()?;
         let job = py.detach(|| {
@@ -182,7 +185,7 @@ impl AssignorDesk {
             true => told.extract().map(Told::Shares),
             false => told.extract().map(Told::UserData),
         };
-        // Nobody waits for an answer that comes too late.
+        // Fails if the response comes after the timeout, when nothing waits for it.
         let _ = reply.send(told.map_err(|error| error.to_string()));
         Ok(())
     }
@@ -205,7 +208,7 @@ fn partitions(given: impl IntoIterator<Item = TopicPartition>) -> Vec<PyPartitio
     given.into_iter().map(py_partition).collect()
 }
 
-/// A member as Python is told of it: id, static id, topics, owned, generation, rack, user data.
+/// A member: member id, group instance id, topics, owned partitions, generation, rack, user data.
 type PyMember<'py> =
     (String, Option<String>, Vec<String>, Vec<PyPartition>, i32, Option<String>, Option<Bound<'py, PyBytes>>);
 

@@ -1,4 +1,4 @@
-//! Batches as Python sees them.
+//! The Python classes `Batch`, `Span` and the iterator over a batch's rows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,8 +17,9 @@ use crate::schema::Schema;
 
 /// Kafka records as Arrow columns.
 ///
-/// Anything that takes Arrow's PyCapsule interface takes a batch: `polars.DataFrame(batch)`, `pyarrow.record_batch(batch)`,
-/// `pandas.DataFrame.from_arrow(batch)`, DuckDB. No copy is made, and the memory lives as long as anyone holds it.
+/// Any library with Arrow's PyCapsule interface accepts a batch: `polars.DataFrame(batch)`,
+/// `pyarrow.record_batch(batch)`, `pandas.DataFrame.from_arrow(batch)`, DuckDB. The data is not copied; the memory
+/// lives as long as any object that uses it.
 #[pyclass(frozen, module = "monedula")]
 pub(crate) struct Batch(
     pub(crate) HandedBatch,
@@ -32,7 +33,7 @@ impl From<ColumnBatch> for Batch {
     }
 }
 
-/// The attributes of a span, in their order.
+/// The attributes of a span, in the order of the constructor.
 type PySpan = (String, i32, usize, i64, i64, i32);
 
 /// Consecutive rows of one partition in a batch.
@@ -46,9 +47,9 @@ pub(crate) struct Span {
     rows: usize,
     /// Offset of the first row.
     first_offset: i64,
-    /// Offset to go on from after the last row.
+    /// The consumer's position after the last row.
     next_offset: i64,
-    /// Leader epoch of the last row, -1 unknown.
+    /// Leader epoch of the last row, -1 if unknown.
     leader_epoch: i32,
 }
 
@@ -60,7 +61,7 @@ impl Span {
         Self { topic, partition, rows, first_offset, next_offset, leader_epoch }
     }
 
-    /// So that it can be pickled and copied.
+    /// Support for pickling and copying.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, PySpan) {
         let Self { topic, partition, rows, first_offset, next_offset, leader_epoch } = slf.get();
         (slf.get_type(), (topic.clone(), *partition, *rows, *first_offset, *next_offset, *leader_epoch))
@@ -92,13 +93,13 @@ impl Batch {
         self.0.columns.memory_bytes
     }
 
-    /// The Arrow schema; the same for every batch of a consumer, empty ones included.
+    /// The Arrow schema, which is the same for every batch of a consumer, empty ones included.
     #[getter]
     fn schema(&self) -> Schema {
         Schema(self.0.columns.record_batch.schema())
     }
 
-    /// The rows' partitions, in row order.
+    /// The spans of consecutive rows of one partition, in row order.
     #[getter]
     fn spans(&self) -> Vec<Span> {
         let spans = self.0.columns.spans.iter();
@@ -114,7 +115,7 @@ impl Batch {
             .collect()
     }
 
-    /// Where to go on after this batch: `{(topic, partition): next offset}`, as `assign` takes it.
+    /// The positions after this batch: `{(topic, partition): next offset}`, a valid argument of `assign`.
     #[getter]
     fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let offsets = PyDict::new(py);
@@ -124,7 +125,7 @@ impl Batch {
         Ok(offsets)
     }
 
-    /// The rows one by one, as `Record` objects. For services; analysis is faster on the columns.
+    /// The rows as `Record` objects, one by one. For services; analysis is faster on the columns.
     fn records(&self) -> PyResult<Records> {
         Ok(Records::of(&self.0.columns.record_batch))
     }
@@ -197,16 +198,16 @@ pub(crate) struct Records {
     next: Next,
 }
 
-/// Which row is next.
+/// The source of the next row's index.
 enum Next {
-    /// The batch is the user's, and so is each row.
+    /// A counter: the user has received the whole batch.
     Row(AtomicUsize),
-    /// As long as this lets rows through.
+    /// A gate that counts rows as received one by one, and may stop.
     Gate(Arc<RowGate>),
 }
 
 impl Next {
-    /// The row that is taken next.
+    /// The index of the next row.
     fn row(&self) -> usize {
         match self {
             Self::Row(next) => next.load(Ordering::Acquire),
@@ -214,7 +215,8 @@ impl Next {
         }
     }
 
-    /// Takes a row: its index, beyond the last one once all were taken; `None` if no more may be.
+    /// Takes a row and returns its index, which is beyond the last row once all are taken; `None` if the gate has
+    /// stopped.
     fn take(&self) -> Option<usize> {
         match self {
             Self::Row(next) => Some(next.fetch_add(1, Ordering::AcqRel)),
@@ -228,7 +230,7 @@ impl Records {
         Self { columns: crate::record::Columns::of(rows), next: Next::Row(AtomicUsize::new(0)) }
     }
 
-    /// The rows, each of which `gate` is asked for.
+    /// The rows, each of which has to pass `gate`.
     pub(crate) fn behind(rows: &RecordBatch, gate: Arc<RowGate>) -> Self {
         Self { columns: crate::record::Columns::of(rows), next: Next::Gate(gate) }
     }
@@ -241,7 +243,8 @@ impl Records {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
-        // Made before it is taken: a row for which there is no memory is not in the user's hands, and comes again.
+        // Create the record before taking the row: if there is no memory for it, the user has not received it, and it
+        // is returned again.
         let next = self.next.row();
         let record = self.columns.record(py, next)?;
         match self.next.take() {

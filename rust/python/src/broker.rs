@@ -1,7 +1,7 @@
 //! The embedded broker, for `monedula.testing.Broker`.
 //!
-//! It has a thread of its own and no part in the clients' runtime. Commands go to it as JSON, the same as over its control
-//! port; whoever waits for one does so detached, in slices.
+//! It runs in its own thread, and does not use the clients' runtime. Commands are sent to it as JSON, the same as over
+//! its control port. Callers wait for a command detached, in slices.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -22,13 +22,13 @@ use crate::error::{argument_error, exception};
 use crate::logging::{flush_part, follow_part};
 use crate::runtime::{Own, SLICE, is_ending_elsewhere, park_for_ever};
 
-/// The child logger.
+/// The name of the broker's child logger.
 const PART: &str = "broker";
 
-/// A record: key, value, headers, milliseconds.
+/// A record: key, value, headers, timestamp in milliseconds since the epoch.
 type PyRow = (Option<PyBackedBytes>, Option<PyBackedBytes>, Vec<(String, Option<PyBackedBytes>)>, Option<i64>);
 
-/// A line of a broker's log: seconds since the Unix epoch, level, text.
+/// A line of a broker's log: seconds since the epoch, level, text.
 type Line = (f64, u8, String);
 
 /// The core of `monedula.testing.Broker`.
@@ -72,26 +72,26 @@ impl BrokerCore {
         Ok(Self { running: Own::new(running), log })
     }
 
-    /// Where each node listens: `[(node, host, port), ...]`.
+    /// The address of each node: `[(node, host, port), ...]`.
     #[getter]
     fn addresses(&self) -> PyResult<Vec<(i32, String, u16)>> {
         Ok(self.running.get()?.addresses.clone())
     }
 
-    /// Where commands are taken, if they are: host, port.
+    /// The address of the control port, if it is open: host, port.
     #[getter]
     fn control_address(&self) -> PyResult<Option<(String, u16)>> {
         Ok(self.running.get()?.control_address.clone())
     }
 
-    /// Carries out a command, JSON in and out.
+    /// Executes a command. Command and response are JSON.
     fn control(&self, py: Python<'_>, command: &str) -> PyResult<String> {
         let command: Command = serde_json::from_str(command)
             .map_err(|error| argument_error(py, format!("this is no command of the broker: {error}")))?;
         Ok(self.carry_out(py, command)?.to_string())
     }
 
-    /// Appends records; gives the first offset, and the one after the last.
+    /// Appends records, and returns the first offset and the offset after the last.
     fn append(
         &self,
         py: Python<'_>,
@@ -105,7 +105,7 @@ impl BrokerCore {
         Ok((answer["first_offset"].as_i64().unwrap_or(-1), answer["next_offset"].as_i64().unwrap_or(-1)))
     }
 
-    /// Passes what the broker logged to Python's `logging`, and gives the last lines of it.
+    /// Passes the broker's log events to Python's `logging`, and returns the last lines of the log.
     fn log_lines(&self, py: Python<'_>) -> PyResult<Vec<Line>> {
         let running = self.running.get()?;
         flush_part(py, &self.log, PART);
@@ -140,7 +140,8 @@ fn record((key, value, headers, timestamp_ms): PyRow) -> Record {
 impl Running {
     fn stop(&self) {
         let taken = lock(&self.broker).take();
-        // Joined without the lock: another thread may ask meanwhile, and is told that the broker has stopped.
+        // Join the broker's thread without the lock, so that a command of another thread fails at once instead of
+        // waiting.
         drop(taken);
     }
 }
@@ -162,7 +163,7 @@ pub(crate) fn stop_all() {
     }
 }
 
-/// Runs `step` detached, in slices, until it has a result; looks at signals in between.
+/// Calls `step` detached, in slices of [`SLICE`], until it returns a result; checks for signals in between.
 fn in_slices<T: Send>(
     py: Python<'_>,
     mut step: impl FnMut(Instant) -> Result<Option<T>, BrokerError> + Send,
@@ -182,7 +183,7 @@ fn to_py(py: Python<'_>, error: &BrokerError) -> PyErr {
     let details = PyDict::new(py);
     let class = match error {
         BrokerError::Setting { name, .. } => {
-            // A dictionary of a string cannot fail but for memory, which the exception would not have either.
+            // This can fail only for lack of memory, and then creating the exception fails as well.
             let _ = details.set_item("key", name);
             "ConfigError"
         }
@@ -194,7 +195,7 @@ fn to_py(py: Python<'_>, error: &BrokerError) -> PyErr {
 }
 
 thread_local! {
-    /// Where the broker of this thread logs to.
+    /// The sink for log records of the broker that runs in this thread.
     static SINK: RefCell<Option<Sink>> = const { RefCell::new(None) };
 }
 
@@ -203,7 +204,7 @@ struct Sink {
     lines: Arc<Mutex<VecDeque<Line>>>,
 }
 
-/// Lines that [`BrokerCore::log_lines`] remembers.
+/// How many lines [`BrokerCore::log_lines`] keeps.
 const LINES: usize = 10_000;
 
 impl Sink {
@@ -223,7 +224,7 @@ impl Sink {
     }
 }
 
-/// The `log` crate's logger: what is said on a broker's thread goes to that broker's sink, the rest nowhere.
+/// The logger for the `log` crate: records of a broker's thread go to that broker's sink, others are dropped.
 struct ThreadLogger;
 
 impl log::Log for ThreadLogger {
@@ -233,7 +234,7 @@ impl log::Log for ThreadLogger {
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        // What libraries below say is theirs.
+        // Drop the records of other libraries.
         if !record.target().starts_with("monedula") || !self.enabled(record.metadata()) {
             return;
         }
@@ -259,7 +260,7 @@ fn level_of(level: log::Level) -> Level {
 
 fn install_logger() {
     static LOGGER: ThreadLogger = ThreadLogger;
-    // The second broker finds the first one's.
+    // Fails for every broker after the first, whose logger is already installed.
     if log::set_logger(&LOGGER).is_ok() {
         log::set_max_level(log::LevelFilter::Trace);
     }

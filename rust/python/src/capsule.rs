@@ -1,7 +1,7 @@
-//! Arrow PyCapsules: `arrow_schema`, `arrow_array`, `arrow_array_stream`, out and in.
+//! Export and import of Arrow PyCapsules: `arrow_schema`, `arrow_array`, `arrow_array_stream`.
 //!
-//! The structs of the C data interface release themselves when the capsule goes without having been consumed; a consumer
-//! that takes one marks it as released.
+//! The structs of the C data interface release themselves if the capsule is dropped without having been consumed; a
+//! consumer that takes one marks it as released.
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -36,17 +36,20 @@ pub(crate) fn stream<'py>(
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), c"arrow_array_stream")
 }
 
-/// The batches of anything that exports them.
+/// The batches of any object that exports an Arrow stream or array.
+///
+/// # Errors
+/// An object that is not Arrow data, or data that cannot be read.
 pub(crate) fn import(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     let py = data.py();
-    // A class has the method too, and would need an instance for it.
+    // A class has the method too, but it can be called only on an instance.
     let is_object = !data.is_instance_of::<pyo3::types::PyType>();
     if is_object && data.hasattr("__arrow_c_stream__")? {
         let capsule = data.call_method0("__arrow_c_stream__")?;
         let stream = pointer::<FFI_ArrowArrayStream>(&capsule, c"arrow_array_stream")?;
-        // SAFETY: the name says what it points to; whoever made the capsule sees it as taken from here on.
+        // SAFETY: the capsule's name guarantees the type; `from_raw` marks the struct as taken for the capsule's owner.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
-        // The schema may come from a generator of Python's.
+        // Detached, because the schema may come from a Python generator that needs the GIL in another thread.
         let reader = py.detach(|| Structs::try_new(stream)).map_err(|error| unreadable(py, &error))?;
         return Ok(Box::new(reader));
     }
@@ -55,7 +58,7 @@ pub(crate) fn import(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
         let capsules = capsules.cast::<PyTuple>()?;
         let schema = pointer::<FFI_ArrowSchema>(&capsules.get_item(0)?, c"arrow_schema")?;
         let array = pointer::<FFI_ArrowArray>(&capsules.get_item(1)?, c"arrow_array")?;
-        // SAFETY: as above; the schema stays the capsule's, which lives until the end of this function.
+        // SAFETY: as above. The capsule keeps the schema, and lives until the end of this function.
         let batch = unsafe { one_batch(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
         let batch = batch.map_err(|error| unreadable(py, &error))?;
         let schema = batch.schema();
@@ -70,7 +73,7 @@ pub(crate) fn import(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
     Err(argument_error(py, message))
 }
 
-/// A stream of structs, as tables are handed over.
+/// A stream of struct arrays, the form in which Arrow streams transfer tables.
 struct Structs {
     arrays: ArrayStreamReader,
     schema: SchemaRef,
@@ -102,8 +105,10 @@ impl RecordBatchReader for Structs {
     }
 }
 
+/// The record batch of an exported struct array.
+///
 /// # Safety
-/// `array` must be of the type that `schema` says.
+/// `array` must have the type that `schema` describes.
 unsafe fn one_batch(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<RecordBatch, ArrowError> {
     // SAFETY: the caller's promise.
     let data = unsafe { from_ffi(array, schema)? };
@@ -117,7 +122,7 @@ fn no_columns(given: &DataType) -> ArrowError {
     ArrowError::InvalidArgumentError(format!("expected columns, not an array of {given}"))
 }
 
-/// The structs as rows. A null one is none: what its columns hold there is below its mask.
+/// Converts a struct array to a record batch. A null struct is an error: its columns hold masked values, not a record.
 fn rows(structs: StructArray, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let options = RecordBatchOptions::new().with_row_count(Some(structs.len()));
     let (_, columns, nulls) = structs.into_parts();
@@ -133,7 +138,7 @@ fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<NonNull<T>> {
     Ok(capsule.pointer_checked(Some(name))?.cast())
 }
 
-/// Arrow data that does not read.
+/// The error of Arrow data that cannot be read.
 pub(crate) fn unreadable(py: Python<'_>, error: &ArrowError) -> PyErr {
     argument_error(py, format!("this Arrow data cannot be read: {error}"))
 }

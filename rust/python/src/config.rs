@@ -1,4 +1,4 @@
-//! Settings from Python, and the table of them for Python.
+//! Parses settings from Python, and exports the table of all settings to Python.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,10 +11,11 @@ use pyo3::prelude::*;
 
 use crate::error::{argument_error, to_py};
 
-/// A setting: name, aliases, default (`None` if it must be given), values, description, whose it is.
+/// A setting: name, aliases, default (`None` if it is required), allowed values, description, and the clients that have
+/// it.
 type KeyRow = (&'static str, Vec<&'static str>, Option<&'static str>, String, &'static str, &'static str);
 
-/// Every setting.
+/// All settings.
 #[pyfunction]
 pub(crate) fn config_keys() -> Vec<KeyRow> {
     let row = |key: &'static monedula_client::Key| {
@@ -30,13 +31,13 @@ pub(crate) fn config_keys() -> Vec<KeyRow> {
     KEYS.iter().map(row).collect()
 }
 
-/// Raises what is wrong with the settings, if anything.
+/// Raises a `ConfigError` if the settings are invalid.
 #[pyfunction]
 pub(crate) fn check_settings(py: Python<'_>, settings: Vec<(String, String)>) -> PyResult<()> {
     parse(py, &settings).map(drop)
 }
 
-/// Raises what is wrong with a producer's settings, if anything.
+/// Raises a `ConfigError` if the settings are invalid for a producer.
 #[pyfunction]
 pub(crate) fn check_producer_settings(py: Python<'_>, settings: Vec<(String, String)>) -> PyResult<()> {
     let pairs = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
@@ -48,7 +49,7 @@ pub(crate) fn parse(py: Python<'_>, settings: &[(String, String)]) -> PyResult<C
     ClientConfig::parse(pairs).map_err(|error| to_py(py, error.into()))
 }
 
-/// Settings of an administrator.
+/// Parses the settings of an admin client.
 pub(crate) fn parse_admin(py: Python<'_>, settings: &[(String, String)]) -> PyResult<ClientConfig> {
     let pairs = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     ClientConfig::parse_admin(pairs).map_err(|error| to_py(py, error.into()))
@@ -65,7 +66,7 @@ pub(crate) fn columns(py: Python<'_>, names: Option<Vec<String>>, headers: bool)
     Ok(if headers { chosen.with(ColumnSet::HEADERS) } else { chosen })
 }
 
-/// A seed for jitter: two clients that start together must not retry together.
+/// A seed for the jitter of retries, so that two clients that start together do not retry together.
 pub(crate) fn seed() -> u64 {
     static CLIENTS: AtomicU64 = AtomicU64::new(0);
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);

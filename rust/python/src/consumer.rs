@@ -1,4 +1,4 @@
-//! The consumer as Python's own classes use it.
+//! The core of `monedula.Consumer` and its asynchronous counterpart, without group membership.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,32 +29,33 @@ use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
 use crate::seconds::{Seconds, seconds};
 
-/// A partition as Python gives it.
+/// A partition: topic and index.
 pub(crate) type PyPartition = (String, i32);
 
-/// What Python is told of a topic.
+/// A topic: id, whether it is internal, error name, and `{partition: (leader or -1, leader epoch)}`.
 type PyTopic = (String, bool, Option<&'static str>, BTreeMap<i32, (i32, i32)>);
 
-/// What Python is told of the cluster.
+/// The cluster: `{node id: (host, port)}` and the topics by name.
 type PyCluster = (BTreeMap<i32, (String, u16)>, BTreeMap<String, PyTopic>);
 
-/// What Python is told of a committed offset: offset, leader epoch or -1, metadata.
+/// A committed offset: offset, leader epoch or -1, metadata.
 type PyCommitted = (i64, i32, String);
 
-/// Where to start: "offset", "earliest", "latest", "timestamp" (ms) or "policy", with its number.
+/// A start position: its kind ("offset", "earliest", "latest", "timestamp" in ms, "committed" or "default") and its
+/// number.
 pub(crate) type PyStart = (String, i64);
 
 /// The consumer's core; see `monedula.Consumer`.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct ConsumerCore {
     consumer: Own<Arc<Consumer>>,
-    /// What Python's thread of assignors takes, once.
+    /// The desk for Python's assignor thread, which takes it once.
     desk: Mutex<Option<AssignorDesk>>,
-    /// Set when a commit that nobody waits for is done.
+    /// Set when a commit without a waiting caller has completed.
     news: Arc<AtomicBool>,
 }
 
-/// What a wait came to, for Python.
+/// The result of a wait, for Python.
 #[derive(IntoPyObject)]
 pub(crate) enum PyStep {
     Batch(Batch),
@@ -94,7 +95,7 @@ impl ConsumerCore {
         Ok(Self { consumer: Own::new(consumer), desk: Mutex::new(desk), news: Arc::default() })
     }
 
-    /// Where the questions to assignors of Python's come; once only.
+    /// The desk that receives the calls of Python's assignors. `None` after the first call, or without such assignors.
     fn assignor_desk(&self) -> Option<AssignorDesk> {
         lock(&self.desk).take()
     }
@@ -138,7 +139,7 @@ impl ConsumerCore {
         py.detach(|| consumer.seek(&partition, start)).map_err(|error| to_py(py, error))
     }
 
-    /// All partitions, those too that are not known yet of topics assigned as a whole.
+    /// Seeks in all assigned partitions, including those of topics assigned as a whole that are not known yet.
     fn seek_all(&self, py: Python<'_>, at: PyStart) -> PyResult<()> {
         let consumer = self.consumer.get()?;
         let start = position(py, consumer, &at)?;
@@ -162,8 +163,9 @@ impl ConsumerCore {
         py_status(py, consumer, &status)
     }
 
-    /// The next batch with rows, or a callback to be run before that. `timeout` in seconds, `None` for no end; an empty batch
-    /// at its end. `None` if there are events or ended commits to be told of.
+    /// Waits for the next batch with rows, or a callback that must run before it. `timeout` is in seconds, `None` waits
+    /// without limit; returns an empty batch after it. Returns `None` if there are events or completed commits to
+    /// report.
     #[pyo3(signature = (max_rows, max_bytes, max_wait, timeout=None, holder=None))]
     fn next_step(
         &self,
@@ -193,7 +195,8 @@ impl ConsumerCore {
         step
     }
 
-    /// An operation that ends when `next_step` would return at once. Whoever starts it has finished what it holds.
+    /// Starts an operation that ends when `next_step` would return at once. Starting it finishes the rows that `holder`
+    /// holds.
     #[pyo3(signature = (descriptor, max_rows, max_bytes, max_wait, timeout=None, holder=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn start_ready(
@@ -217,7 +220,7 @@ impl ConsumerCore {
         let waiting = async move {
             let _waits = waits;
             loop {
-                // Weak in between: waiting for a batch must not keep a forgotten consumer alive.
+                // Only a weak reference between the slices: waiting for a batch must not keep a dropped consumer alive.
                 let Some(consumer) = consumer.upgrade() else { return Err(ClientError::Closed) };
                 let news = news.clone();
                 let waited = tokio::task::spawn_blocking(move || {
@@ -236,8 +239,9 @@ impl ConsumerCore {
         Operation::start(waiting, Notifier::new(descriptor)?, self.log()?, |py, ()| Ok(py.None()))
     }
 
-    /// The rows of a batch one by one: each is finished when the next one is asked for. They end early where no more may be
-    /// handed out: the user is to come into a call, or the partition went elsewhere.
+    /// Iterates the rows of a batch. Each row is finished when the next one is requested. The iteration ends early if
+    /// no more rows may be returned: because the user must call the consumer for a rebalance, or the partition was
+    /// revoked.
     #[pyo3(signature = (batch, holder=None))]
     fn rows(&self, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<Records> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
@@ -245,7 +249,7 @@ impl ConsumerCore {
         Ok(Records::behind(&batch.columns.record_batch, gate))
     }
 
-    /// Lets rows of a batch that were not asked for be handed out again.
+    /// Returns the rows of a batch that were not requested to the fetch buffer, which hands them out again.
     #[pyo3(signature = (batch, holder=None))]
     fn give_back(&self, py: Python<'_>, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<()> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
@@ -265,7 +269,7 @@ impl ConsumerCore {
         Ok(())
     }
 
-    /// Offsets by kind: "beginning" or "end".
+    /// `{(topic, partition): offset or None}`, by kind: "beginning" or "end".
     fn list_offsets<'py>(
         &self,
         py: Python<'py>,
@@ -344,8 +348,8 @@ impl ConsumerCore {
         })
     }
 
-    /// Brokers, and these topics, or all: `({node id: (host, port)}, {topic: (id, is internal, error name or None,
-    /// {partition: (leader or -1, leader epoch)})})`.
+    /// Describes the brokers, and these topics or all: `({node id: (host, port)}, {topic: (id, is internal, error name
+    /// or None, {partition: (leader or -1, leader epoch)})})`.
     fn describe(&self, py: Python<'_>, topics: Option<Vec<String>>, timeout: Option<Seconds>) -> PyResult<PyCluster> {
         let timeout = self.timeout(py, timeout)?;
         let described = wait(py, self.consumer.get()?.describe(topics, timeout));
@@ -353,7 +357,7 @@ impl ConsumerCore {
         Ok(py_cluster(&described?))
     }
 
-    /// Commits to a group without being a member of it: `{(topic, partition): error name or None}`.
+    /// Commits offsets of a group without being a member: `{(topic, partition): error name or None}`.
     fn commit_group_offsets(
         &self,
         py: Python<'_>,
@@ -372,8 +376,8 @@ impl ConsumerCore {
         Ok(commits?.into_iter().map(|(partition, outcome)| (py_partition(partition), error(outcome))).collect())
     }
 
-    /// What a group has committed of these partitions, or of all: `{(topic, partition): (offset, leader epoch or -1,
-    /// metadata) or None}`.
+    /// The committed offsets of a group for these partitions, or for all: `{(topic, partition): (offset, leader epoch
+    /// or -1, metadata) or None}`.
     fn committed_group_offsets(
         &self,
         py: Python<'_>,
@@ -416,7 +420,7 @@ impl ConsumerCore {
         Ok(dict)
     }
 
-    /// Bytes of the buffer pool: out (held by batches and fetches), and idle.
+    /// Bytes of the buffer pool: outstanding (held by batches and fetches) and idle.
     fn pool_bytes(&self) -> PyResult<(usize, usize)> {
         let pool = self.consumer.get()?.pool();
         Ok((pool.outstanding_bytes(), pool.idle_bytes()))
@@ -442,7 +446,7 @@ impl ConsumerCore {
 }
 
 impl ConsumerCore {
-    /// Whether Python is to be told of something that is no batch and no callback. Said once of each ended commit.
+    /// Whether there are events or completed commits to report to Python. True only once for completed commits.
     fn has_news(&self, consumer: &Consumer) -> bool {
         self.news.swap(false, Ordering::AcqRel) || consumer.has_events()
     }
@@ -494,7 +498,7 @@ impl ConsumerCore {
         Ok(self.consumer.get()?.log())
     }
 
-    /// Passes log events on to `logging`, where the interpreter is held anyway.
+    /// Passes log events on to `logging`. Called where the thread is attached to the interpreter anyway.
     fn flush_log(&self, py: Python<'_>) {
         if let Ok(consumer) = self.consumer.get() {
             flush_log(py, consumer.log());
@@ -502,9 +506,9 @@ impl ConsumerCore {
     }
 }
 
-/// What is assigned, with the partitions of topics that only the cluster knows yet.
+/// The assigned partitions, including those of topics assigned as a whole that are not known yet.
 async fn all_assigned(consumer: &Consumer, timeout: Duration) -> Result<Vec<TopicPartition>, ClientError> {
-    // In this order: a topic whose partitions become known in between is then in both, not in neither.
+    // Topics first: a topic whose partitions become known in between is then in both lists instead of in neither.
     let topics: Vec<String> = consumer.unresolved().iter().map(ToString::to_string).collect();
     let mut partitions: BTreeSet<TopicPartition> = consumer.assignment().into_iter().collect();
     if !topics.is_empty() {
@@ -533,7 +537,7 @@ fn position(py: Python<'_>, consumer: &Consumer, (kind, number): &PyStart) -> Py
     })
 }
 
-/// How many at most. Whatever else there is in place of a number, the error names the argument.
+/// A positive whole number from Python. The error names the argument, whatever its type.
 fn count(name: &str, given: &Bound<'_, PyAny>) -> PyResult<usize> {
     match given.extract::<usize>() {
         Ok(count) if count > 0 => Ok(count),
@@ -558,7 +562,7 @@ pub(crate) fn want(
 }
 
 fn py_status<'py>(py: Python<'py>, consumer: &Consumer, status: &PartitionStatus) -> PyResult<Bound<'py, PyDict>> {
-    // What there is to read: under read_committed nothing beyond the last stable offset is handed out.
+    // The end of the readable records: with read_committed, nothing beyond the last stable offset is returned.
     let stable = status.last_stable_offset.filter(|_| consumer.config().read_committed);
     let log_end = stable.or(status.high_watermark);
     let dict = PyDict::new(py);

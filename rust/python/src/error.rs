@@ -1,4 +1,4 @@
-//! Errors of the client as the exceptions that `monedula.errors` defines.
+//! Converts errors of the client to the exceptions of `monedula.errors`.
 
 use monedula_client::config::ConfigError;
 use monedula_client::error::{ClientError, Refused};
@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::producer;
 
-/// The exception for `error`, with its attributes.
+/// The exception for `error`, with its attributes; a `MemoryError` if there was no memory.
 pub(crate) fn to_py(py: Python<'_>, error: ClientError) -> PyErr {
     if matches!(error, ClientError::OutOfMemory { .. } | ClientError::NoMemory(_)) {
         return PyMemoryError::new_err(error.to_string());
@@ -95,7 +95,7 @@ fn group_details(error: &GroupError, details: &Bound<'_, PyDict>) -> PyResult<()
         GroupError::Denied { group } => (Some(group), Some("GROUP_AUTHORIZATION_FAILED")),
         GroupError::FencedInstance { group, instance } => {
             details.set_item("instance_id", instance)?;
-            // Its class knows the code.
+            // The exception's class sets the code.
             (Some(group), None)
         }
         GroupError::InconsistentProtocol { group, .. } => (Some(group), Some("INCONSISTENT_GROUP_PROTOCOL")),
@@ -211,7 +211,7 @@ fn offset_of(fault: &Fault) -> Option<i64> {
     }
 }
 
-/// What a forked child gets from anything that its parent made.
+/// The error of any object of the parent process that a forked child uses.
 pub(crate) fn fork_error() -> PyErr {
     Python::attach(|py| {
         let message = "this object was made before a fork: its connections and threads belong to the parent process. \
@@ -220,12 +220,12 @@ pub(crate) fn fork_error() -> PyErr {
     })
 }
 
-/// A wrong argument.
+/// An `ArgumentError`.
 pub(crate) fn argument_error(py: Python<'_>, message: String) -> PyErr {
     to_py(py, ClientError::Argument(message))
 }
 
-/// A setting that does not do.
+/// A `ConfigError` for the setting `key`.
 pub(crate) fn config_error(py: Python<'_>, key: &str, message: String) -> PyErr {
     to_py(py, ConfigError { key: key.into(), message }.into())
 }

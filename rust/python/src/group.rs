@@ -1,4 +1,4 @@
-//! Membership of a group as Python's own classes use it.
+//! The core of a consumer's group membership: subscriptions, callbacks, finished rows, commits, and leaving.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,23 +23,23 @@ use crate::rows::thread_holder;
 use crate::runtime::{Own, SLICE, in_slices, wait};
 use crate::seconds::{Seconds, seconds};
 
-/// An offset to commit, as Python gives it: partition, offset, leader epoch or -1, metadata.
+/// An offset to commit: partition, offset, leader epoch or -1, metadata.
 type PyOffset = (PyPartition, i64, i32, String);
 
-/// What Python is told of a committed offset: offset, leader epoch or -1, metadata.
+/// A committed offset: offset, leader epoch or -1, metadata.
 type PyCommitted = (i64, i32, String);
 
-/// Which callbacks there are: for partitions assigned, revoked, lost.
+/// Whether the user has callbacks for assigned, revoked and lost partitions.
 type PyListens = (bool, bool, bool);
 
-/// A callback that Python is to run now.
+/// A callback that Python must run now.
 #[pyclass(frozen, get_all, module = "monedula._monedula")]
 pub(crate) struct PendingCallback {
-    /// For `called_back`.
+    /// The argument for `called_back`.
     ticket: u64,
     /// "assigned", "revoked" or "lost".
     kind: &'static str,
-    /// The partitions that change.
+    /// The assigned, revoked or lost partitions.
     partitions: Vec<PyPartition>,
 }
 
@@ -59,7 +59,7 @@ impl From<monedula_client::group::PendingCallback> for PendingCallback {
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct MemberCore {
     consumer: Own<Arc<Consumer>>,
-    /// Set when a commit that nobody waits for is done.
+    /// Set when a commit without a waiting caller has completed.
     news: Arc<AtomicBool>,
 }
 
@@ -101,7 +101,7 @@ impl MemberCore {
         self.subscribe_to(py, Subscribed::ServerPattern(pattern), listens)
     }
 
-    /// `failed`: by an error that the user sees.
+    /// Reports the end of a callback. `failed`: it raised an error, which the user sees.
     fn called_back(&self, py: Python<'_>, ticket: u64, failed: bool) -> PyResult<()> {
         let consumer = self.consumer.get()?;
         py.detach(|| consumer.called_back(ticket, failed));
@@ -114,7 +114,7 @@ impl MemberCore {
         Ok(())
     }
 
-    /// What a thread, or a task, was handed is finished.
+    /// Finishes all rows that a thread or task holds. `holder` is a task's number, `None` for this thread.
     #[pyo3(signature = (holder=None))]
     fn finish_held(&self, py: Python<'_>, holder: Option<u64>) -> PyResult<()> {
         let consumer = self.consumer.get()?;
@@ -123,13 +123,13 @@ impl MemberCore {
         Ok(())
     }
 
-    /// A batch is finished.
+    /// Finishes a batch.
     fn finish(&self, py: Python<'_>, batch: &Bound<'_, Batch>) -> PyResult<()> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
         py.detach(|| consumer.finish(batch)).map_err(|error| to_py(py, error))
     }
 
-    /// A batch as one for each run of rows of a partition, each finished by itself.
+    /// Splits a batch into one batch per span of rows of a partition. Each of them is finished separately.
     #[pyo3(signature = (batch, holder=None))]
     fn hand_over(&self, py: Python<'_>, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<Vec<Batch>> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
@@ -138,7 +138,7 @@ impl MemberCore {
         Ok(parts.into_iter().map(|(part, unfinished)| Batch(part, Some(Own::new(unfinished)))).collect())
     }
 
-    /// A task that was handed rows has ended.
+    /// Reports the end of a task that has received rows: rows that it has not finished stay uncommitted.
     fn holder_ended(&self, py: Python<'_>, holder: u64) -> PyResult<()> {
         let consumer = self.consumer.get()?;
         py.detach(|| drop(consumer.holder(holder)));
@@ -156,7 +156,7 @@ impl MemberCore {
         py.detach(|| consumer.enforce_rebalance(reason, after)).map_err(|error| to_py(py, error))
     }
 
-    /// `{(topic, partition): (offset, None or (Kafka's name, whether a later try may do, why))}`.
+    /// Commits offsets: `{(topic, partition): (offset, None or (Kafka's error name or None, retriable, message))}`.
     #[pyo3(signature = (what, holder, timeout))]
     fn commit<'py>(
         &self,
@@ -172,7 +172,8 @@ impl MemberCore {
         outcome_dict(py, outcome?)
     }
 
-    /// As `commit`. Without a descriptor of a loop's, a wait of the consumer's takes notice of its end.
+    /// Like `commit`, as an operation. Without the descriptor of an event loop, the consumer's next wait notices its
+    /// end.
     #[pyo3(signature = (descriptor, what, holder, timeout))]
     fn start_commit(
         &self,
@@ -193,7 +194,7 @@ impl MemberCore {
         })
     }
 
-    /// What the group has committed: `{(topic, partition): (offset, leader epoch or -1, metadata) or None}`.
+    /// The group's committed offsets: `{(topic, partition): (offset, leader epoch or -1, metadata) or None}`.
     fn committed(
         &self,
         py: Python<'_>,
@@ -218,13 +219,13 @@ impl MemberCore {
         })
     }
 
-    /// Reads again what was handed out and is not committed.
+    /// Seeks back to the committed offsets: rows that were returned and are not committed are read again.
     fn rewind(&self, py: Python<'_>) -> PyResult<()> {
         let consumer = self.consumer.get()?;
         py.detach(|| consumer.rewind()).map_err(|error| to_py(py, error))
     }
 
-    /// Group, generation, member id, `group.instance.id`.
+    /// The group metadata: group id, generation, member id, group instance id.
     fn metadata(&self, py: Python<'_>) -> PyResult<(String, i32, String, Option<String>)> {
         let consumer = self.consumer.get()?;
         let metadata = py.detach(|| consumer.group_metadata()).map_err(|error| to_py(py, error))?;
@@ -237,7 +238,7 @@ impl MemberCore {
         Ok(())
     }
 
-    /// What happened since the last call: seconds since 1970, name of a class of `monedula.events`, its attributes.
+    /// The events since the last call: seconds since the epoch, name of a class of `monedula.events`, its attributes.
     fn take_events<'py>(&self, py: Python<'py>) -> PyResult<Vec<PyEvent<'py>>> {
         let events = self.consumer.get()?.take_events();
         events.into_iter().map(|(at, event)| py_event(py, at, event)).collect()
@@ -253,7 +254,8 @@ impl MemberCore {
         py.detach(|| consumer.start_close(timeout)).map_err(|error| to_py(py, error))
     }
 
-    /// Goes on with leaving the group: a callback to be run, or `None` when all is done or `timeout` seconds are over.
+    /// Continues to leave the group. Returns a callback that must run, or `None` when the member has left or `timeout`
+    /// seconds have passed.
     fn leaving(&self, py: Python<'_>, timeout: Seconds) -> PyResult<Option<PendingCallback>> {
         let consumer = self.consumer.get()?;
         let deadline = timeout.deadline(py)?;
@@ -280,14 +282,14 @@ impl MemberCore {
         })
     }
 
-    /// A member's figures by name; none without a `group.id`.
+    /// The member's metrics by name; empty without a `group.id`.
     fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let consumer = self.consumer.get()?;
         let health = py.detach(|| consumer.group_status());
         py_figures(py, health.map(|health| health.figures).as_ref())
     }
 
-    /// How the membership is; `None` without a `group.id`.
+    /// The health of the membership; `None` without a `group.id`.
     fn health<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let consumer = self.consumer.get()?;
         let health = py.detach(|| consumer.group_status());
@@ -329,7 +331,8 @@ impl MemberCore {
     }
 }
 
-/// `None`: not yet; `Some(None)`: done, or given up.
+/// Waits until `until` for the next step of leaving. `None` if nothing has happened; `Some(None)` if the member has
+/// left or the deadline has passed.
 fn left(consumer: &Consumer, until: Instant, deadline: Instant) -> Option<Option<PendingCallback>> {
     match consumer.leaving(until.min(deadline)) {
         Leaving::Callback(pending) => Some(Some(pending.into())),
@@ -369,7 +372,7 @@ fn outcome_dict(py: Python<'_>, outcome: CommitOutcome) -> PyResult<Bound<'_, Py
     Ok(dict)
 }
 
-/// Kafka's name for it, whether a later try may do, and why.
+/// Kafka's error name if there is one, whether the commit may be retried, and the message.
 fn failure(error: &CommitError) -> (Option<&'static str>, bool, String) {
     let (code, retriable) = match error {
         CommitError::MemberGone { code } => (Some(code.name()), false),

@@ -1,4 +1,4 @@
-//! What happens to a member, and how it is, as Python is told.
+//! Converts a member's events, health and metrics to Python objects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use pyo3::types::PyDict;
 
 use crate::consumer::{PyPartition, py_partition};
 
-/// Seconds since 1970, name of a class of `monedula.events`, its attributes.
+/// An event: seconds since the epoch, name of a class of `monedula.events`, its attributes.
 pub(crate) type PyEvent<'py> = (f64, &'static str, Bound<'py, PyDict>);
 
 pub(crate) fn py_event<'py>(py: Python<'py>, at: SystemTime, event: GroupEvent) -> PyResult<PyEvent<'py>> {
@@ -28,7 +28,7 @@ pub(crate) fn py_event<'py>(py: Python<'py>, at: SystemTime, event: GroupEvent) 
 
 type Field = (&'static str, Py<PyAny>);
 
-/// Name of the class, and its attributes.
+/// The name of the event's class, and its attributes.
 fn parts(py: Python<'_>, event: GroupEvent) -> PyResult<(&'static str, Vec<Field>)> {
     macro_rules! fields {
         ($($name:ident: $value:expr),*) => { vec![$((stringify!($name), $value.into_py_any(py)?)),*] };
@@ -69,7 +69,7 @@ fn parts(py: Python<'_>, event: GroupEvent) -> PyResult<(&'static str, Vec<Field
     })
 }
 
-/// How the membership is.
+/// The health of the membership.
 pub(crate) fn py_health(py: Python<'_>, health: GroupHealth) -> PyResult<Bound<'_, PyDict>> {
     let seconds = |age: Option<Duration>| age.map(|age| age.as_secs_f64());
     let dict = PyDict::new(py);
@@ -118,7 +118,7 @@ fn texts(names: BTreeSet<Arc<str>>) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-/// A member's figures by name, for `metrics()`.
+/// The member's metrics by name, for `metrics()`; empty without figures.
 pub(crate) fn py_figures<'py>(py: Python<'py>, figures: Option<&GroupFigures>) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     let Some(figures) = figures else { return Ok(dict) };

@@ -1,4 +1,4 @@
-//! Rows as JSON, one object a line: what `monedula consume --format json` writes.
+//! Rows as JSON, one object per line: the output of `monedula consume --format json`.
 
 use std::io::Write;
 
@@ -16,17 +16,18 @@ use crate::error::argument_error;
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Seconds from the start of year 1 to 1970, and to the end of year 9999: what dates have four digits for.
+/// The range of timestamps that are written as dates: from the start of year 1 to the end of year 9999, in seconds
+/// since the epoch. Their years have four digits.
 const WRITTEN_SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
-/// How a key or a value is written.
+/// The form in which a key or a value is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As text, or in base64 if it is none.
+    /// Text; base64 if it is not UTF-8.
     Auto,
-    /// As text, whatever is none replaced.
+    /// Text, with invalid UTF-8 replaced.
     Text,
-    /// As it is, if it is JSON; else as text.
+    /// Unchanged if it is JSON; else like `Auto`.
     Json,
     Base64,
     Hex,
@@ -45,7 +46,7 @@ impl Form {
     }
 }
 
-/// The first `rows` rows of a batch as JSON, one object a line, in UTF-8.
+/// The first `rows` rows of a batch as JSON, one object per line, in UTF-8.
 #[pyfunction]
 pub(crate) fn json_lines<'py>(
     py: Python<'py>,
@@ -59,7 +60,7 @@ pub(crate) fn json_lines<'py>(
     Ok(PyBytes::new(py, &py.detach(|| Columns::of(batch, forms).lines(rows))))
 }
 
-/// A column with the place of its name in the line: what stands before its values.
+/// A column of a batch, with its type.
 enum Column<'b> {
     Topic(&'b StringArray),
     Whole(&'static str, &'b Int32Array),
@@ -75,7 +76,7 @@ struct Columns<'b> {
 }
 
 impl<'b> Columns<'b> {
-    /// Where a record is comes first, as on a screen.
+    /// The columns in the order in which they are written: topic, partition and offset first.
     fn of(batch: &'b RecordBatch, (key_form, value_form): (Form, Form)) -> Self {
         let of = |name| batch.column_by_name(name);
         let bytes = |name, form| of(name).map(|column: &ArrayRef| Column::Bytes(name, column.as_binary::<i32>(), form));
@@ -111,10 +112,10 @@ impl<'b> Columns<'b> {
     }
 }
 
-/// What is written, each field with a comma before it.
+/// The output so far. Each field is written with a comma before it.
 struct Line {
     out: Vec<u8>,
-    /// The last second that was written out, and its text: records of one second come together.
+    /// The last formatted second and its text, since consecutive records often have the same second.
     second: Option<(i64, String)>,
 }
 
@@ -165,7 +166,7 @@ impl Line {
         };
     }
 
-    /// Bytes that are no text go by another name, such as `value_base64`.
+    /// Writes a key or value. If it is not written as text, its name has a suffix, such as `value_base64`.
     fn bytes(&mut self, name: &str, bytes: Option<&[u8]>, form: Form) {
         let Some(bytes) = bytes else {
             self.name(name, "");
@@ -178,7 +179,7 @@ impl Line {
             }
             (Form::Json, Ok(text)) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
                 self.name(name, "");
-                // Outside of its strings, where JSON has no bare line breaks, one is a space.
+                // Replace line breaks by spaces, to keep one object per line. JSON has none inside strings.
                 self.out.extend(bytes.iter().map(|&byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }));
             }
             (Form::Auto | Form::Text | Form::Json, Ok(text)) => {
@@ -209,7 +210,7 @@ impl Line {
         self.out.push(b']');
     }
 
-    /// In ISO 8601, UTC, to the millisecond.
+    /// Writes a time in ISO 8601, UTC, with milliseconds.
     fn time(&mut self, milliseconds: i64) {
         let (second, rest) = (milliseconds.div_euclid(1000), milliseconds.rem_euclid(1000));
         if self.second.as_ref().is_none_or(|(known, _)| *known != second) {
@@ -241,14 +242,14 @@ impl Line {
     }
 }
 
-/// Date and time of a second since 1970.
+/// The date and time of a second since the epoch, as text.
 fn second_text(second: i64) -> String {
     if !WRITTEN_SECONDS.contains(&second) {
         return format!("{second}s after 1970");
     }
     let (days, time) = (second.div_euclid(86_400), second.rem_euclid(86_400));
-    // Years begin in March here, so that the day that comes and goes is their last. 719468 days before 1970 a cycle of
-    // 400 years began, which has 146097 days.
+    // Years begin in March here, so that the leap day is the last day of a year. A cycle of 400 years has 146097 days;
+    // one began 719468 days before 1970.
     let (cycle, day) = ((days + 719_468).div_euclid(146_097), (days + 719_468).rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);

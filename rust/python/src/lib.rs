@@ -1,7 +1,7 @@
 //! The extension module `monedula._monedula`: thin classes over `monedula-client` and `monedula-broker`.
 //!
-//! Three rules hold everywhere here: whatever waits or decodes does so detached from the interpreter; no Python object is
-//! touched on a tokio thread; nothing of a parent process is touched in a forked child.
+//! Three rules hold in the whole crate: waiting and decoding happen detached from the interpreter; no tokio thread
+//! touches a Python object; a forked child uses nothing that its parent process created.
 
 mod admin;
 mod admin_values;
@@ -30,10 +30,10 @@ use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// The Rust core of monedula. Everything public is in `monedula` itself.
+/// The Rust core of monedula. The public API is in the package `monedula`.
 #[pymodule(gil_used = false)]
 fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // Before any class is made: their types are the process's.
+    // Before any class is created: PyO3 keeps the type objects for the whole process.
     refuse_subinterpreters()?;
     module.add_class::<admin::AdminCore>()?;
     module.add_class::<assignor::AssignorDesk>()?;
@@ -66,8 +66,9 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }
 
-/// PyO3 lets the module into another interpreter than the first. What it keeps for the whole process then belongs to one
-/// that may end at any time, and the interpreter that is attached to is not the caller's.
+/// Raises an ImportError in a sub-interpreter, into which PyO3 would let the module. The objects that PyO3 keeps for
+/// the whole process would then belong to an interpreter that may end at any time, and `Python::attach` would attach to
+/// another interpreter than the caller's.
 fn refuse_subinterpreters() -> PyResult<()> {
     // SAFETY: the GIL is held, so there is an interpreter.
     let id = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };

@@ -1,4 +1,5 @@
-//! The log events of clients and embedded brokers into Python's `logging`, wherever the interpreter is held anyway.
+//! Passes log events of clients and embedded brokers to Python's `logging`, from calls that are attached to the
+//! interpreter anyway.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -12,7 +13,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-/// An event as Python is told of it: level, part, message, seconds since 1970.
+/// A log event: level, part, message, seconds since the epoch.
 type PyLogged = (u8, &'static str, String, f64);
 
 fn drained(log: &Log) -> (Vec<PyLogged>, usize) {
@@ -24,12 +25,12 @@ fn drained(log: &Log) -> (Vec<PyLogged>, usize) {
     (logged.collect(), lost)
 }
 
-/// Passes events on, and asks which ones are wanted from now on.
+/// Passes events to `logging`, and updates the log's level from the logger.
 pub(crate) fn flush_log(py: Python<'_>, log: &Log) {
     flush_part(py, log, "");
 }
 
-/// As [`flush_log`], as the interpreter ends.
+/// Like [`flush_log`], while the interpreter ends.
 pub(crate) fn flush_last(py: Python<'_>, log: &Log) {
     let (events, lost) = drained(log);
     if let Err(error) = function(py, &EMIT_LAST, "emit_last").and_then(|emit| emit.call1((events, lost))) {
@@ -37,7 +38,7 @@ pub(crate) fn flush_last(py: Python<'_>, log: &Log) {
     }
 }
 
-/// The same for a part of monedula whose child logger decides by itself what is wanted.
+/// Like [`flush_log`], for a part of monedula whose child logger has its own level.
 pub(crate) fn flush_part(py: Python<'_>, log: &Log, part: &str) {
     if !log.is_empty() {
         let (events, lost) = drained(log);
@@ -49,7 +50,7 @@ pub(crate) fn flush_part(py: Python<'_>, log: &Log, part: &str) {
     follow_part(py, log, part);
 }
 
-/// Takes the level of the logger, which the program may change at any time.
+/// Updates the log's level from the logger, which the program may change at any time.
 pub(crate) fn follow_level(py: Python<'_>, log: &Log) {
     follow_part(py, log, "");
 }
@@ -63,8 +64,8 @@ pub(crate) fn follow_part(py: Python<'_>, log: &Log, part: &str) {
     }
 }
 
-/// Ctrl-C that comes just before Python is called here is raised inside of that call. It has nothing to do with logging,
-/// and the interpreter raises it as soon as it goes on.
+/// Raises an error later if it does not concern logging. Ctrl-C just before a call to Python is raised inside that
+/// call; the interpreter raises it again as soon as it runs on. Errors of logging itself are dropped.
 fn put_off(py: Python<'_>, error: PyErr) {
     if error.is_instance_of::<PyException>(py) {
         return;

@@ -1,7 +1,7 @@
-//! Work that goes on while an event loop, or a thread, does other things.
+//! Operations: futures that run on the runtime while an event loop or a thread does other work.
 //!
-//! The loop is woken by a byte on a socket that it watches; it then asks the operation for its result. So no Python object
-//! is ever touched outside of the loop's own thread.
+//! When an operation ends, it writes a byte to a socket that the event loop watches; the loop then takes the result.
+//! Python objects are therefore touched on the loop's own thread only.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::logging::flush_log;
 use crate::runtime::{Own, ended, in_slices, is_of_the_end, park_for_ever, spawn};
 use crate::seconds::Seconds;
 
-/// What an operation came to; made into a Python object by whoever asks.
+/// The result of an operation; the Python thread that takes it converts it to a Python object.
 pub(crate) type Outcome = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 type Slot = Arc<(Mutex<State>, Condvar)>;
@@ -35,10 +35,10 @@ fn locked(slot: &Slot) -> std::sync::MutexGuard<'_, State> {
     lock(&slot.0)
 }
 
-/// An operation under way, or done.
+/// An operation that is running or done.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct Operation {
-    /// In a forked child there is no thread that could end it.
+    /// In a forked child there is no thread that could complete it.
     parts: Own<Parts>,
 }
 
@@ -49,7 +49,8 @@ struct Parts {
 }
 
 impl Operation {
-    /// Starts `future` on the runtime; a byte goes to `notifier` when it is done.
+    /// Starts `future` on the runtime. When it is done, `notifier` is notified; `convert` makes the result a Python
+    /// object.
     pub(crate) fn start<T: Send + 'static>(
         future: impl Future<Output = Result<T, ClientError>> + Send + 'static,
         notifier: Notifier,
@@ -72,12 +73,13 @@ impl Operation {
 
 #[pymethods]
 impl Operation {
-    /// Whether the result is there.
+    /// Whether the operation is done.
     fn done(&self) -> PyResult<bool> {
         Ok(!matches!(*locked(&self.parts.get()?.slot), State::UnderWay))
     }
 
-    /// Waits until it is done; `timeout` in seconds, `None` for no end. Whether it is.
+    /// Waits until the operation is done. `timeout` is in seconds, `None` waits without limit. Returns whether it is
+    /// done.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
         let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
@@ -96,7 +98,7 @@ impl Operation {
         })
     }
 
-    /// Takes the result, or raises what went wrong. Once only.
+    /// Takes the result, or raises the error. Can be called only once.
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let parts = self.parts.get()?;
         flush_log(py, &parts.log);
@@ -118,7 +120,7 @@ impl Operation {
         }
     }
 
-    /// Ends the operation; its result is never asked for.
+    /// Cancels the operation. Its result must not be taken afterwards.
     fn cancel(&self) {
         if let Ok(parts) = self.parts.get() {
             (parts.cancel)();
@@ -126,13 +128,13 @@ impl Operation {
     }
 }
 
-/// Who is told that an operation is done.
+/// The receiver of the notification that an operation is done.
 #[derive(Clone)]
 pub(crate) enum Notifier {
-    /// The sending end of the socket pair that an event loop watches; a duplicate of Python's, so that closing that one
-    /// never makes a byte go elsewhere.
+    /// The sending end of a socket pair that an event loop watches. It is a duplicate of Python's descriptor: if Python
+    /// closes its own and the number is reused, no byte is written to the wrong file.
     Loop(Arc<Socket>),
-    /// Whoever looks at this between two slices of a wait.
+    /// A flag that the consumer's wait checks between two slices.
     Flag(Arc<AtomicBool>),
 }
 
@@ -165,7 +167,8 @@ impl Notifier {
 
     fn notify(&self) {
         match self {
-            // A full pipe already wakes the loop, and a closed one has nobody to wake.
+            // If the socket's buffer is full the loop wakes anyway; if the other end is closed there is no loop to
+            // wake.
             Self::Loop(socket) => drop((&**socket).write(&[1])),
             Self::Flag(flag) => flag.store(true, Ordering::Release),
         }

@@ -1,4 +1,4 @@
-//! Bounded reads as `monedula.read` uses them.
+//! The core of bounded reads, for `monedula.read`.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -21,25 +21,26 @@ use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
 use crate::{capsule, config};
 
-/// A range as Python gives it: partition, first bound, last bound. `None` for the partition stands for all of the topic's.
+/// A range: topic, partition (`None` for all of the topic), start, end.
 type PyRange = (String, Option<i32>, PyStart, PyStart);
 
-/// A range of known offsets: partition, first offset, offset after the last.
+/// A range of known offsets: partition, first offset, offset after the last one.
 type PyOffsets = (PyPartition, i64, i64);
 
 /// A broker: node id, host, port.
 type PyBroker = (i32, String, u16);
 
-/// Where a partition is read: topic id, leader, leader epoch.
+/// The leader of a partition: partition, topic id, leader (negative if none), leader epoch.
 type PyLeader = (PyPartition, String, i32, i32);
 
-/// The core of bounded reads; see `monedula.RecordStream`. One read at a time; the connections stay from read to read.
+/// The core of bounded reads; see `monedula.RecordStream`. It does one read at a time, and keeps its connections from
+/// read to read.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct ReaderCore {
     reader: Own<Arc<Mutex<Reader>>>,
     schema: SchemaRef,
     want: Want,
-    /// Outside of the reader's lock: a logging handler may let another thread in, which may want that lock.
+    /// Kept outside of the reader's lock: while a logging handler runs, another thread may run and wait for that lock.
     log: Log,
 }
 
@@ -56,7 +57,7 @@ impl ReaderCore {
     ) -> PyResult<Self> {
         let settings = config::parse(py, &settings)?;
         let columns = config::columns(py, columns, headers)?;
-        // Rows of a bounded read wait for nothing but a full batch or the end.
+        // In a bounded read, rows wait only for a full batch or the end of the ranges.
         let want = Want { max_wait: std::time::Duration::from_secs(1), ..want(py, max_rows, max_bytes, 0.0, None)? };
         let reader = Reader::new(settings, columns, &runtime::handle()?, config::seed());
         let schema = reader.inner().empty_batch().record_batch.schema();
@@ -66,7 +67,7 @@ impl ReaderCore {
         Ok(Self { reader: Own::new(Arc::new(Mutex::new(reader))), schema, want, log })
     }
 
-    /// Begins a read; both ends of each range are looked up first.
+    /// Begins a read. Looks up the offsets of both ends of each range first (ListOffsets).
     fn begin(&self, py: Python<'_>, ranges: Vec<PyRange>) -> PyResult<()> {
         let ranges = ranges
             .into_iter()
@@ -91,7 +92,7 @@ impl ReaderCore {
         py.detach(|| lock(reader).begin(found, None)).map_err(|error| to_py(py, error))
     }
 
-    /// Begins a read of offsets that exist, as someone else planned it: nothing is asked before the first fetch.
+    /// Begins a read of known offsets that another process has planned: no request precedes the first Fetch.
     fn begin_planned(
         &self,
         py: Python<'_>,
@@ -105,20 +106,20 @@ impl ReaderCore {
         py.detach(|| lock(reader).begin(ranges, Some(&told))).map_err(|error| to_py(py, error))
     }
 
-    /// Gives up what is left of the read; the connections stay.
+    /// Ends the read early. The connections stay open.
     fn end(&self, py: Python<'_>) -> PyResult<()> {
         let reader = self.reader.get()?;
         py.detach(|| lock(reader).end()).map_err(|error| to_py(py, error))
     }
 
-    /// What is not handed out yet: `[((topic, partition), next offset, offset after the last), ...]`.
+    /// The offsets that are not returned yet: `[((topic, partition), next offset, offset after the last), ...]`.
     fn remaining(&self, py: Python<'_>) -> PyResult<Vec<PyOffsets>> {
         let reader = self.reader.get()?;
         let remaining = py.detach(|| lock(reader).remaining());
         Ok(remaining.into_iter().map(|(partition, (next, end))| (py_partition(partition), next, end)).collect())
     }
 
-    /// The next batch, `None` at the end.
+    /// Waits for the next batch; `None` at the end.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         let reader = self.reader.get()?;
         let batch = in_slices(py, |until| match lock(reader).next_batch(&self.want, until)? {
@@ -130,19 +131,19 @@ impl ReaderCore {
         Ok(batch?.map(Batch::from))
     }
 
-    /// The counters, by name.
+    /// The metrics by name.
     fn metrics(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, u64)>> {
         let reader = self.reader.get()?;
         Ok(py.detach(|| lock(reader).inner().metrics().snapshot()))
     }
 
-    /// Offsets passed, and offsets in all ranges.
+    /// The number of offsets passed, and the number of offsets in all ranges.
     fn progress(&self, py: Python<'_>) -> PyResult<(i64, i64)> {
         let reader = self.reader.get()?;
         Ok(py.detach(|| lock(reader).progress()))
     }
 
-    /// The ranges as looked up: `[((topic, partition), (first offset, offset after the last)), ...]`.
+    /// The ranges with their offsets: `[((topic, partition), (first offset, offset after the last)), ...]`.
     fn ranges(&self, py: Python<'_>) -> PyResult<Vec<(PyPartition, (i64, i64))>> {
         let reader = self.reader.get()?;
         Ok(py.detach(|| {
@@ -176,13 +177,14 @@ impl ReaderCore {
     }
 }
 
-/// A bounded read behind Arrow's C stream.
+/// A bounded read as an Arrow C stream.
 struct Stream {
     reader: Own<Arc<Mutex<Reader>>>,
     schema: SchemaRef,
     want: Want,
     on_batch: Option<Py<PyAny>>,
-    /// Who exported it. Only there may the interpreter be entered: another thread's caller may hold it, waiting for us.
+    /// The thread that exported the stream. Only this thread may attach to the interpreter: the caller in another
+    /// thread may hold the GIL while it waits for this stream.
     thread: std::thread::ThreadId,
 }
 

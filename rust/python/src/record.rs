@@ -1,4 +1,4 @@
-//! Single rows, for services that handle one record at a time.
+//! The Python class `Record`: single rows, for services that handle one record at a time.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyType};
 
-/// One record. Columns that were not asked for are `None`.
+/// One record. Attributes of columns that the consumer does not read are `None`.
 #[pyclass(frozen, get_all, module = "monedula")]
 pub(crate) struct Record {
     /// Topic.
@@ -15,7 +15,7 @@ pub(crate) struct Record {
     partition: Option<i32>,
     /// Offset.
     offset: Option<i64>,
-    /// Milliseconds since 1970, UTC.
+    /// Timestamp in milliseconds since the Unix epoch.
     timestamp: Option<i64>,
     /// 0 for the producer's time (CreateTime), 1 for the broker's (LogAppendTime).
     timestamp_type: Option<i32>,
@@ -23,11 +23,12 @@ pub(crate) struct Record {
     key: Option<Py<PyBytes>>,
     /// Value, or `None`.
     value: Option<Py<PyBytes>>,
-    /// Headers as `[(key, value), ...]`, duplicates kept; `None` if there are none, or if they were not asked for.
+    /// Headers as `[(key, value), ...]` with duplicate keys; `None` if there are none, or if the consumer does not read
+    /// them.
     headers: Option<Py<PyList>>,
 }
 
-/// The attributes of a record, in their order.
+/// The attributes of a record, in the order of the constructor.
 type PyFields<'py> = (
     Option<Bound<'py, PyString>>,
     Option<i32>,
@@ -57,7 +58,7 @@ impl Record {
         Self { topic, partition, offset, timestamp, timestamp_type, key, value, headers }
     }
 
-    /// So that it can be pickled and copied, as for the processes of a pool.
+    /// Support for pickling and copying, such as for a pool of processes.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, PyFields<'py>) {
         let (py, record) = (slf.py(), slf.get());
         let bytes = |bytes: &Option<Py<PyBytes>>| bytes.as_ref().map(|bytes| bytes.bind(py).clone());
@@ -91,7 +92,7 @@ impl Record {
     }
 }
 
-/// The columns of a batch, looked up once.
+/// The columns of a batch, looked up by name once.
 pub(crate) struct Columns {
     rows: usize,
     key: Option<ArrayRef>,
@@ -131,7 +132,7 @@ impl Columns {
         let integer = |column: &Option<ArrayRef>| Some(column.as_ref()?.as_primitive::<Int32Type>().value(row));
         let micros = |column: &ArrayRef| column.as_primitive::<TimestampMicrosecondType>().value(row);
         Ok(Some(Record {
-            // The same few names come again and again: interned, they are made once.
+            // Interned, because the same few names occur in all rows.
             topic: self
                 .topic
                 .as_ref()
@@ -147,7 +148,7 @@ impl Columns {
     }
 }
 
-/// A cell, `None` for null. Cells may be large: `PyBytes::new` would panic where there is no memory for one.
+/// A binary cell, `None` for null. Cells may be large, and `PyBytes::new` would panic if there is no memory.
 fn binary(py: Python<'_>, column: &ArrayRef, row: usize) -> PyResult<Option<Py<PyBytes>>> {
     let column = column.as_binary::<i32>();
     if column.is_null(row) {

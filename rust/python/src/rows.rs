@@ -1,4 +1,5 @@
-//! Who holds rows: threads and tasks of the user's, each with a number.
+//! Holders of rows: the user's threads and tasks that have received rows, each with a unique number. When a holder
+//! ends, rows that it has not finished stay uncommitted.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,16 +11,16 @@ use crate::runtime::{Own, is_ending};
 
 static HOLDERS: AtomicU64 = AtomicU64::new(1);
 
-/// This thread, and the consumers that are told when it ends.
+/// The holder number of this thread, and the consumers to which the thread's end is reported.
 struct Thread {
-    // Not the thread's id, which the system gives to a later thread again.
+    // Not the thread's id, which the system reuses for a later thread.
     holder: u64,
     reads: RefCell<Vec<Own<Unfinished>>>,
 }
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        // The interpreter's end closes every consumer, and says what is to be said.
+        // At the interpreter's end, `shutdown` closes every consumer and logs unfinished rows.
         if is_ending() {
             self.reads.take().into_iter().for_each(std::mem::forget);
         }
@@ -30,13 +31,13 @@ thread_local! {
     static THREAD: Thread = Thread { holder: new_holder(), reads: RefCell::default() };
 }
 
-/// A number that no thread and no task has.
+/// A new holder number.
 #[pyfunction]
 pub(crate) fn new_holder() -> u64 {
     HOLDERS.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The number of this thread, whose end the consumer hears of.
+/// The holder number of this thread. The thread's end is reported to the consumer.
 pub(crate) fn thread_holder(consumer: &Consumer) -> u64 {
     let holder = |thread: &Thread| {
         let mut reads = thread.reads.borrow_mut();
@@ -46,6 +47,6 @@ pub(crate) fn thread_holder(consumer: &Consumer) -> u64 {
         }
         thread.holder
     };
-    // A thread that ends holds nothing: what runs then is a destructor that gives back.
+    // In a thread that is ending, only destructors run, which give rows back: it holds none.
     THREAD.try_with(holder).unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! The tokio runtime: ours, lazy, one for each process, stopped at exit.
+//! The tokio runtime of the clients: one per process, started when first needed, stopped at exit. Also the waits of
+//! Python threads for it, and the protection of its objects in forked children.
 
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -24,31 +25,32 @@ use crate::error::{fork_error, to_py};
 use crate::logging::flush_last;
 use crate::producer;
 
-/// How long a wait goes on before signals are looked at: Ctrl-C ends any wait within twice this.
+/// How long a wait lasts before it checks for signals: Ctrl-C ends any wait within twice this time.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
-/// How long producers that were left open still deliver when the interpreter exits.
+/// How long producers that are still open may deliver records when the interpreter exits.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 struct Owned {
     pid: u32,
-    /// Not dropped in a forked child: the threads that it would join are the parent's.
+    /// Not dropped in a forked child, where the threads that it would join do not exist.
     runtime: ManuallyDrop<Runtime>,
     consumers: Vec<Weak<Consumer>>,
     admins: Vec<Weak<Admin>>,
     producers: Vec<Weak<producer::Shared>>,
-    /// What producers that nobody has any more still deliver, with their logs.
+    /// The tasks that deliver the last records of dropped producers, with the producers' logs.
     left: Vec<(JoinHandle<()>, Log)>,
-    /// Members that nobody has any more and that leave their groups, each for a second at most.
+    /// The tasks in which dropped consumers leave their groups; each lasts at most a second.
     leaving: Vec<JoinHandle<()>>,
 }
 
-/// The thread that ends the interpreter. Any other that is then still in a wait is a daemon, about to be frozen.
+/// The thread that ends the interpreter, once it does. Any other thread that still waits then is a daemon, which the
+/// interpreter is about to freeze.
 static ENDING: OnceLock<ThreadId> = OnceLock::new();
 
 static OWNED: Mutex<Option<Owned>> = Mutex::new(None);
 
-/// The runtime of this process. A forked child gets one of its own for what it makes itself.
+/// The runtime of this process, started if necessary. A forked child gets its own, for the objects that it creates.
 pub(crate) fn handle() -> PyResult<Handle> {
     let mut owned = lock(&OWNED);
     let pid = std::process::id();
@@ -75,7 +77,7 @@ pub(crate) fn handle() -> PyResult<Handle> {
     Ok(handle)
 }
 
-/// Remembers a consumer, so that it is closed when the interpreter exits, and has left its group if it is gone by then.
+/// Registers a consumer: when the interpreter exits it is closed, or, if it was dropped before, has left its group.
 pub(crate) fn register(consumer: &Arc<Consumer>) {
     consumer.on_farewell(say_farewell);
     let mut owned = lock(&OWNED);
@@ -85,7 +87,7 @@ pub(crate) fn register(consumer: &Arc<Consumer>) {
     }
 }
 
-/// Remembers an administrator, so that its calls end and its connections are closed when the interpreter exits.
+/// Registers an admin client, so that its calls end and its connections are closed when the interpreter exits.
 pub(crate) fn register_admin(admin: &Arc<Admin>) {
     let mut owned = lock(&OWNED);
     if let Some(owned) = owned.as_mut() {
@@ -94,7 +96,7 @@ pub(crate) fn register_admin(admin: &Arc<Admin>) {
     }
 }
 
-/// Remembers a producer, so that it delivers what it has when the interpreter exits.
+/// Registers a producer, so that it delivers its records when the interpreter exits.
 pub(crate) fn register_producer(producer: &Arc<producer::Shared>) {
     let mut owned = lock(&OWNED);
     if let Some(owned) = owned.as_mut() {
@@ -103,7 +105,7 @@ pub(crate) fn register_producer(producer: &Arc<producer::Shared>) {
     }
 }
 
-/// Remembers what a producer that nobody holds any more still delivers: the interpreter's exit waits for it.
+/// Registers the tasks that deliver the last records of a dropped producer. The interpreter's exit waits for them.
 pub(crate) fn leave(tasks: Vec<JoinHandle<()>>, log: &Log) {
     let mut owned = lock(&OWNED);
     if let Some(owned) = owned.as_mut() {
@@ -120,7 +122,8 @@ fn say_farewell(task: JoinHandle<()>) {
     }
 }
 
-/// Closes every producer, consumer and administrator, stops the runtime and then every embedded broker; called at interpreter exit.
+/// Closes every producer, consumer and admin client, stops the runtime, and then stops every embedded broker. Called at
+/// interpreter exit.
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
     let logs = py.detach(|| {
@@ -129,18 +132,20 @@ pub(crate) fn shutdown(py: Python<'_>) {
         crate::broker::stop_all();
         logs
     });
-    // No call follows that could: what could not be delivered must not be lost without a word.
+    // No later call can pass these events to `logging`, and records that could not be delivered must not be lost
+    // silently.
     logs.iter().for_each(|log| flush_last(py, log));
 }
 
-/// Gives back the logs of producers, for what they said of their end.
+/// Stops all clients and the runtime. Returns the logs of the producers, which may hold events of their end.
 fn stop_clients() -> Vec<Log> {
     let taken = lock(&OWNED).take();
     let Some(Owned { pid, runtime, consumers, admins, producers, left, leaving }) = taken else { return Vec::new() };
     if pid != std::process::id() {
         return Vec::new();
     }
-    // Before the consumers: transactions send their offsets. One time for all, or many would hold up the exit for long.
+    // Before the consumers, because transactions send the consumers' offsets. All producers share one deadline, or many
+    // of them would delay the exit for long.
     let until = Instant::now() + LAST_WORDS;
     let mut logs = Vec::new();
     for producer in producers.iter().filter_map(Weak::upgrade) {
@@ -164,20 +169,20 @@ fn stop_clients() -> Vec<Log> {
     for admin in admins.iter().filter_map(Weak::upgrade) {
         admin.close(Duration::from_secs(1));
     }
-    // What producers that were dropped could not deliver fails here, as their tasks end.
+    // Ends the tasks of dropped producers: records that they could not deliver fail here.
     ManuallyDrop::into_inner(runtime).shutdown_timeout(Duration::from_secs(1));
     logs
 }
 
-/// Something that belongs to the process that made it. In a forked child it can neither be used (its sockets and threads
-/// are the parent's) nor dropped (a lock may be held by a thread that does not exist there).
+/// A value that belongs to the process that created it. In a forked child it can neither be used (its sockets and
+/// threads are the parent's) nor dropped (a lock may be held by a thread that does not exist in the child).
 pub(crate) struct Own<T> {
     process: u32,
     value: ManuallyDrop<T>,
 }
 
-/// How many forks there are between the first process and this one. Asking the system for the process id costs as much as
-/// a fifth of sending a record.
+/// The number of forks between the first process and this one. It identifies the process: a system call for the process
+/// id would cost a fifth of the time to send a record.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 #[inline]
@@ -185,7 +190,7 @@ fn this_process() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Has Python say so in a child.
+/// Registers [`forked`] with `os.register_at_fork`, to be called in every forked child.
 pub(crate) fn notice_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let os = module.py().import("os")?;
     if !os.hasattr("register_at_fork")? {
@@ -207,7 +212,10 @@ impl<T> Own<T> {
         Self { process: this_process(), value: ManuallyDrop::new(value) }
     }
 
-    /// The value, in the process that made it.
+    /// The value.
+    ///
+    /// # Errors
+    /// `ForkError` in another process than the one that created it.
     #[inline]
     pub(crate) fn get(&self) -> PyResult<&T> {
         if self.process == this_process() { Ok(self.value.deref()) } else { Err(fork_error()) }
@@ -223,7 +231,7 @@ impl<T> Drop for Own<T> {
     }
 }
 
-/// Runs `step` detached, in slices, until it has a result; looks at signals in between.
+/// Calls `step` detached, in slices of [`SLICE`], until it returns a result; checks for signals in between.
 pub(crate) fn in_slices<T: Send>(
     py: Python<'_>,
     mut step: impl FnMut(Instant) -> Result<Option<T>, ClientError> + Send,
@@ -233,7 +241,7 @@ pub(crate) fn in_slices<T: Send>(
         match py.detach(|| step(until)) {
             Ok(Some(value)) => return Ok(value),
             Ok(None) => {}
-            // A traceback of a daemon thread at every exit would help nobody.
+            // Do not let every exit print the traceback of a daemon thread.
             Err(error) if is_of_the_end(&error) => py.detach(park_for_ever),
             Err(error) => return Err(to_py(py, error)),
         }
@@ -241,7 +249,7 @@ pub(crate) fn in_slices<T: Send>(
     }
 }
 
-/// Whether a daemon thread meets this only because the interpreter ends.
+/// Whether a daemon thread sees this error only because the interpreter ends.
 pub(crate) fn is_of_the_end(error: &ClientError) -> bool {
     let error = if let ClientError::Read(error) = error { error } else { error };
     matches!(error, ClientError::Closed | ClientError::AdminClosed | ClientError::ProducerClosed)
@@ -262,19 +270,19 @@ pub(crate) fn park_for_ever() {
     }
 }
 
-/// Starts a task of the runtime. Its future is boxed: tokio's own code for a task, of some kilobytes, would otherwise be
-/// compiled for each of a hundred kinds of them.
+/// Starts a task on the runtime. Its future is boxed: otherwise tokio's code for a task, some kilobytes, would be
+/// compiled for each of a hundred types of futures.
 pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> PyResult<JoinHandle<()>> {
     let future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(future);
     Ok(handle()?.spawn(future))
 }
 
-/// What `future` comes to; a panic is an error as well: somebody waits.
+/// The result of `future`. A panic becomes an error, because a caller waits for the result.
 pub(crate) async fn ended<T>(future: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
     caught(future).await.unwrap_or_else(|reason| Err(ClientError::Internal(format!("a call ended: {reason}"))))
 }
 
-/// Waits for a future on the runtime, detached. A signal's exception cancels it.
+/// Runs a future on the runtime and waits for it, detached. The exception of a signal handler cancels it.
 pub(crate) fn wait<T: Send + 'static>(
     py: Python<'_>,
     future: impl Future<Output = Result<T, ClientError>> + Send + 'static,

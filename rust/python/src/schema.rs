@@ -1,4 +1,4 @@
-//! The schema of batches, for anyone who takes Arrow's C schema.
+//! The schema of batches, which exports itself through Arrow's C schema.
 
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! Times to wait, as Python gives them.
+//! Timeouts from Python, in seconds.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use pyo3::prelude::*;
 use crate::error::argument_error;
 use crate::producer::short;
 
-/// As good as never, and still a time that can be added to now.
+/// Longest timeout, ten years: practically endless, but still addable to the current time.
 const FAR_AWAY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// The argument `timeout`.
+/// The argument `timeout`, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seconds(pub(crate) f64);
 
@@ -41,7 +41,7 @@ impl Seconds {
 
 pub(crate) fn seconds(py: Python<'_>, name: &str, seconds: f64) -> PyResult<Duration> {
     match Duration::try_from_secs_f64(seconds.min(FAR_AWAY.as_secs_f64())) {
-        // The lesser of NaN and a number is the number.
+        // NaN has to be checked here, because `min` of NaN and a number is the number.
         Ok(duration) if !seconds.is_nan() => Ok(duration),
         _ => Err(argument_error(py, format!("{name}={seconds}: expected seconds, 0 or more"))),
     }

@@ -1,4 +1,4 @@
-//! Small tables made of Python's lists, for anyone who takes Arrow.
+//! The Python class `Table`: a small table built from Python lists, which any Arrow library accepts.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::capsule;
 use crate::error::argument_error;
 use crate::schema::Schema;
 
-/// Rows and columns.
+/// A table of rows and columns.
 #[pyclass(frozen, module = "monedula")]
 pub(crate) struct Table(RecordBatch);
 
 #[pymethods]
 impl Table {
-    /// From columns: name, Arrow type and values.
+    /// A table of columns: name, Arrow type and values.
     #[new]
     fn new(py: Python<'_>, columns: Vec<(String, String, Vec<Bound<'_, PyAny>>)>) -> PyResult<Self> {
         let num_rows = columns.first().map_or(0, |(_, _, values)| values.len());
@@ -35,7 +35,7 @@ impl Table {
         batch.map(Self).map_err(|error| argument_error(py, error.to_string()))
     }
 
-    /// Rows.
+    /// Number of rows.
     #[getter]
     fn num_rows(&self) -> usize {
         self.0.num_rows()

@@ -1,4 +1,4 @@
-//! A model of what a partition's bytes must become, beside the bytes.
+//! Builders of batches, and a readable form of the rows that a walk produces.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use monedula_columns::{
 use monedula_protocol::compression::{Compression, Compressor};
 use monedula_protocol::records::{BatchEncoder, Header, NewRecord};
 
-/// A header of a row: the key as the column must show it.
+/// A header of a row: the key as the column shows it (lossy UTF-8), and the value.
 pub(crate) type RowHeader = (String, Option<Vec<u8>>);
 
 /// One row of the default columns and headers.
@@ -29,7 +29,7 @@ pub(crate) struct Row {
     pub(crate) headers: Option<Vec<RowHeader>>,
 }
 
-/// zstd, or another codec under Miri, which cannot run C.
+/// zstd; LZ4 under Miri, which cannot run C.
 pub(crate) const ZSTD: Compression = if cfg!(miri) { Compression::Lz4 } else { Compression::Zstd };
 
 /// All codecs, or those that Miri can run.

@@ -1,6 +1,8 @@
+//! The compressor of record batches, for all codecs.
+
 use super::{Compression, CompressionError, gzip, lz4, snappy, zstd};
 
-/// Compresses batches one after the other, keeping each codec's context.
+/// A compressor that keeps each codec's context from batch to batch.
 #[derive(Default)]
 pub struct Compressor {
     snappy: Option<snap::raw::Encoder>,
@@ -9,15 +11,19 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// A compressor without any context yet: each is made when first needed.
+    /// A compressor without contexts: each is created when first needed.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Appends the compressed form of `input` to `output`.
     ///
-    /// `level` is gzip's 0 to 9 (6 if `None`), zstd's, negative ones included (3 if `None`), or lz4's 1 to 12, of which
-    /// 1 and 2 are its fast compression (1 if `None`); snappy has one level and ignores it.
+    /// `level` is 0 to 9 for gzip (default 6), any level of the zstd library, negative ones included, for zstd (default
+    /// 3), and 1 to 12 for lz4 (default 1), of which 1 and 2 are its fast compression. Snappy has no levels and ignores
+    /// it.
+    ///
+    /// # Errors
+    /// [`CompressionError::Encode`]: a level outside the codec's range, no memory, or a failure of the codec.
     pub fn compress(
         &mut self,
         codec: Compression,
@@ -35,7 +41,8 @@ impl Compressor {
             let reason = format!("level {level} is outside {} to {}", level_range.start(), level_range.end());
             return Err(CompressionError::Encode { codec, reason });
         }
-        // All that any codec writes, its own bound included: beyond the reserve a vector that cannot grow aborts the process.
+        // An upper bound for the output of every codec, including the codec's own worst-case bound. Reserved here with
+        // an error, because a vector that cannot grow later aborts the process.
         let most_bytes = input.len() + input.len() / 6 + (4 << 10);
         if output.try_reserve(most_bytes).is_err() {
             return Err(CompressionError::Encode { codec, reason: format!("no memory for {most_bytes} bytes") });

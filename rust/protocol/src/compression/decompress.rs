@@ -1,45 +1,47 @@
+//! The decompressor of record batches, for all codecs, and the limits and buffers of its output.
+
 use super::{Compression, CompressionError, gzip, lz4, snappy, zstd};
 
-/// Outputs below this are never refused for their ratio: a few zeros of padding compress a
+/// Outputs below this size are not checked against the ratio: a little zero padding compresses a
 /// thousandfold without being an attack.
 const RATIO_FLOOR_BYTES: usize = 8 << 20;
 
-/// Output buffers grow to their double up to here, and more slowly beyond.
+/// Output buffers below this size double when they grow; larger ones grow by a quarter.
 const DOUBLED_BELOW_BYTES: usize = 16 << 20;
 
-/// How much output compressed bytes may become.
+/// Limits on the output of one decompression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Hard cap on the output of one call.
+    /// Hard limit on the output, in bytes.
     pub max_output_bytes: usize,
-    /// Output beyond 8 MiB may be at most this many times the input.
+    /// Limit on the ratio of output to input size, which applies to outputs beyond 8 MiB.
     pub max_ratio: usize,
 }
 
 impl Limits {
-    /// The cap for an input of this length.
+    /// The output limit for an input of this length, in bytes.
     pub fn output_cap(&self, compressed_bytes: usize) -> usize {
         compressed_bytes.saturating_mul(self.max_ratio).max(RATIO_FLOOR_BYTES).min(self.max_output_bytes)
     }
 }
 
 impl Default for Limits {
-    /// 512 MiB and a ratio of 2000: gzip cannot pass 1032 and LZ4 cannot pass 255.
+    /// 512 MiB and a ratio of 2000. The ratio of gzip cannot exceed 1032, that of LZ4 255.
     fn default() -> Self {
         Self { max_output_bytes: 512 << 20, max_ratio: 2000 }
     }
 }
 
-/// Memory that a codec writes to. All of it is initialised, so that codecs need no `unsafe`.
+/// A buffer that a codec writes to. All of it is initialised, so that codecs need no `unsafe`.
 pub trait OutputBuffer {
-    /// Everything that may be written, from the start.
+    /// The whole writable buffer, from its start.
     fn bytes_mut(&mut self) -> &mut [u8];
-    /// Makes [`bytes_mut`](Self::bytes_mut) at least `min_len` long and keeps what is in it.
+    /// Makes [`bytes_mut`](Self::bytes_mut) at least `min_len` bytes long, and keeps its content.
     fn grow(&mut self, min_len: usize);
 }
 
-/// The vector's length is its writable extent: keep it at its high-water mark between calls, and
-/// nothing is ever zeroed twice.
+/// The vector's length is its writable extent. Do not shorten it between calls, so that no byte is
+/// zeroed twice.
 impl OutputBuffer for Vec<u8> {
     fn bytes_mut(&mut self) -> &mut [u8] {
         self.as_mut_slice()
@@ -52,7 +54,7 @@ impl OutputBuffer for Vec<u8> {
     }
 }
 
-/// The window of an output buffer that one call may write: from `start`, at most `cap` bytes.
+/// The part of an output buffer that one call may write: at most `cap` bytes from `start` on.
 pub(super) struct Sink<'a, O: OutputBuffer + ?Sized> {
     output: &'a mut O,
     start: usize,
@@ -71,15 +73,15 @@ impl<O: OutputBuffer + ?Sized> Sink<'_, O> {
         self.cap - self.written
     }
 
-    /// What is written so far, and at least `wanted` bytes behind it unless the cap leaves fewer.
+    /// The bytes written so far, and the room behind them: at least `wanted` bytes, or fewer if the cap leaves fewer.
     pub(super) fn room(&mut self, wanted: usize) -> (&mut [u8], &mut [u8]) {
         let position = self.start + self.written;
         let end = self.start + self.cap;
         let needed = position + wanted.min(self.cap - self.written);
         let extent = self.output.bytes_mut().len();
         if extent < needed {
-            // Growing by a part of what there is keeps the copies of a buffer that grows by blocks linear. Beyond some size a
-            // small part: what is not needed of it is memory nevertheless.
+            // Growth by a fraction of the size keeps the total cost of copies linear when a codec asks block by block.
+            // Large buffers grow by a smaller fraction, because the unused part takes memory too.
             let step = if extent < DOUBLED_BELOW_BYTES { extent } else { extent / 4 };
             self.output.grow(needed.max(extent.saturating_add(step).min(end)));
         }
@@ -107,7 +109,7 @@ impl<O: OutputBuffer + ?Sized> Sink<'_, O> {
     }
 }
 
-/// Decompresses batches one after the other, keeping each codec's context.
+/// A decompressor that keeps each codec's context from batch to batch.
 #[derive(Default)]
 pub struct Decompressor {
     gzip: Option<flate2::Decompress>,
@@ -116,13 +118,16 @@ pub struct Decompressor {
 }
 
 impl Decompressor {
-    /// A decompressor without any context yet: each is made when first needed.
+    /// A decompressor without contexts: each is created when first needed.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Decompresses `input` to `output` from byte `start` on, growing it as needed, and returns how
-    /// many bytes were written. After an error the bytes from `start` on are unspecified.
+    /// Decompresses `input` to `output` from byte `start` on, growing it as needed, and returns the number of
+    /// bytes written.
+    ///
+    /// # Errors
+    /// Corrupt input, or output beyond `limits`. The bytes from `start` on are unspecified then.
     pub fn decompress<O: OutputBuffer + ?Sized>(
         &mut self,
         codec: Compression,
@@ -143,7 +148,10 @@ impl Decompressor {
         Ok(sink.written)
     }
 
-    /// Decompresses `input` to a vector of its own.
+    /// Like [`Self::decompress`], to a new vector.
+    ///
+    /// # Errors
+    /// Those of [`Self::decompress`].
     pub fn decompress_to_vec(
         &mut self,
         codec: Compression,

@@ -1,5 +1,5 @@
-//! RFC 1952 over raw deflate: with the member header parsed here, one inflate state serves every
-//! member of every batch.
+//! Gzip (RFC 1952) over raw deflate. Member headers and trailers are parsed here, so that one inflate state is reused
+//! for every member of every batch.
 
 use std::io::Write;
 
@@ -26,7 +26,7 @@ pub(super) fn decompress<O: OutputBuffer + ?Sized>(
     loop {
         rest = skip_header(rest).ok_or_else(|| sink.corrupt("bad or truncated gzip header"))?;
         rest = inflate_member(inflate, rest, sink)?;
-        // What follows the last member is ignored, as java.util.zip.GZIPInputStream does.
+        // Bytes after the last member are ignored, as by java.util.zip.GZIPInputStream.
         if !rest.starts_with(&MAGIC) {
             return Ok(());
         }

@@ -1,7 +1,7 @@
-//! LZ4 frames, parsed and written here over the block codecs: blocks decode straight to their place, which
+//! LZ4 frames, parsed and written here over block codecs. Blocks are decoded directly into the output, which
 //! lz4_flex's own frame reader (a copy per block, an allocation per frame) cannot do.
 //!
-//! lz4_flex compresses as fast as the C library does; that one is there for the levels above.
+//! Levels 1 and 2 use lz4_flex, which compresses as fast as the C library; the C library is used for levels 3 to 12.
 
 use lz4::block::{CompressionMode, compress_to_buffer};
 use lz4_flex::block::{
@@ -24,9 +24,9 @@ const FLAG_CONTENT_SIZE: u8 = 1 << 3;
 const FLAG_CONTENT_CHECKSUM: u8 = 1 << 2;
 const FLAG_DICTIONARY: u8 = 1;
 const STORED: u32 = 1 << 31;
-/// How far back a match of a linked block may point.
+/// The farthest that a match in a linked block may point back, in bytes.
 const WINDOW_BYTES: usize = 64 << 10;
-/// No sequence of an LZ4 block yields more than 255 bytes for each of its own.
+/// An LZ4 block decompresses to at most 255 bytes per compressed byte.
 const MAX_RATIO: usize = 255;
 
 struct Frame {
@@ -190,19 +190,20 @@ fn take_u32(rest: &mut &[u8]) -> Option<u32> {
     take_array::<4>(rest).map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// What lz4's own high compression ends at.
+/// The highest level of lz4's high compression.
 pub(super) const MAX_LEVEL: i32 = 12;
-/// Below it there is fast compression only, as in lz4's own frames.
+/// The first level with high compression; lower levels are fast compression, as in lz4's own frame format.
 const FIRST_HIGH_LEVEL: i32 = 3;
 const BLOCK_BYTES: usize = 64 << 10;
-/// Version 1, independent blocks, no checksums and no size; blocks of 64 KiB; the checksum of these two.
+/// The magic; version 1, independent blocks, no checksums and no content size; blocks of 64 KiB; the checksum of these
+/// two bytes.
 const HEADER: [u8; 7] = [0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82];
 
-/// Writes the frame that Java's producer writes: independent blocks of 64 KiB, no checksums.
+/// An encoder of the same frames as Java's producer: independent blocks of 64 KiB, no checksums.
 #[derive(Default)]
 pub(super) struct Encoder {
-    /// Kept from block to block: lz4_flex's own frame writer, which copies its input and keeps less, takes half as much
-    /// time again.
+    /// The compression table, kept from block to block. lz4_flex's own frame writer copies its input and keeps less
+    /// between blocks; it takes 1.5 times as long.
     table: Option<CompressTable>,
 }
 
@@ -217,7 +218,7 @@ impl Encoder {
             let mut size = written as u32;
             output.truncate(start + 4 + written);
             if written >= block.len() {
-                // Readers refuse a block that is larger than the frame says.
+                // Store the block uncompressed: readers refuse a block that is larger than the frame's block size.
                 size = block.len() as u32 | STORED;
                 output.truncate(start + 4);
                 output.extend_from_slice(block);

@@ -1,8 +1,8 @@
-//! The five codecs, each under a hard output cap.
+//! The compression codecs of Kafka, with a hard limit on their output.
 //!
-//! A declared size is only ever a hint: no codec allocates beyond [`Limits`], whatever the bytes
+//! A size declared in the data is only a hint: no codec allocates beyond [`Limits`], whatever the bytes
 //! claim. Contexts are kept in a [`Decompressor`] or [`Compressor`] and reused from batch to batch.
-//! Nothing here knows what a record batch is.
+//! The codecs work on bytes and do not depend on the format of record batches.
 
 #[cfg(feature = "codecs")]
 mod compress;
@@ -25,10 +25,10 @@ pub use decompress::{Decompressor, Limits, OutputBuffer};
 /// The codec of a record batch: bits 0 to 2 of its attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Compression {
-    /// The records as they are.
+    /// No compression.
     #[default]
     None,
-    /// RFC 1952, possibly of several members.
+    /// Gzip (RFC 1952), possibly with several members.
     Gzip,
     /// Snappy blocks in xerial's framing, or one raw block.
     Snappy,
@@ -43,7 +43,7 @@ impl Compression {
     pub const ALL: [Compression; 5] =
         [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
 
-    /// The codec of an id, `None` for one that Kafka has not defined.
+    /// The codec with this id; `None` for an id that Kafka has not defined.
     pub fn from_id(id: u8) -> Option<Self> {
         Self::ALL.get(usize::from(id)).copied()
     }
@@ -53,7 +53,7 @@ impl Compression {
         self as u8
     }
 
-    /// The name that `compression.type` uses.
+    /// The name in `compression.type`.
     pub fn name(self) -> &'static str {
         ["none", "gzip", "snappy", "lz4", "zstd"][self as usize]
     }
@@ -69,33 +69,33 @@ impl std::fmt::Display for Compression {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompressionError {
-    /// The compressed bytes are damaged or not of this codec.
+    /// The compressed bytes are damaged, or were written by another codec.
     #[error("corrupt {codec} data: {reason}")]
     Corrupt {
-        /// The codec that the batch names.
+        /// The codec of the call.
         codec: Compression,
-        /// What is wrong with the bytes.
+        /// The fault in the bytes.
         reason: String,
     },
-    /// The output would pass a limit of [`Limits`].
+    /// The output would exceed a limit of [`Limits`].
     #[error(
         "{compressed_bytes} bytes of {codec} data decompress to more than the allowed {limit_bytes} bytes; \
          raise the limit if the topic really holds such batches"
     )]
     OutputLimit {
-        /// The codec that the batch names.
+        /// The codec of the call.
         codec: Compression,
-        /// Length of the compressed input.
+        /// Length of the compressed input in bytes.
         compressed_bytes: usize,
-        /// The limit that applied: the absolute one, or the one from the ratio.
+        /// The limit that applied, in bytes: the absolute one, or the one from the ratio.
         limit_bytes: usize,
     },
     /// The encoder refused its input or level.
     #[error("cannot compress with {codec}: {reason}")]
     Encode {
-        /// The codec that was asked for.
+        /// The codec of the call.
         codec: Compression,
-        /// What the encoder said.
+        /// The encoder's message, or the refused level.
         reason: String,
     },
 }

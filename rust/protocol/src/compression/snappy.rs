@@ -1,5 +1,5 @@
 //! Snappy as Kafka's clients write it: Java and most others in xerial's framing (snappy-java),
-//! some as one raw block. Both are read, xerial is written.
+//! some as one raw block. Both are decoded; the encoder writes xerial's framing.
 
 use super::decompress::{OutputBuffer, Sink};
 use super::{Compression, CompressionError};
@@ -7,7 +7,7 @@ use super::{Compression, CompressionError};
 const XERIAL_MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
 /// The magic, a version and the lowest compatible version.
 const XERIAL_HEADER_BYTES: usize = 16;
-/// What snappy-java puts in one block.
+/// Size of snappy-java's blocks, uncompressed.
 const XERIAL_BLOCK_BYTES: usize = 32 << 10;
 
 pub(super) fn decompress<O: OutputBuffer + ?Sized>(
@@ -20,7 +20,7 @@ pub(super) fn decompress<O: OutputBuffer + ?Sized>(
     }
     let mut rest = input;
     while !rest.is_empty() {
-        // Concatenated streams repeat the header; snappy-java reads them as one.
+        // Concatenated streams repeat the header; snappy-java reads them as one stream.
         if rest.starts_with(&XERIAL_MAGIC) {
             rest = rest.get(XERIAL_HEADER_BYTES..).ok_or_else(|| sink.corrupt("the xerial header is truncated"))?;
             continue;

@@ -1,9 +1,9 @@
-//! Zstandard in one call per batch, straight to the output.
+//! Zstandard, with one call per batch that decodes directly into the output.
 //!
 //! Java's producer writes frames without a content size. The streaming interface would decode those
-//! through a window buffer of its own and copy; the one-shot call decodes any frame in place if the
-//! room suffices, so room is guessed from the ratio last seen, and doubled until it does. It keeps no
-//! window, hence a hostile window size costs nothing. Legacy formats are not compiled in.
+//! through its own window buffer and copy; the one-shot call decodes any frame in place if there is enough
+//! room. The room is guessed from the ratio of the last batch, and doubled until it suffices. The call keeps no
+//! window, so a hostile window size costs no memory. Legacy formats are not compiled in.
 
 use zstd_safe::{CCtx, DCtx};
 
@@ -15,9 +15,9 @@ const MAGIC: u32 = 0xFD2F_B528;
 /// Skippable frames are `0x184D2A50` to `0x184D2A5F`.
 const SKIPPABLE_MAGIC: u32 = 0x184D_2A50;
 const SKIPPABLE_MASK: u32 = 0xFFFF_FFF0;
-/// No block becomes more.
+/// The largest uncompressed size of a block.
 const MAX_BLOCK_BYTES: usize = 128 << 10;
-/// `ZSTD_error_dstSize_tooSmall`; codes are returned negated.
+/// The error code `ZSTD_error_dstSize_tooSmall`; the library returns error codes negated.
 const DESTINATION_TOO_SMALL: usize = 70;
 
 #[derive(Default)]
@@ -73,7 +73,8 @@ impl Context {
     }
 }
 
-/// What frames can become at most, by the headers of their blocks; `None` if these make no sense.
+/// An upper bound on the uncompressed size of the frames, from the headers of their blocks; `None` if the headers are
+/// malformed.
 fn most_bytes(input: &[u8]) -> Option<usize> {
     let (mut rest, mut most) = (input, 0_usize);
     while let Some((magic, after)) = rest.split_first_chunk::<4>() {

@@ -1,32 +1,32 @@
 //! AddPartitionsToTxn, API key 24, versions 0-5 (KIP-98).
 //!
-//! From 1 on, a broker answers before it throttles (KIP-219). 2 may answer PRODUCER_FENCED (KIP-588). 3 is flexible, and
-//! the last for clients: from 4 on, brokers ask each other, about several transactions at once, and may ask without adding
-//! anything (KIP-890). What stands at the top up to 3 then stands in each transaction. 5 may answer
-//! TRANSACTION_ABORTABLE.
+//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 may return PRODUCER_FENCED
+//! (KIP-588). 3 is flexible, and the last version for clients. From 4 on, brokers send it to each other for several
+//! transactions at once, and may verify partitions without adding them (KIP-890); the top-level fields of versions up
+//! to 3 are then in each transaction. 5 may return TRANSACTION_ABORTABLE.
 
 use crate::wire::api;
 
 api! {
     AddPartitionsToTxn, versions 0..=5, flexible 3..;
 
-    /// Adds partitions to transactions before anything is written to them.
+    /// Adds partitions to transactions, before the producer writes to them.
     request AddPartitionsToTxnRequest<'a> {
         /// The transactions, from version 4.
         transactions: Vec<AddPartitionsToTxnTransaction<'a>>, 4..;
         /// The transactional id, up to version 3.
         v3_and_below_transactional_id: &'a str, 0..=3;
-        /// Its producer id, up to version 3.
+        /// The producer id, up to version 3.
         v3_and_below_producer_id: i64, 0..=3;
-        /// The epoch of the producer id, up to version 3.
+        /// The producer epoch, up to version 3.
         v3_and_below_producer_epoch: i16, 0..=3;
         /// The topics to add, up to version 3.
         v3_and_below_topics: Vec<AddPartitionsToTxnTopic<'a>>, 0..=3;
     }
 
-    /// What became of each.
+    /// The result for each partition.
     response AddPartitionsToTxnResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The error of the whole request, or 0, from version 4.
         error_code: i16, 4.., ignorable;
@@ -40,11 +40,11 @@ api! {
     struct AddPartitionsToTxnTransaction<'a> {
         /// The transactional id.
         transactional_id: &'a str, 4..;
-        /// Its producer id.
+        /// The producer id.
         producer_id: i64, 4..;
-        /// The epoch of the producer id.
+        /// The producer epoch.
         producer_epoch: i16, 4..;
-        /// Whether to only look if the partitions are in the transaction already.
+        /// Whether the coordinator only verifies that the partitions are in the transaction, without adding them.
         verify_only: bool, 4..;
         /// The topics.
         topics: Vec<AddPartitionsToTxnTopic<'a>>, 4..;
@@ -58,7 +58,7 @@ api! {
         partitions: Vec<i32>, 0..;
     }
 
-    /// A transaction's outcome.
+    /// The result for one transaction.
     struct AddPartitionsToTxnResult<'a> {
         /// The transactional id.
         transactional_id: &'a str, 4..;
@@ -66,7 +66,7 @@ api! {
         topic_results: Vec<AddPartitionsToTxnTopicResult<'a>>, 4..;
     }
 
-    /// A topic's outcome.
+    /// The result for one topic.
     struct AddPartitionsToTxnTopicResult<'a> {
         /// Its name.
         name: &'a str, 0..;
@@ -74,11 +74,12 @@ api! {
         results_by_partition: Vec<AddPartitionsToTxnPartitionResult<'a>>, 0..;
     }
 
-    /// A partition's outcome.
+    /// The result for one partition.
     struct AddPartitionsToTxnPartitionResult<'a> {
         /// Its index.
         partition_index: i32, 0..;
-        /// The error, or 0: OPERATION_NOT_ATTEMPTED where another partition's error kept this one out.
+        /// The error, or 0; OPERATION_NOT_ATTEMPTED if the partition was not added because of another partition's
+        /// error.
         partition_error_code: i16, 0..;
     }
 }

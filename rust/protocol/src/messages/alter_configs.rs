@@ -1,24 +1,24 @@
 //! AlterConfigs, API key 33, versions 0-2, flexible from 2 (KIP-133).
 //!
-//! It replaces all that is set, so what a client does not name goes back to its default; IncrementalAlterConfigs (KIP-339)
-//! does not. Types of resources are those of DescribeConfigs.
+//! The request replaces all configs of a resource: those that it does not name are reset to their defaults.
+//! IncrementalAlterConfigs (KIP-339) changes single configs. The types of resources are those of DescribeConfigs.
 
 use crate::wire::api;
 
 api! {
     AlterConfigs, versions 0..=2, flexible 2..;
 
-    /// Replaces all settings.
+    /// Replaces all configs of resources.
     request AlterConfigsRequest<'a> {
-        /// Whose.
+        /// The resources.
         resources: Vec<AlterConfigsResource<'a>>, 0..;
-        /// Whether the request is only checked, and nothing changed.
+        /// Whether the broker only validates the request, and changes nothing.
         validate_only: bool, 0..;
     }
 
-    /// What became of each.
+    /// The result for each resource.
     response AlterConfigsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The resources.
         responses: Vec<AlterConfigsResourceResponse<'a>>, 0..;
@@ -28,13 +28,13 @@ api! {
     struct AlterConfigsResource<'a> {
         /// Its type.
         resource_type: i8, 0..;
-        /// Its name; a broker's is its id, and empty stands for all brokers.
+        /// Its name. For brokers this is the broker id, or empty for all brokers.
         resource_name: &'a str, 0..;
-        /// All that is to be set.
+        /// All configs of the resource; those that are missing are reset to their defaults.
         configs: Vec<AlterableConfig<'a>>, 0..;
     }
 
-    /// A setting.
+    /// A config.
     struct AlterableConfig<'a> {
         /// Its name.
         name: &'a str, 0..;
@@ -42,11 +42,11 @@ api! {
         value: Option<&'a str>, 0.., nullable 0..;
     }
 
-    /// A resource's outcome.
+    /// The result for one resource.
     struct AlterConfigsResourceResponse<'a> {
         /// The error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
         /// The resource's type.
         resource_type: i8, 0..;

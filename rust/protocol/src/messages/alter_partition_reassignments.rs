@@ -1,37 +1,37 @@
 //! AlterPartitionReassignments, API key 45, versions 0-1 (KIP-455).
 //!
-//! Both are flexible. 1 lets the client refuse another number of replicas (KIP-860).
+//! Both are flexible. Version 1 lets the client forbid a change of the number of replicas (KIP-860).
 
 use crate::wire::api;
 
 api! {
     AlterPartitionReassignments, versions 0..=1, flexible 0..;
 
-    /// Moves partitions to other brokers.
+    /// Reassigns partitions to other brokers, or cancels reassignments.
     request AlterPartitionReassignmentsRequest<'a> {
-        /// How long the broker may wait until the moves have begun.
+        /// How long the broker may wait for the reassignments to begin, in milliseconds.
         timeout_ms: i32 = 60_000, 0..;
-        /// Whether a partition may get another number of replicas than it has.
+        /// Whether the number of a partition's replicas may change.
         allow_replication_factor_change: bool = true, 1..;
         /// The topics.
         topics: Vec<ReassignableTopic<'a>>, 0..;
     }
 
-    /// What became of each.
+    /// The result for each partition.
     response AlterPartitionReassignmentsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// Whether the client asked for that number of replicas to stay.
+        /// The request's `allow_replication_factor_change`.
         allow_replication_factor_change: bool = true, 1.., ignorable;
         /// The top-level error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
         /// The topics.
         responses: Vec<ReassignableTopicResponse<'a>>, 0..;
     }
 
-    /// A topic's partitions to move.
+    /// Partitions of a topic to move.
     struct ReassignableTopic<'a> {
         /// The topic's name.
         name: &'a str, 0..;
@@ -43,11 +43,11 @@ api! {
     struct ReassignablePartition<'a> {
         /// Its index.
         partition_index: i32, 0..;
-        /// The brokers that are to hold it; `None` ends a move under way.
+        /// The brokers of the new replicas; `None` cancels a reassignment in progress.
         replicas: Option<Vec<i32>> = None, 0.., nullable 0..;
     }
 
-    /// A topic's outcome.
+    /// The result for one topic.
     struct ReassignableTopicResponse<'a> {
         /// Its name.
         name: &'a str, 0..;
@@ -55,13 +55,13 @@ api! {
         partitions: Vec<ReassignablePartitionResponse<'a>>, 0..;
     }
 
-    /// A partition's outcome.
+    /// The result for one partition.
     struct ReassignablePartitionResponse<'a> {
         /// Its index.
         partition_index: i32, 0..;
         /// The error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
     }
 }

@@ -5,21 +5,21 @@ use crate::wire::api;
 api! {
     AlterReplicaLogDirs, versions 1..=2, flexible 2..;
 
-    /// Moves a broker's replicas between its directories.
+    /// Moves a broker's replicas between its log directories.
     request AlterReplicaLogDirsRequest<'a> {
-        /// What goes where.
+        /// The log directories, and the replicas to move to each.
         dirs: Vec<AlterReplicaLogDir<'a>>, 1..;
     }
 
-    /// What became of each.
+    /// The result for each replica.
     response AlterReplicaLogDirsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1..;
         /// The topics.
         results: Vec<AlterReplicaLogDirTopicResult<'a>>, 1..;
     }
 
-    /// A directory, and what is to be in it.
+    /// A log directory, and the replicas to move there.
     struct AlterReplicaLogDir<'a> {
         /// Its absolute path.
         path: &'a str, 1..;
@@ -27,7 +27,7 @@ api! {
         topics: Vec<AlterReplicaLogDirTopic<'a>>, 1..;
     }
 
-    /// A topic's partitions to move.
+    /// Partitions of a topic to move.
     struct AlterReplicaLogDirTopic<'a> {
         /// The topic's name.
         name: &'a str, 1..;
@@ -35,7 +35,7 @@ api! {
         partitions: Vec<i32>, 1..;
     }
 
-    /// A topic's outcome.
+    /// The result for one topic.
     struct AlterReplicaLogDirTopicResult<'a> {
         /// Its name.
         topic_name: &'a str, 1..;
@@ -43,7 +43,7 @@ api! {
         partitions: Vec<AlterReplicaLogDirPartitionResult<'a>>, 1..;
     }
 
-    /// A partition's outcome.
+    /// The result for one partition.
     struct AlterReplicaLogDirPartitionResult<'a> {
         /// Its index.
         partition_index: i32, 1..;

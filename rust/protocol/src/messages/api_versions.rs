@@ -1,42 +1,42 @@
 //! ApiVersions, API key 18, versions 0-5.
 //!
-//! 1 adds the throttle time. 3 is flexible, and adds the client's software to the request and features
-//! to the response. 4 lets a feature's lowest version be 0. 5 tells which cluster and node the client takes the broker for,
-//! which answers REBOOTSTRAP_REQUIRED if it is another (KIP-1242).
+//! Version 1 adds the throttle time. 3 is flexible, and adds the client's software to the request and features to the
+//! response. 4 lets a feature's lowest version be 0. 5 adds the cluster and node to which the client believes it
+//! connects; a broker with another id returns REBOOTSTRAP_REQUIRED (KIP-1242).
 //!
-//! A broker that does not know the version answers in version 0 with UNSUPPORTED_VERSION and its own
-//! versions (KIP-511); the response's header is always version 0.
+//! A broker that does not support the request's version responds in version 0 with UNSUPPORTED_VERSION and its own
+//! versions (KIP-511). The header of the response is always version 0.
 
 use crate::wire::api;
 
 api! {
     ApiVersions, versions 0..=5, flexible 3..;
 
-    /// Asks which versions the broker speaks.
+    /// Asks for the API versions that the broker supports.
     request ApiVersionsRequest<'a> {
         /// The client's name; brokers accept letters, digits, dots and dashes only.
         client_software_name: &'a str, 3.., ignorable;
         /// The client's version, of the same characters.
         client_software_version: &'a str, 3.., ignorable;
-        /// The cluster that the client means; with a node, or neither.
+        /// The id of the cluster to which the client believes it connects; set together with the node id or not at all.
         cluster_id: Option<&'a str> = None, 5.., nullable 5.., ignorable;
-        /// The node that the client means, or -1.
+        /// The id of the node to which the client believes it connects, or -1.
         node_id: i32 = -1, 5.., ignorable;
     }
 
-    /// What the broker speaks.
+    /// The APIs and features of the broker.
     response ApiVersionsResponse<'a> {
         /// The error, or 0.
         error_code: i16, 0..;
-        /// Every API of the broker.
+        /// The APIs that the broker supports.
         api_keys: Vec<ApiVersion<'a>>, 0..;
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
-        /// Features that the broker could take part in.
+        /// The features that the broker supports.
         supported_features: Vec<SupportedFeatureKey<'a>>, 3.., tag 0, ignorable;
-        /// Grows with each change of the finalized features; -1 where it is unknown.
+        /// The epoch of the finalized features, which grows with each change; -1 if not known.
         finalized_features_epoch: i64 = -1, 3.., tag 1, ignorable;
-        /// Features that the cluster has agreed on; valid with an epoch of at least 0.
+        /// The finalized features of the cluster; valid if their epoch is at least 0.
         finalized_features: Vec<FinalizedFeatureKey<'a>>, 3.., tag 2, ignorable;
         /// Whether a controller is ready to migrate from ZooKeeper.
         zk_migration_ready: bool, 3.., tag 3, ignorable;
@@ -44,7 +44,7 @@ api! {
 
     /// The versions of one API.
     struct ApiVersion<'a> {
-        /// The API.
+        /// The API key.
         api_key: i16, 0..;
         /// Its lowest version.
         min_version: i16, 0..;
@@ -62,7 +62,7 @@ api! {
         max_version: i16, 3..;
     }
 
-    /// The levels of a feature that the cluster has agreed on.
+    /// The finalized levels of one feature.
     struct FinalizedFeatureKey<'a> {
         /// The feature.
         name: &'a str, 3..;

@@ -1,6 +1,7 @@
 //! ConsumerGroupDescribe, API key 69, versions 0-1 (KIP-848).
 //!
-//! 1 adds the member's type, which shows who still is to be upgraded (KIP-1099). Both are flexible.
+//! Version 1 adds the member's type, which shows the members that are still to be upgraded (KIP-1099). Both are
+//! flexible.
 
 use crate::types::Uuid;
 use crate::wire::api;
@@ -8,19 +9,19 @@ use crate::wire::api;
 api! {
     ConsumerGroupDescribe, versions 0..=1, flexible 0..;
 
-    /// Asks what groups of the new protocol are made of.
+    /// Describes groups of the consumer protocol.
     request ConsumerGroupDescribeRequest<'a> {
         /// The groups.
         group_ids: Vec<&'a str>, 0..;
-        /// Whether to tell what the client may do with each group.
+        /// Whether the response includes the operations that the client is authorized to perform on each group.
         include_authorized_operations: bool, 0..;
     }
 
     /// The groups.
     response ConsumerGroupDescribeResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// One for each that was asked about.
+        /// The groups of the request.
         groups: Vec<DescribedGroup<'a>>, 0..;
     }
 
@@ -28,21 +29,21 @@ api! {
     struct DescribedGroup<'a> {
         /// The error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str> = None, 0.., nullable 0..;
         /// Its id.
         group_id: &'a str, 0..;
         /// Its state, such as `Stable`; empty with an error.
         group_state: &'a str, 0..;
-        /// Its epoch, which grows with each change of members, subscriptions or topics.
+        /// The group epoch, which grows with each change of members, subscriptions or topics.
         group_epoch: i32, 0..;
-        /// The group epoch that the target assignment was made for.
+        /// The group epoch for which the target assignment was computed.
         assignment_epoch: i32, 0..;
         /// The assignor in use.
         assignor_name: &'a str, 0..;
         /// Its members.
         members: Vec<Member<'a>>, 0..;
-        /// A bit for each operation that the client may do; `i32::MIN` where it did not ask.
+        /// The operations that the client is authorized to perform, a bit for each; `i32::MIN` if not requested.
         authorized_operations: i32 = i32::MIN, 0..;
     }
 
@@ -50,9 +51,9 @@ api! {
     struct Member<'a> {
         /// Its id.
         member_id: &'a str, 0..;
-        /// The static member, if it is one.
+        /// The group instance id of a static member; `None` for a dynamic one.
         instance_id: Option<&'a str> = None, 0.., nullable 0..;
-        /// Its rack, if it told one.
+        /// The member's rack, if any.
         rack_id: Option<&'a str> = None, 0.., nullable 0..;
         /// Its epoch.
         member_epoch: i32, 0..;
@@ -60,15 +61,15 @@ api! {
         client_id: &'a str, 0..;
         /// The address that it joined from.
         client_host: &'a str, 0..;
-        /// The topics it subscribes to by name.
+        /// The topics to which it subscribes by name.
         subscribed_topic_names: Vec<&'a str>, 0..;
-        /// The pattern it subscribes to, if there is one.
+        /// The regular expression to which it subscribes, if any.
         subscribed_topic_regex: Option<&'a str> = None, 0.., nullable 0..;
-        /// What it was last told to own.
+        /// The current assignment.
         assignment: Assignment<'a>, 0..;
-        /// What it is to own in the end.
+        /// The target assignment.
         target_assignment: Assignment<'a>, 0..;
-        /// 0 for a member of the classic protocol, 1 for one of the new; -1 where it is not known.
+        /// 0 for a member with the classic protocol, 1 for one with the consumer protocol, -1 if not known.
         member_type: i8 = -1, 1.., ignorable;
     }
 

@@ -1,7 +1,8 @@
 //! ConsumerGroupHeartbeat, API key 68, versions 0-1 (KIP-848).
 //!
-//! One request joins, stays, tells what the member owns, and leaves. 1 adds subscriptions by pattern, and has members
-//! make their own ids (KIP-1082). All are flexible.
+//! The one request with which a member joins, keeps its membership, acknowledges its partitions, and leaves. Version 1
+//! adds subscriptions by regular expression, and member ids that the member generates itself (KIP-1082). Both are
+//! flexible.
 
 use crate::types::Uuid;
 use crate::wire::api;
@@ -9,45 +10,47 @@ use crate::wire::api;
 api! {
     ConsumerGroupHeartbeat, versions 0..=1, flexible 0..;
 
-    /// Tells that a member lives, and what changed with it since its last heartbeat.
+    /// Keeps a member alive, and sends what has changed since its last heartbeat.
     request ConsumerGroupHeartbeatRequest<'a> {
-        /// The group.
+        /// The group id.
         group_id: &'a str, 0..;
-        /// The member, the same as long as it lives; in version 0 empty to join.
+        /// The member id, which stays the same as long as the member lives. In version 0, empty to join.
         member_id: &'a str, 0..;
-        /// Its epoch; 0 to join, -1 to leave, -2 for a static member that will be back.
+        /// The member epoch; 0 to join, -1 to leave, -2 for a static member that leaves temporarily.
         member_epoch: i32, 0..;
-        /// The static member; `None` if it is none, or if nothing changed.
+        /// The group instance id; `None` for a dynamic member, or if it has not changed.
         instance_id: Option<&'a str> = None, 0.., nullable 0..;
-        /// Its rack; `None` if it tells none, or if nothing changed.
+        /// The member's rack; `None` if it has none, or if it has not changed.
         rack_id: Option<&'a str> = None, 0.., nullable 0..;
-        /// How long it may take to give partitions back; -1 if nothing changed.
+        /// The rebalance timeout in milliseconds: how long the member may take to revoke partitions; -1 if it has not
+        /// changed.
         rebalance_timeout_ms: i32 = -1, 0..;
-        /// The topics it subscribes to; `None` if nothing changed.
+        /// The topics to which the member subscribes by name; `None` if they have not changed.
         subscribed_topic_names: Option<Vec<&'a str>> = None, 0.., nullable 0..;
-        /// The pattern it subscribes to, in RE2's syntax, empty to end that; `None` if nothing changed.
+        /// The regular expression to which the member subscribes, in RE2 syntax; empty to unsubscribe from it, `None`
+        /// if it has not changed.
         subscribed_topic_regex: Option<&'a str> = None, 1.., nullable 1..;
-        /// The assignor it wants the broker to use; `None` for the broker's choice, or if nothing changed.
+        /// The server-side assignor that the member prefers; `None` for the broker's choice, or if it has not changed.
         server_assignor: Option<&'a str> = None, 0.., nullable 0..;
-        /// The partitions it owns; `None` if nothing changed.
+        /// The partitions that the member owns; `None` if they have not changed.
         topic_partitions: Option<Vec<TopicPartitions<'a>>> = None, 0.., nullable 0..;
     }
 
-    /// What the member is to do.
+    /// The member's epoch, heartbeat interval and assignment.
     response ConsumerGroupHeartbeatResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str> = None, 0.., nullable 0..;
         /// The member's id.
         member_id: Option<&'a str> = None, 0.., nullable 0..;
         /// Its epoch.
         member_epoch: i32, 0..;
-        /// How long it is to wait before it tells again.
+        /// The heartbeat interval in milliseconds.
         heartbeat_interval_ms: i32, 0..;
-        /// What it is to own; `None` if nothing changed.
+        /// The assignment; `None` if it has not changed.
         assignment: Option<Assignment<'a>> = None, 0.., nullable 0..;
     }
 
@@ -59,9 +62,10 @@ api! {
         partitions: Vec<i32>, 0..;
     }
 
-    /// What a member is to own.
+    /// A member's assignment.
     struct Assignment<'a> {
-        /// The partitions; those of them that it lacks are free for it now.
+        /// The partitions that the member may own now. Those that it does not own yet have been released by their
+        /// previous owners.
         topic_partitions: Vec<TopicPartitions<'a>>, 0..;
     }
 }

@@ -1,37 +1,38 @@
-//! What a coordinator writes to `__consumer_offsets` about groups of the new protocol (KIP-848): keys, versions 3-8 and 16, and
-//! values, version 0.
+//! The records that a group coordinator writes to `__consumer_offsets` about groups of the consumer protocol (KIP-848):
+//! keys, versions 3-8 and 16, and values, version 0.
 //!
-//! The version of a key says what kind of record it is, and stands before it. That of a value stands before it too. Keys are
-//! not flexible, values are.
+//! A record's key and value each begin with their version as an `int16`. The key's version is the kind of record. Keys
+//! are not flexible, values are.
 
 use crate::types::Uuid;
 use crate::wire::{message, structure};
 
 message! {
-    /// The key of a group (3), of its partitions as older brokers stored them (4), and of its target assignment (6).
+    /// The key of a group (version 3), of its topics' partitions as stored by older brokers (4), and of the epoch of
+    /// its target assignment (6).
     ConsumerGroupKey<'a>, versions 3..=6;
 
-    /// The group.
+    /// The group id.
     group_id: &'a str, 0..;
 }
 
 message! {
-    /// The key of a member's subscription (5), of its target assignment (7), and of its current assignment (8).
+    /// The key of a member's subscription (version 5), of its target assignment (7), and of its current assignment (8).
     ConsumerGroupMemberKey<'a>, versions 5..=8;
 
-    /// The group.
+    /// The group id.
     group_id: &'a str, 0..;
-    /// The member.
+    /// The member id.
     member_id: &'a str, 0..;
 }
 
 message! {
-    /// The key of a pattern that members subscribe to.
+    /// The key of a regular expression to which members subscribe.
     ConsumerGroupRegularExpressionKey<'a>, versions 16..=16;
 
-    /// The group.
+    /// The group id.
     group_id: &'a str, 0..;
-    /// The pattern.
+    /// The regular expression.
     regular_expression: &'a str, 0..;
 }
 
@@ -41,46 +42,46 @@ message! {
 
     /// Its epoch.
     epoch: i32, 0..;
-    /// A hash over the topics that it subscribes to: another hash has the epoch bumped.
+    /// A hash over the metadata of the subscribed topics. If it changes, the coordinator raises the group epoch.
     metadata_hash: i64, 0.., tag 0;
 }
 
 message! {
-    /// What a member says of itself.
+    /// A member's metadata and subscription.
     ConsumerGroupMemberMetadataValue<'a>, versions 0..=0, flexible 0..;
 
-    /// The static member, if it is one.
+    /// The group instance id of a static member; `None` for a dynamic one.
     instance_id: Option<&'a str>, 0.., nullable 0..;
-    /// Its rack, if it told one.
+    /// The member's rack, if any.
     rack_id: Option<&'a str>, 0.., nullable 0..;
     /// The client id that it joined with.
     client_id: &'a str, 0..;
     /// The address that it joined from.
     client_host: &'a str, 0..;
-    /// The topics it subscribes to by name.
+    /// The topics to which it subscribes by name.
     subscribed_topic_names: Vec<&'a str>, 0..;
-    /// The pattern it subscribes to, if there is one.
+    /// The regular expression to which it subscribes, if any.
     subscribed_topic_regex: Option<&'a str>, 0.., nullable 0..;
-    /// How long it may take to give partitions back.
+    /// The rebalance timeout in milliseconds: how long the member may take to revoke partitions.
     rebalance_timeout_ms: i32 = -1, 0..;
-    /// The assignor it wants the broker to use.
+    /// The server-side assignor that the member prefers.
     server_assignor: Option<&'a str>, 0.., nullable 0..;
-    /// What is kept of a member of the classic protocol.
+    /// For a member with the classic protocol: its session timeout and protocols.
     classic_member_metadata: Option<ClassicMemberMetadata<'a>> = None, 0.., nullable 0.., tag 0;
 }
 
 structure! {
-    /// A member of the classic protocol in a group of the new one.
+    /// A member with the classic protocol in a group of the consumer protocol.
     ClassicMemberMetadata<'a> {
-        /// How long it may be silent.
+        /// The session timeout in milliseconds.
         session_timeout_ms: i32, 0..;
-        /// The protocols that it can follow.
+        /// The protocols that it supports.
         supported_protocols: Vec<ClassicProtocol<'a>>, 0..;
     }
 }
 
 structure! {
-    /// A protocol that a member can follow.
+    /// A protocol that a member supports.
     ClassicProtocol<'a> {
         /// Its name.
         name: &'a str, 0..;
@@ -93,14 +94,14 @@ message! {
     /// The epoch of a target assignment.
     ConsumerGroupTargetAssignmentMetadataValue<'a>, versions 0..=0, flexible 0..;
 
-    /// The group epoch that it was made for.
+    /// The group epoch for which the target assignment was computed.
     assignment_epoch: i32, 0..;
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// When the target assignment was computed, in milliseconds since the epoch.
     assignment_timestamp: i64, 0.., tag 0;
 }
 
 message! {
-    /// What a member is to own in the end.
+    /// A member's target assignment.
     ConsumerGroupTargetAssignmentMemberValue<'a>, versions 0..=0, flexible 0..;
 
     /// The partitions.
@@ -118,18 +119,18 @@ structure! {
 }
 
 message! {
-    /// What a member owns.
+    /// A member's current assignment.
     ConsumerGroupCurrentMemberAssignmentValue<'a>, versions 0..=0, flexible 0..;
 
     /// Its epoch.
     member_epoch: i32, 0..;
-    /// The one before, which a member that missed an answer still has.
+    /// The member epoch before that. A member that missed a response still sends it.
     previous_member_epoch: i32, 0..;
-    /// Where it is on its way to its target.
+    /// Kafka's number of the member's state in the reconciliation with its target assignment.
     state: i8, 0..;
-    /// What it was told to own.
+    /// The partitions assigned to the member.
     assigned_partitions: Vec<CurrentPartitions<'a>>, 0..;
-    /// What it was told to give back, and still holds.
+    /// The partitions that the member must revoke and has not released yet.
     partitions_pending_revocation: Vec<CurrentPartitions<'a>>, 0..;
 }
 
@@ -140,19 +141,19 @@ structure! {
         topic_id: Uuid, 0..;
         /// The partitions.
         partitions: Vec<i32>, 0..;
-        /// The epoch in which the member was given each of them (KIP-1251).
+        /// The member epoch at which each partition was assigned (KIP-1251).
         assignment_epochs: Vec<i32>, 0.., tag 0;
     }
 }
 
 message! {
-    /// What a pattern matches.
+    /// The topics that match a regular expression.
     ConsumerGroupRegularExpressionValue<'a>, versions 0..=0, flexible 0..;
 
     /// The topics.
     topics: Vec<&'a str>, 0..;
-    /// The version of the cluster's metadata in which they were found.
+    /// The version of the metadata image against which the topics were matched.
     version: i64, 0..;
-    /// When they were found.
+    /// When the topics were matched, in milliseconds since the epoch.
     timestamp: i64, 0..;
 }

@@ -1,23 +1,25 @@
-//! What consumers of the classic protocol say to each other through the coordinator, versions 0-3: their subscriptions in
-//! JoinGroup, and their assignments in SyncGroup.
+//! The metadata that consumers of the classic protocol exchange through the coordinator, versions 0-3: their
+//! subscriptions in JoinGroup, and their assignments in SyncGroup. Also the user data of Java's sticky assignor and of
+//! this project's own assignor, which defers moves of partitions.
 //!
-//! 1 adds the partitions that a member owns (KIP-429), 2 its generation (KIP-792), 3 its rack (KIP-881). The version stands before
-//! the message. Versions from the future begin as those that are known, and are read as the last of them.
+//! Version 1 adds the partitions that a member owns (KIP-429), 2 its generation (KIP-792), 3 its rack (KIP-881). The
+//! version stands before the message. A later version begins with the same fields, and is decoded as the last known
+//! version.
 
 use crate::api::Message;
 use crate::error::WireError;
 use crate::wire::{Reader, Writer, message, structure};
 
-/// The last version that is known.
+/// The last known version of subscriptions and assignments.
 pub const LAST_VERSION: i16 = 3;
 
 message! {
-    /// What a member subscribes to.
+    /// A member's subscription, sent in JoinGroup.
     ConsumerProtocolSubscription<'a>, versions 0..=3;
 
     /// The topics.
     topics: Vec<&'a str>, 0..;
-    /// What its assignor wants the leader to know.
+    /// Data of the member's assignor for the leader.
     user_data: Option<&'a [u8]> = None, 0.., nullable 0..;
     /// The partitions that it owns.
     owned_partitions: Vec<TopicPartition<'a>>, 1.., ignorable;
@@ -28,94 +30,94 @@ message! {
 }
 
 message! {
-    /// What a member is to own.
+    /// A member's assignment, received in SyncGroup.
     ConsumerProtocolAssignment<'a>, versions 0..=3;
 
     /// The partitions.
     assigned_partitions: Vec<TopicPartition<'a>>, 0..;
-    /// What the leader's assignor wants the member to know.
+    /// Data of the leader's assignor for the member.
     user_data: Option<&'a [u8]> = None, 0.., nullable 0..;
 }
 
 message! {
-    /// What a member of Java's sticky assignor wants the leader to know: its user data. It stands there without a version, so one
-    /// reads the last and then what came before.
+    /// The user data of a member with Java's sticky assignor: its last assignment. It has no version in front, so a
+    /// reader tries the last version first, and then the one before.
     StickyUserData<'a>, versions 0..=1;
 
-    /// What the member was assigned last.
+    /// The member's last assignment.
     previous_assignment: Vec<TopicPartition<'a>>, 0..;
-    /// The generation in which that was, or -1.
+    /// The generation of that assignment, or -1.
     generation: i32 = -1, 1.., ignorable;
 }
 
 message! {
-    /// What a leader whose assignor leaves things for later tells every member with the assignment, and what a member that joins tells
-    /// the next leader: no other client has it, so that it is read strictly. Times are what is left of them, since no two machines'
-    /// clocks agree.
+    /// The state of this project's assignor that defers moves of partitions. The leader sends it to every member with
+    /// the assignment; a member that rejoins sends it to the next leader. No other client has this format, so it is
+    /// decoded strictly. Times are sent as the time left, since the clocks of two machines differ.
     ScheduleUserData<'a>, versions 0..=0;
 
-    /// Until the group's first partitions are assigned, in milliseconds; -1: they are.
+    /// The time until the group's first partitions are assigned, in milliseconds; -1 if they are assigned.
     start_ms: i32 = -1, 0..;
-    /// Until partitions may move again, in milliseconds; -1: now.
+    /// The time until partitions may move again, in milliseconds; -1 if they may move now.
     round_ms: i32 = -1, 0..;
-    /// Whether partitions wait for that.
+    /// Whether moves of partitions are deferred until then.
     unbalanced: bool, 0..;
-    /// How many members there were.
+    /// The number of members at the assignment.
     members: i32, 0..;
-    /// The topics that were assigned, as far as they were there.
+    /// The assigned topics that existed, with their numbers of partitions.
     topics: Vec<TopicSize<'a>>, 0..;
-    /// Partitions without an owner, since they are to be another's and had to be given up first.
+    /// Partitions without an owner, because they move to another member and had to be revoked first.
     moving: Vec<TopicPartition<'a>>, 0..;
-    /// Partitions without an owner, since their owner may come back.
+    /// Partitions without an owner, because their last owner may return.
     losses: Vec<Loss<'a>>, 0..;
-    /// Members that came while nobody was waited for: each makes up for one that is lost.
+    /// Members that joined while no lost member was awaited. Each of them may replace a member that is lost later.
     newcomers: Vec<Newcomers<'a>>, 0..;
-    /// Who the members were, as far as that is told: their static ids, or the ids of their membership.
+    /// The members' group instance ids, or the member ids of dynamic members; empty if the list would be too long.
     names: Vec<&'a str>, 0..;
 }
 
 message! {
-    /// What a member of such an assignor tells the leader.
+    /// The user data in the subscription of a member with this assignor.
     ScheduleSubscription<'a>, versions 0..=0;
 
-    /// The generation of its last assignment, if it is in the group ever since; -1: it is new.
+    /// The generation of the member's last assignment, if it has been in the group since then; -1 for a new member.
     generation: i32 = -1, 0..;
-    /// What it was told with that: [`ScheduleUserData`] with its version, as of now.
+    /// The encoded [`ScheduleUserData`] that came with that assignment, with its times counted down until now.
     schedule: Option<&'a [u8]> = None, 0.., nullable 0..;
-    /// Whether its user wants a rebalance now, whatever is waited for.
+    /// Whether the user has requested a rebalance now, which ends all waits.
     ends_waits: bool, 0..;
 }
 
 structure! {
-    /// A topic and how many partitions it had.
+    /// A topic and its number of partitions.
     TopicSize<'a> {
         /// The topic's name.
         topic: &'a str, 0..;
-        /// The number of its partitions.
+        /// The topic's number of partitions.
         partitions: i32, 0..;
     }
 }
 
 structure! {
-    /// What members left behind that were lost in one rebalance.
+    /// The partitions of the members that were lost in one rebalance.
     Loss<'a> {
-        /// Until it is given away, in milliseconds.
+        /// The time until the partitions are assigned to other members, in milliseconds.
         remaining_ms: i32, 0..;
-        /// How many of these members did not come back.
+        /// The number of these members that have not returned.
         members: i32, 0..;
-        /// What they had.
+        /// The partitions that these members owned.
         partitions: Vec<TopicPartition<'a>>, 0..;
-        /// Who they are, as far as that is known.
+        /// The group instance ids or member ids of these members; empty if not known.
         names: Vec<&'a str>, 0..;
     }
 }
 
 structure! {
-    /// Members that came in one rebalance while nobody was waited for.
+    /// Members that joined in one rebalance while no lost member was awaited.
     Newcomers<'a> {
-        /// For how long a loss is not waited for, in milliseconds.
+        /// The time during which a lost member counts as replaced by one of these, in milliseconds.
         remaining_ms: i32, 0..;
-        /// How many of them make up for nobody yet.
+        /// The number of these members that have not replaced a lost one yet.
         members: i32, 0..;
     }
 }
@@ -130,87 +132,88 @@ structure! {
     }
 }
 
-/// The version of a subscription or an assignment, as it is to be read.
+/// Reads the version of a subscription or an assignment, and returns the version with which to decode it: at most
+/// [`LAST_VERSION`].
 ///
 /// # Errors
-/// Bytes that are too short, and a version below 0.
+/// Bytes that are too short.
 pub fn version(reader: &mut Reader<'_>) -> Result<i16, WireError> {
     let version = reader.i16()?;
-    // Let the message itself refuse what is below its first version.
+    // A version below 0 passes here, and decoding the message refuses it.
     Ok(version.min(LAST_VERSION))
 }
 
 impl<'a> ConsumerProtocolSubscription<'a> {
-    /// Reads one behind its version.
+    /// Decodes the version and the message behind it.
     ///
     /// # Errors
-    /// Bytes that are none.
+    /// Malformed bytes.
     pub fn read(bytes: &'a [u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(bytes);
         let version = version(&mut reader)?;
         Self::decode(&mut reader, version)
     }
 
-    /// Writes it behind its version.
+    /// Encodes the version and the message.
     ///
     /// # Errors
-    /// What cannot be encoded.
+    /// A value that is too long, or that the version cannot carry.
     pub fn write(&self, version: i16) -> Result<Vec<u8>, WireError> {
         write(self, version)
     }
 }
 
 impl<'a> ConsumerProtocolAssignment<'a> {
-    /// Reads one behind its version.
+    /// Decodes the version and the message behind it.
     ///
     /// # Errors
-    /// Bytes that are none.
+    /// Malformed bytes.
     pub fn read(bytes: &'a [u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(bytes);
         let version = version(&mut reader)?;
         Self::decode(&mut reader, version)
     }
 
-    /// Writes it behind its version.
+    /// Encodes the version and the message.
     ///
     /// # Errors
-    /// What cannot be encoded.
+    /// A value that is too long, or that the version cannot carry.
     pub fn write(&self, version: i16) -> Result<Vec<u8>, WireError> {
         write(self, version)
     }
 }
 
 impl<'a> ScheduleUserData<'a> {
-    /// Reads one behind its version.
+    /// Decodes the version and the message behind it.
     ///
     /// # Errors
-    /// Bytes that are none, and a version that is not known.
+    /// Malformed bytes, an unknown version, and bytes left over.
     pub fn read(bytes: &'a [u8]) -> Result<Self, WireError> {
         read_strictly(bytes)
     }
 
-    /// Writes it behind its version.
+    /// Encodes the version and the message.
     ///
     /// # Errors
-    /// What cannot be encoded.
+    /// A value that is too long, or that the version cannot carry.
     pub fn write(&self) -> Result<Vec<u8>, WireError> {
         write(self, 0)
     }
 }
 
 impl<'a> ScheduleSubscription<'a> {
-    /// Reads one behind its version.
+    /// Decodes the version and the message behind it.
     ///
     /// # Errors
-    /// Bytes that are none, and a version that is not known.
+    /// Malformed bytes, an unknown version, and bytes left over.
     pub fn read(bytes: &'a [u8]) -> Result<Self, WireError> {
         read_strictly(bytes)
     }
 
-    /// Writes it behind its version.
+    /// Encodes the version and the message.
     ///
     /// # Errors
-    /// What cannot be encoded.
+    /// A value that is too long, or that the version cannot carry.
     pub fn write(&self) -> Result<Vec<u8>, WireError> {
         write(self, 0)
     }
@@ -223,7 +226,8 @@ fn write<'a>(message: &impl Message<'a>, version: i16) -> Result<Vec<u8>, WireEr
     Ok(writer.into_bytes())
 }
 
-/// Another version may mean anything, and so may what is left over.
+/// Decodes a version and the message behind it. Unlike Kafka's own messages, other versions and bytes left over are
+/// errors, since nothing is known about their meaning.
 fn read_strictly<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<M, WireError> {
     let mut reader = Reader::new(bytes);
     let version = reader.i16()?;

@@ -1,6 +1,6 @@
 //! CreatePartitions, API key 37, versions 0-3 (KIP-195).
 //!
-//! From 1 the answer comes before a throttled client is muted (KIP-219). 2 is flexible. 3 may answer
+//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 is flexible. 3 may return
 //! THROTTLING_QUOTA_EXCEEDED (KIP-599).
 
 use crate::wire::api;
@@ -12,43 +12,43 @@ api! {
     request CreatePartitionsRequest<'a> {
         /// The topics.
         topics: Vec<CreatePartitionsTopic<'a>>, 0..;
-        /// How long the broker may wait until the partitions are there.
+        /// How long the broker may wait for the partitions to exist, in milliseconds.
         timeout_ms: i32, 0..;
-        /// Whether the request is only checked, and nothing added.
+        /// Whether the broker only validates the request, and adds nothing.
         validate_only: bool, 0..;
     }
 
-    /// What became of each.
+    /// The result for each topic.
     response CreatePartitionsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The topics.
         results: Vec<CreatePartitionsTopicResult<'a>>, 0..;
     }
 
-    /// A topic that is to have more partitions.
+    /// A topic to which to add partitions.
     struct CreatePartitionsTopic<'a> {
         /// Its name.
         name: &'a str, 0..;
-        /// How many partitions it is to have, those that are there included.
+        /// The new total number of partitions.
         count: i32, 0..;
-        /// Where the replicas of each new one are to be; `None` to let Kafka choose.
+        /// The brokers of the replicas of each new partition; `None` to let Kafka choose.
         assignments: Option<Vec<CreatePartitionsAssignment<'a>>>, 0.., nullable 0..;
     }
 
-    /// Where a new partition's replicas are to be.
+    /// The brokers of a new partition's replicas.
     struct CreatePartitionsAssignment<'a> {
         /// The brokers; the first is the preferred leader.
         broker_ids: Vec<i32>, 0..;
     }
 
-    /// A topic's outcome.
+    /// The result for one topic.
     struct CreatePartitionsTopicResult<'a> {
         /// Its name.
         name: &'a str, 0..;
         /// The error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str> = None, 0.., nullable 0..;
     }
 }

@@ -1,6 +1,7 @@
 //! DeleteGroups, API key 42, versions 0-3 (KIP-229).
 //!
-//! From 1 on, a broker answers before it throttles (KIP-219). 2 is flexible. 3 adds the error message.
+//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 is flexible. 3 adds the error
+//! message.
 
 use crate::wire::api;
 
@@ -13,21 +14,21 @@ api! {
         groups_names: Vec<&'a str>, 0..;
     }
 
-    /// What became of each.
+    /// The result for each group.
     response DeleteGroupsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The groups.
         results: Vec<DeletableGroupResult<'a>>, 0..;
     }
 
-    /// A group's outcome.
+    /// The result for one group.
     struct DeletableGroupResult<'a> {
         /// Its id.
         group_id: &'a str, 0..;
-        /// The error, or 0: NON_EMPTY_GROUP where it has members.
+        /// The error, or 0; NON_EMPTY_GROUP if the group has members.
         error_code: i16, 0..;
-        /// What the broker says of it, if anything.
+        /// The error message, if any.
         error_message: Option<&'a str> = None, 3.., nullable 3.., ignorable;
     }
 }

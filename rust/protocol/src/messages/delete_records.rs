@@ -1,23 +1,23 @@
 //! DeleteRecords, API key 21, versions 0-2 (KIP-107).
 //!
-//! From 1 the answer comes before a throttled client is muted (KIP-219). 2 is flexible.
+//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 is flexible.
 
 use crate::wire::api;
 
 api! {
     DeleteRecords, versions 0..=2, flexible 2..;
 
-    /// Moves the start of logs forward.
+    /// Deletes records by moving the log start offset forward.
     request DeleteRecordsRequest<'a> {
         /// The topics.
         topics: Vec<DeleteRecordsTopic<'a>>, 0..;
-        /// How long the broker may wait for the replicas.
+        /// How long the broker may wait for the replicas, in milliseconds.
         timeout_ms: i32, 0..;
     }
 
-    /// Where the logs start now.
+    /// The new log start offsets.
     response DeleteRecordsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The topics.
         topics: Vec<DeleteRecordsTopicResult<'a>>, 0..;
@@ -39,7 +39,7 @@ api! {
         offset: i64, 0..;
     }
 
-    /// A topic's outcome.
+    /// The result for one topic.
     struct DeleteRecordsTopicResult<'a> {
         /// Its name.
         name: &'a str, 0..;
@@ -47,11 +47,11 @@ api! {
         partitions: Vec<DeleteRecordsPartitionResult<'a>>, 0..;
     }
 
-    /// A partition's outcome.
+    /// The result for one partition.
     struct DeleteRecordsPartitionResult<'a> {
         /// Its index.
         partition_index: i32, 0..;
-        /// Where the log starts on every living replica, or -1.
+        /// The low watermark: the lowest log start offset of all live replicas; or -1.
         low_watermark: i64, 0..;
         /// The error, or 0.
         error_code: i16, 0..;

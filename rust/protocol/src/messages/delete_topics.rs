@@ -1,8 +1,8 @@
 //! DeleteTopics, API key 20, versions 1-6 (Kafka 4.0 removed 0).
 //!
-//! From 2 the answer comes before a throttled client is muted (KIP-219). 3 may answer TOPIC_DELETION_DISABLED
-//! (KIP-322). 4 is flexible. 5 adds error messages, and may answer THROTTLING_QUOTA_EXCEEDED (KIP-599). 6 takes topic
-//! ids as well as names (KIP-516).
+//! From version 2 on, the broker responds before it throttles the client (KIP-219). 3 may return
+//! TOPIC_DELETION_DISABLED (KIP-322). 4 is flexible. 5 adds error messages, and may return THROTTLING_QUOTA_EXCEEDED
+//! (KIP-599). 6 takes topic ids as well as names (KIP-516).
 
 use crate::types::Uuid;
 use crate::wire::api;
@@ -14,15 +14,15 @@ api! {
     request DeleteTopicsRequest<'a> {
         /// The topics, from version 6.
         topics: Vec<DeleteTopicState<'a>>, 6..;
-        /// Their names, up to version 5.
+        /// The topics' names, up to version 5.
         topic_names: Vec<&'a str>, 0..=5, ignorable;
-        /// How long the broker may wait until they are gone.
+        /// How long the broker may wait for the topics to be deleted, in milliseconds.
         timeout_ms: i32, 0..;
     }
 
-    /// What became of each.
+    /// The result for each topic.
     response DeleteTopicsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
         /// The topics.
         responses: Vec<DeletableTopicResult<'a>>, 0..;
@@ -30,21 +30,21 @@ api! {
 
     /// A topic to delete, by name or by id.
     struct DeleteTopicState<'a> {
-        /// Its name; `None` with an id.
+        /// The topic's name; `None` if it is given by id.
         name: Option<&'a str> = None, 6.., nullable 6..;
-        /// Its id; zero with a name.
+        /// The topic's id; zero if it is given by name.
         topic_id: Uuid, 6..;
     }
 
-    /// A topic's outcome.
+    /// The result for one topic.
     struct DeletableTopicResult<'a> {
-        /// Its name; `None` for an id that the client may not see the name of, or that no topic has.
+        /// The topic's name; `None` for an id that no topic has, or whose name the client is not authorized to see.
         name: Option<&'a str>, 0.., nullable 6..;
         /// Its id.
         topic_id: Uuid, 6.., ignorable;
         /// The error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str> = None, 5.., nullable 5.., ignorable;
     }
 }

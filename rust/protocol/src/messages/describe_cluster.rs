@@ -1,6 +1,6 @@
 //! DescribeCluster, API key 60, versions 0-2 (KIP-700).
 //!
-//! All are flexible. 1 adds the type of endpoints (KIP-919), and may answer MISMATCHED_ENDPOINT_TYPE or
+//! All are flexible. 1 adds the type of endpoints (KIP-919), and may return MISMATCHED_ENDPOINT_TYPE or
 //! UNSUPPORTED_ENDPOINT_TYPE. 2 adds fenced brokers (KIP-1073).
 
 use crate::wire::api;
@@ -8,33 +8,34 @@ use crate::wire::api;
 api! {
     DescribeCluster, versions 0..=2, flexible 0..;
 
-    /// Asks for the cluster's nodes.
+    /// Describes the cluster's nodes.
     request DescribeClusterRequest<'a> {
-        /// Whether to tell what the client may do with the cluster.
+        /// Whether the response includes the operations that the client is authorized to perform on the cluster.
         include_cluster_authorized_operations: bool, 0..;
-        /// Which nodes: 1 brokers, 2 controllers.
+        /// The endpoint type: 1 brokers, 2 controllers.
         endpoint_type: i8 = 1, 1..;
-        /// Whether to tell of brokers that are fenced too.
+        /// Whether the response includes fenced brokers.
         include_fenced_brokers: bool, 2..;
     }
 
     /// The nodes.
     response DescribeClusterResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The top-level error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str> = None, 0.., nullable 0..;
-        /// Which nodes these are: 1 brokers, 2 controllers.
+        /// The endpoint type of the nodes: 1 brokers, 2 controllers.
         endpoint_type: i8 = 1, 1..;
         /// The cluster's id.
         cluster_id: &'a str, 0..;
-        /// The leader of the controllers, or -1; a broker names any living broker instead.
+        /// The id of the active controller, or -1. A broker returns any live broker's id instead.
         controller_id: i32 = -1, 0..;
         /// The nodes.
         brokers: Vec<DescribeClusterBroker<'a>>, 0..;
-        /// What the client may do with the cluster, a bit for each operation; `i32::MIN` if that was not asked for.
+        /// The operations that the client is authorized to perform on the cluster, a bit for each; `i32::MIN` if not
+        /// requested.
         cluster_authorized_operations: i32 = i32::MIN, 0..;
     }
 

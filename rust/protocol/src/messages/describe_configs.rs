@@ -1,85 +1,85 @@
 //! DescribeConfigs, API key 32, versions 1-4 (KIP-133; Kafka 4.0 removed 0).
 //!
-//! From 2 the answer comes before a throttled client is muted (KIP-219). 3 adds types and documentation (KIP-569). 4 is
-//! flexible.
+//! From version 2 on, the broker responds before it throttles the client (KIP-219). 3 adds types and documentation
+//! (KIP-569). 4 is flexible.
 //!
-//! Types of resources: 2 topic, 4 broker, 8 levels of a broker's log, 16 client metrics (KIP-714), 32 group (KIP-848).
-//! Sources of a value (KIP-226): 1 the topic, 2 the broker and 3 all brokers, set while they run; 4 the broker's file,
-//! 5 Kafka's default, 6 levels of a broker's log, 7 client metrics, 8 the group.
+//! Types of resources: 2 topic, 4 broker, 8 log levels of a broker, 16 client metrics (KIP-714), 32 group (KIP-848).
+//! Sources of a value (KIP-226): 1 dynamic config of the topic, 2 of the broker, 3 of all brokers; 4 the broker's file,
+//! 5 Kafka's default, 6 log levels of a broker, 7 client metrics, 8 the group.
 
 use crate::wire::api;
 
 api! {
     DescribeConfigs, versions 1..=4, flexible 4..;
 
-    /// Asks for settings.
+    /// Describes the configs of resources.
     request DescribeConfigsRequest<'a> {
-        /// Whose.
+        /// The resources.
         resources: Vec<DescribeConfigsResource<'a>>, 0..;
-        /// Whether to tell what else a value could come from.
+        /// Whether the response includes the synonyms of each config: the other sources of its value.
         include_synonyms: bool, 1..;
-        /// Whether to tell what the settings mean.
+        /// Whether the response includes the documentation of the configs.
         include_documentation: bool, 3..;
     }
 
-    /// The settings.
+    /// The configs.
     response DescribeConfigsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The resources.
         results: Vec<DescribeConfigsResult<'a>>, 0..;
     }
 
-    /// A resource that is asked about.
+    /// A resource of the request.
     struct DescribeConfigsResource<'a> {
         /// Its type.
         resource_type: i8, 0..;
-        /// Its name; a broker's is its id.
+        /// Its name. For a broker this is the broker id.
         resource_name: &'a str, 0..;
-        /// Names of settings; `None` for all.
+        /// The names of the configs to return; `None` for all.
         configuration_keys: Option<Vec<&'a str>>, 0.., nullable 0..;
     }
 
-    /// A resource's settings.
+    /// The configs of one resource.
     struct DescribeConfigsResult<'a> {
         /// The error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
         /// The resource's type.
         resource_type: i8, 0..;
         /// Its name.
         resource_name: &'a str, 0..;
-        /// The settings.
+        /// The configs.
         configs: Vec<DescribeConfigsResourceResult<'a>>, 0..;
     }
 
-    /// A setting.
+    /// A config.
     struct DescribeConfigsResourceResult<'a> {
         /// Its name.
         name: &'a str, 0..;
-        /// Its value; `None` for a secret.
+        /// The value; `None` if it is sensitive.
         value: Option<&'a str>, 0.., nullable 0..;
-        /// Whether it can't be changed while the broker runs.
+        /// Whether the config is read-only: it cannot be changed while the broker runs.
         read_only: bool, 0..;
-        /// Where the value is from; -1 where that is not told.
+        /// The source of the value; -1 if not known.
         config_source: i8 = -1, 1.., ignorable;
-        /// Whether it is a secret.
+        /// Whether the value is sensitive, such as a password.
         is_sensitive: bool, 0..;
-        /// What the value could come from, the first that is set being the one that counts.
+        /// The synonyms: all sources of the value, in order of precedence.
         synonyms: Vec<DescribeConfigsSynonym<'a>>, 1.., ignorable;
         /// Its type: 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password; 0 where that
         /// is not known.
         config_type: i8, 3.., ignorable;
-        /// What it means, if that was asked for.
+        /// The documentation, if requested.
         documentation: Option<&'a str>, 3.., nullable 0.., ignorable;
     }
 
-    /// Something that a value could come from.
+    /// A synonym: one source of a config's value.
     struct DescribeConfigsSynonym<'a> {
-        /// The name that the setting has there.
+        /// The config's name in this source.
         name: &'a str, 1..;
-        /// The value there; `None` for a secret.
+        /// The value there; `None` if it is sensitive.
         value: Option<&'a str>, 1.., nullable 0..;
         /// The source.
         source: i8, 1..;

@@ -1,27 +1,27 @@
 //! DescribeGroups, API key 15, versions 0-6.
 //!
-//! 1 adds the throttle time, 3 authorized operations (KIP-430), 4 static members (KIP-345). From 2 on, a broker answers
-//! before it throttles (KIP-219). 5 is flexible. 6 adds error messages, and answers GROUP_ID_NOT_FOUND where versions
-//! below tell of a dead group (KIP-1043).
+//! Version 1 adds the throttle time, 3 authorized operations (KIP-430), 4 static members (KIP-345). From 2 on, the
+//! broker responds before it throttles the client (KIP-219). 5 is flexible. 6 adds error messages, and returns
+//! GROUP_ID_NOT_FOUND for a group that lower versions return as dead (KIP-1043).
 
 use crate::wire::api;
 
 api! {
     DescribeGroups, versions 0..=6, flexible 5..;
 
-    /// Asks what classic groups are made of.
+    /// Describes classic groups.
     request DescribeGroupsRequest<'a> {
         /// The groups.
         groups: Vec<&'a str>, 0..;
-        /// Whether to tell what the client may do with each group.
+        /// Whether the response includes the operations that the client is authorized to perform on each group.
         include_authorized_operations: bool, 3..;
     }
 
     /// The groups.
     response DescribeGroupsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
-        /// One for each that was asked about.
+        /// The groups of the request.
         groups: Vec<DescribedGroup<'a>>, 0..;
     }
 
@@ -29,19 +29,19 @@ api! {
     struct DescribedGroup<'a> {
         /// The error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str> = None, 6.., nullable 6..;
         /// Its id.
         group_id: &'a str, 0..;
         /// Its state, such as `Stable`; empty with an error.
         group_state: &'a str, 0..;
-        /// What kind of group it is, such as `consumer`; may be empty.
+        /// The protocol type, such as `consumer`; may be empty.
         protocol_type: &'a str, 0..;
-        /// The protocol that its members follow; empty unless the group is stable.
+        /// The protocol that the coordinator selected; empty unless the group is stable.
         protocol_data: &'a str, 0..;
         /// Its members.
         members: Vec<DescribedGroupMember<'a>>, 0..;
-        /// A bit for each operation that the client may do; `i32::MIN` where it did not ask.
+        /// The operations that the client is authorized to perform, a bit for each; `i32::MIN` if not requested.
         authorized_operations: i32 = i32::MIN, 3..;
     }
 
@@ -49,7 +49,7 @@ api! {
     struct DescribedGroupMember<'a> {
         /// Its id.
         member_id: &'a str, 0..;
-        /// The static member, if it is one.
+        /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 4.., nullable 4.., ignorable;
         /// The client id that it joined with.
         client_id: &'a str, 0..;

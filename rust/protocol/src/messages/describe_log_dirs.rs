@@ -5,7 +5,7 @@ use crate::wire::api;
 api! {
     DescribeLogDirs, versions 1..=5, flexible 2..;
 
-    /// Asks a broker what its directories hold.
+    /// Describes a broker's log directories.
     request DescribeLogDirsRequest<'a> {
         /// The topics; `None` for all.
         topics: Option<Vec<DescribableLogDirTopic<'a>>>, 1.., nullable 1..;
@@ -13,7 +13,7 @@ api! {
 
     /// The directories.
     response DescribeLogDirsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1..;
         /// The top-level error, or 0.
         error_code: i16, 3.., ignorable;
@@ -21,7 +21,7 @@ api! {
         results: Vec<DescribeLogDirsResult<'a>>, 1..;
     }
 
-    /// A topic that is asked about.
+    /// A topic of the request.
     struct DescribableLogDirTopic<'a> {
         /// Its name.
         topic: &'a str, 1..;
@@ -35,13 +35,13 @@ api! {
         error_code: i16, 1..;
         /// Its path.
         log_dir: &'a str, 1..;
-        /// The topics that it holds something of.
+        /// The topics that have replicas in it.
         topics: Vec<DescribeLogDirsTopic<'a>>, 1..;
-        /// The size of its volume, or -1.
+        /// The size of its volume in bytes, or -1.
         total_bytes: i64 = -1, 4.., ignorable;
-        /// What of that can be used, or -1.
+        /// The usable part of the volume in bytes, or -1.
         usable_bytes: i64 = -1, 4.., ignorable;
-        /// Whether no new partitions are put there.
+        /// Whether the directory is cordoned: no new replicas are placed in it.
         is_cordoned: bool, 5.., ignorable;
     }
 
@@ -57,11 +57,11 @@ api! {
     struct DescribeLogDirsPartition<'a> {
         /// Its index.
         partition_index: i32, 1..;
-        /// Bytes of its segments.
+        /// The size of its segments in bytes.
         partition_size: i64, 1..;
-        /// How many records it lacks: of the high watermark, or of the log that it is to replace.
+        /// How many offsets the replica is behind: the high watermark, or for a future replica the current one.
         offset_lag: i64, 1..;
-        /// Whether it is to replace the log in another directory.
+        /// Whether this is a future replica, which will replace the current one in another directory.
         is_future_key: bool, 1..;
     }
 }

@@ -5,7 +5,7 @@ use crate::wire::api;
 api! {
     DescribeProducers, versions 0..=0, flexible 0..;
 
-    /// Asks the leaders of partitions for what they know of producers.
+    /// Describes the active producers of partitions; sent to their leaders.
     request DescribeProducersRequest<'a> {
         /// The topics.
         topics: Vec<TopicRequest<'a>>, 0..;
@@ -13,13 +13,13 @@ api! {
 
     /// The producers.
     response DescribeProducersResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The topics.
         topics: Vec<TopicResponse<'a>>, 0..;
     }
 
-    /// A topic that is asked about.
+    /// A topic of the request.
     struct TopicRequest<'a> {
         /// Its name.
         name: &'a str, 0..;
@@ -27,7 +27,7 @@ api! {
         partition_indexes: Vec<i32>, 0..;
     }
 
-    /// A topic's producers.
+    /// The producers of one topic.
     struct TopicResponse<'a> {
         /// Its name.
         name: &'a str, 0..;
@@ -35,15 +35,15 @@ api! {
         partitions: Vec<PartitionResponse<'a>>, 0..;
     }
 
-    /// A partition's producers.
+    /// The producers of one partition.
     struct PartitionResponse<'a> {
         /// Its index.
         partition_index: i32, 0..;
         /// The error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str> = None, 0.., nullable 0..;
-        /// Producers, idempotent and transactional, that the partition remembers.
+        /// The idempotent and transactional producers whose state the partition keeps.
         active_producers: Vec<ProducerState<'a>>, 0..;
     }
 
@@ -55,11 +55,11 @@ api! {
         producer_epoch: i32, 0..;
         /// The sequence number of its last record, or -1.
         last_sequence: i32 = -1, 0..;
-        /// The timestamp of its last batch, in milliseconds since 1970, or -1.
+        /// The timestamp of its last batch in milliseconds since the epoch, or -1.
         last_timestamp: i64 = -1, 0..;
         /// The epoch of the coordinator that wrote its last marker, or -1.
         coordinator_epoch: i32, 0..;
-        /// Where its open transaction starts, or -1.
+        /// The first offset of its open transaction, or -1.
         current_txn_start_offset: i64 = -1, 0..;
     }
 }

@@ -1,6 +1,7 @@
 //! DescribeQuorum, API key 55, versions 0-2, flexible from 0 (KIP-595).
 //!
-//! 1 adds times of fetches (KIP-836). 2 adds messages, directory ids and the nodes' listeners (KIP-853).
+//! Version 1 adds the times of fetches (KIP-836). 2 adds error messages, directory ids and the nodes' listeners
+//! (KIP-853).
 
 use crate::types::Uuid;
 use crate::wire::api;
@@ -8,7 +9,7 @@ use crate::wire::api;
 api! {
     DescribeQuorum, versions 0..=2, flexible 0..;
 
-    /// Asks for the state of the controllers' quorum.
+    /// Describes the state of the KRaft quorum.
     request DescribeQuorumRequest<'a> {
         /// The topics: `__cluster_metadata` is the only one that has a quorum.
         topics: Vec<RequestedTopic<'a>>, 0..;
@@ -18,7 +19,7 @@ api! {
     response DescribeQuorumResponse<'a> {
         /// The top-level error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str>, 2.., nullable 2.., ignorable;
         /// The topics.
         topics: Vec<TopicData<'a>>, 0..;
@@ -26,7 +27,7 @@ api! {
         nodes: Vec<Node<'a>>, 2..;
     }
 
-    /// A topic that is asked about.
+    /// A topic of the request.
     struct RequestedTopic<'a> {
         /// Its name.
         topic_name: &'a str, 0..;
@@ -34,7 +35,7 @@ api! {
         partitions: Vec<RequestedPartition<'a>>, 0..;
     }
 
-    /// A partition that is asked about.
+    /// A partition of the request.
     struct RequestedPartition<'a> {
         /// Its index.
         partition_index: i32, 0..;
@@ -54,31 +55,32 @@ api! {
         partition_index: i32, 0..;
         /// The error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str>, 2.., nullable 2.., ignorable;
         /// The leader, or -1.
         leader_id: i32, 0..;
         /// Its epoch.
         leader_epoch: i32, 0..;
-        /// The end of what is committed.
+        /// The high watermark.
         high_watermark: i64, 0..;
         /// The voters.
         current_voters: Vec<ReplicaState<'a>>, 0..;
-        /// The observers, which brokers are.
+        /// The observers, such as the brokers.
         observers: Vec<ReplicaState<'a>>, 0..;
     }
 
-    /// How far a replica is.
+    /// The state of one replica.
     struct ReplicaState<'a> {
-        /// Its node's id.
+        /// The node id.
         replica_id: i32, 0..;
-        /// The id of its directory.
+        /// The id of its log directory.
         replica_directory_id: Uuid, 2..;
-        /// The end of its log, or -1.
+        /// Its log end offset, or -1.
         log_end_offset: i64, 0..;
-        /// When it fetched last; -1 for the leader, and where it is not known.
+        /// When it last fetched, in milliseconds since the epoch; -1 for the leader, or if not known.
         last_fetch_timestamp: i64 = -1, 1.., ignorable;
-        /// When it had all of the leader's log; now for the leader, and -1 where it is not known.
+        /// When it last had all of the leader's log, in milliseconds since the epoch; the current time for the leader,
+        /// -1 if not known.
         last_caught_up_timestamp: i64 = -1, 1.., ignorable;
     }
 
@@ -86,7 +88,7 @@ api! {
     struct Node<'a> {
         /// Its id.
         node_id: i32, 2..;
-        /// Where it listens.
+        /// Its endpoints.
         listeners: Vec<Listener<'a>>, 2..;
     }
 

@@ -6,27 +6,27 @@ use crate::wire::api;
 api! {
     DescribeTopicPartitions, versions 0..=0, flexible 0..;
 
-    /// Asks for topics and their partitions, a page at a time.
+    /// Describes topics and their partitions in pages.
     request DescribeTopicPartitionsRequest<'a> {
         /// The topics; empty for all.
         topics: Vec<TopicRequest<'a>>, 0..;
-        /// The most partitions that the answer may have.
+        /// The maximum number of partitions in the response.
         response_partition_limit: i32 = 2_000, 0..;
-        /// Where the page begins; `None` for the first.
+        /// The first partition of the page; `None` for the first page.
         cursor: Option<Cursor<'a>> = None, 0.., nullable 0..;
     }
 
     /// A page of partitions.
     response DescribeTopicPartitionsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0.., ignorable;
         /// The topics, by name.
         topics: Vec<DescribeTopicPartitionsResponseTopic<'a>>, 0..;
-        /// Where the next page begins; `None` where this is the last.
+        /// The first partition of the next page; `None` if this is the last page.
         next_cursor: Option<Cursor<'a>> = None, 0.., nullable 0..;
     }
 
-    /// A topic that is asked about.
+    /// A topic of the request.
     struct TopicRequest<'a> {
         /// Its name.
         name: &'a str, 0..;
@@ -48,11 +48,12 @@ api! {
         name: Option<&'a str>, 0.., nullable 0..;
         /// Its id.
         topic_id: Uuid, 0.., ignorable;
-        /// Whether it is one of Kafka's own.
+        /// Whether it is one of Kafka's internal topics.
         is_internal: bool, 0.., ignorable;
-        /// Its partitions, or those of them that are on this page.
+        /// Its partitions that are on this page.
         partitions: Vec<DescribeTopicPartitionsResponsePartition<'a>>, 0..;
-        /// What the client may do with the topic, a bit for each operation; `i32::MIN` where that is not told.
+        /// The operations that the client is authorized to perform on the topic, a bit for each; `i32::MIN` if not
+        /// known.
         topic_authorized_operations: i32 = i32::MIN, 0..;
     }
 
@@ -70,9 +71,9 @@ api! {
         replica_nodes: Vec<i32>, 0..;
         /// Brokers whose replica is in sync.
         isr_nodes: Vec<i32>, 0..;
-        /// Brokers out of sync that have all committed records even so, and may lead.
+        /// The eligible leader replicas: brokers that are not in sync but have all committed records (KIP-966).
         eligible_leader_replicas: Option<Vec<i32>> = None, 0.., nullable 0..;
-        /// Brokers that were of those before they went down uncleanly.
+        /// The last known eligible leader replicas, which have since shut down uncleanly (KIP-966).
         last_known_elr: Option<Vec<i32>> = None, 0.., nullable 0..;
         /// Brokers whose replica is offline.
         offline_replicas: Vec<i32>, 0.., ignorable;

@@ -5,7 +5,7 @@ use crate::wire::api;
 api! {
     DescribeTransactions, versions 0..=0, flexible 0..;
 
-    /// Asks a coordinator for the transactions of some transactional ids.
+    /// Describes the transactions of transactional ids; sent to their coordinators.
     request DescribeTransactionsRequest<'a> {
         /// The transactional ids.
         transactional_ids: Vec<&'a str>, 0..;
@@ -13,13 +13,13 @@ api! {
 
     /// The transactions.
     response DescribeTransactionsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// One for each transactional id.
+        /// The last transaction of each transactional id.
         transaction_states: Vec<TransactionState<'a>>, 0..;
     }
 
-    /// A transactional id's last transaction.
+    /// The last transaction of one transactional id.
     struct TransactionState<'a> {
         /// The error, or 0.
         error_code: i16, 0..;
@@ -27,15 +27,15 @@ api! {
         transactional_id: &'a str, 0..;
         /// Kafka's name of the state, such as `Ongoing`.
         transaction_state: &'a str, 0..;
-        /// After how long it is aborted.
+        /// The transaction timeout in milliseconds.
         transaction_timeout_ms: i32, 0..;
-        /// When it began, in milliseconds since 1970; -1 where none has.
+        /// When the transaction began, in milliseconds since the epoch; -1 if none has.
         transaction_start_time_ms: i64, 0..;
         /// The producer's id.
         producer_id: i64, 0..;
         /// The producer's epoch.
         producer_epoch: i16, 0..;
-        /// Partitions that take part; once it is being ended, those whose marker is still to be written.
+        /// The partitions in the transaction; while it is completing, those whose marker is not written yet.
         topics: Vec<TopicData<'a>>, 0..;
     }
 

@@ -1,25 +1,25 @@
 //! ElectLeaders, API key 43, versions 0-2 (KIP-183).
 //!
-//! 1 adds unclean elections and the top-level error (KIP-460). 2 is flexible.
+//! Version 1 adds unclean elections and the top-level error (KIP-460). 2 is flexible.
 
 use crate::wire::api;
 
 api! {
     ElectLeaders, versions 0..=2, flexible 2..;
 
-    /// Has leaders elected.
+    /// Triggers leader elections.
     request ElectLeadersRequest<'a> {
-        /// Who is to lead: 0 the preferred replica, 1 any living one where none is in sync.
+        /// The election type: 0 the preferred replica, 1 unclean (any live replica if none is in sync).
         election_type: i8, 1..;
         /// The partitions; `None` for all.
         topic_partitions: Option<Vec<TopicPartitions<'a>>>, 0.., nullable 0..;
-        /// How long the broker may wait for the elections.
+        /// How long the broker may wait for the elections, in milliseconds.
         timeout_ms: i32 = 60_000, 0..;
     }
 
-    /// What became of each.
+    /// The result for each partition.
     response ElectLeadersResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The top-level error, or 0.
         error_code: i16, 1..;
@@ -35,7 +35,7 @@ api! {
         partitions: Vec<i32>, 0..;
     }
 
-    /// A topic's outcome.
+    /// The result for one topic.
     struct ReplicaElectionResult<'a> {
         /// Its name.
         topic: &'a str, 0..;
@@ -43,13 +43,13 @@ api! {
         partition_result: Vec<PartitionResult<'a>>, 0..;
     }
 
-    /// A partition's outcome.
+    /// The result for one partition.
     struct PartitionResult<'a> {
         /// Its index.
         partition_id: i32, 0..;
         /// The error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
     }
 }

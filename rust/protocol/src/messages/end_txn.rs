@@ -1,8 +1,8 @@
 //! EndTxn, API key 26, versions 0-5 (KIP-98).
 //!
-//! From 1 on, a broker answers before it throttles (KIP-219). 2 may answer PRODUCER_FENCED (KIP-588), 4
-//! TRANSACTION_ABORTABLE (KIP-890). 3 is flexible. 5 raises the epoch with every transaction, and answers with the next
-//! one's (KIP-890).
+//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 may return PRODUCER_FENCED
+//! (KIP-588), 4 TRANSACTION_ABORTABLE (KIP-890). 3 is flexible. With 5, every transaction raises the producer epoch,
+//! and the response returns the id and epoch for the next transaction (KIP-890).
 
 use crate::wire::api;
 
@@ -13,21 +13,22 @@ api! {
     request EndTxnRequest<'a> {
         /// The transactional id.
         transactional_id: &'a str, 0..;
-        /// Its producer id.
+        /// The producer id.
         producer_id: i64, 0..;
-        /// The epoch of the producer id.
+        /// The producer epoch.
         producer_epoch: i16, 0..;
-        /// Whether to commit it, rather than to abort it.
+        /// Whether to commit the transaction; false aborts it.
         committed: bool, 0..;
     }
 
-    /// What became of it.
+    /// The result.
     response EndTxnResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The error, or 0.
         error_code: i16, 0..;
-        /// The producer id for the next transaction, or -1; another one where the epochs of the old are used up.
+        /// The producer id for the next transaction, or -1. It is a new one if the epochs of the current one are used
+        /// up.
         producer_id: i64 = -1, 5.., ignorable;
         /// The epoch for the next transaction, or -1.
         producer_epoch: i16 = -1, 5.., ignorable;

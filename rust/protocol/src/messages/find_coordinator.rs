@@ -1,7 +1,7 @@
 //! FindCoordinator, API key 10, versions 0-6.
 //!
-//! 1 adds the key's type, the throttle time and error messages. 3 is flexible. 4 asks for several keys at once
-//! (KIP-699): what stands at the top of the response up to 3 then stands in each coordinator. 5 may answer
+//! Version 1 adds the key's type, the throttle time and error messages. 3 is flexible. 4 takes several keys at once
+//! (KIP-699): the top-level fields of the response up to 3 are then in each coordinator. 5 may return
 //! TRANSACTION_ABORTABLE (KIP-890), 6 adds share groups (KIP-932).
 
 use crate::wire::api;
@@ -9,11 +9,11 @@ use crate::wire::api;
 api! {
     FindCoordinator, versions 0..=6, flexible 3..;
 
-    /// Asks which brokers coordinate groups or transactions.
+    /// Finds the coordinators of groups or transactional ids.
     request FindCoordinatorRequest<'a> {
         /// The key, up to version 3.
         key: &'a str, 0..=3;
-        /// What the keys are: 0 groups, 1 transactional ids, 2 partitions of share groups.
+        /// The type of the keys: 0 group ids, 1 transactional ids, 2 partitions of share groups.
         key_type: i8, 1..;
         /// The keys, from version 4.
         coordinator_keys: Vec<&'a str>, 4..;
@@ -21,23 +21,23 @@ api! {
 
     /// The coordinators.
     response FindCoordinatorResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
         /// The error, or 0, up to version 3.
         error_code: i16, 0..=3;
-        /// What it means, up to version 3.
+        /// The error message, up to version 3.
         error_message: Option<&'a str>, 1..=3, nullable 1..=3, ignorable;
-        /// The broker, up to version 3.
+        /// The coordinator's broker id, up to version 3.
         node_id: i32, 0..=3;
         /// Its advertised host, up to version 3.
         host: &'a str, 0..=3;
         /// Its advertised port, up to version 3.
         port: i32, 0..=3;
-        /// One for each key, from version 4.
+        /// The coordinator of each key, from version 4.
         coordinators: Vec<Coordinator<'a>>, 4..;
     }
 
-    /// A key's coordinator.
+    /// The coordinator of one key.
     struct Coordinator<'a> {
         /// The key.
         key: &'a str, 4..;
@@ -49,7 +49,7 @@ api! {
         port: i32, 4..;
         /// The error, or 0.
         error_code: i16, 4..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str>, 4.., nullable 4.., ignorable;
     }
 }

@@ -1,16 +1,16 @@
-//! What a group coordinator writes into `__consumer_offsets`: keys and values of its records.
+//! The records that a group coordinator writes to `__consumer_offsets` about offsets and classic groups.
 //!
-//! A record's key and value each begin with their version as an `int16`; the key's version says what kind of record it is:
-//! 0 and 1 an offset, 2 a classic group.
+//! A record's key and value each begin with their version as an `int16`. The key's version is the kind of record: 0 and
+//! 1 an offset, 2 a classic group.
 
 use crate::types::Uuid;
 use crate::wire::{message, structure};
 
 message! {
-    /// Whose offset it is.
+    /// The key of an offset: group, topic and partition.
     OffsetCommitKey<'a>, versions 0..=1;
 
-    /// The group.
+    /// The group id.
     group: &'a str, 0..;
     /// The topic.
     topic: &'a str, 0..;
@@ -19,44 +19,44 @@ message! {
 }
 
 message! {
-    /// An offset. 4 is flexible.
+    /// A committed offset. Version 4 is flexible.
     OffsetCommitValue<'a>, versions 0..=4, flexible 4..;
 
     /// The offset of the next record to read.
     offset: i64, 0..;
-    /// The leader epoch of the record before it, or -1.
+    /// The leader epoch of the record before that offset, or -1.
     leader_epoch: i32 = -1, 3.., ignorable;
-    /// What the client keeps with it.
+    /// The metadata that the client stored with the offset.
     metadata: &'a str, 0..;
-    /// When it was committed.
+    /// When the offset was committed, in milliseconds since the epoch.
     commit_timestamp: i64, 0..;
-    /// When it is dropped, as the client asked; -1 to leave that to the broker.
+    /// When the offset expires, in milliseconds since the epoch; -1 for the broker's own retention.
     expire_timestamp: i64 = -1, 1..=1, ignorable;
-    /// The topic's id, or zeros.
+    /// The topic's id; zero if not known.
     topic_id: Uuid, 4.., tag 0, ignorable;
 }
 
 message! {
-    /// Which classic group it is.
+    /// The key of a classic group.
     GroupMetadataKey<'a>, versions 2..=2;
 
-    /// The group.
+    /// The group id.
     group: &'a str, 2..;
 }
 
 message! {
-    /// A generation of a classic group. 4 is flexible.
+    /// A generation of a classic group. Version 4 is flexible.
     GroupMetadataValue<'a>, versions 0..=4, flexible 4..;
 
-    /// What kind of group it is; empty for one that only keeps offsets.
+    /// The protocol type; empty for a group that only stores offsets.
     protocol_type: &'a str, 0..;
     /// The generation.
     generation: i32, 0..;
-    /// The protocol that was chosen.
+    /// The protocol that the coordinator selected.
     protocol: Option<&'a str>, 0.., nullable 0..;
-    /// The member that assigns.
+    /// The member id of the leader, which computes the assignment.
     leader: Option<&'a str>, 0.., nullable 0..;
-    /// When the group came into the state it is in.
+    /// When the group entered its current state, in milliseconds since the epoch; -1 if not known.
     current_state_timestamp: i64 = -1, 2.., ignorable;
     /// The members.
     members: Vec<MemberMetadata<'a>>, 0..;
@@ -67,15 +67,15 @@ structure! {
     MemberMetadata<'a> {
         /// Its id.
         member_id: &'a str, 0..;
-        /// The static member, if it is one.
+        /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 3.., nullable 3.., ignorable;
         /// The client id that it joined with.
         client_id: &'a str, 0..;
         /// The address that it joined from.
         client_host: &'a str, 0..;
-        /// How long a rebalance waits for it.
+        /// The rebalance timeout in milliseconds.
         rebalance_timeout: i32 = -1, 1.., ignorable;
-        /// How long it may be silent.
+        /// The session timeout in milliseconds.
         session_timeout: i32, 0..;
         /// Its metadata for the protocol.
         subscription: &'a [u8], 0..;

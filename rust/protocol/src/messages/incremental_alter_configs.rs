@@ -1,23 +1,23 @@
 //! IncrementalAlterConfigs, API key 44, versions 0-1 (KIP-339).
 //!
-//! 1 is flexible. Types of resources are those of DescribeConfigs.
+//! Version 1 is flexible. Types of resources are those of DescribeConfigs.
 
 use crate::wire::api;
 
 api! {
     IncrementalAlterConfigs, versions 0..=1, flexible 1..;
 
-    /// Changes some settings, and leaves the others.
+    /// Changes single configs, and leaves the others as they are.
     request IncrementalAlterConfigsRequest<'a> {
-        /// Whose.
+        /// The resources.
         resources: Vec<AlterConfigsResource<'a>>, 0..;
-        /// Whether the request is only checked, and nothing changed.
+        /// Whether the broker only validates the request, and changes nothing.
         validate_only: bool, 0..;
     }
 
-    /// What became of each.
+    /// The result for each resource.
     response IncrementalAlterConfigsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The resources.
         responses: Vec<AlterConfigsResourceResponse<'a>>, 0..;
@@ -27,27 +27,27 @@ api! {
     struct AlterConfigsResource<'a> {
         /// Its type.
         resource_type: i8, 0..;
-        /// Its name; a broker's is its id, and empty stands for all brokers.
+        /// Its name. For brokers this is the broker id, or empty for all brokers.
         resource_name: &'a str, 0..;
         /// The changes.
         configs: Vec<AlterableConfig<'a>>, 0..;
     }
 
-    /// A change of a setting.
+    /// The change of one config.
     struct AlterableConfig<'a> {
-        /// The setting's name.
+        /// The config's name.
         name: &'a str, 0..;
-        /// 0 sets it, 1 takes it back to its default, 2 adds to its list, 3 takes from its list.
+        /// The operation: 0 sets the value, 1 resets it to the default, 2 appends to a list, 3 removes from a list.
         config_operation: i8, 0..;
-        /// The value; `None` where it is taken back.
+        /// The value; `None` to reset it to the default.
         value: Option<&'a str>, 0.., nullable 0..;
     }
 
-    /// A resource's outcome.
+    /// The result for one resource.
     struct AlterConfigsResourceResponse<'a> {
         /// The error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
         /// The resource's type.
         resource_type: i8, 0..;

@@ -1,27 +1,27 @@
 //! LeaveGroup, API key 13, versions 0-5.
 //!
-//! 1 adds the throttle time. From 2 on, a broker answers before it throttles (KIP-219). 3 takes several members out at
-//! once, static ones too (KIP-345): what stands at the top of the request up to 2 then stands in each member. 4 is
-//! flexible. 5 adds the reason (KIP-800).
+//! Version 1 adds the throttle time. From 2 on, the broker responds before it throttles the client (KIP-219). 3 removes
+//! several members at once, static ones too (KIP-345): the top-level member of the request up to 2 is then in a list. 4
+//! is flexible. 5 adds the reason (KIP-800).
 
 use crate::wire::api;
 
 api! {
     LeaveGroup, versions 0..=5, flexible 4..;
 
-    /// Takes members out of a group.
+    /// Removes members from a group.
     request LeaveGroupRequest<'a> {
-        /// The group.
+        /// The group id.
         group_id: &'a str, 0..;
-        /// The member, up to version 2.
+        /// The member id, up to version 2.
         member_id: &'a str, 0..=2;
         /// The members, from version 3.
         members: Vec<MemberIdentity<'a>>, 3..;
     }
 
-    /// What became of each.
+    /// The result for each member.
     response LeaveGroupResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
         /// The error of the whole request, or 0.
         error_code: i16, 0..;
@@ -31,19 +31,19 @@ api! {
 
     /// A member that leaves.
     struct MemberIdentity<'a> {
-        /// Its id; may be empty for a static member.
+        /// The member id; may be empty for a static member.
         member_id: &'a str, 3..;
-        /// The static member, if it is one.
+        /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 3.., nullable 3..;
-        /// Why it leaves.
+        /// The reason for leaving.
         reason: Option<&'a str> = None, 5.., nullable 5.., ignorable;
     }
 
-    /// A member's outcome.
+    /// The result for one member.
     struct MemberResponse<'a> {
-        /// Its id, as it was asked.
+        /// The member id of the request.
         member_id: &'a str, 3..;
-        /// The static member, if it is one.
+        /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str>, 3.., nullable 3..;
         /// The error, or 0.
         error_code: i16, 3..;

@@ -1,14 +1,14 @@
 //! ListGroups, API key 16, versions 0-5.
 //!
-//! 1 adds the throttle time. From 2 on, a broker answers before it throttles (KIP-219). 3 is flexible. 4 adds states and
-//! a filter for them (KIP-518), 5 types and theirs (KIP-848).
+//! Version 1 adds the throttle time. From 2 on, the broker responds before it throttles the client (KIP-219). 3 is
+//! flexible. 4 adds states and a filter by state (KIP-518), 5 types and a filter by type (KIP-848).
 
 use crate::wire::api;
 
 api! {
     ListGroups, versions 0..=5, flexible 3..;
 
-    /// Asks which groups a broker coordinates.
+    /// Lists the groups that a broker coordinates.
     request ListGroupsRequest<'a> {
         /// The states to list; empty for all.
         states_filter: Vec<&'a str>, 4..;
@@ -18,11 +18,11 @@ api! {
 
     /// The groups.
     response ListGroupsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
         /// The error, or 0.
         error_code: i16, 0..;
-        /// Those that pass the filters.
+        /// The groups that match the filters.
         groups: Vec<ListedGroup<'a>>, 0..;
     }
 
@@ -30,11 +30,11 @@ api! {
     struct ListedGroup<'a> {
         /// Its id.
         group_id: &'a str, 0..;
-        /// What kind of clients it has, such as `consumer`; empty where it only keeps offsets.
+        /// The protocol type, such as `consumer`; empty for a group that only stores offsets.
         protocol_type: &'a str, 0..;
         /// Its state, such as `Stable`.
         group_state: &'a str, 4.., ignorable;
-        /// Which protocol it runs, such as `classic` or `consumer`.
+        /// The group type, such as `classic` or `consumer`.
         group_type: &'a str, 5.., ignorable;
     }
 }

@@ -1,35 +1,35 @@
 //! ListOffsets, API key 2, versions 1-11 (Kafka 4.0 removed 0).
 //!
-//! 2 adds isolation and the throttle time, 4 leader epochs, 10 a timeout (KIP-1075). 6 is flexible.
-//! Special timestamps: -1 latest, -2 earliest, -3 highest timestamp (from 7, KIP-734), -4 earliest local
-//! (from 8, KIP-405), -5 last tiered (from 9, KIP-1005), -6 earliest pending upload (from 11, KIP-1023).
+//! Version 2 adds isolation and the throttle time, 4 leader epochs, 10 a timeout (KIP-1075). 6 is flexible. Special
+//! timestamps: -1 latest, -2 earliest, -3 highest timestamp (from 7, KIP-734), -4 earliest local (from 8, KIP-405), -5
+//! last tiered (from 9, KIP-1005), -6 earliest pending upload (from 11, KIP-1023).
 
 use crate::wire::api;
 
 api! {
     ListOffsets, versions 1..=11, flexible 6..;
 
-    /// Asks for the offset at a time.
+    /// Looks up offsets by timestamp.
     request ListOffsetsRequest<'a> {
-        /// The broker that asks; -1 for a client.
+        /// The id of the broker that sends the request; -1 for a client.
         replica_id: i32, 0..;
-        /// 0 to see all records, 1 to see committed ones.
+        /// The isolation level: 0 read_uncommitted, 1 read_committed.
         isolation_level: i8, 2..;
         /// The topics.
         topics: Vec<ListOffsetsTopic<'a>>, 0..;
-        /// How long the broker may ask remote storage.
+        /// How long the broker may wait for remote storage, in milliseconds.
         timeout_ms: i32, 10.., ignorable;
     }
 
     /// The offsets.
     response ListOffsetsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 2.., ignorable;
         /// The topics.
         topics: Vec<ListOffsetsTopicResponse<'a>>, 0..;
     }
 
-    /// A topic that is asked about.
+    /// A topic of the request.
     struct ListOffsetsTopic<'a> {
         /// Its name.
         name: &'a str, 0..;
@@ -37,13 +37,13 @@ api! {
         partitions: Vec<ListOffsetsPartition<'a>>, 0..;
     }
 
-    /// A partition that is asked about.
+    /// A partition of the request.
     struct ListOffsetsPartition<'a> {
         /// Its index.
         partition_index: i32, 0..;
         /// The leader epoch that the client knows, or -1.
         current_leader_epoch: i32 = -1, 4.., ignorable;
-        /// Milliseconds since 1970, or one of the special values.
+        /// Milliseconds since the epoch, or one of the special values.
         timestamp: i64, 0..;
     }
 

@@ -5,27 +5,27 @@ use crate::wire::api;
 api! {
     ListPartitionReassignments, versions 0..=0, flexible 0..;
 
-    /// Asks which partitions move to other brokers.
+    /// Lists the partition reassignments in progress.
     request ListPartitionReassignmentsRequest<'a> {
-        /// How long the broker may take.
+        /// The timeout of the request, in milliseconds.
         timeout_ms: i32 = 60_000, 0..;
         /// The topics; `None` for all.
         topics: Option<Vec<ListPartitionReassignmentsTopics<'a>>> = None, 0.., nullable 0..;
     }
 
-    /// The moves.
+    /// The reassignments in progress.
     response ListPartitionReassignmentsResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The top-level error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
-        /// The topics with partitions that move.
+        /// The topics that have reassignments in progress.
         topics: Vec<OngoingTopicReassignment<'a>>, 0..;
     }
 
-    /// A topic that is asked about.
+    /// A topic of the request.
     struct ListPartitionReassignmentsTopics<'a> {
         /// Its name.
         name: &'a str, 0..;
@@ -33,23 +33,23 @@ api! {
         partition_indexes: Vec<i32>, 0..;
     }
 
-    /// A topic with partitions that move.
+    /// A topic that has reassignments in progress.
     struct OngoingTopicReassignment<'a> {
         /// Its name.
         name: &'a str, 0..;
-        /// These partitions.
+        /// The partitions that are being reassigned.
         partitions: Vec<OngoingPartitionReassignment<'a>>, 0..;
     }
 
-    /// A partition that moves.
+    /// A partition that is being reassigned.
     struct OngoingPartitionReassignment<'a> {
         /// Its index.
         partition_index: i32, 0..;
-        /// The brokers that hold it now.
+        /// The brokers of the current replicas.
         replicas: Vec<i32>, 0..;
-        /// Those of them that are new.
+        /// The brokers of replicas that are being added.
         adding_replicas: Vec<i32>, 0..;
-        /// Those of them that are to go.
+        /// The brokers of replicas that are being removed.
         removing_replicas: Vec<i32>, 0..;
     }
 }

@@ -1,10 +1,10 @@
 //! Metadata, API key 3, versions 0-13.
 //!
-//! Response: 1 adds racks, the controller and internal topics, 2 the cluster id, 3 the throttle time,
-//! 5 offline replicas, 7 leader epochs, 8 authorized operations, 10 topic ids, 13 a top-level error.
-//! Request: from 1 null asks for all topics and an empty array for none (in 0 the empty array asks for
-//! all); 4 adds topic creation, 8 authorized operations, 10 topic ids. Brokers look topics up by id
-//! from 12 only. 9 is flexible; 11 drops the cluster's authorized operations (KIP-700).
+//! Response: version 1 adds racks, the controller and internal topics, 2 the cluster id, 3 the throttle time, 5 offline
+//! replicas, 7 leader epochs, 8 authorized operations, 10 topic ids, 13 a top-level error. Request: from 1 on, null
+//! requests all topics and an empty array none (in 0 the empty array requests all); 4 adds topic creation, 8 authorized
+//! operations, 10 topic ids. Brokers accept requests by topic id only from 12 on. 9 is flexible; 11 drops the cluster's
+//! authorized operations (KIP-700).
 
 use crate::types::Uuid;
 use crate::wire::api;
@@ -12,41 +12,42 @@ use crate::wire::api;
 api! {
     Metadata, versions 0..=13, flexible 9..;
 
-    /// Asks for brokers, and for topics.
+    /// Describes brokers, topics and partitions.
     request MetadataRequest<'a> {
         /// The topics; `None` for all, from version 1.
         topics: Option<Vec<MetadataRequestTopic<'a>>>, 0.., nullable 1..;
-        /// Whether the broker may create a topic that is missing.
+        /// Whether the broker may create topics that do not exist.
         allow_auto_topic_creation: bool = true, 4..;
-        /// Whether the response tells what the client may do to the cluster.
+        /// Whether the response includes the operations that the client is authorized to perform on the cluster.
         include_cluster_authorized_operations: bool, 8..=10;
-        /// Whether the response tells what the client may do to each topic.
+        /// Whether the response includes the operations that the client is authorized to perform on each topic.
         include_topic_authorized_operations: bool, 8..;
     }
 
-    /// Brokers and topics.
+    /// The brokers and the requested topics.
     response MetadataResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 3.., ignorable;
         /// The live brokers.
         brokers: Vec<MetadataResponseBroker<'a>>, 0..;
-        /// The cluster, if it has an id.
+        /// The cluster id, if the cluster has one.
         cluster_id: Option<&'a str> = None, 2.., nullable 2.., ignorable;
-        /// The broker that controls the cluster.
+        /// The id of the controller, or -1. A KRaft broker returns any live broker's id.
         controller_id: i32 = -1, 1.., ignorable;
-        /// The topics asked for.
+        /// The requested topics.
         topics: Vec<MetadataResponseTopic<'a>>, 0..;
-        /// Bits of what the client may do to the cluster.
+        /// The operations that the client is authorized to perform on the cluster, a bit for each; `i32::MIN` if not
+        /// requested.
         cluster_authorized_operations: i32 = i32::MIN, 8..=10;
         /// The top-level error, or 0.
         error_code: i16, 13.., ignorable;
     }
 
-    /// A topic that is asked for.
+    /// A topic of the request.
     struct MetadataRequestTopic<'a> {
-        /// Its id, if it is not asked for by name.
+        /// The topic's id; zero if it is requested by name.
         topic_id: Uuid, 10.., ignorable;
-        /// Its name; `None` when it is asked for by id.
+        /// The topic's name; `None` if it is requested by id.
         name: Option<&'a str>, 0.., nullable 10..;
     }
 
@@ -66,15 +67,16 @@ api! {
     struct MetadataResponseTopic<'a> {
         /// The topic's error, or 0.
         error_code: i16, 0..;
-        /// Its name; `None` where an unknown id was asked for.
+        /// The topic's name; `None` if an unknown id was requested.
         name: Option<&'a str>, 0.., nullable 12..;
-        /// Its id; zero where an unknown name was asked for.
+        /// The topic's id; zero if an unknown name was requested.
         topic_id: Uuid, 10.., ignorable;
-        /// Whether it belongs to Kafka itself.
+        /// Whether it is one of Kafka's internal topics.
         is_internal: bool, 1.., ignorable;
         /// Its partitions.
         partitions: Vec<MetadataResponsePartition<'a>>, 0..;
-        /// Bits of what the client may do to the topic.
+        /// The operations that the client is authorized to perform on the topic, a bit for each; `i32::MIN` if not
+        /// requested.
         topic_authorized_operations: i32 = i32::MIN, 8..;
     }
 
@@ -86,13 +88,13 @@ api! {
         partition_index: i32, 0..;
         /// Its leader, or -1.
         leader_id: i32, 0..;
-        /// Grows with each change of the leader.
+        /// The leader epoch, which grows with each change of the leader; -1 if not known.
         leader_epoch: i32 = -1, 7.., ignorable;
-        /// Every broker that holds it.
+        /// The ids of the brokers that have a replica.
         replica_nodes: Vec<i32>, 0..;
-        /// Those in sync with the leader.
+        /// The ids of the brokers whose replica is in sync.
         isr_nodes: Vec<i32>, 0..;
-        /// Those that are offline.
+        /// The ids of the brokers whose replica is offline.
         offline_replicas: Vec<i32>, 5.., ignorable;
     }
 }

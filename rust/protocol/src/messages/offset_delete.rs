@@ -1,31 +1,31 @@
 //! OffsetDelete, API key 47, version 0 (KIP-496).
 //!
-//! No version is flexible. The response has its error before the throttle time, unlike most.
+//! It is not flexible. Unlike in most responses, the error code stands before the throttle time.
 
 use crate::wire::api;
 
 api! {
     OffsetDelete, versions 0..=0;
 
-    /// Deletes a group's offsets of single partitions.
+    /// Deletes a group's committed offsets of single partitions.
     request OffsetDeleteRequest<'a> {
-        /// The group.
+        /// The group id.
         group_id: &'a str, 0..;
         /// The topics.
         topics: Vec<OffsetDeleteRequestTopic<'a>>, 0..;
     }
 
-    /// What became of each.
+    /// The result for each partition.
     response OffsetDeleteResponse<'a> {
         /// The error of the whole request, or 0.
         error_code: i16, 0..;
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0.., ignorable;
         /// The topics.
         topics: Vec<OffsetDeleteResponseTopic<'a>>, 0..;
     }
 
-    /// A topic whose offsets go.
+    /// A topic whose offsets to delete.
     struct OffsetDeleteRequestTopic<'a> {
         /// Its name.
         name: &'a str, 0..;
@@ -33,13 +33,13 @@ api! {
         partitions: Vec<OffsetDeleteRequestPartition<'a>>, 0..;
     }
 
-    /// A partition whose offset goes.
+    /// A partition whose offset to delete.
     struct OffsetDeleteRequestPartition<'a> {
         /// Its index.
         partition_index: i32, 0..;
     }
 
-    /// A topic's outcome.
+    /// The result for one topic.
     struct OffsetDeleteResponseTopic<'a> {
         /// Its name.
         name: &'a str, 0..;
@@ -47,11 +47,11 @@ api! {
         partitions: Vec<OffsetDeleteResponsePartition<'a>>, 0..;
     }
 
-    /// A partition's outcome.
+    /// The result for one partition.
     struct OffsetDeleteResponsePartition<'a> {
         /// Its index.
         partition_index: i32, 0..;
-        /// The error, or 0: GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic.
+        /// The error, or 0; GROUP_SUBSCRIBED_TO_TOPIC if a member subscribes to the topic.
         error_code: i16, 0..;
     }
 }

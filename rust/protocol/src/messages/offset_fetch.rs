@@ -1,9 +1,9 @@
 //! OffsetFetch, API key 9, versions 1-10 (Kafka 4.0 removed 0).
 //!
-//! 2 allows null for all topics, and adds the group's error; 3 adds the throttle time, 5 leader epochs (KIP-320), 7 the
-//! wait for open transactions (KIP-447). 6 is flexible. 8 asks for several groups at once (KIP-709): what stands at the
-//! top up to 7 then stands in each group. 9 adds members of the new group protocol (KIP-848). 10 replaces topic names by
-//! ids.
+//! Version 2 allows null for all topics, and adds the group's error; 3 adds the throttle time, 5 leader epochs
+//! (KIP-320), 7 `require_stable`, which makes the client wait for open transactions (KIP-447). 6 is flexible. 8 takes
+//! several groups at once (KIP-709): the top-level fields of versions up to 7 are then in each group. 9 adds members
+//! with the consumer protocol (KIP-848). 10 replaces topic names by ids.
 
 use crate::types::Uuid;
 use crate::wire::api;
@@ -11,21 +11,21 @@ use crate::wire::api;
 api! {
     OffsetFetch, versions 1..=10, flexible 6..;
 
-    /// Asks where groups have read to.
+    /// Reads the committed offsets of groups.
     request OffsetFetchRequest<'a> {
-        /// The group, up to version 7.
+        /// The group id, up to version 7.
         group_id: &'a str, 0..=7;
         /// The topics, up to version 7; `None` for all, from version 2.
         topics: Option<Vec<OffsetFetchRequestTopic<'a>>>, 0..=7, nullable 2..=7;
         /// The groups, from version 8.
         groups: Vec<OffsetFetchRequestGroup<'a>>, 8..;
-        /// Whether offsets that an open transaction may still change are refused, with UNSTABLE_OFFSET_COMMIT.
+        /// Whether partitions with pending transactional commits return UNSTABLE_OFFSET_COMMIT instead of an offset.
         require_stable: bool, 7..;
     }
 
-    /// Where they have read to.
+    /// The committed offsets.
     response OffsetFetchResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 3.., ignorable;
         /// The topics, up to version 7.
         topics: Vec<OffsetFetchResponseTopic<'a>>, 0..=7;
@@ -35,7 +35,7 @@ api! {
         groups: Vec<OffsetFetchResponseGroup<'a>>, 8..;
     }
 
-    /// A topic that is asked about, up to version 7.
+    /// A topic of the request, up to version 7.
     struct OffsetFetchRequestTopic<'a> {
         /// Its name.
         name: &'a str, 0..=7;
@@ -43,11 +43,11 @@ api! {
         partition_indexes: Vec<i32>, 0..=7;
     }
 
-    /// A group that is asked about.
+    /// A group of the request.
     struct OffsetFetchRequestGroup<'a> {
         /// Its id.
         group_id: &'a str, 8..;
-        /// The member that asks, if it is one of the new group protocol.
+        /// The member id of a member with the consumer protocol, else `None`.
         member_id: Option<&'a str> = None, 9.., nullable 9.., ignorable;
         /// Its epoch, or -1.
         member_epoch: i32 = -1, 9.., ignorable;
@@ -55,7 +55,7 @@ api! {
         topics: Option<Vec<OffsetFetchRequestTopics<'a>>>, 8.., nullable 8..;
     }
 
-    /// A topic that is asked about, from version 8.
+    /// A topic of the request, from version 8.
     struct OffsetFetchRequestTopics<'a> {
         /// Its name, up to version 9.
         name: &'a str, 8..=9, ignorable;
@@ -73,15 +73,15 @@ api! {
         partitions: Vec<OffsetFetchResponsePartition<'a>>, 0..=7;
     }
 
-    /// A partition's offset, up to version 7.
+    /// The committed offset of a partition, up to version 7.
     struct OffsetFetchResponsePartition<'a> {
         /// Its index.
         partition_index: i32, 0..=7;
-        /// The offset of the next record to read; -1 where none is committed.
+        /// The offset of the next record to read; -1 if none is committed.
         committed_offset: i64, 0..=7;
-        /// The leader epoch of the record before it, or -1.
+        /// The leader epoch of the record before that offset, or -1.
         committed_leader_epoch: i32 = -1, 5..=7, ignorable;
-        /// What the client kept with it.
+        /// The metadata that the client stored with the offset.
         metadata: Option<&'a str>, 0..=7, nullable 0..=7;
         /// The error, or 0.
         error_code: i16, 0..=7;
@@ -107,15 +107,15 @@ api! {
         partitions: Vec<OffsetFetchResponsePartitions<'a>>, 8..;
     }
 
-    /// A partition's offset, from version 8.
+    /// The committed offset of a partition, from version 8.
     struct OffsetFetchResponsePartitions<'a> {
         /// Its index.
         partition_index: i32, 8..;
-        /// The offset of the next record to read; -1 where none is committed.
+        /// The offset of the next record to read; -1 if none is committed.
         committed_offset: i64, 8..;
-        /// The leader epoch of the record before it, or -1.
+        /// The leader epoch of the record before that offset, or -1.
         committed_leader_epoch: i32 = -1, 8.., ignorable;
-        /// What the client kept with it.
+        /// The metadata that the client stored with the offset.
         metadata: Option<&'a str>, 8.., nullable 8..;
         /// The error, or 0.
         error_code: i16, 8..;

@@ -1,9 +1,10 @@
 //! Produce, API key 0, versions 3-13 (Kafka 4.0 removed those below).
 //!
-//! 4 may answer KAFKA_STORAGE_ERROR (KIP-112), 11 TRANSACTION_ABORTABLE (KIP-890). 5 adds log start offsets, 8 the
-//! records that spoil a batch (KIP-467). From 6 the answer comes before a throttled client is muted (KIP-219). 7 allows
-//! zstd (KIP-110). 9 is flexible. 10 adds new leaders and their endpoints (KIP-951). From 12 a transaction takes a
-//! partition in with its first records (KIP-890). 13 replaces topic names by ids (KIP-516).
+//! Version 4 may return KAFKA_STORAGE_ERROR (KIP-112), 11 TRANSACTION_ABORTABLE (KIP-890). 5 adds log start offsets, 8
+//! the records because of which a batch is rejected (KIP-467). From 6 on, the broker responds before it throttles the
+//! client (KIP-219). 7 allows zstd (KIP-110). 9 is flexible. 10 adds new leaders and their endpoints (KIP-951). From 12
+//! on, the first records in a partition add the partition to the transaction (KIP-890). 13 replaces topic names by ids
+//! (KIP-516).
 
 use crate::types::Uuid;
 use crate::wire::api;
@@ -11,26 +12,26 @@ use crate::wire::api;
 api! {
     Produce, versions 3..=13, flexible 9..;
 
-    /// Appends records.
+    /// Appends records to partitions.
     request ProduceRequest<'a> {
         /// The transactional id, if the producer has one.
         transactional_id: Option<&'a str> = None, 3.., nullable 3..;
-        /// Who must have the records before the answer: 0 nobody, and there is no answer; 1 the leader; -1 every
-        /// in-sync replica.
+        /// The replicas that must have the records before the broker responds: 0 none, and there is no response; 1 the
+        /// leader; -1 every in-sync replica.
         acks: i16, 0..;
-        /// How long the broker may wait for the replicas.
+        /// How long the broker may wait for the replicas, in milliseconds.
         timeout_ms: i32, 0..;
         /// The topics.
         topic_data: Vec<TopicProduceData<'a>>, 0..;
     }
 
-    /// Where the records went.
+    /// The result for each partition.
     response ProduceResponse<'a> {
         /// The topics.
         responses: Vec<TopicProduceResponse<'a>>, 0..;
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
-        /// Where to find the leaders named in the partitions.
+        /// The addresses of the leaders named in the partitions.
         node_endpoints: Vec<NodeEndpoint<'a>>, 10.., tag 0;
     }
 
@@ -52,7 +53,7 @@ api! {
         records: Option<&'a [u8]> = None, 0.., nullable 0..;
     }
 
-    /// A topic's outcome.
+    /// The result for one topic.
     struct TopicProduceResponse<'a> {
         /// Its name, up to version 12.
         name: &'a str, 0..=12, ignorable;
@@ -62,7 +63,7 @@ api! {
         partition_responses: Vec<PartitionProduceResponse<'a>>, 0..;
     }
 
-    /// A partition's outcome.
+    /// The result for one partition.
     struct PartitionProduceResponse<'a> {
         /// Its index.
         index: i32, 0..;
@@ -70,23 +71,23 @@ api! {
         error_code: i16, 0..;
         /// The offset of the first record, or -1.
         base_offset: i64, 0..;
-        /// When the broker appended the records, if the topic keeps that time; else -1.
+        /// The log append time in milliseconds since the epoch if the topic has log append time, else -1.
         log_append_time_ms: i64 = -1, 2.., ignorable;
-        /// Where the log starts, or -1.
+        /// The log start offset, or -1.
         log_start_offset: i64 = -1, 5.., ignorable;
-        /// The records for which the whole batch was refused.
+        /// The records because of which the broker rejected the whole batch.
         record_errors: Vec<BatchIndexAndErrorMessage<'a>>, 8.., ignorable;
-        /// What the error means.
+        /// The error message.
         error_message: Option<&'a str> = None, 8.., nullable 8.., ignorable;
-        /// The leader, where the broker asked is not.
+        /// The current leader, if this broker is not the leader.
         current_leader: LeaderIdAndEpoch<'a>, 10.., tag 0;
     }
 
-    /// A record that spoils its batch.
+    /// A record because of which its batch was rejected.
     struct BatchIndexAndErrorMessage<'a> {
-        /// Its place in the batch.
+        /// The record's index in the batch.
         batch_index: i32, 8..;
-        /// What is wrong with it.
+        /// The error message for the record.
         batch_index_error_message: Option<&'a str> = None, 8.., nullable 8..;
     }
 

@@ -1,48 +1,49 @@
 //! SyncGroup, API key 14, versions 0-5.
 //!
-//! 1 adds the throttle time, 3 static members (KIP-345). From 2 on, a broker answers before it throttles (KIP-219). 4 is
-//! flexible. 5 names the protocol on both sides, and whoever names another than the group's is refused (KIP-559).
+//! Version 1 adds the throttle time, 3 static members (KIP-345). From 2 on, the broker responds before it throttles the
+//! client (KIP-219). 4 is flexible. 5 adds the protocol to request and response; the coordinator rejects a member that
+//! expects another protocol than the group's (KIP-559).
 
 use crate::wire::api;
 
 api! {
     SyncGroup, versions 0..=5, flexible 4..;
 
-    /// Asks for a member's assignment; the leader brings those of all members.
+    /// Asks for the member's own assignment. The leader sends the assignments of all members.
     request SyncGroupRequest<'a> {
-        /// The group.
+        /// The group id.
         group_id: &'a str, 0..;
         /// The member's generation.
         generation_id: i32, 0..;
-        /// The member.
+        /// The member id.
         member_id: &'a str, 0..;
-        /// The static member, if it is one.
+        /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 3.., nullable 3..;
-        /// What kind of group the member takes it for.
+        /// The protocol type that the member expects.
         protocol_type: Option<&'a str> = None, 5.., nullable 5.., ignorable;
-        /// The protocol that the member follows.
+        /// The protocol that the member expects.
         protocol_name: Option<&'a str> = None, 5.., nullable 5.., ignorable;
-        /// The assignments, from the leader; empty from the others.
+        /// The assignments, from the leader; empty from other members.
         assignments: Vec<SyncGroupRequestAssignment<'a>>, 0..;
     }
 
     /// The assignment.
     response SyncGroupResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
         /// The error, or 0.
         error_code: i16, 0..;
-        /// What kind of group it is.
+        /// The protocol type.
         protocol_type: Option<&'a str> = None, 5.., nullable 5.., ignorable;
-        /// The protocol that was chosen.
+        /// The protocol that the coordinator selected.
         protocol_name: Option<&'a str> = None, 5.., nullable 5.., ignorable;
         /// The assignment, in the protocol's own format.
         assignment: &'a [u8], 0..;
     }
 
-    /// What the leader gives to one member.
+    /// The assignment of one member.
     struct SyncGroupRequestAssignment<'a> {
-        /// The member.
+        /// The member id.
         member_id: &'a str, 0..;
         /// Its assignment, in the protocol's own format.
         assignment: &'a [u8], 0..;

@@ -1,9 +1,10 @@
 //! TxnOffsetCommit, API key 28, versions 0-6 (KIP-98).
 //!
-//! From 1 on, a broker answers before it throttles (KIP-219). 2 adds leader epochs (KIP-320), 3 the member, so that the
-//! group can refuse one that it has lost (KIP-447). 3 is flexible. 4 may answer TRANSACTION_ABORTABLE, 5 adds the group's
-//! offsets to the transaction by itself (KIP-890). 6 replaces topic names by ids, and answers GROUP_ID_NOT_FOUND,
-//! STALE_MEMBER_EPOCH and UNKNOWN_TOPIC_ID (KIP-1319).
+//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 adds leader epochs (KIP-320), 3
+//! the member, so that the coordinator can fence one that the group has removed (KIP-447). 3 is flexible. 4 may return
+//! TRANSACTION_ABORTABLE. With 5, the request itself adds the group's partition of `__consumer_offsets` to the
+//! transaction (KIP-890). 6 replaces topic names by ids, and may return GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH and
+//! UNKNOWN_TOPIC_ID (KIP-1319).
 
 use crate::types::Uuid;
 use crate::wire::api;
@@ -11,29 +12,29 @@ use crate::wire::api;
 api! {
     TxnOffsetCommit, versions 0..=6, flexible 3..;
 
-    /// Stores where a group has read to, once the transaction is committed.
+    /// Commits a group's offsets within a transaction; they take effect when it is committed.
     request TxnOffsetCommitRequest<'a> {
         /// The transactional id.
         transactional_id: &'a str, 0..;
-        /// The group.
+        /// The group id.
         group_id: &'a str, 0..;
-        /// The transaction's producer id.
+        /// The producer id.
         producer_id: i64, 0..;
-        /// The epoch of the producer id.
+        /// The producer epoch.
         producer_epoch: i16, 0..;
-        /// The generation or member epoch; -1 for whoever is no member.
+        /// The generation or member epoch; -1 for a client that is not a member.
         generation_id_or_member_epoch: i32 = -1, 3..;
-        /// The member; empty for whoever is none.
+        /// The member id; empty for a client that is not a member.
         member_id: &'a str, 3..;
-        /// The static member, if it is one.
+        /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 3.., nullable 3..;
         /// The topics.
         topics: Vec<TxnOffsetCommitRequestTopic<'a>>, 0..;
     }
 
-    /// What became of each.
+    /// The result for each partition.
     response TxnOffsetCommitResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The topics.
         topics: Vec<TxnOffsetCommitResponseTopic<'a>>, 0..;
@@ -55,13 +56,13 @@ api! {
         partition_index: i32, 0..;
         /// The offset of the next record to read.
         committed_offset: i64, 0..;
-        /// The leader epoch of the record before it, or -1.
+        /// The leader epoch of the record before that offset, or -1.
         committed_leader_epoch: i32 = -1, 2.., ignorable;
-        /// What the client wants to keep with it.
+        /// The metadata that the client stores with the offset.
         committed_metadata: Option<&'a str>, 0.., nullable 0..;
     }
 
-    /// A topic's outcome.
+    /// The result for one topic.
     struct TxnOffsetCommitResponseTopic<'a> {
         /// Its name, up to version 5.
         name: &'a str, 0..=5, ignorable;
@@ -71,11 +72,11 @@ api! {
         partitions: Vec<TxnOffsetCommitResponsePartition<'a>>, 0..;
     }
 
-    /// A partition's outcome.
+    /// The result for one partition.
     struct TxnOffsetCommitResponsePartition<'a> {
         /// Its index.
         partition_index: i32, 0..;
-        /// The error, or 0. Errors of the group and of the transaction stand at each partition.
+        /// The error, or 0. An error of the whole group or transaction is returned for each partition.
         error_code: i16, 0..;
     }
 }

@@ -1,53 +1,54 @@
 //! UpdateFeatures, API key 57, versions 0-2, flexible from 0 (KIP-584).
 //!
-//! 1 adds kinds of upgrades and the dry run (KIP-778). 2 answers for all features at once (KIP-1022).
+//! Version 1 adds kinds of upgrades and validation without a change (KIP-778). 2 returns one result for all features
+//! (KIP-1022).
 
 use crate::wire::api;
 
 api! {
     UpdateFeatures, versions 0..=2, flexible 0..;
 
-    /// Changes the levels of features.
+    /// Changes the finalized levels of features.
     request UpdateFeaturesRequest<'a> {
-        /// How long the controller may take.
+        /// The timeout of the request, in milliseconds.
         timeout_ms: i32 = 60_000, 0..;
         /// The changes.
         feature_updates: Vec<FeatureUpdateKey<'a>>, 0..;
-        /// Whether the request is only checked, and nothing changed.
+        /// Whether the broker only validates the request, and changes nothing.
         validate_only: bool, 1..;
     }
 
-    /// What became of them.
+    /// The result of the update.
     response UpdateFeaturesResponse<'a> {
-        /// How long the client was throttled.
+        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The top-level error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
-        /// Each feature's outcome.
+        /// The result for each feature.
         results: Vec<UpdatableFeatureResult<'a>>, 0..=1, ignorable;
     }
 
-    /// A change of a feature.
+    /// The change of one feature.
     struct FeatureUpdateKey<'a> {
         /// Its name.
         feature: &'a str, 0..;
-        /// The level that it is to have; below 1 removes it.
+        /// The new finalized level; below 1 deletes the finalized feature.
         max_version_level: i16, 0..;
-        /// Whether the level may go down.
+        /// Whether the level may be lowered.
         allow_downgrade: bool, 0..=0;
-        /// 1 for upgrades only, 2 for downgrades that lose nothing too, 3 for all.
+        /// 1 allows only upgrades, 2 also safe downgrades, 3 also unsafe ones.
         upgrade_type: i8 = 1, 1..;
     }
 
-    /// A feature's outcome.
+    /// The result for one feature.
     struct UpdatableFeatureResult<'a> {
         /// Its name.
         feature: &'a str, 0..;
         /// The error, or 0.
         error_code: i16, 0..;
-        /// What it means.
+        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
     }
 }

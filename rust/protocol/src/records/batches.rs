@@ -1,14 +1,16 @@
+//! Iterates the batches in a partition's record bytes, and finds out how the bytes end.
+
 use super::header::array;
 use super::{BATCH_HEADER_BYTES, BatchHeader, LOG_OVERHEAD_BYTES, MAGIC_V2, Records, RecordsError};
 
-/// A batch this short could not even hold the fields up to its magic byte.
+/// The least length of a message in the old formats. A batch with a shorter length is malformed, whatever its magic.
 const MIN_OLD_BATCH_LENGTH: i32 = 14;
 const MAGIC_AT: usize = 16;
 
-/// Steps over the batches of a partition's record bytes without touching their payloads.
+/// An iterator over the batches in a partition's record bytes. It reads headers only, not payloads.
 ///
-/// A partial batch at the end is normal in a Fetch response (KIP-74) and ends the iteration; ask
-/// [`tail`](Self::tail) whether there was one. The first error ends it too.
+/// A partial batch at the end is normal in a Fetch response (KIP-74) and ends the iteration;
+/// [`tail`](Self::tail) says whether there was one. The first error ends the iteration too.
 #[derive(Debug, Clone)]
 pub struct Batches<'a> {
     data: &'a [u8],
@@ -19,46 +21,46 @@ pub struct Batches<'a> {
 /// How a partition's bytes end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
-    /// With a whole batch, or there are no bytes.
+    /// With a whole batch, or without any bytes.
     Clean,
     /// With a part of a batch.
     Partial {
         /// Whether there was no whole batch before it: the fetch made no progress.
         first: bool,
-        /// Length of the whole batch, if the part is long enough to tell.
+        /// Length of the whole batch in bytes, if the part includes the length field.
         batch_bytes: Option<usize>,
     },
     /// With bytes that are not a batch.
     Malformed,
 }
 
-/// One batch: its header, and its payload as it was sent.
+/// One batch: its header, and its payload as received.
 #[derive(Debug, Clone, Copy)]
 pub struct RawBatch<'a> {
     /// The header.
     pub header: BatchHeader,
-    /// Where the batch starts in the bytes given.
+    /// The position at which the batch starts in the bytes.
     pub position: usize,
     bytes: &'a [u8],
 }
 
 impl<'a> Batches<'a> {
-    /// Steps over `data`, which starts with a batch.
+    /// Iterates over `data`, which starts with a batch.
     pub fn new(data: &'a [u8]) -> Self {
         Self::starting_at(data, 0)
     }
 
-    /// Steps over `data` from a position that an earlier iterator had reached.
+    /// Iterates over `data` from a position that an earlier iterator has reached.
     pub fn starting_at(data: &'a [u8], position: usize) -> Self {
         Self { data, position, tail: None }
     }
 
-    /// Where the next batch starts: behind everything that was returned.
+    /// The position of the next batch, behind the last one returned.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// How the bytes end, once the iterator has returned `None` or an error.
+    /// How the bytes end. `None` until the iterator has returned `None` or an error.
     pub fn tail(&self) -> Option<Tail> {
         self.tail
     }
@@ -118,17 +120,20 @@ impl<'a> RawBatch<'a> {
         self.bytes
     }
 
-    /// The records, compressed as the header says.
+    /// The records, compressed with the codec of the header.
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[BATCH_HEADER_BYTES..]
     }
 
-    /// Compares the CRC-32C of the bytes with the header's.
+    /// Compares the CRC-32C of the bytes with that in the header.
+    ///
+    /// # Errors
+    /// [`RecordsError::Crc`] if they differ.
     pub fn verify_crc(&self) -> Result<(), RecordsError> {
         self.header.verify_crc(self.bytes)
     }
 
-    /// The records of the uncompressed payload: this batch's own if it is not compressed.
+    /// Iterates the records of `payload`: this batch's payload, decompressed if it is compressed.
     pub fn records<'p>(&self, payload: &'p [u8]) -> Records<'p> {
         Records::new(&self.header, payload)
     }

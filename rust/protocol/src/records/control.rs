@@ -1,18 +1,20 @@
+//! Control records: the markers that end a transaction (KIP-98).
+
 use super::{Record, RecordFault, Records, RecordsError, header::array};
 
-/// What the record of a control batch says.
+/// The type of a control record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ControlRecordType {
     /// The producer's transaction was aborted.
     Abort,
     /// The producer's transaction was committed.
     Commit,
-    /// Another type: KRaft's, or one that Kafka has added since.
+    /// Another type: one of KRaft's, or one that a later Kafka has added.
     Other(i16),
 }
 
 impl ControlRecordType {
-    /// Kafka's number.
+    /// Kafka's number of the type.
     pub fn id(self) -> i16 {
         match self {
             Self::Abort => 0,
@@ -21,7 +23,7 @@ impl ControlRecordType {
         }
     }
 
-    /// Reads the key of a control record: a version, which later ones may append to, and a type.
+    /// Parses the key of a control record: a version and a type. Bytes that a later version appends are ignored.
     pub fn parse_key(key: &[u8]) -> Result<Self, RecordFault> {
         if key.len() < 4 {
             return Err(RecordFault::ControlKey);
@@ -34,7 +36,7 @@ impl ControlRecordType {
     }
 }
 
-/// The type of the first record of a control batch, `None` if compaction has removed it.
+/// The type of a control batch's first record; `None` if compaction has removed the record.
 pub fn control_record(mut records: Records<'_>) -> Result<Option<ControlRecordType>, RecordsError> {
     let Some(record) = records.next() else {
         return Ok(None);

@@ -1,21 +1,23 @@
+//! Encodes a record batch, record by record.
+
 use super::header::{CONTROL, CRC_START, LOG_APPEND_TIME, TRANSACTIONAL};
 use super::{BATCH_HEADER_BYTES, ControlRecordType, Header, LOG_OVERHEAD_BYTES, MAGIC_V2, NO_TIMESTAMP, varint};
 use crate::compression::{Compression, CompressionError, Compressor};
 
-/// A record to be written.
+/// A record to encode.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NewRecord<'a> {
-    /// Milliseconds since the epoch.
+    /// The timestamp, in milliseconds since the epoch.
     pub timestamp_ms: i64,
-    /// The key.
+    /// The key; `None` for null.
     pub key: Option<&'a [u8]>,
-    /// The value.
+    /// The value; `None` for null (a tombstone in a compacted topic).
     pub value: Option<&'a [u8]>,
     /// The headers.
     pub headers: &'a [Header<'a>],
 }
 
-/// Writes one record batch of magic 2.
+/// An encoder of one record batch of magic 2.
 ///
 /// ```
 /// use monedula_protocol::compression::{Compression, Compressor};
@@ -88,20 +90,20 @@ impl BatchEncoder {
         self
     }
 
-    /// Sets the codec, and its level if it has any: see [`Compressor::compress`].
+    /// Sets the codec and its level; see [`Compressor::compress`] for the levels.
     pub fn compression(mut self, codec: Compression, level: Option<i32>) -> Self {
         self.codec = codec;
         self.level = level;
         self
     }
 
-    /// Makes the batch one with log append time.
+    /// Sets log append time as the timestamp type, with this time in milliseconds since the epoch.
     pub fn log_append_time(mut self, append_time_ms: i64) -> Self {
         self.append_time_ms = Some(append_time_ms);
         self
     }
 
-    /// Sets the idempotent producer and the sequence number of the first record.
+    /// Sets the idempotent producer's id and epoch, and the sequence number of the first record.
     pub fn producer(mut self, producer_id: i64, producer_epoch: i16, base_sequence: i32) -> Self {
         self.producer_id = producer_id;
         self.producer_epoch = producer_epoch;
@@ -115,7 +117,7 @@ impl BatchEncoder {
         self
     }
 
-    /// Makes the batch the marker that ends a producer's transaction.
+    /// Makes the batch a control batch with the marker that ends a producer's transaction.
     pub fn control_marker(mut self, marker: ControlRecordType, coordinator_epoch: i32, timestamp_ms: i64) -> Self {
         self.flags |= CONTROL | TRANSACTIONAL;
         let mut key = 0i16.to_be_bytes().to_vec();
@@ -126,13 +128,13 @@ impl BatchEncoder {
         self
     }
 
-    /// Sets the last offset delta beyond the last record, as compaction leaves it.
+    /// Raises the last offset delta beyond the last record, as in a batch whose last records were compacted away.
     pub fn last_offset_delta(mut self, delta: i32) -> Self {
         self.last_offset_delta = self.last_offset_delta.max(delta);
         self
     }
 
-    /// Raises the maximal timestamp beyond the records', as compaction leaves it.
+    /// Raises the maximal timestamp beyond the records' own, as in a batch whose latest record was compacted away.
     pub fn max_timestamp(mut self, timestamp_ms: i64) -> Self {
         self.max_timestamp = self.max_timestamp.max(timestamp_ms);
         self
@@ -143,7 +145,7 @@ impl BatchEncoder {
         self.append_at(self.next_delta, record);
     }
 
-    /// Appends a record at a chosen offset delta: compaction leaves gaps.
+    /// Appends a record at this offset delta, which may leave a gap as compaction does.
     pub fn append_at(&mut self, offset_delta: i32, record: NewRecord<'_>) {
         if self.record_count == 0 {
             self.base_timestamp = record.timestamp_ms;
@@ -167,17 +169,20 @@ impl BatchEncoder {
         self.records.extend_from_slice(&self.body);
     }
 
-    /// How many records were appended.
+    /// Number of records appended.
     pub fn record_count(&self) -> i32 {
         self.record_count
     }
 
-    /// Length of the batch if nothing were compressed.
+    /// Length of the batch without compression, in bytes.
     pub fn uncompressed_bytes(&self) -> usize {
         BATCH_HEADER_BYTES + self.records.len()
     }
 
-    /// Appends the batch to `output`. The encoder keeps its records and may be encoded again.
+    /// Appends the batch to `output`. The encoder keeps its records and can be encoded again.
+    ///
+    /// # Errors
+    /// Those of [`Compressor::compress`].
     pub fn encode(&self, compressor: &mut Compressor, output: &mut Vec<u8>) -> Result<(), CompressionError> {
         let start = output.len();
         self.write_header(output);

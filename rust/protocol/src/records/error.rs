@@ -1,8 +1,10 @@
-/// What is wrong with a partition's record bytes, and where.
+//! The errors of reading record batches and records.
+
+/// A fault in a partition's record bytes, and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordsError {
-    /// A batch of another message format than v2.
+    /// A batch with a message format other than v2.
     #[error(
         "the batch at offset {base_offset} has message format {magic}, and only format 2 is supported; formats 0 and 1 \
          were written by brokers before 0.11: rewrite the topic, or read it with a client that still knows them"
@@ -10,29 +12,29 @@ pub enum RecordsError {
     UnsupportedMagic {
         /// The offset in the batch's header.
         base_offset: i64,
-        /// The format found.
+        /// The magic byte found.
         magic: i8,
     },
-    /// The length of a batch cannot be right, so the next batch cannot be found either.
+    /// The length field of a batch is impossible, so the next batch cannot be found either.
     #[error("the batch at offset {base_offset} (byte {position}) has the impossible length {batch_length}")]
     BatchLength {
         /// The offset in the batch's header.
         base_offset: i64,
-        /// Where the batch starts in the bytes given.
+        /// The position at which the batch starts in the bytes.
         position: usize,
         /// The length field.
         batch_length: i32,
     },
-    /// A field of a batch's header contradicts the rest.
+    /// A field of a batch's header has an impossible value, or contradicts another field.
     #[error("the batch at offset {base_offset} (byte {position}) has an impossible {field}: {value}")]
     Header {
         /// The offset in the batch's header.
         base_offset: i64,
-        /// Where the batch starts in the bytes given.
+        /// The position at which the batch starts in the bytes.
         position: usize,
         /// Kafka's name of the field.
         field: &'static str,
-        /// Its value.
+        /// The field's value.
         value: i64,
     },
     /// The CRC-32C of a batch does not match its bytes.
@@ -55,17 +57,17 @@ pub enum RecordsError {
     Record {
         /// First offset of the batch.
         base_offset: i64,
-        /// Which record of the batch, from 0.
+        /// Index of the record in the batch, from 0.
         index: u32,
-        /// Where the record starts in the uncompressed payload.
+        /// The position at which the record starts in the uncompressed payload.
         position: usize,
-        /// What is wrong with it.
+        /// The fault.
         fault: RecordFault,
     },
 }
 
 impl RecordsError {
-    /// The base offset of the batch in question, as its header gives it.
+    /// The base offset of the faulty batch, from its header.
     pub fn base_offset(&self) -> i64 {
         match *self {
             Self::UnsupportedMagic { base_offset, .. }
@@ -77,14 +79,14 @@ impl RecordsError {
     }
 }
 
-/// What is wrong with one record.
+/// A fault in one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordFault {
     /// A field reaches past the end of the payload.
     #[error("the bytes end inside a field")]
     Truncated,
-    /// A varint of more bytes or bits than its type has.
+    /// A varint with more bytes or bits than its type allows.
     #[error("a varint is longer than its type allows")]
     VarintTooLong,
     /// A record length that is negative, too short, or reaches past the payload.
@@ -105,10 +107,10 @@ pub enum RecordFault {
     /// An offset delta that does not grow, or that passes the batch's last offset.
     #[error("the offset delta is not between the previous record's and the batch's last one")]
     OffsetDelta,
-    /// The payload ends before the number of records that the header counts.
+    /// The payload ends before as many records as the header counts.
     #[error("the batch counts more records than it has")]
     TooFewRecords,
-    /// The payload goes on after the number of records that the header counts.
+    /// The payload has bytes behind as many records as the header counts.
     #[error("the batch has more bytes than the records it counts")]
     TooManyRecords,
     /// A control record whose key is not a version and a type.

@@ -1,3 +1,5 @@
+//! The header of a record batch: parsing and checking it, changing it, and its CRC.
+
 use super::{BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_V2, MIN_RECORD_BYTES, RecordsError};
 use crate::compression::Compression;
 
@@ -7,20 +9,20 @@ pub(super) const TRANSACTIONAL: i16 = 1 << 4;
 pub(super) const CONTROL: i16 = 1 << 5;
 const DELETE_HORIZON: i16 = 1 << 6;
 
-/// Where the CRC starts to cover a batch: at the attributes.
+/// The first byte of a batch that the CRC covers: the attributes.
 pub(super) const CRC_START: usize = 21;
 
-/// Who set a record's timestamp.
+/// The type of a batch's timestamps: who set them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TimestampType {
-    /// The producer.
+    /// The producer sets each record's timestamp.
     CreateTime,
-    /// The broker: every record of the batch carries the batch's maximal timestamp.
+    /// The broker sets the time at which it appended the batch: every record has the batch's maximal timestamp.
     LogAppendTime,
 }
 
 impl TimestampType {
-    /// Kafka's number: 0 or 1.
+    /// Kafka's number of the type: 0 for create time, 1 for log append time.
     pub fn id(self) -> i32 {
         self as i32
     }
@@ -29,34 +31,34 @@ impl TimestampType {
 /// The header of a record batch of magic 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchHeader {
-    /// Offset of the first record the batch was written with; compaction may have removed it.
+    /// Offset of the first record that the batch was written with; compaction may have removed that record.
     pub base_offset: i64,
-    /// Bytes after the length field.
+    /// Number of bytes after the length field.
     pub batch_length: i32,
     /// Epoch of the leader that appended the batch, -1 if unknown.
     pub partition_leader_epoch: i32,
-    /// CRC-32C from the attributes to the end.
+    /// CRC-32C of the bytes from the attributes to the end.
     pub crc: u32,
     /// Codec, timestamp type and flags.
     pub attributes: i16,
-    /// The last offset, less the base offset; compaction does not change it.
+    /// The last offset minus the base offset; compaction does not change it.
     pub last_offset_delta: i32,
-    /// What the records' timestamp deltas count from.
+    /// The timestamp to which the records' deltas are added, in milliseconds since the epoch.
     pub base_timestamp: i64,
-    /// The largest timestamp, or the append time.
+    /// The largest timestamp of the records, or the log append time, in milliseconds since the epoch.
     pub max_timestamp: i64,
-    /// The idempotent producer, or -1.
+    /// The id of the idempotent producer, or -1.
     pub producer_id: i64,
-    /// Its epoch, or -1.
+    /// The producer's epoch, or -1.
     pub producer_epoch: i16,
-    /// Its sequence number of the first record, or -1.
+    /// The producer's sequence number of the first record, or -1.
     pub base_sequence: i32,
     /// Number of records; 0 in a batch that compaction emptied.
     pub record_count: i32,
 }
 
 impl BatchHeader {
-    /// Reads the header of a batch that is wholly there: `bytes` is the batch.
+    /// Parses the header of a whole batch: `bytes` is the batch.
     pub(super) fn parse(bytes: &[u8], position: usize) -> Result<Self, RecordsError> {
         let Some(fixed) = bytes.first_chunk::<BATCH_HEADER_BYTES>() else {
             let batch_length = (bytes.len() - LOG_OVERHEAD_BYTES) as i32;
@@ -86,7 +88,7 @@ impl BatchHeader {
         if self.base_offset < 0 {
             return refuse("base offset", self.base_offset);
         }
-        // The next offset must be one too: a position is always last offset + 1.
+        // The offset after the batch must be valid too, since a consumer's position is last offset + 1.
         let next_offset =
             i64::from(self.last_offset_delta).checked_add(self.base_offset).and_then(|last| last.checked_add(1));
         if self.last_offset_delta < 0 || next_offset.is_none() {
@@ -104,8 +106,8 @@ impl BatchHeader {
         Ok(())
     }
 
-    /// Whether a payload of this length, uncompressed, can hold as many records as the header counts:
-    /// to be asked before anything is allocated for them.
+    /// Whether an uncompressed payload of this length can hold as many records as the header counts.
+    /// Check this before allocating anything for the records.
     pub fn count_fits(&self, payload_bytes: usize) -> bool {
         self.record_count as usize <= payload_bytes / MIN_RECORD_BYTES
     }
@@ -130,29 +132,33 @@ impl BatchHeader {
         bytes
     }
 
-    /// The CRC-32C that this header has over these records, whatever the one in it says.
+    /// The CRC-32C of a batch with this header and these records. The header's own `crc` is not used.
     pub fn crc_over(&self, payload: &[u8]) -> u32 {
         crc32c::crc32c_append(crc32c::crc32c(&self.to_bytes()[CRC_START..]), payload)
     }
 
-    /// Makes the timestamps of all records the broker's: the batch's maximal timestamp, under a flag.
+    /// Sets log append time as the timestamp type, and this time (milliseconds since the epoch) as that of all records.
     pub fn set_log_append_time(&mut self, append_time_ms: i64) {
         self.attributes |= LOG_APPEND_TIME;
         self.max_timestamp = append_time_ms;
     }
 
-    /// Says until when tombstones stay (KIP-534). Records' timestamp deltas count from that time then.
+    /// Sets the delete horizon (KIP-534): the time until which tombstones are kept, in milliseconds since the epoch. It
+    /// becomes the base timestamp, so the records' deltas must be relative to it.
     pub fn set_delete_horizon(&mut self, horizon_ms: i64) {
         self.attributes |= DELETE_HORIZON;
         self.base_timestamp = horizon_ms;
     }
 
-    /// Names another codec.
+    /// Sets the codec in the attributes.
     pub fn set_compression(&mut self, codec: Compression) {
         self.attributes = self.attributes & !COMPRESSION_MASK | i16::from(codec.id());
     }
 
-    /// Compares the CRC-32C of a batch, given with its header, with the one stored in it.
+    /// Compares the CRC-32C of a whole batch with the one in this header.
+    ///
+    /// # Errors
+    /// [`RecordsError::Crc`] if they differ.
     pub fn verify_crc(&self, batch: &[u8]) -> Result<(), RecordsError> {
         let computed = crc_of(batch);
         if computed == self.crc {
@@ -168,11 +174,11 @@ impl BatchHeader {
 
     /// The codec of the payload.
     pub fn compression(&self) -> Compression {
-        // The codec was checked when the header was read.
+        // `check` has refused unknown codecs.
         Compression::from_id((self.attributes & COMPRESSION_MASK) as u8).unwrap_or_default()
     }
 
-    /// Who set the timestamps.
+    /// The type of the records' timestamps.
     pub fn timestamp_type(&self) -> TimestampType {
         if self.attributes & LOG_APPEND_TIME == 0 { TimestampType::CreateTime } else { TimestampType::LogAppendTime }
     }
@@ -182,17 +188,18 @@ impl BatchHeader {
         self.attributes & TRANSACTIONAL != 0
     }
 
-    /// Whether the batch holds a control record, which no application sees.
+    /// Whether this is a control batch, whose record no application receives.
     pub fn is_control(&self) -> bool {
         self.attributes & CONTROL != 0
     }
 
-    /// Whether the base timestamp is a delete horizon (KIP-534); deltas count from it all the same.
+    /// Whether the base timestamp is a delete horizon (KIP-534). The records' deltas are relative to it as to any base
+    /// timestamp.
     pub fn has_delete_horizon(&self) -> bool {
         self.attributes & DELETE_HORIZON != 0
     }
 
-    /// Offset of the last record the batch was written with.
+    /// Offset of the last record that the batch was written with.
     pub fn last_offset(&self) -> i64 {
         self.base_offset + i64::from(self.last_offset_delta)
     }
@@ -202,18 +209,18 @@ impl BatchHeader {
         self.last_offset() + 1
     }
 
-    /// Length of the batch with its header.
+    /// Length of the batch with its header, in bytes.
     pub fn total_bytes(&self) -> usize {
         LOG_OVERHEAD_BYTES + self.batch_length as usize
     }
 
-    /// Length of the records, compressed or not.
+    /// Length of the records as stored, compressed or not, in bytes.
     pub fn payload_bytes(&self) -> usize {
         self.total_bytes() - BATCH_HEADER_BYTES
     }
 }
 
-/// The CRC-32C of a whole batch, as its header should have it.
+/// The CRC-32C of a whole batch, computed from its bytes.
 pub fn crc_of(batch: &[u8]) -> u32 {
     crc32c::crc32c(batch.get(CRC_START..).unwrap_or_default())
 }

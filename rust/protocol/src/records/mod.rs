@@ -1,8 +1,8 @@
-//! Record batches (magic 2, KIP-98): stepping, checking, walking and encoding.
+//! Record batches (magic 2, KIP-98): reading, checking and encoding.
 //!
-//! [`Batches`] steps over what a Fetch response carries for a partition without touching a payload;
-//! [`Records`] walks one uncompressed payload; [`BatchEncoder`] writes. Nothing here decompresses by
-//! itself, and nothing allocates while reading.
+//! [`Batches`] iterates the batches that a Fetch response carries for a partition, without reading payloads;
+//! [`Records`] iterates the records of one uncompressed payload; [`BatchEncoder`] encodes a batch. Nothing here
+//! decompresses, and reading allocates nothing.
 
 mod batches;
 mod control;
@@ -23,11 +23,11 @@ pub use record::{Header, HeaderReader, Headers, RawRecord, Record, Records};
 
 /// The only message format that Kafka 4 writes and that this crate reads.
 pub const MAGIC_V2: i8 = 2;
-/// Length of a batch before its records.
+/// Length of a batch's header in bytes.
 pub const BATCH_HEADER_BYTES: usize = 61;
-/// The base offset and the length field, which the length does not count.
+/// Length of the base offset and the length field, which the length field does not count.
 pub const LOG_OVERHEAD_BYTES: usize = 12;
-/// The shortest record: six one-byte varints and the attributes.
+/// Length of the shortest record: six one-byte varints and the attributes.
 pub const MIN_RECORD_BYTES: usize = 7;
-/// What a missing timestamp is on the wire.
+/// The value of a missing timestamp on the wire.
 pub const NO_TIMESTAMP: i64 = -1;

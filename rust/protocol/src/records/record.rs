@@ -1,11 +1,13 @@
+//! Parses and iterates the records of an uncompressed payload, and their headers.
+
 use super::{BatchHeader, RecordFault, RecordsError, TimestampType, varint};
 
 /// One record, borrowed from the payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Its offset in the partition.
+    /// The record's offset in the partition.
     pub offset: i64,
-    /// Milliseconds since the epoch: the producer's, or the append time of the batch.
+    /// The timestamp in milliseconds since the epoch: the producer's, or the log append time of the batch.
     pub timestamp_ms: i64,
     /// The key.
     pub key: Option<&'a [u8]>,
@@ -15,7 +17,7 @@ pub struct Record<'a> {
     pub headers: Headers<'a>,
 }
 
-/// One record header. The key is UTF-8 by convention only, hence bytes.
+/// One record header. The key is bytes because it is UTF-8 by convention only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header<'a> {
     /// The key.
@@ -24,7 +26,7 @@ pub struct Header<'a> {
     pub value: Option<&'a [u8]>,
 }
 
-/// Walks the records of one uncompressed payload, each checked in full.
+/// An iterator over the records of one uncompressed payload, which checks each record fully.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     header: BatchHeader,
@@ -36,7 +38,7 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Walks `payload`, the uncompressed records of the batch with this header.
+    /// Iterates over `payload`, the uncompressed records of the batch with this header.
     pub fn new(header: &BatchHeader, payload: &'a [u8]) -> Self {
         Self { header: *header, payload, position: 0, index: 0, previous_delta: -1, finished: false }
     }
@@ -93,23 +95,26 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// A record as it lies in the payload: deltas, and headers not yet looked at.
+/// A record as in the payload: with deltas, and with unparsed headers.
 #[derive(Debug, Clone, Copy)]
 pub struct RawRecord<'a> {
-    /// Added to the batch's base timestamp.
+    /// The timestamp minus the batch's base timestamp, in milliseconds.
     pub timestamp_delta: i64,
-    /// Added to the batch's base offset.
+    /// The offset minus the batch's base offset.
     pub offset_delta: i32,
     /// The key.
     pub key: Option<&'a [u8]>,
     /// The value.
     pub value: Option<&'a [u8]>,
-    /// The header count and the headers, to the end of the record.
+    /// The bytes of the header count and the headers, up to the end of the record.
     pub headers: &'a [u8],
 }
 
 impl<'a> RawRecord<'a> {
-    /// Reads the record at `position` and returns it with the position of the next one.
+    /// Parses the record at `position` and returns it with the position of the next one.
+    ///
+    /// # Errors
+    /// A field or length that does not fit.
     #[inline]
     pub fn parse(payload: &'a [u8], position: usize) -> Result<(Self, usize), RecordFault> {
         let mut start = position;
@@ -127,7 +132,8 @@ impl<'a> RawRecord<'a> {
         Ok((Self { timestamp_delta, offset_delta, key, value, headers }, start + length))
     }
 
-    /// The timestamp under a batch header: deltas saturate where a hostile one would overflow.
+    /// The timestamp of the record in a batch with this header, in milliseconds since the epoch. It saturates where a
+    /// hostile delta would overflow.
     pub fn timestamp_ms(&self, header: &BatchHeader) -> i64 {
         match header.timestamp_type() {
             TimestampType::CreateTime => header.base_timestamp.saturating_add(self.timestamp_delta),
@@ -148,7 +154,7 @@ fn read_nullable<'a>(record: &'a [u8], at: &mut usize) -> Result<Option<&'a [u8]
     field.map(Some).ok_or(RecordFault::FieldLength)
 }
 
-/// Reads the headers of a [`RawRecord`] one by one, checking each.
+/// A reader of a [`RawRecord`]'s headers, which checks each header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderReader<'a> {
     bytes: &'a [u8],
@@ -157,7 +163,10 @@ pub struct HeaderReader<'a> {
 }
 
 impl<'a> HeaderReader<'a> {
-    /// Reads the count: `bytes` are [`RawRecord::headers`].
+    /// Reads the count. `bytes` are [`RawRecord::headers`].
+    ///
+    /// # Errors
+    /// [`RecordFault::HeaderCount`] for a count that the bytes cannot hold, and faults of the varint.
     pub fn new(bytes: &'a [u8]) -> Result<Self, RecordFault> {
         let mut at = 0;
         let count = varint::read_i32(bytes, &mut at)?;
@@ -174,7 +183,10 @@ impl<'a> HeaderReader<'a> {
         self.remaining
     }
 
-    /// The next header; `None` after the last one, which must end the record.
+    /// The next header; `None` after the last one.
+    ///
+    /// # Errors
+    /// A header that does not fit, and bytes left over behind the last one.
     pub fn read(&mut self) -> Result<Option<Header<'a>>, RecordFault> {
         if self.remaining == 0 {
             let clean = self.at == self.bytes.len();
@@ -210,7 +222,7 @@ impl<'a> Iterator for Headers<'a> {
     type Item = Header<'a>;
 
     fn next(&mut self) -> Option<Header<'a>> {
-        // Every header was read once before this value was made.
+        // `checked` has read every header without a fault.
         self.0.read().ok().flatten()
     }
 

@@ -1,4 +1,4 @@
-//! Zigzag varints, as Protocol Buffers' `sint32` and `sint64`.
+//! Zigzag varints, the encoding of Protocol Buffers' `sint32` and `sint64`.
 
 use super::RecordFault;
 
@@ -44,7 +44,7 @@ fn read_unsigned(bytes: &[u8], position: &mut usize, max_len: usize) -> Result<u
     for index in 0..max_len {
         let byte = *bytes.get(*position + index).ok_or(RecordFault::Truncated)?;
         let bits = u64::from(byte & 0x7f);
-        // The tenth byte has room for one bit: anything above would be shifted out unseen.
+        // The tenth byte has room for one bit. The shift would silently drop higher ones.
         if index == 9 && bits > 1 {
             return Err(RecordFault::VarintTooLong);
         }

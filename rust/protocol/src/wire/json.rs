@@ -1,7 +1,7 @@
-//! Messages to and from the JSON of Apache Kafka's `*DataJsonConverter` classes. For tests only.
+//! Converts messages to and from the JSON of Apache Kafka's `*DataJsonConverter` classes. For tests only.
 //!
-//! Unknown tagged fields are not part of that JSON. One difference: Kafka writes an empty string in
-//! place of records, here they are base64 as all other bytes.
+//! Unknown tagged fields are not part of that JSON. One difference: Kafka writes an empty string for
+//! records, this module base64 as for all other bytes.
 
 use serde_json::Value as JsonValue;
 
@@ -36,18 +36,21 @@ impl JsonError {
 
 /// A message, or a part of one, as JSON.
 pub trait Json<'a>: Sized {
-    /// The default, with one default item in every array, so that the defaults of all parts are in it.
+    /// The default message with one default item in every array, so that it contains the defaults of all structures.
     fn specimen() -> Self;
 
-    /// As Kafka's converter writes it.
+    /// The JSON that Kafka's converter writes.
     fn to_json(&self, version: i16) -> JsonValue;
 
-    /// As Kafka's converter reads it. Bytes decoded from base64 are leaked, so that messages can borrow
-    /// them as they do from a frame.
+    /// Reads the JSON that Kafka's converter reads. Bytes decoded from base64 are leaked, so that messages can
+    /// borrow them as from a frame.
+    ///
+    /// # Errors
+    /// JSON that does not describe the message.
     fn from_json(value: &'a JsonValue, version: i16) -> Result<Self, JsonError>;
 }
 
-/// Kafka's camel case of a field's name.
+/// A field's name in camel case, as in Kafka's JSON.
 pub(crate) fn key(field: &str) -> String {
     let mut words = field.split('_');
     let mut key = words.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! The primitive types of the protocol, and the tables that make messages of them.
+//! The primitive types of the protocol, and the macros that generate messages from tables of fields.
 
 #[cfg(feature = "json")]
 pub mod json;

@@ -4,9 +4,9 @@ use crate::error::{Place, WireError};
 use crate::types::Uuid;
 use crate::wire::varint::{self, VarintError};
 
-/// Reads primitive values off the front of a slice, and lends what it reads from that slice.
+/// A reader of primitive values, from the front of a slice. Strings and bytes are borrowed from the slice.
 ///
-/// Every method either moves past a whole value or leaves the position where it was.
+/// Every method either moves past a whole value, or fails and leaves the position unchanged.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -31,13 +31,13 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, position: 0 }
     }
 
-    /// Bytes not read yet.
+    /// Number of bytes not read yet.
     #[inline]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// Bytes read so far, counted from the start of the whole frame.
+    /// Number of bytes read so far, counted from the start of the whole frame.
     #[inline]
     pub fn position(&self) -> usize {
         self.position
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         f64 -> f64;
     }
 
-    /// One byte; as in Kafka, anything but zero is true.
+    /// One byte; as in Kafka, any value except zero is true.
     #[inline]
     pub fn boolean(&mut self) -> Result<bool, WireError> {
         self.i8().map(|byte| byte != 0)
@@ -96,13 +96,13 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    /// A reader of the next `length` bytes only, which keeps counting positions from the frame's start.
+    /// A reader of only the next `length` bytes, whose positions still count from the frame's start.
     pub(super) fn section(&mut self, length: usize) -> Result<Reader<'a>, WireError> {
         let position = self.position;
         Ok(Reader { rest: self.bytes(length)?, position })
     }
 
-    /// All that is left.
+    /// All remaining bytes.
     pub(crate) fn take_rest(&mut self) -> &'a [u8] {
         let rest = std::mem::take(&mut self.rest);
         self.position += rest.len();
@@ -125,14 +125,17 @@ impl<'a> Reader<'a> {
         signed_length(length, offset)
     }
 
-    /// The varint length of flexible versions, which is one more than the length: `None` for null.
+    /// The compact length of flexible versions, a varint of the length + 1: `None` for null.
     #[inline]
     pub(super) fn length_compact(&mut self) -> Result<Option<usize>, WireError> {
         let length = self.unsigned_varint()?;
         Ok((length as usize).checked_sub(1))
     }
 
-    /// Ends the reading: what is left over is an error.
+    /// Checks that all bytes were read.
+    ///
+    /// # Errors
+    /// [`WireError::TrailingBytes`] for bytes left over.
     pub fn finish(&self) -> Result<(), WireError> {
         match self.remaining() {
             0 => Ok(()),

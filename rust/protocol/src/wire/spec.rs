@@ -1,10 +1,10 @@
-//! What a table says about one field.
+//! The description of one field in a message's table: its versions, tag and attributes.
 
 use std::ops::{RangeFrom, RangeInclusive};
 
 use crate::error::{Place, WireError};
 
-/// How a value is laid out: the version, and what it implies.
+/// The layout of a value: the message's version, and what follows from it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Format {
     /// The version of the message.
@@ -21,14 +21,14 @@ impl Format {
         Self { version, flexible: version >= flexible_from, nullable: false }
     }
 
-    /// The format of what lies inside an array: never null itself.
+    /// The format of an array's elements, which are never null.
     #[inline]
     pub(crate) fn element(self) -> Self {
         Self { nullable: false, ..self }
     }
 }
 
-/// `3..` or `0..=12`: versions of a message.
+/// A range of message versions, such as `3..` or `0..=12`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Versions {
     first: i16,
@@ -56,8 +56,8 @@ impl From<RangeInclusive<i16>> for Versions {
     }
 }
 
-/// One row of a table. The attributes of the row are this type's methods, so that the table's macro
-/// needs no rule of its own for any of them.
+/// One row of a table. The row's attributes are this type's methods, so that the macro needs no
+/// separate rule for each attribute.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spec {
     pub(crate) name: &'static str,
@@ -74,43 +74,46 @@ impl Spec {
         Self { name, versions: versions.into(), nullable: None, tag: None, ignorable: false, inflexible: false }
     }
 
-    /// Null is allowed in these versions.
+    /// Allows null in these versions.
     #[inline]
     pub(crate) fn nullable(self, versions: impl Into<Versions>) -> Self {
         Self { nullable: Some(versions.into()), ..self }
     }
 
-    /// The field travels as a tagged field in all its versions.
+    /// Makes the field a tagged field in all its versions.
     #[inline]
     pub(crate) fn tag(self, tag: u32) -> Self {
         Self { tag: Some(tag), ..self }
     }
 
-    /// In a version without the field its value is dropped, rather than refused.
+    /// Makes the encoder drop the field's value in a version without the field, instead of failing.
     #[inline]
     pub(crate) fn ignorable(self) -> Self {
         Self { ignorable: true, ..self }
     }
 
-    /// The field keeps the old length prefix in flexible versions.
+    /// Keeps the old length prefix in flexible versions.
     #[inline]
     pub(crate) fn inflexible(self) -> Self {
         Self { inflexible: true, ..self }
     }
 
-    /// Whether the field stands in the body, in declared order.
+    /// Whether this version has the field in the body, not as a tagged field.
     #[inline]
     pub(crate) fn in_body(self, version: i16) -> bool {
         self.tag.is_none() && self.versions.contains(version)
     }
 
-    /// The tag under which the field travels.
+    /// The field's tag, if this version has it as a tagged field.
     #[inline]
     pub(crate) fn tag_in(self, version: i16) -> Option<u32> {
         self.tag.filter(|_| self.versions.contains(version))
     }
 
-    /// Leaves out a value other than the default, in a version without the field.
+    /// Checks that a value other than the default may be dropped in a version without the field.
+    ///
+    /// # Errors
+    /// [`WireError::FieldNotInVersion`] unless the field is ignorable.
     pub(crate) fn drop_from(self, version: i16) -> Result<(), WireError> {
         if self.ignorable {
             return Ok(());
@@ -118,7 +121,7 @@ impl Spec {
         Err(WireError::FieldNotInVersion { place: Place::default(), version })
     }
 
-    /// The format of the field within a structure of `format`.
+    /// The format of the field in a structure with this format.
     #[inline]
     pub(crate) fn format(self, format: Format) -> Format {
         Format {

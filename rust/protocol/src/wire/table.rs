@@ -1,32 +1,32 @@
-//! The macros that make messages of tables.
+//! The macros that generate message structures from tables of fields.
 //!
-//! A table is Kafka's own message definition, row for row:
+//! A table follows Kafka's own message definition (a JSON file of its repository) row by row:
 //!
 //! ```text
 //! api! {
 //!     Fetch, versions 4..=18, flexible 12..;
 //!
-//!     /// What it is.
+//!     /// Reads records.
 //!     request FetchRequest<'a> {
-//!         /// What the field is.
+//!         /// The id of the cluster.
 //!         cluster_id: Option<&'a str> = None, 12.., nullable 12.., tag 0, ignorable;
-//!         /// Another.
+//!         /// The topics.
 //!         topics: Vec<FetchTopic<'a>>, 0..;
 //!     }
-//!     /// The answer.
+//!     /// The response.
 //!     response FetchResponse<'a> { ... }
-//!     /// A part of either.
+//!     /// A topic, used in one of the two.
 //!     struct FetchTopic<'a> { ... }
 //! }
 //! ```
 //!
-//! A row is `name: type = default, versions, attributes;`. Without a default it is that of Kafka: zero,
-//! empty, false. Versions are `3..` or `0..=12`. The attributes are methods of [`Spec`](super::Spec):
-//! `nullable 1..` (with a type of `Option`), `tag 0`, `ignorable`, `inflexible`. Rows stand in the order
-//! of the wire. Every structure also gets `unknown_tagged_fields`. An API without flexible versions
-//! leaves `flexible` out.
+//! A row is `name: type = default, versions, attributes;`. If the row gives no default, it is Kafka's: zero,
+//! empty or false. Versions are `3..` or `0..=12`. The attributes are methods of [`Spec`](super::Spec):
+//! `nullable 1..` (with a type of `Option`), `tag 0`, `ignorable`, `inflexible`. Rows are in the order
+//! of the fields on the wire. Every structure also gets the field `unknown_tagged_fields`. An API without flexible
+//! versions leaves `flexible` out.
 
-/// All messages of one API key.
+/// Generates all messages of one API.
 macro_rules! api {
     (
         $key:ident, versions $first:literal ..= $last:literal $(, flexible $flexible:literal ..)?;
@@ -67,7 +67,7 @@ macro_rules! api {
     };
 }
 
-/// One message that stands alone: a structure that knows its versions.
+/// Generates one message: a structure with a range of versions.
 macro_rules! message {
     (@flexible) => { i16::MAX };
     (@flexible $flexible:literal) => { $flexible };
@@ -105,7 +105,7 @@ macro_rules! message {
     };
 }
 
-/// A structure, on its own or as a part of messages.
+/// Generates a structure that is part of a message, or a message itself.
 macro_rules! structure {
     (@default $type:ty) => { <$type as $crate::wire::Value<'_>>::DEFAULT };
     (@default $type:ty, $default:expr) => { $default };

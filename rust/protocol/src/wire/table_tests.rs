@@ -1,4 +1,4 @@
-//! What every table gets from its macro, on a message made up for it.
+//! Tests of the code that the macros generate, with a made-up message.
 
 use crate::api::Message;
 use crate::error::WireError;
@@ -6,22 +6,22 @@ use crate::types::Uuid;
 use crate::wire::{Reader, Writer, message, structure};
 
 message! {
-    /// All kinds of rows.
+    /// A message with all kinds of rows.
     Sample<'a>, versions 1..=4, flexible 3..;
 
-    /// Refused in 4.
+    /// Not in version 4, and not ignorable.
     old: i32 = -1, 1..=3;
-    /// Dropped below 2.
+    /// Not in version 1, and ignorable.
     extra: &'a str, 2.., ignorable;
-    /// Null from 3.
+    /// Nullable from version 3.
     names: Option<Vec<&'a str>>, 1.., nullable 3..;
     /// A structure that may be null.
     part: Option<Part<'a>> = None, 2.., nullable 2.., ignorable;
-    /// Out of the order of tags.
+    /// A tag that is not in the order of the rows.
     last: &'a [u8], 3.., tag 5;
     /// A tagged structure.
     first: Part<'a>, 3.., tag 1;
-    /// A tag of a newer version.
+    /// A tag that only version 4 has.
     newer: Uuid, 4.., tag 2;
     /// Many small parts.
     parts: Vec<Part<'a>>, 1..;
@@ -79,7 +79,7 @@ fn tags_are_written_in_order_among_unknown_ones() {
 fn a_tag_of_a_newer_version_is_kept() {
     let sample = Sample { newer: Uuid([7; 16]), old: -1, ..Default::default() };
     let bytes = encode(&sample, 4).unwrap();
-    // Version 3 has `old` in front and is the same behind it.
+    // Version 3 starts with `old`, and is otherwise the same as version 4.
     let bytes = [&[0xff; 4][..], &bytes].concat();
     let decoded = decode(&bytes, 3).unwrap();
     assert_eq!(decoded.newer, Uuid::ZERO);

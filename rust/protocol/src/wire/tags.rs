@@ -3,14 +3,14 @@
 use crate::error::{Place, WireError};
 use crate::wire::{Format, Reader, Writer};
 
-/// Walks a section of tagged fields.
+/// A reader of a section of tagged fields.
 pub(crate) struct TagReader {
     left: u32,
     previous: Option<u32>,
 }
 
 impl TagReader {
-    /// Reads the count. A count that the remaining bytes cannot back is an error.
+    /// Reads the number of tagged fields. A number that the remaining bytes cannot hold is an error.
     #[inline]
     pub(crate) fn new(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let offset = reader.position();
@@ -27,7 +27,7 @@ impl TagReader {
         Ok(Self { left, previous: None })
     }
 
-    /// The next tag, with a reader of its content alone.
+    /// The next tag, with a reader of only its content.
     #[inline]
     pub(crate) fn next<'a>(&mut self, reader: &mut Reader<'a>) -> Result<Option<(u32, Reader<'a>)>, WireError> {
         let Some(left) = self.left.checked_sub(1) else {
@@ -47,14 +47,14 @@ impl TagReader {
     }
 }
 
-/// Collects tagged fields, and writes them in the order of their tags.
+/// A writer of tagged fields, which collects them and writes them in the order of their tags.
 #[derive(Default)]
 pub(crate) struct TagWriter {
     known: Vec<(u32, Vec<u8>)>,
 }
 
 impl TagWriter {
-    /// Adds the field that `write` writes.
+    /// Adds a field with the content that `write` writes.
     pub(crate) fn add(
         &mut self,
         tag: u32,
@@ -66,8 +66,10 @@ impl TagWriter {
         Ok(())
     }
 
-    /// Writes the section: these fields and `unknown`. A version that has no tagged fields refuses
-    /// any.
+    /// Writes the section: the added fields and the `unknown` ones.
+    ///
+    /// # Errors
+    /// A tag that occurs twice, or an unknown field in a version without tagged fields.
     pub(crate) fn finish(self, unknown: &[(u32, &[u8])], writer: &mut Writer, format: Format) -> Result<(), WireError> {
         let place = Place::default();
         if !format.flexible {

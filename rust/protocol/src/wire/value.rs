@@ -1,20 +1,20 @@
-//! How each type of field is read and written.
+//! Reading and writing of each type that a field can have.
 
 use crate::error::{Place, WireError};
 use crate::types::Uuid;
 use crate::wire::{Format, Reader, Writer};
 
-/// Kafka's limit for a string, in flexible versions too.
+/// Kafka's limit on the length of a string, in flexible versions too.
 const MAX_STRING_BYTES: usize = i16::MAX as usize;
-/// The limit of a 32-bit length; kept in flexible versions, where one more would still fit.
+/// The limit of a 32-bit length. It is kept in flexible versions, where the encoding could hold one more.
 const MAX_LENGTH: usize = i32::MAX as usize;
 
-/// A type that a field can have.
+/// A type of field.
 pub(crate) trait Value<'a>: Sized + PartialEq {
-    /// The default where a table names none.
+    /// The default of a field whose table gives none.
     const DEFAULT: Self;
 
-    /// The fewest bytes that a value takes, which bounds the length of an array of them.
+    /// The least number of bytes that a value takes, which bounds the length of an array in a frame.
     fn min_bytes(format: Format) -> usize;
 
     fn read(reader: &mut Reader<'a>, format: Format) -> Result<Self, WireError>;
@@ -22,9 +22,9 @@ pub(crate) trait Value<'a>: Sized + PartialEq {
     fn write(&self, writer: &mut Writer, format: Format) -> Result<(), WireError>;
 }
 
-/// A type that has a null on the wire.
+/// A type of field that can be null.
 pub(crate) trait Nullable<'a>: Value<'a> {
-    /// The fewest bytes where null is allowed.
+    /// The least number of bytes where null is allowed.
     #[inline]
     fn min_nullable_bytes(format: Format) -> usize {
         Self::min_bytes(format)
@@ -34,7 +34,7 @@ pub(crate) trait Nullable<'a>: Value<'a> {
 
     fn write_null(writer: &mut Writer, format: Format);
 
-    /// Writes what lies between a null's place and the value; only structures have it.
+    /// Writes the marker that precedes a value that is not null; only structures have one.
     fn write_present(_writer: &mut Writer) {}
 }
 
@@ -183,8 +183,8 @@ impl<'a, T: Value<'a>> Nullable<'a> for Vec<T> {
             let place = Place::default();
             return Err(WireError::LengthBeyondFrame { place, offset, length: count, remaining });
         }
-        // An item may be far larger in memory than on the wire, so no more is reserved than there are
-        // bytes in the frame; the rest is allocated as items are really found.
+        // An item may be far larger in memory than on the wire. Reserve at most as many bytes as the frame has
+        // left; the vector grows further as items are actually read.
         let affordable = (remaining / size_of::<T>().max(1)).max(1);
         let mut items = Vec::with_capacity(count.min(affordable));
         for _ in 0..count {
@@ -198,9 +198,9 @@ impl<'a, T: Value<'a>> Nullable<'a> for Vec<T> {
     }
 }
 
-/// In versions where the field is not nullable this refuses null both ways.
+/// In versions where the field is not nullable, reading and writing null are errors.
 impl<'a, T: Nullable<'a>> Value<'a> for Option<T> {
-    // As in Kafka, a nullable field starts empty and not null, unless its table says so.
+    // As in Kafka, the default of a nullable field is empty, not null, unless its table says otherwise.
     const DEFAULT: Self = Some(T::DEFAULT);
 
     #[inline]

@@ -1,18 +1,18 @@
-//! Unsigned varints: seven bits a byte, the lowest first, as protobuf has them.
+//! Unsigned varints as in Protocol Buffers: seven bits per byte, the lowest first.
 
-/// The most bytes that a 32-bit varint takes.
+/// Maximal length of a 32-bit varint.
 const MAX_BYTES: usize = 5;
 
 /// Why a varint could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum VarintError {
-    /// The bytes end before it does.
+    /// The bytes end within the varint.
     Truncated,
-    /// It does not fit in 32 bits.
+    /// The varint does not fit in 32 bits.
     TooLong,
 }
 
-/// The value at the start of `bytes`, and the bytes it took.
+/// The value at the start of `bytes`, and the length of its varint.
 #[inline]
 pub(super) fn read(bytes: &[u8]) -> Result<(u32, usize), VarintError> {
     // Nearly every length on the wire is below 128.

@@ -1,4 +1,4 @@
-//! Appends primitive values to a buffer.
+//! A writer of primitive values.
 
 use crate::types::Uuid;
 use crate::wire::varint;
@@ -27,17 +27,17 @@ impl Writer {
         Self::default()
     }
 
-    /// A writer that goes on after what `bytes` holds.
+    /// A writer that appends to `bytes`.
     pub fn over(bytes: Vec<u8>) -> Self {
         Self { bytes }
     }
 
-    /// All that is written.
+    /// All bytes written.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Bytes written so far.
+    /// Number of bytes written so far.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }

@@ -1,4 +1,4 @@
-//! The future of a table's rows.
+//! The future of a sent table: of all its rows together.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -18,10 +18,10 @@ use crate::producer::not_yet;
 use crate::runtime::{Own, in_slices};
 use crate::seconds::Seconds;
 
-/// Errors of single rows that a report has at most: a table may have millions of rows that fail for one reason.
+/// Maximum number of row errors in a report: millions of rows of a table may fail for the same reason.
 const ERRORS_KEPT: usize = 1000;
 
-/// What becomes of the rows of a table.
+/// The future result of the rows of a sent table.
 #[pyclass(frozen, module = "monedula")]
 pub(crate) struct BatchFuture {
     rows: Own<Rows>,
@@ -30,15 +30,15 @@ pub(crate) struct BatchFuture {
 struct Rows {
     report: Arc<Report>,
     count: u64,
-    /// The first row that was not even taken, and why.
+    /// The first row that was not accepted into the buffer, and the error. All rows from it on were not accepted.
     untaken: Option<(u64, ClientError)>,
     callbacks: Arc<Callbacks>,
-    /// The report for Python, made once.
+    /// The report for Python, created once.
     made: OnceLock<Py<PyAny>>,
 }
 
 impl BatchFuture {
-    /// `report` is told that no more rows come.
+    /// The future of `count` rows. Seals `report`: no more rows are added to it.
     pub(crate) fn new(
         report: Arc<Report>,
         count: u64,
@@ -53,19 +53,19 @@ impl BatchFuture {
 
 #[pymethods]
 impl BatchFuture {
-    /// Whether it is known what became of every row.
+    /// Whether the result of every row is known.
     fn done(&self) -> PyResult<bool> {
         Ok(self.rows.get()?.report.is_done())
     }
 
-    /// The report, once every row is acknowledged; waits for that.
+    /// Wait until every row is acknowledged, and return the report.
     ///
     /// Args:
-    ///     timeout: seconds, `None` for as long as it takes: `delivery.timeout.ms` bounds it.
+    ///     timeout: seconds, `None` for no limit; `delivery.timeout.ms` bounds the wait in any case.
     ///
     /// Raises:
-    ///     BatchSendError: if rows were given up; its `report` says which and why.
-    ///     KafkaTimeoutError: past `timeout`; the rows are still on their way.
+    ///     BatchSendError: if rows were not delivered; its `report` has the rows and their errors.
+    ///     KafkaTimeoutError: after `timeout`; the rows may still be delivered.
     #[pyo3(signature = (timeout=None))]
     fn result(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Py<PyAny>> {
         let report = self.report(py, timeout)?;
@@ -75,10 +75,10 @@ impl BatchFuture {
         }
     }
 
-    /// The report, whatever it says; waits for it.
+    /// Wait until the result of every row is known, and return the report, also if rows failed.
     ///
     /// Raises:
-    ///     KafkaTimeoutError: past `timeout`.
+    ///     KafkaTimeoutError: after `timeout`.
     #[pyo3(signature = (timeout=None))]
     fn report(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Py<PyAny>> {
         let rows = self.rows.get()?;
@@ -89,40 +89,40 @@ impl BatchFuture {
         rows.report(py)
     }
 
-    /// What went wrong, or `None`; waits as `report` does.
+    /// Wait like `report`, and return the error, or `None`.
     #[pyo3(signature = (timeout=None))]
     fn exception(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Option<PyErr>> {
         let report = self.report(py, timeout)?;
         self.failure(py, &report)
     }
 
-    /// Have `callback` called with this future once it is done: on the producer's thread for callbacks, one after the other;
-    /// in a coroutine, in its loop, as asyncio's own futures do.
+    /// Call `callback` with this future once it is done: on the producer's callback thread, one callback after the
+    /// other. If it is added in a running event loop, it is called in that loop, as by asyncio's own futures.
     fn add_done_callback(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
         let callback = in_its_loop(slf, callback)?;
         let rows = slf.get().rows.get()?;
         rows.callbacks.add(slf.py(), &callback, slf.clone().into_any().unbind(), |waker| rows.report.on_done(waker))
     }
 
-    /// Take back a callback that was given in a running event loop.
+    /// Remove a callback that was added in a running event loop.
     ///
     /// Returns:
-    ///     How many there were. Those that were given elsewhere stay.
+    ///     How many were removed. Callbacks that were added elsewhere stay.
     fn remove_done_callback(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<usize> {
         forget(slf, callback)
     }
 
-    /// `False`: what was sent cannot be taken back.
+    /// Always `False`: a sent table cannot be cancelled.
     fn cancelled(&self) -> bool {
         false
     }
 
-    /// Await it in any event loop of asyncio's kind. A wait that is cancelled does not end the sending.
+    /// Await the future in any asyncio-compatible event loop. Cancelling the wait does not stop the sending.
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("monedula._awaiting")?.call_method1("waiting", (slf,))
     }
 
-    /// Has a loop woken with `number` once it is done.
+    /// Wakes an event loop with `number` once the future is done.
     fn _wake(&self, waker: &LoopWaker, number: u64) -> PyResult<()> {
         let waker = waker.shared()?;
         self.rows.get()?.report.on_done(move || waker.wake(number));

@@ -1,4 +1,5 @@
-//! Callbacks of futures: they are run one after the other, by a thread of Python's that starts with the first of them.
+//! The callbacks of a producer's futures. One Python thread runs them one after the other; it starts with the first
+//! callback.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,17 +14,19 @@ use crate::error::argument_error;
 use crate::logging::flush_log;
 use crate::runtime::{Own, is_ending_elsewhere, park_for_ever};
 
-/// Callbacks that the thread takes at once: between two lots, others wait for no more than these.
+/// How many callbacks the thread takes at a time. A wait for callbacks therefore waits for at most this many later
+/// ones.
 const LOT: usize = 1024;
 
-/// A callback that is due, and the future for it.
+/// A callback that is due, and its argument, the future.
 type Job = (Py<PyAny>, Py<PyAny>);
 
-/// What to have called in place of a callback: where an event loop of asyncio's runs, one that has it called in that loop.
-/// `asyncio.wait` takes whatever has `add_done_callback`, and expects to be called in its own loop.
+/// The function to call instead of `callback`: in a running asyncio event loop, one that calls it in that loop,
+/// otherwise `callback` itself. `asyncio.wait` accepts any object with `add_done_callback`, and expects the call in its
+/// own loop.
 ///
 /// # Errors
-/// If it cannot be called.
+/// If `callback` is not callable.
 pub(super) fn in_its_loop<'py>(
     future: &Bound<'py, PyAny>,
     callback: &Bound<'py, PyAny>,
@@ -33,38 +36,39 @@ pub(super) fn in_its_loop<'py>(
         let message = format!("{} cannot be called: give a function that takes the future", callback.repr()?);
         return Err(argument_error(py, message));
     }
-    // No loop runs where asyncio was not imported, and to import it costs more than all the rest.
+    // If asyncio was not imported, no loop runs. Importing it would cost more than the rest of monedula.
     if !py.import("sys")?.getattr("modules")?.contains("asyncio.events")? {
         return Ok(callback.clone());
     }
     py.import("monedula._awaiting")?.call_method1("in_its_loop", (future, callback))
 }
 
-/// Takes a callback back that was given in a running loop; how many there were.
+/// Removes a callback that was added in a running event loop. Returns how many were removed.
 pub(super) fn forget(future: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> PyResult<usize> {
     future.py().import("monedula._awaiting")?.call_method1("forget", (future, callback))?.extract()
 }
 
-/// Those of one producer.
+/// The callbacks of one producer.
 pub(crate) struct Callbacks {
     state: Mutex<State>,
     changed: Condvar,
-    /// The producer's, for whoever waits for one of its futures.
+    /// The producer's log, which waits for one of its futures pass on to `logging`.
     pub(crate) log: Log,
 }
 
 #[derive(Default)]
 struct State {
     due: VecDeque<Job>,
-    /// Callbacks whose future is not done.
+    /// Number of callbacks whose future is not done.
     pending: usize,
-    /// How many became due, and how many of these were run.
+    /// How many callbacks became due, and how many of these have run.
     queued: u64,
     ran: u64,
-    /// What the thread has in hands.
+    /// How many callbacks the thread has taken and not reported as run.
     taken: u64,
     thread: Option<ThreadId>,
-    /// The desk of the thread that runs; nobody runs what is due where there is none.
+    /// The number of the running thread's desk. `None` if there is no thread: callbacks that become due are dropped
+    /// then.
     desk: Option<u64>,
     desks: u64,
     closed: bool,
@@ -75,7 +79,8 @@ impl Callbacks {
         Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), log })
     }
 
-    /// Has `call` run with `future`, once what `on_done` is given was called.
+    /// Registers `call` to run with `future`. `on_done` receives a function, and must arrange that it is called when
+    /// the future is done.
     pub(crate) fn add(
         self: &Arc<Self>,
         py: Python<'_>,
@@ -100,7 +105,7 @@ impl Callbacks {
     }
 
     fn start(self: &Arc<Self>, py: Python<'_>, number: u64) -> PyResult<()> {
-        // Where no thread can be started, this is dropped, and says so.
+        // If the thread cannot be started, the desk is dropped, which `left` notices.
         let desk = CallbackDesk { callbacks: Own::new(self.clone()), number };
         py.import("monedula._callbacks")?.call_method1("start", (desk,))?;
         Ok(())
@@ -119,7 +124,7 @@ impl Callbacks {
         }
     }
 
-    /// The thread of this desk ended. If that was not its end, whoever waits for callbacks must not wait for ever.
+    /// The thread of this desk has ended. If it ended unexpectedly, waits for callbacks must not last for ever.
     fn left(&self, number: u64) {
         let mut state = self.state();
         if state.desk != Some(number) {
@@ -132,13 +137,13 @@ impl Callbacks {
         self.give_up(state);
     }
 
-    /// Nobody runs what is due: it counts as run.
+    /// Drops the callbacks that are due, because there is no thread to run them. They count as run.
     fn give_up(&self, mut state: MutexGuard<'_, State>) {
         (state.ran, state.taken) = (state.queued, 0);
         let due = std::mem::take(&mut state.due);
         let lost = due.len();
         drop(state);
-        // What the callbacks hold may come back here when it is let go of.
+        // Without the lock: objects that the callbacks hold may call into this module when they are dropped.
         drop(due);
         self.changed.notify_all();
         if lost > 0 {
@@ -148,12 +153,12 @@ impl Callbacks {
         }
     }
 
-    /// Whether it is a callback who asks.
+    /// Whether the caller is a callback: the current thread is the one that runs callbacks.
     pub(crate) fn is_current(&self) -> bool {
         self.state().thread == Some(std::thread::current().id())
     }
 
-    /// Waits until as many were run as [`Self::goal`] said. Whether they were.
+    /// Waits until as many callbacks have run as [`Self::goal`] returned. Returns whether they have.
     pub(crate) fn settle(&self, goal: u64, until: Instant) -> bool {
         let mut state = self.state();
         loop {
@@ -168,18 +173,18 @@ impl Callbacks {
         }
     }
 
-    /// How many were run once all that are due now were.
+    /// The number of callbacks that have run when all that are due now have run.
     pub(crate) fn goal(&self) -> u64 {
         self.state().queued
     }
 
-    /// The producer is gone: the thread ends once nothing is left to be called.
+    /// Called when the producer is dropped: the thread ends once no callback is pending.
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.changed.notify_all();
     }
 
-    /// What is due, once something is; nothing when the thread is to end.
+    /// Waits for callbacks that are due. Returns an empty list when the thread must end.
     fn next(&self, number: u64) -> Vec<Job> {
         let mut state = self.state();
         if state.desk != Some(number) {
@@ -206,7 +211,7 @@ impl Callbacks {
 }
 
 impl State {
-    /// The number of the desk for a thread that is to be started, if there is none.
+    /// Opens a desk if there is none, and returns its number: the caller must start a thread for it.
     fn open_desk(&mut self) -> Option<u64> {
         if self.desk.is_some() {
             return None;
@@ -217,7 +222,7 @@ impl State {
     }
 }
 
-/// What a thread of Python's runs; see `monedula._callbacks`. When it is dropped, the thread has ended.
+/// The object that the Python thread for callbacks runs; see `monedula._callbacks`. It is dropped when the thread ends.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct CallbackDesk {
     callbacks: Own<Arc<Callbacks>>,
@@ -234,15 +239,15 @@ impl Drop for CallbackDesk {
 
 #[pymethods]
 impl CallbackDesk {
-    /// Runs callbacks with their futures, one after the other, until the producer is gone. `report` is called with those that
-    /// raise, and what they raise.
+    /// Runs callbacks with their futures, one after the other, until the producer is dropped and no callback is
+    /// pending. `report` is called with each callback that raises, and its exception.
     fn run(&self, py: Python<'_>, report: &Bound<'_, PyAny>) -> PyResult<()> {
         let callbacks = self.callbacks.get()?;
         loop {
             flush_log(py, &callbacks.log);
             let due = py.detach(|| {
                 let due = callbacks.next(self.number);
-                // The interpreter is about to freeze this thread; there is nothing left for it.
+                // The interpreter is ending and is about to freeze this thread.
                 if due.is_empty() && is_ending_elsewhere() {
                     park_for_ever();
                 }
@@ -252,9 +257,10 @@ impl CallbackDesk {
                 return Ok(());
             }
             for (call, future) in due {
-                // Also what is no `Exception`, such as SystemExit or pytest's Failed: nobody stands above this thread to see it.
+                // Report also what is not an `Exception`, such as SystemExit or pytest's Failed: no code above would
+                // see it.
                 if let Err(error) = call.call1(py, (future,)) {
-                    // A handler of the log that raises must not end the thread either.
+                    // A logging handler that raises must not end the thread either.
                     let _ = report.call1((call, error));
                 }
             }

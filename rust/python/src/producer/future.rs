@@ -1,4 +1,4 @@
-//! The future of one record.
+//! The future of one sent record, and the record's metadata.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::producer::not_yet;
 use crate::runtime::{Own, in_slices};
 use crate::seconds::Seconds;
 
-/// What becomes of a sent record.
+/// The future result of a sent record.
 #[pyclass(frozen, freelist = 4096, module = "monedula")]
 pub(crate) struct SendFuture {
     parts: Own<Parts>,
@@ -33,19 +33,20 @@ enum Sending {
     Late(Arc<Late>),
 }
 
-/// Topic, partition, offset and time of a record.
+/// Topic, partition, offset and timestamp of a record.
 type PyPlace<'py> = (Bound<'py, PyString>, i32, Option<i64>, i64);
 
-/// Where a record is.
+/// The place of an acknowledged record: topic, partition, offset and timestamp.
 #[pyclass(frozen, get_all, module = "monedula")]
 pub(crate) struct RecordMetadata {
-    /// Its topic.
+    /// Topic.
     topic: Py<PyString>,
-    /// Its partition.
+    /// Partition.
     partition: i32,
-    /// Its offset; `None` with `acks=0`, or where a broker had it already and no longer knows where.
+    /// Offset. `None` with `acks=0`, or if the broker detected a duplicate whose offset it no longer knows.
     offset: Option<i64>,
-    /// Its time in milliseconds since 1970: its own, or the broker's where the topic keeps that.
+    /// Timestamp in milliseconds since the Unix epoch: the record's own, or the broker's for a topic with
+    /// LogAppendTime.
     timestamp: i64,
 }
 
@@ -57,7 +58,7 @@ impl RecordMetadata {
         Self { topic, partition, offset, timestamp }
     }
 
-    /// So that it can be pickled and copied: it is what a process tells another one of what it sent.
+    /// Support for pickling and copying: a process may report to another one where its records are.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, PyPlace<'py>)> {
         let metadata = slf.get();
         let topic = metadata.topic.bind(slf.py()).clone();
@@ -80,11 +81,12 @@ impl RecordMetadata {
 }
 
 impl SendFuture {
-    /// As a Python object that the cyclic garbage collector does not visit. PyO3 has it track every object; nothing that
-    /// Python could see hangs on a future, and a million that are kept made it a seventh of a loop of sends.
+    /// Creates the Python object, and removes it from the cyclic garbage collector, with which PyO3 registers every
+    /// object. A future holds no reference that the collector could follow, and visiting a million kept futures took a
+    /// seventh of the time of a loop of sends.
     pub(super) fn into_untracked(self, py: Python<'_>) -> PyResult<Bound<'_, Self>> {
         let future = Bound::new(py, self)?;
-        // SAFETY: the object is whole and the GIL is held. Its deallocation asks whether it is tracked.
+        // SAFETY: the object is complete and the GIL is held. Its deallocation checks whether it is tracked.
         unsafe { pyo3::ffi::PyObject_GC_UnTrack(future.as_ptr().cast()) };
         Ok(future)
     }
@@ -92,20 +94,20 @@ impl SendFuture {
 
 #[pymethods]
 impl SendFuture {
-    /// Whether it is known what became of the record.
+    /// Whether the result of the record is known.
     fn done(&self) -> PyResult<bool> {
         Ok(self.parts.get()?.sending.is_done())
     }
 
-    /// Where the record is, once it is acknowledged; waits for that.
+    /// Wait until the record is acknowledged, and return its place.
     ///
     /// Args:
-    ///     timeout: seconds, `None` for as long as it takes: `delivery.timeout.ms` bounds it.
+    ///     timeout: seconds, `None` for no limit; `delivery.timeout.ms` bounds the wait in any case.
     ///
     /// Raises:
-    ///     KafkaError: a subclass, if the record was given up: `DeliveryTimeoutError`, `UnknownTopicError`,
+    ///     KafkaError: a subclass, if the record was not delivered: `DeliveryTimeoutError`, `UnknownTopicError`,
     ///         `RecordTooLargeError`, `InvalidRecordError` and so on.
-    ///     KafkaTimeoutError: past `timeout`; the record is still on its way.
+    ///     KafkaTimeoutError: after `timeout`; the record may still be delivered.
     #[pyo3(signature = (timeout=None))]
     fn result(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<RecordMetadata> {
         let parts = self.parts.get()?;
@@ -116,10 +118,10 @@ impl SendFuture {
         parts.sending.outcome(py).unwrap_or_else(|| Err(not_yet(py, "the record", timeout)))
     }
 
-    /// What went wrong, or `None`; waits as `result` does.
+    /// Wait like `result`, and return the error, or `None`.
     ///
     /// Raises:
-    ///     KafkaTimeoutError: past `timeout`.
+    ///     KafkaTimeoutError: after `timeout`.
     #[pyo3(signature = (timeout=None))]
     fn exception(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Option<PyErr>> {
         let parts = self.parts.get()?;
@@ -132,33 +134,33 @@ impl SendFuture {
         }
     }
 
-    /// Have `callback` called with this future once it is done: on the producer's thread for callbacks, one after the other;
-    /// in a coroutine, in its loop, as asyncio's own futures do.
+    /// Call `callback` with this future once it is done: on the producer's callback thread, one callback after the
+    /// other. If it is added in a running event loop, it is called in that loop, as by asyncio's own futures.
     ///
-    /// What it raises is logged.
+    /// Exceptions that it raises are logged.
     fn add_done_callback(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
         slf.get().call_when_done(slf, &in_its_loop(slf, callback)?)
     }
 
-    /// Take back a callback that was given in a running event loop.
+    /// Remove a callback that was added in a running event loop.
     ///
     /// Returns:
-    ///     How many there were. Those that were given elsewhere stay.
+    ///     How many were removed. Callbacks that were added elsewhere stay.
     fn remove_done_callback(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<usize> {
         forget(slf, callback)
     }
 
-    /// `False`: what was sent cannot be taken back.
+    /// Always `False`: a sent record cannot be cancelled.
     fn cancelled(&self) -> bool {
         false
     }
 
-    /// Await it in any event loop of asyncio's kind. A wait that is cancelled does not end the sending.
+    /// Await the future in any asyncio-compatible event loop. Cancelling the wait does not stop the sending.
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("monedula._awaiting")?.call_method1("waiting", (slf,))
     }
 
-    /// Has a loop woken with `number` once it is done.
+    /// Wakes an event loop with `number` once the future is done.
     fn _wake(&self, waker: &LoopWaker, number: u64) -> PyResult<()> {
         let waker = waker.shared()?;
         self.parts.get()?.sending.on_done(Box::new(move || waker.wake(number)));
@@ -185,7 +187,10 @@ impl SendFuture {
         Self { parts: Own::new(Parts { sending, callbacks: callbacks.clone() }) }
     }
 
-    /// The record, of one that was sent straight away.
+    /// The sent record.
+    ///
+    /// # Errors
+    /// If the future was created for a record in a queue of waiting records.
     pub(crate) fn sent(&self) -> PyResult<&Sent> {
         match &self.parts.get()?.sending {
             Sending::Sent(sent) => Ok(sent),

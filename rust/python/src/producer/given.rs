@@ -1,4 +1,5 @@
-//! A record as `send` is given it, and its ways from there.
+//! The arguments of `send`, and the paths that a record can take: directly, after a wait for room, or through
+//! `_detour`.
 
 use std::time::{Duration, Instant};
 
@@ -21,9 +22,9 @@ pub(super) struct Given<'a, 'py> {
     pub(super) partition: Option<&'a Bound<'py, PyAny>>,
     pub(super) headers: Option<&'a Bound<'py, PyAny>>,
     pub(super) timestamp: Option<&'a Bound<'py, PyAny>>,
-    /// When it counts as sent, if not now.
+    /// The time from which the record counts as sent, if not now.
     pub(super) since: Option<Instant>,
-    /// The transaction that it was sent in, if it had to wait.
+    /// The transaction in which the record was sent, if it had to wait.
     pub(super) sent_in: Option<u64>,
 }
 
@@ -56,7 +57,7 @@ impl<'py> Given<'_, 'py> {
         self.with_record(|record| shared.producer.send(record))
     }
 
-    /// The buffer is full: waits for room, detached, and tries again as often as others take it first.
+    /// Waits for room in the full buffer, detached, and sends. Retries as long as other threads take the room first.
     #[cold]
     pub(super) fn wait_and_send(
         &self,
@@ -66,7 +67,7 @@ impl<'py> Given<'_, 'py> {
         patience: Duration,
     ) -> PyResult<Sent> {
         let deadline = Instant::now() + patience;
-        // It belongs to the transaction that is open now, whatever is open when there is room.
+        // The record belongs to the transaction that is open now, not to one that is open when there is room.
         let turn = match self.sent_in {
             Some(_) => None,
             None => Some(shared.producer.enter().map_err(|error| refused(py, error))?),
@@ -75,7 +76,7 @@ impl<'py> Given<'_, 'py> {
         let mut needed = needed;
         loop {
             shared.wait_for_room(py, needed, deadline, given.sent_in)?;
-            // The wait looks at signals only where it had to wait.
+            // `wait_for_room` checks signals only if it had to wait.
             py.check_signals()?;
             match given.send(shared)? {
                 Ok(sent) => return Ok(sent),
@@ -100,7 +101,7 @@ impl<'py> Given<'_, 'py> {
 
 #[cold]
 pub(super) fn refused(py: Python<'_>, error: ClientError) -> PyErr {
-    // A traceback of a daemon thread at every exit would help nobody.
+    // Do not let every exit print the traceback of a daemon thread.
     if matches!(error, ClientError::ProducerClosed) && is_ending_elsewhere() {
         py.detach(park_for_ever);
     }

@@ -1,4 +1,4 @@
-//! A record that has its future before it could be sent: it waits in a line, for room or for its partition.
+//! A record that has a future before it is sent: it waits in a queue for room, or for the topic's partitions.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -19,7 +19,7 @@ pub(crate) struct Late {
 enum State {
     Waiting(Vec<Waker>),
     Sent(Sent),
-    /// It will never be sent, and why.
+    /// The record will never be sent, and the error.
     Failed(Py<PyBaseException>),
 }
 
@@ -29,7 +29,7 @@ impl Default for State {
     }
 }
 
-/// What became of it so far.
+/// The current state of the record.
 pub(crate) enum Found {
     Waiting,
     Sent(Sent),
@@ -75,7 +75,7 @@ impl Late {
         }
     }
 
-    /// Waits until it is done, at most until `until`; whether it is.
+    /// Waits until the record is done, at most until `until`. Returns whether it is done.
     pub(crate) fn wait(&self, until: Instant) -> bool {
         let state = self.state();
         let left = until.saturating_duration_since(Instant::now());

@@ -1,4 +1,5 @@
-//! Records that wait, in the lines of the client; the threads that serve them are Python's.
+//! The queues of records that wait for room or for a topic's partitions. The client has the queues; Python threads
+//! serve them. A queue is identified by a name (`line`).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,11 +17,11 @@ use crate::error::to_py;
 use crate::runtime::{Own, in_slices};
 use crate::seconds::Seconds;
 
-/// A record as Python keeps it, and what its user has of it.
+/// A waiting record: Python's object with the arguments of `send`, and the state behind the user's future.
 #[derive(Clone)]
 pub(crate) struct Held(Arc<(Py<PyAny>, Arc<Late>)>);
 
-/// A producer's lines; see `monedula._lines`.
+/// A producer's queues of waiting records; see `monedula._lines`.
 #[pyclass(frozen, weakref, module = "monedula._monedula")]
 pub(crate) struct LinesCore {
     shared: Own<Arc<Shared>>,
@@ -33,8 +34,9 @@ impl LinesCore {
         Ok(Self { shared: Own::new(core.shared.get()?.clone()) })
     }
 
-    /// Has a record stand in a line; with `opens`, also where there is none of that name. Gives its future, and whether it is the
-    /// first, so that a thread has to serve the line; nothing where it does not stand there.
+    /// Appends a record to a queue; with `opens`, also creates the queue if there is none of that name. Returns the
+    /// record's future, and whether it is the first record, so that a thread has to serve the queue; `None` if there is
+    /// no such queue.
     fn stand(
         &self,
         py: Python<'_>,
@@ -49,8 +51,8 @@ impl LinesCore {
         Ok(stands.map(|is_first| (SendFuture::late(late, &shared.callbacks), is_first)))
     }
 
-    /// The first record of a line, for how many seconds it has waited, and its transaction; nothing when none is left to be sent:
-    /// those whose transaction is over have failed already.
+    /// The first record of a queue, the seconds for which it has waited, and its transaction. `None` if no record is
+    /// left to send: records of a transaction that is over have failed already, and are skipped.
     fn first(&self, py: Python<'_>, line: &str) -> PyResult<Option<(Py<PyAny>, f64, u64)>> {
         let shared = self.shared.get()?;
         while let Some(first) = shared.lines.first(line) {
@@ -64,17 +66,18 @@ impl LinesCore {
         Ok(None)
     }
 
-    /// The first record of a line was sent. Whether the line goes on.
+    /// Reports that the first record of a queue was sent, and removes it. Returns whether the queue has more records.
     fn sent(&self, py: Python<'_>, line: &str, sent: &SendFuture) -> PyResult<bool> {
         let shared = self.shared.get()?;
         let sent = sent.sent()?;
         let Some(first) = shared.lines.first(line) else { return Ok(false) };
         py.detach(|| first.what.0.1.send(sent));
-        // Only now: whoever looks for the line in between must find it, and stand behind.
+        // Only after the record was sent: a `send` in between must find the queue and join it, to keep the order.
         Ok(shared.lines.done(line, None))
     }
 
-    /// It was not, and never will be.
+    /// Reports that the first record of a queue can never be sent, and removes it. Returns whether the queue has more
+    /// records.
     fn failed(&self, py: Python<'_>, line: &str, error: Py<PyBaseException>) -> PyResult<bool> {
         let shared = self.shared.get()?;
         let text = |of: PyResult<Bound<'_, PyString>>| of.map(|text| text.to_string()).unwrap_or_default();
@@ -82,12 +85,14 @@ impl LinesCore {
         let reason = if reason.is_empty() { text(error.bind(py).repr()) } else { reason };
         let Some(first) = shared.lines.first(line) else { return Ok(false) };
         let goes_on = shared.lines.done(line, Some(&reason));
-        // Only now: whoever hears of it must not commit without this record.
+        // Only after the removal, which makes the transaction fail: a caller that sees this error must not be able to
+        // commit without the record.
         py.detach(|| first.what.0.1.fail(error));
         Ok(goes_on)
     }
 
-    /// Waits until what stands in lines now is sent or failed, so many seconds at most; whether it is.
+    /// Waits until all records that are in queues now are sent or failed, at most `timeout` seconds. Returns whether
+    /// they are.
     fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
         let shared = self.shared.get()?;
         let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
@@ -102,14 +107,14 @@ impl LinesCore {
         })
     }
 
-    /// How many records stand in lines.
+    /// The number of records in all queues.
     fn __len__(&self) -> PyResult<usize> {
         Ok(self.shared.get()?.lines.len())
     }
 }
 
 impl Shared {
-    /// The transaction is aborted: what waits of it fails.
+    /// Fails the waiting records of the transaction that is being aborted.
     pub(super) fn take_back(&self, py: Python<'_>) {
         let taken_back = self.lines.take_back();
         if taken_back.is_empty() {

@@ -1,4 +1,5 @@
-//! Wakes an event loop that awaits futures: one byte on a socket that the loop watches, however many are done by then.
+//! Wakes an event loop that awaits futures: one byte on a socket that the loop watches, for any number of futures that
+//! are done by then.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
@@ -9,14 +10,14 @@ use crate::operation::Socket;
 use crate::runtime::Own;
 use monedula_client::lock::lock;
 
-/// The socket pair of one loop, with what is done and not yet taken.
+/// The socket pair of one event loop, with the futures that are done and not taken yet.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct LoopWaker {
     shared: Own<Arc<Shared>>,
 }
 
 pub(crate) struct Shared {
-    /// Numbers that the loop gave to what it awaits.
+    /// The numbers, assigned by the loop, of the awaited futures that are done.
     done: Mutex<Vec<u64>>,
     receiver: Socket,
     sender: Socket,
@@ -27,7 +28,8 @@ impl Shared {
         let mut done = lock(&self.done);
         done.push(number);
         if done.len() == 1 {
-            // A full pipe already wakes the loop, and a closed one has nobody to wake.
+            // If the socket's buffer is full the loop wakes anyway; if the other end is closed there is no loop to
+            // wake.
             drop((&self.sender).write(&[1]));
         }
     }
@@ -49,7 +51,7 @@ impl LoopWaker {
         Ok(Self { shared: Own::new(Arc::new(Shared { done: Mutex::default(), receiver, sender })) })
     }
 
-    /// What the loop is to watch.
+    /// The descriptor that the loop must watch.
     fn fileno(&self) -> PyResult<i64> {
         let shared = self.shared.get()?;
         #[cfg(unix)]
@@ -58,11 +60,11 @@ impl LoopWaker {
         return Ok(std::os::windows::io::AsRawSocket::as_raw_socket(&shared.receiver) as i64);
     }
 
-    /// The numbers of what is done.
+    /// Takes the numbers of the futures that are done.
     fn take(&self) -> PyResult<Vec<u64>> {
         let shared = self.shared.get()?;
         let mut bytes = [0; 64];
-        // In this order: whatever is done after the byte was read writes another one.
+        // Read the byte first: a future that is done after the numbers are taken then writes another byte.
         drop((&shared.receiver).read(&mut bytes));
         Ok(std::mem::take(&mut *lock(&shared.done)))
     }

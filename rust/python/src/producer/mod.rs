@@ -1,7 +1,7 @@
-//! The producer as Python's own classes use it.
+//! The core of `monedula.Producer` and its asynchronous counterpart.
 //!
-//! `send` is on everybody's hot path: it borrows what it is given, takes no lock of ours and asks the system for nothing.
-//! Whatever waits is off that path.
+//! `send` is on the hot path: it borrows its arguments, takes no lock of this crate and makes no system call.
+//! Records that have to wait take another path.
 
 mod batch_future;
 mod callbacks;
@@ -43,7 +43,7 @@ use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, wait};
 use crate::seconds::Seconds;
 
-/// Nothing came of it within the time that a future's user gave it.
+/// The timeout error of a future that is not done within the user's `timeout`.
 pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>) -> PyErr {
     let message = format!("{what} is still under way after {} s", timeout.map_or(0.0, |timeout| timeout.0));
     let details = PyDict::new(py);
@@ -51,13 +51,13 @@ pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>) -> P
     made.unwrap_or_else(|failure| failure)
 }
 
-/// What both producers share; see `monedula.Producer`.
+/// The core that the synchronous and the asynchronous producer share; see `monedula.Producer`.
 #[pyclass(subclass, frozen, module = "monedula._monedula")]
 pub(crate) struct ProducerCore {
     shared: Own<Arc<Shared>>,
-    /// Whether `send` waits for room; else it makes a detour.
+    /// Whether `send` waits for room if the buffer is full; otherwise the record goes through `_detour`.
     waits: bool,
-    /// Records go by way of `_detour`, in Python: to a partitioner of its own, or behind others that wait.
+    /// Whether records go through Python's `_detour`: for a partitioner written in Python, or behind waiting records.
     detours: AtomicBool,
 }
 
@@ -77,25 +77,26 @@ impl ProducerCore {
         Ok(Self { shared: Own::new(shared), waits, detours: AtomicBool::new(detours) })
     }
 
-    /// Send a record. Returns at once; what becomes of it is the future's.
+    /// Send a record. Returns at once; the future has the result.
     ///
-    /// Records of a partition keep their order. Nothing is waited for, but where `buffer.memory` is full: then for room,
-    /// up to `max.block.ms`, the GIL free meanwhile.
+    /// Records of a partition keep their order. `send` waits only if `buffer.memory` is full: for room, up to
+    /// `max.block.ms`, with the GIL released.
     ///
     /// Args:
-    ///     topic: its name. A topic that is not known yet keeps neither the caller nor other topics waiting.
-    ///     value: bytes, anything like bytes, a str (sent as UTF-8), or `None`, a tombstone.
-    ///     key: likewise. Records with the same key go to the same partition.
-    ///     partition: where to; by the partitioner if left out.
+    ///     topic: the topic's name. If its partitions are not known yet, neither the caller nor other topics wait for
+    ///     them. value: bytes, any bytes-like object, a str (sent as UTF-8), or `None` for a tombstone.
+    ///     key: the same types. Records with the same key go to the same partition.
+    ///     partition: the partition; by default the partitioner chooses it.
     ///     headers: `[(name, value), ...]`, whose names may repeat, or a dict.
-    ///     timestamp: milliseconds since 1970, or an aware datetime; now if left out.
-    ///     on_delivery: called with the future when it is done, as by `add_done_callback`.
+    ///     timestamp: milliseconds since the Unix epoch, or an aware datetime; by default the current time.
+    ///     on_delivery: called with the future when it is done, as with `add_done_callback`.
     ///
     /// Returns:
-    ///     A future: `result()` waits for a `RecordMetadata` or raises, `await` does the same. It may be dropped.
+    ///     A future: `result()` waits, and returns a `RecordMetadata` or raises; `await` does the same. It may be
+    ///     dropped.
     ///
     /// Raises:
-    ///     ArgumentError: if an argument makes no sense.
+    ///     ArgumentError: if an argument is invalid.
     ///     BufferFullError: if there was no room for `max.block.ms`.
     ///     RecordTooLargeError: if the record is larger than `max.request.size`.
     ///     ClosedError: if the producer is closed.
@@ -130,8 +131,8 @@ impl ProducerCore {
         Ok(future)
     }
 
-    /// As `send`, by the straight way, waiting for room so many seconds at most; it was sent so many seconds ago, in this
-    /// transaction if one is given.
+    /// Like `send`, but never through `_detour`. Waits for room at most `seconds`. The record counts as sent `ago`
+    /// seconds before, in the transaction `sent_in` if given.
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn _send<'py>(
         slf: &Bound<'py, Self>,
@@ -159,7 +160,7 @@ impl ProducerCore {
         SendFuture::of(sent, &shared.callbacks).into_untracked(py)
     }
 
-    /// Raises what is wrong with a record, or why nothing can be sent now.
+    /// Raises if a record is invalid, or if no record can be sent now.
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn _check(
         &self,
@@ -175,7 +176,7 @@ impl ProducerCore {
         Given { topic, value, key, partition, headers, timestamp, since: None, sent_in: None }.with_record(|_| ())
     }
 
-    /// Whether records make a detour from now on.
+    /// Sets whether records go through `_detour` from now on.
     fn _set_detour(&self, detours: bool) {
         self.detours.store(detours, Ordering::Relaxed);
     }
@@ -195,7 +196,7 @@ impl ProducerCore {
         Ok(self.shared.get()?.producer.config().delivery_timeout.as_secs_f64())
     }
 
-    /// How many partitions the topic has, if that is known; makes it known if not.
+    /// The number of the topic's partitions if it is known; otherwise `None`, and the metadata is requested.
     fn _partition_count(&self, topic: &str) -> PyResult<Option<i32>> {
         Ok(self.shared.get()?.producer.partition_count(topic))
     }
@@ -216,7 +217,7 @@ impl ProducerCore {
             return Err(argument_error(py, message.into()));
         }
         let report = Report::new();
-        // Also where this ends with an error: a commit waits for it.
+        // Also on an error: a commit waits until the report is sealed.
         let _sealed = Sealed(&report);
         let (mut count, mut untaken) = (0, None);
         while let Some(batch) = py.detach(|| reader.next()) {
@@ -231,7 +232,7 @@ impl ProducerCore {
         Ok(BatchFuture::new(report.clone(), count, untaken, &shared.callbacks))
     }
 
-    /// Waits until all that was sent before is done, and its callbacks were run.
+    /// Waits until all records sent before are done and their callbacks have run.
     fn _flush(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
         let shared = self.shared.get()?;
         let flushed = wait(py, shared.flushing(py, timeout)?);
@@ -296,7 +297,7 @@ impl ProducerCore {
         Ok(self.shared.get()?.producer.metrics().snapshot())
     }
 
-    /// Closes; what is not done after so many seconds fails.
+    /// Closes the producer. Records that are not done within `timeout` seconds fail.
     fn _close(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
         let shared = self.shared.get()?;
         let closed = wait(py, shared.closing(py, timeout)?);
@@ -311,7 +312,7 @@ impl ProducerCore {
     }
 }
 
-/// Has a report know that no more rows come when this is dropped.
+/// Seals a report when it is dropped: no more rows are added to it.
 struct Sealed<'a>(&'a Report);
 
 impl Drop for Sealed<'_> {

@@ -1,4 +1,4 @@
-//! The client's producer with its callbacks, and whatever waits for it.
+//! The client's producer together with its callbacks, and the waits for it: for room, for a flush, for closing.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,7 +48,8 @@ impl Shared {
         if room { Ok(()) } else { Err(to_py(py, self.buffer_full(needed))) }
     }
 
-    /// Takes rows, waiting for room. Gives those that were not taken within `max.block.ms`, if any, and why.
+    /// Takes the rows of a batch, and waits for room. If no room became free within `max.block.ms`, returns the first
+    /// row that was not taken and the error.
     pub(super) fn take_rows(
         &self,
         py: Python<'_>,
@@ -66,7 +67,7 @@ impl Shared {
             }
             let now = Instant::now();
             if taken > 0 {
-                // Each row waits for itself.
+                // `max.block.ms` applies to each row separately.
                 deadline = now + self.max_block;
             }
             if now < deadline {
@@ -77,7 +78,7 @@ impl Shared {
             Ok(Some((row < batch.num_rows()).then_some((row, error))))
         });
         if taking.is_err() {
-            // Closed, or Ctrl-C: what is left of this table must not be sent with the next.
+            // Closed, or Ctrl-C: the remaining rows of this table must not be sent with the next table.
             let ended = "send_batch() ended with an error before its last row was taken";
             self.producer.give_up(report, &ClientError::Argument(ended.into()));
         }
@@ -96,7 +97,7 @@ impl Shared {
         }
     }
 
-    /// Ends when all that was sent before is done, and its callbacks were run.
+    /// Resolves when all records sent before are done and their callbacks have run.
     pub(super) fn flushing(
         self: &Arc<Self>,
         py: Python<'_>,
@@ -121,14 +122,15 @@ impl Shared {
         })
     }
 
-    /// Ends when the producer is closed, at the latest after `timeout`; with callbacks it may take that time once more.
+    /// Resolves when the producer is closed, at the latest after `timeout`. Running the callbacks may take the same
+    /// time again.
     pub(super) fn closing(
         self: &Arc<Self>,
         py: Python<'_>,
         timeout: Option<Seconds>,
     ) -> PyResult<impl Future<Output = Result<(), ClientError>> + Send + use<>> {
         let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
-        // Every record ends by then.
+        // By default long enough that every record has been delivered or has timed out.
         let timeout = timeout.unwrap_or(self.producer.config().delivery_timeout + GRACE);
         let (shared, settles) = (self.clone(), !self.callbacks.is_current());
         Ok(async move {
@@ -145,23 +147,24 @@ impl Shared {
         self.producer.log()
     }
 
-    /// Delivers what there is, calls back and closes, all until then: the interpreter exits.
+    /// Delivers the remaining records, runs their callbacks and closes, until `until`. Called when the interpreter
+    /// exits.
     pub(crate) fn end(&self, until: Instant) {
         self.producer.close(until.saturating_duration_since(Instant::now()));
-        // Callbacks of what failed just now are due at once.
+        // The callbacks of records that have just failed are due immediately.
         self.callbacks.settle(self.callbacks.goal(), until.max(Instant::now() + GRACE));
     }
 }
 
-/// What is left for callbacks where the time was spent on delivering.
+/// The minimum time for callbacks if delivering has used up the timeout.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Ends when the callbacks that are due now were run.
+/// Resolves when the callbacks that are due now have run.
 async fn settled(callbacks: &Arc<Callbacks>) {
     let goal = callbacks.goal();
     loop {
         let (callbacks, until) = (callbacks.clone(), Instant::now() + SLICE);
-        // In slices: whoever gives up waiting must not leave a thread behind that waits for ever.
+        // In slices, so that a cancelled wait does not leave a thread behind that waits for ever.
         let settled = tokio::task::spawn_blocking(move || callbacks.settle(goal, until)).await;
         if settled.unwrap_or(true) {
             return;
