@@ -190,7 +190,7 @@ def _is_name(topic: str) -> bool:
 
 
 def is_pair(value: object) -> bool:
-    """Whether `value` is meant as one `(topic, partition)`, also if the partition is wrongly given as a str of digits."""
+    """Whether `value` is meant as one `(topic, partition)`, even if the partition is wrongly a str of digits."""
     if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], str):
         return False
     second = value[1]
