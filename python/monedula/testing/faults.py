@@ -148,12 +148,12 @@ class FaultSetter:
             reset: effect: the connection is reset (RST).
             truncate_bytes: effect: this many bytes of the response, including its length field, are sent, then the
                 connection is closed.
-            black_hole: effect: the connection stays open, but requests are no longer read (`"requests"`), or are handled
-                and never answered (`"answers"`), or both; until the fault is released or removed.
+            black_hole: effect: the connection stays open, but requests are no longer read (`"requests"`), or they are
+                handled and never answered (`"answers"`), or both; until the fault is released or removed.
             fragment_bytes: effect: the response is sent in pieces of this many bytes.
             fragment_pause_ms: the pause between two pieces.
-            corrupt: effect: bytes of the response are inverted, in the middle of its second half, where a Fetch response
-                has records.
+            corrupt: effect: bytes of the response are inverted, in the middle of its second half, where a Fetch
+                response has records.
             corrupt_offset: effect: as `corrupt`, but at this offset, in bytes after the length field.
             corrupt_bytes: the number of bytes to invert.
             throttle_ms: effect: the response has this throttle time, and the broker reads nothing more from the
