@@ -7,8 +7,8 @@
             print(batch.num_rows, batch.offsets)
             consumer.commit(batch)
 
-A Rust core owns connections, fetching and decoding, and never holds the GIL meanwhile. Batches go to polars, pandas,
-pyarrow and DuckDB through Arrow's PyCapsule interface, without a copy.
+The Rust core runs connections, fetching and decoding without the GIL. Batches go to polars, pandas, pyarrow and DuckDB
+through Arrow's PyCapsule interface, without a copy.
 """
 
 import atexit as _atexit
@@ -154,7 +154,7 @@ _LATER = {"Admin": "monedula.admin", "AsyncAdmin": "monedula.admin", "NewTopic":
 
 
 def __getattr__(name: str) -> object:
-    """What is imported when it is first asked for: whoever only reads should not wait for dataclasses."""
+    """Import the admin names on first use: programs that only read should not wait for the import of dataclasses."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
@@ -162,7 +162,7 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(_LATER[name]), name)
 
 
-# Connections end in order at exit, and no thread of the runtime outlives the interpreter.
+# At exit the core closes its connections, and its threads end before the interpreter does.
 _atexit.register(_shutdown)
-# Before that: what still waits in Python is to be delivered as well.
+# Runs before _shutdown, since atexit calls in reverse order: records in the producers' queues are delivered as well.
 _atexit.register(_wait_for_lines, 5.0)

@@ -1,4 +1,7 @@
-"""What a transaction asked for in coroutines: one that nobody awaits must not be missing from it unnoticed."""
+"""The unfinished calls of a transaction of `AsyncProducer`.
+
+A call returns a coroutine; if that is never awaited, its records are not sent. The commit then has to fail.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +13,7 @@ from monedula.errors import KafkaTimeoutError, TransactionAbortedError
 
 
 class Call:
-    """A call that was made while a transaction was open. Its coroutine may never begin."""
+    """A call that was made while a transaction was open. Its coroutine may never be started."""
 
     __slots__ = ("_asked", "handing", "name")
 
@@ -18,10 +21,10 @@ class Call:
         self._asked = asked
         self.name = name
         self.handing: asyncio.Future[Any] | None = None
-        """What a thread does of it, once its coroutine runs."""
+        """The work of the call in a thread; `None` until its coroutine runs."""
 
     def begin(self) -> None:
-        """Say that its coroutine runs, which is all that the transaction waits for.
+        """Record that the coroutine runs: the commit waits for nothing else of this call.
 
         Raises:
             TransactionAbortedError: if the transaction is over.
@@ -30,7 +33,7 @@ class Call:
         self._asked.discard(self)
 
     async def in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Do this in a thread; the transaction waits for it. A wait that is cancelled does not end it.
+        """Run a function in a thread; the commit waits for its end. Cancelling the wait does not cancel the function.
 
         Raises:
             TransactionAbortedError: if the transaction is over.
@@ -38,7 +41,7 @@ class Call:
         self._asked.check(self)
 
         def do() -> Any:
-            self._asked.check(self)  # it may have been long until a thread was free
+            self._asked.check(self)  # again, for the transaction may have ended before a thread was free
             return call(*arguments)
 
         self.handing = asyncio.get_running_loop().run_in_executor(None, do)
@@ -46,27 +49,27 @@ class Call:
         return await asyncio.shield(self.handing)
 
     def _handed(self, handing: "asyncio.Future[Any]") -> None:
-        # Looked at, so that asyncio does not tell of it where the wait for it was cancelled.
+        # Retrieve the exception: else asyncio logs "exception was never retrieved" if the wait was cancelled.
         if not handing.cancelled():
             handing.exception()
         self._asked.discard(self)
 
 
 class Asked:
-    """What one transaction asked for and does not have yet."""
+    """The calls of one transaction whose work has not been passed to the core yet."""
 
     def __init__(self) -> None:
         self._calls: dict[Call, None] = {}
         self._is_over = False
 
     def add(self, name: str) -> Call:
-        """A call of this verb."""
+        """Add a call of the method `name`."""
         call = Call(self, name)
         self._calls[call] = None
         return call
 
     def check(self, call: Call) -> None:
-        """Refuse what would else be part of the next transaction.
+        """Refuse a call whose transaction is over: its records would become part of the next transaction.
 
         Raises:
             TransactionAbortedError: if the transaction is over.
@@ -75,23 +78,23 @@ class Asked:
             raise TransactionAbortedError(f"the transaction in which {call.name}() was called is over: call it anew")
 
     def discard(self, call: Call) -> None:
-        """Forget a call."""
+        """Remove a call."""
         self._calls.pop(call, None)
 
     def end(self) -> None:
-        """Say that the transaction is over."""
+        """Mark the transaction as over."""
         self._is_over = True
         self._calls.clear()
 
     async def handed(self, timeout: float) -> None:
-        """Wait until the transaction has all that was asked for: it may be committed then.
+        """Wait until the work of all calls has been passed to the core: then the transaction may be committed.
 
         Raises:
-            TransactionAbortedError: if something never began, or failed after the block.
-            KafkaTimeoutError: past `timeout`.
+            TransactionAbortedError: if a coroutine was never started, or a call failed in its thread.
+            KafkaTimeoutError: after `timeout` seconds.
         """
         if self._calls:
-            await asyncio.sleep(0)  # tasks that were made last have not begun yet
+            await asyncio.sleep(0)  # lets tasks that were created just now run their first step
         never = sorted({call.name for call in self._calls if call.handing is None})
         if never:
             names = " and ".join(f"{name}()" for name in never)
@@ -113,9 +116,10 @@ async def _ended(call: Call, seconds: float, timeout: float) -> None:
 
 
 async def over(task: "asyncio.Future[None]", timeout: float) -> None:
-    """Wait for the end of a task, and be cancelled by nobody meanwhile."""
+    """Wait at most `timeout` seconds for the end of a task, ignoring cancellations of the current task."""
     deadline = monotonic() + timeout
-    task.add_done_callback(lambda task: task.cancelled() or task.exception())  # which nobody may ask for any more
+    # Retrieve the exception: else asyncio logs it if the task ends after this wait.
+    task.add_done_callback(lambda task: task.cancelled() or task.exception())
     while not task.done() and (left := deadline - monotonic()) > 0:
         with suppress(asyncio.CancelledError):
             await asyncio.wait([task], timeout=left)

@@ -1,4 +1,4 @@
-"""`await` of the core's futures; a module of its own, because importing asyncio costs more than all the rest."""
+"""`await` of the core's futures. A module of its own, because importing asyncio takes longer than all of monedula."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -13,45 +13,45 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Awaited(Protocol[_T_co]):
-    """A future of the core's."""
+    """A future of the core: `SendFuture` or `BatchFuture`."""
 
     def done(self) -> bool:
-        """Whether it is over."""
+        """Whether the result is known."""
 
     def result(self, timeout: float | None = None) -> _T_co:
-        """What it came to."""
+        """The result."""
 
     def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
-        """Have something called when it is over."""
+        """Call `callback` with this future when the result is known."""
 
     def _wake(self, waker: LoopWaker, number: int) -> None: ...
 
 
 def waiting(future: Awaited[_T_co]) -> Generator[Any, None, _T_co]:
-    """What `future.__await__()` is."""
+    """The implementation of `future.__await__()`."""
     if not future.done():
         yield from _waker().wait(future)
     return future.result()
 
 
 def in_its_loop(future: Awaited[Any], callback: Callable[[Any], object]) -> Callable[[Any], object]:
-    """What to call in place of a callback: in a running loop, one that has it called there.
+    """Wrap a callback so that it is called in the loop that runs now; without a running loop, return it unchanged.
 
-    `asyncio.wait` and others like it take whatever has `add_done_callback`, and expect to be called in their own loop:
-    in another thread they wake nobody.
+    `asyncio.wait` and similar functions take any object with `add_done_callback`, but expect the call in the thread of
+    their loop: from another thread it would not wake the loop.
     """
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return callback
     given = _CalledInLoop(callback, loop)
-    with suppress(TypeError):  # one that has no hash cannot be taken back
+    with suppress(TypeError):  # a callback without a hash cannot be removed
         _GIVEN[(id(future), callback)] = given
     return given
 
 
 def forget(future: Awaited[Any], callback: Callable[[Any], object]) -> int:
-    """Take back a callback that was given in a running loop, if it was not called yet; how many there were."""
+    """Remove a callback that was added in a running loop. Returns 1, or 0 if there is none or it was called already."""
     given = _GIVEN.pop((id(future), callback), None)
     if given is None or not given.is_wanted:
         return 0
@@ -66,7 +66,7 @@ class _CalledInLoop:
         self._loop = loop
 
     def __call__(self, future: Awaited[Any]) -> None:
-        # The loop may be closed by now: then nobody is left to hear of it, as of asyncio's own futures.
+        # RuntimeError: the loop is closed. The callback is dropped then, as those of asyncio's own futures are.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._call, future)
 
@@ -77,16 +77,19 @@ class _CalledInLoop:
 
 
 _GIVEN: WeakValueDictionary[tuple[int, Callable[[Any], object]], _CalledInLoop] = WeakValueDictionary()
-"""By future and callback. The core has each of them, and its future with it, until it is called."""
+"""Wrapped callbacks by the id of their future, and callback.
+
+The core keeps both the wrapper and the future until the call, so the id is not reused before the entry is gone.
+"""
 
 
 class _Waker:
-    """One for each loop: of a thousand futures that are done, the first one wakes it."""
+    """Wakes one event loop when futures of the core are done: once for many futures, through one file descriptor."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._core = LoopWaker()
         self._numbers = count()
-        # Not the loop itself: it would never be collected.
+        # No reference to the loop: _WAKERS has this object as the value for the loop, which would never be collected.
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._watched = True
         try:

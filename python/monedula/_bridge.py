@@ -1,4 +1,7 @@
-"""From the core to an event loop; a module of its own, because importing asyncio costs more than all the rest."""
+"""Connects the core to an event loop. A module of its own, because importing asyncio takes longer than all of monedula.
+
+`Bridge` awaits operations of the core, `Callbacks` runs rebalance callbacks, `holder` identifies tasks to the core.
+"""
 
 import asyncio
 import inspect
@@ -17,7 +20,7 @@ _HOLDERS: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
 
 
 def holder() -> int:
-    """Names the task that asks; 0 outside of any."""
+    """The number by which the core knows the current task as a holder of batches; 0 outside of a task."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no loop runs
@@ -25,12 +28,12 @@ def holder() -> int:
     if task is None:
         return 0
     if task not in _HOLDERS:
-        _HOLDERS[task] = new_holder()  # unlike id(), never used twice
+        _HOLDERS[task] = new_holder()  # unlike id(), a number is never used twice
     return _HOLDERS[task]
 
 
 def when_task_ends(owner: "ref[_O]", holder: int, tell: Callable[[_O, int], object]) -> None:
-    """Have an object told of the end of the task that asks, if the object is still there by then."""
+    """Call `tell(owner, holder)` when the current task ends, unless the owner was collected before."""
     task = asyncio.current_task()
 
     def ended(_: asyncio.Task[Any]) -> None:
@@ -59,19 +62,19 @@ class Bridge:
             self._task = self._loop.create_task(self._read())
 
     def time(self) -> float:
-        """The loop's clock."""
+        """The time of the loop's clock, in seconds."""
         return self._loop.time()
 
     async def run(self, start: Callable[[int], Operation]) -> Any:
         """Start an operation and await its result. A cancelled wait cancels the operation.
 
         Raises:
-            ArgumentError: in another loop than the first: its sockets are watched there.
+            ArgumentError: in another loop than the one in which this bridge was created, which watches its socket.
         """
         return await self._end(self._begin(start))
 
     def start(self, start: Callable[[int], Operation], convert: Callable[[Any], _T]) -> asyncio.Task[_T]:
-        """Start an operation at once, whether its result is awaited or not.
+        """Start an operation at once, and return a task with its converted result, which need not be awaited.
 
         Raises:
             ArgumentError: as `run`.
@@ -82,7 +85,7 @@ class Bridge:
             return convert(await self._end(operation))
 
         task = self._loop.create_task(end())
-        self._tasks.add(task)  # a loop holds its tasks weakly
+        self._tasks.add(task)  # the event loop has only weak references to tasks
         task.add_done_callback(self._tasks.discard)
         return task
 
@@ -105,7 +108,7 @@ class Bridge:
         return operation.result()
 
     def close(self) -> None:
-        """Free the sockets. Waits that are under way end with what their operations came to, or `ClosedError`."""
+        """Close the sockets. Current waits end with the result of their operation, or with `ClosedError`."""
         for done in self._waiting:
             if not done.done():
                 done.set_result(None)
@@ -134,34 +137,34 @@ class Bridge:
 
 
 class Callbacks:
-    """Runs rebalance callbacks, one at a time, each in a task of its own, which no cancelled wait cancels."""
+    """Runs rebalance callbacks one at a time, each in a task of its own, which a cancelled wait does not cancel."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, call: Callable[[], object], ended: Callable[[bool], object]) -> None:
-        """Start one; `ended` is called after it, with whether it failed."""
+        """Start a callback; `ended` is called after it, with whether it failed."""
         self._task = asyncio.get_running_loop().create_task(self._run(call, ended))
 
     async def wait(self, until: float | None = None) -> None:
-        """Wait for the one that runs, at most until then by the loop's clock, and raise what it raised."""
+        """Wait for the running callback, at most until `until` of the loop's clock, and raise its exception."""
         while (task := self._task) is not None:
             left = None if until is None else max(until - asyncio.get_running_loop().time(), 0.0)
             done, _ = await asyncio.wait([task], timeout=left)
             if not done:
                 return
-            if self._task is task:  # of several that waited, the first gets what it raised
+            if self._task is task:  # of several waiters, only the first raises the callback's exception
                 self._task = None
                 task.result()
 
     def cancel(self) -> None:
-        """Cancel the one that runs, if any."""
+        """Cancel the running callback, if there is one."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
 
     def is_current(self) -> bool:
-        """Whether it is the one that runs who asks."""
+        """Whether the current task is that of the running callback."""
         return self._task is not None and asyncio.current_task() is self._task
 
     async def _run(self, call: Callable[[], object], ended: Callable[[bool], object]) -> None:

@@ -1,4 +1,4 @@
-"""Commits: what is committed, and what became of it."""
+"""Offset commits: the offsets to commit, in the user's and in the core's form, and `CommitFuture` for the result."""
 
 from collections.abc import Callable, Mapping
 from threading import Lock
@@ -10,17 +10,17 @@ from monedula.partitions import OffsetAndMetadata, TopicPartition, raw_partition
 Offset = int | tuple[int, str] | OffsetAndMetadata
 
 Offsets = Mapping[tuple[str, int], Offset] | Mapping[TopicPartition, Offset]
-"""Offsets to commit: of the next record to read, alone or as `OffsetAndMetadata` or `(offset, metadata)`."""
+"""Offsets to commit: the offset of the next record to read, or `OffsetAndMetadata`, or `(offset, metadata)`."""
 
 RawOffset = tuple[tuple[str, int], int, int, str]
-"""As the core takes it: partition, offset, leader epoch or -1, metadata."""
+"""An offset to commit in the core's form: partition, offset, leader epoch or -1, metadata."""
 
 RawOutcome = dict[tuple[str, int], tuple[int, tuple[str | None, bool, str] | None]]
-"""As the core has it: the offset, and what went wrong: Kafka's name for it, whether a later try may do, a sentence."""
+"""The core's result of a commit: the offset, and `None` or the error: Kafka's name, whether it is retriable, reason."""
 
 
 class CommitFuture:
-    """A commit that is under way, as `Consumer.commit_async` gives it."""
+    """The future of a commit that `Consumer.commit_async` started."""
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
@@ -29,18 +29,18 @@ class CommitFuture:
         self._callbacks: list[Callable[[CommitFuture], object]] = []
 
     def done(self) -> bool:
-        """Whether it has come to something."""
+        """Whether the commit has succeeded or failed."""
         return self._operation.done()
 
     def result(self, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """What was committed, once it is.
+        """Wait for the commit, and return the committed offsets.
 
         Args:
-            timeout: seconds to wait, `None` for as long as the commit itself may take.
+            timeout: seconds to wait; `None` for as long as the commit itself may take.
 
         Raises:
-            CommitFailedError: if it was not committed for some partitions.
-            KafkaTimeoutError: if nothing is known yet after `timeout`; the commit goes on.
+            CommitFailedError: if the offsets of some partitions were not committed.
+            KafkaTimeoutError: if the commit is not done after `timeout`; it goes on.
         """
         failure = self.exception(timeout)
         if failure is not None:
@@ -49,10 +49,10 @@ class CommitFuture:
         return dict(self._outcome)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What `result` would raise of the commit, `None` if all was committed.
+        """Wait for the commit, and return the error that `result` would raise; `None` if all offsets were committed.
 
         Raises:
-            KafkaTimeoutError: if nothing is known yet after `timeout`.
+            KafkaTimeoutError: if the commit is not done after `timeout`; it goes on.
         """
         if not self._operation.wait(timeout):
             raise KafkaTimeoutError(f"the commit is not answered after {timeout} s; it goes on", retriable=True)
@@ -65,13 +65,13 @@ class CommitFuture:
         return self._outcome if isinstance(self._outcome, BaseException) else None
 
     def add_done_callback(self, callback: "Callable[[CommitFuture], object]") -> None:
-        """Have this called with the future when it is done: at once if it is, else in a later call that waits.
+        """Call `callback` with this future when the commit is done: now if it is done, else in a later call that waits.
 
-        That is `poll`, `batches`, `records`, `unsubscribe` or `close` of its consumer, in the thread that calls it.
-        What the callback raises is raised there.
+        Such a call is `poll`, `batches`, `records`, `unsubscribe` or `close` of the consumer. The callback runs in the
+        thread of that call, and the call raises the callback's exception.
 
         Raises:
-            ArgumentError: if it cannot be called.
+            ArgumentError: if `callback` cannot be called.
         """
         if not callable(callback):
             raise ArgumentError(f"{callback!r} cannot be called: give a function that takes the future")
@@ -83,7 +83,7 @@ class CommitFuture:
             callback(self)
 
     def run_callbacks(self) -> None:
-        """Call those that wait. After one that raises the others are still to be called."""
+        """Call the pending callbacks. If one raises, the following ones stay pending for the next call."""
         while True:
             with self._lock:
                 callback = self._callbacks.pop(0) if self._callbacks else None
@@ -93,10 +93,10 @@ class CommitFuture:
 
 
 def raw_commit(what: object) -> Batch | list[RawOffset] | None:
-    """What to commit, as the core takes it.
+    """The argument of `commit` in the core's form.
 
     Raises:
-        ArgumentError: if it is no batch, no offsets and not `None`.
+        ArgumentError: if it is neither a batch nor offsets nor `None`.
     """
     if what is None or isinstance(what, Batch):
         return what
@@ -106,7 +106,7 @@ def raw_commit(what: object) -> Batch | list[RawOffset] | None:
 
 
 def committed_offsets(outcome: RawOutcome) -> dict[TopicPartition, int]:
-    """The offsets that were committed, if all were.
+    """The committed offsets, if all were committed.
 
     Raises:
         CommitFailedError: if some were not.
@@ -131,7 +131,7 @@ def committed_offsets(outcome: RawOutcome) -> dict[TopicPartition, int]:
 def as_committed(
     found: dict[tuple[str, int], tuple[int, int, str] | None],
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """Committed offsets as the core has them, by `TopicPartition`."""
+    """The core's committed offsets (offset, leader epoch, metadata), by `TopicPartition`."""
     return {
         TopicPartition(*partition): None if at is None else OffsetAndMetadata(at[0], at[2], at[1])
         for partition, at in found.items()

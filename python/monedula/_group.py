@@ -1,4 +1,4 @@
-"""The verbs of a group member that do not wait, for both consumers."""
+"""`GroupVerbs`: the methods of a group member that do not wait, for both consumers; and their rebalance callbacks."""
 
 import re
 from collections import deque
@@ -10,19 +10,19 @@ from monedula.config import Unpicklable
 from monedula.errors import ArgumentError, ConfigError
 from monedula.partitions import TopicPartition, seconds, topic_names
 
-# Whoever uses neither should not wait for dataclasses, logging and threading to be imported.
+# Both import dataclasses, and assignors also logging and threading: programs that use neither should not wait for that.
 if TYPE_CHECKING:
     from monedula.assignors import Strategy
     from monedula.events import GroupEvent
 
 Topics = str | Iterable[str] | re.Pattern[str]
-"""Topics to subscribe to: one, several, or a pattern that whole names match."""
+"""Topics to subscribe to: one name, several names, or a pattern that has to match the whole name."""
 
 Listener = Callable[[set[TopicPartition]], object]
-"""A rebalance callback: it is given the partitions that change. For `AsyncConsumer` it may be a coroutine function."""
+"""A rebalance callback; its argument is the partitions that change. `AsyncConsumer` also takes coroutine functions."""
 
 EventHook = Callable[["GroupEvent"], object]
-"""What `on_event` takes; see `monedula.events`."""
+"""The type of `on_event`; see `monedula.events`."""
 
 
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
@@ -36,27 +36,27 @@ class Listeners(NamedTuple):
     lost: Listener | None = None
 
     def kinds(self) -> tuple[bool, bool, bool]:
-        """Which there are."""
+        """Whether there is a callback for assigned, for revoked and for lost partitions."""
         return self.assigned is not None, self.revoked is not None, self.lost is not None
 
     def of(self, pending: PendingCallback) -> Callable[[], object]:
-        """The call that is due."""
+        """The call of the listener for a pending callback; does nothing if there is no listener."""
         listener: Listener | None = getattr(self, pending.kind)
         if listener is None and pending.kind == "lost":
-            listener = self.revoked  # as in Java: what is kept for a partition is cleared there
+            listener = self.revoked  # as onPartitionsLost in Java, which calls onPartitionsRevoked by default
         partitions = {TopicPartition(*partition) for partition in pending.partitions}
-        # The core asks only for callbacks that there are; a subscription that was changed meanwhile may have fewer.
+        # The core requests only callbacks that were given, but a later subscribe() may have replaced them by fewer.
         return (lambda: None) if listener is None else (lambda: listener(partitions))
 
 
 class GroupMetadata(NamedTuple):
-    """Who a consumer is to its group.
+    """The identity of a consumer in its group, as a transactional producer sends it (KIP-447).
 
     Attributes:
         group_id: the group.
-        generation: of which it is a member, or its epoch under `group.protocol=consumer`; -1 without a subscription.
-        member_id: its id there, or empty.
-        group_instance_id: `group.instance.id`, if it has one.
+        generation: the generation; under `group.protocol=consumer` the member epoch; -1 without a subscription.
+        member_id: the member id, or empty.
+        group_instance_id: `group.instance.id`, or `None`.
     """
 
     group_id: str
@@ -66,7 +66,7 @@ class GroupMetadata(NamedTuple):
 
 
 class GroupVerbs(Unpicklable):
-    """The verbs of a group member that do not wait."""
+    """The methods of a group member that do not wait."""
 
     _core: ConsumerCore
     _member: MemberCore
@@ -115,27 +115,27 @@ class GroupVerbs(Unpicklable):
         on_revoked: Listener | None = None,
         on_lost: Listener | None = None,
     ) -> None:
-        """Read topics as a member of the group `group.id`, in place of what was subscribed to before.
+        """Subscribe to topics as a member of the group `group.id`, in place of the previous subscription.
 
-        Returns at once: the consumer joins in the background, and its partitions come and go from then on. Callbacks
-        are called in the thread that waits in `poll`, `batches`, `records`, `unsubscribe` or `close`, with the
-        partitions that change, and what they raise is raised there. They may seek, pause and commit, and must not poll.
+        Returns at once: the consumer joins the group in the background. Rebalance callbacks are called in the thread
+        that waits in `poll`, `batches`, `records`, `unsubscribe` or `close`, with the partitions that change; that call
+        raises their exceptions. A callback may seek, pause and commit, but must not poll.
 
         Args:
             topics: one topic or several, whether they exist yet or not; or a compiled pattern.
-            pattern: in place of topics, a regular expression that whole names match. Topics that come to exist later
-                are found within `metadata.max.age.ms`. Look-around and back-references are not supported.
-            exclude: topics whose whole name matches this are left out of what `pattern` finds.
-            server_pattern: in place of both, a pattern that the broker reads and matches, for whole names too, under
-                `group.protocol=consumer` (`SubscriptionPattern` in Java). Its syntax is RE2's; it is sent as it is.
-            on_assigned: called with partitions that were gained, before any record of them is handed out. If it raises,
-                nothing of them is before a later call went well, which the next call that waits makes.
-            on_revoked: called with partitions that are to be given up, while their offsets can still be committed.
-            on_lost: called with partitions that others may own already, so that nothing of them can be committed.
-                Without it `on_revoked` is called for them.
+            pattern: in place of topics, a regular expression that has to match the whole name. Topics that are created
+                later are found within `metadata.max.age.ms`. Look-around and back-references are not supported.
+            exclude: topics whose whole name matches this are left out of those that match `pattern`.
+            server_pattern: in place of both, a pattern that the broker matches, also with the whole name; needs
+                `group.protocol=consumer` (`SubscriptionPattern` in Java). It is in RE2's syntax and sent unchanged.
+            on_assigned: called with newly assigned partitions, before any record of them is returned. If it raises,
+                none is returned until a repeated call succeeds; the next call that waits repeats it.
+            on_revoked: called with partitions that are revoked, while their offsets can still be committed.
+            on_lost: called with partitions that other members may own already: their offsets cannot be committed any
+                more. If it is left out, `on_revoked` is called for them.
 
         Raises:
-            ArgumentError: on other arguments, without `group.id`, or while partitions are assigned with `assign()`.
+            ArgumentError: on invalid arguments, without `group.id`, or while partitions are assigned with `assign()`.
             ClosedError: if the consumer is closed.
         """
         if [topics, pattern, server_pattern].count(None) != 2:
@@ -165,16 +165,16 @@ class GroupVerbs(Unpicklable):
             raise
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to: those named, or those that match the pattern as far as they are known."""
+        """The subscribed topics: the given names, or the known topics that match the pattern."""
         if self._named is not None:
             return set(self._named)
         health = self._member.health()
         return set() if health is None else set(health["topics"])
 
     def rewind(self) -> None:
-        """Read again what was handed out and is not committed, as after a transaction that was aborted.
+        """Go back to the committed offsets, to read uncommitted records again, such as after an aborted transaction.
 
-        `Producer.transaction(consumer)` does it by itself.
+        `Producer.transaction(consumer)` calls it by itself.
 
         Raises:
             ArgumentError: without `group.id`.
@@ -183,19 +183,19 @@ class GroupVerbs(Unpicklable):
         self._member.rewind()
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is to its group now (KIP-447).
+        """The current identity of this consumer in its group (KIP-447).
 
         Raises:
             ArgumentError: without `group.id`.
-            TransactionAbortedError: if it subscribes, and is no member now.
+            TransactionAbortedError: if the consumer has a subscription but is not a member of the group now.
         """
         return GroupMetadata(*self._member.metadata())
 
     def finish(self, batch: Batch) -> None:
-        """Say that a batch is finished, whoever was handed it: one that another thread works on, or a part of one.
+        """Mark a batch, or a part from `hand_over`, as finished, also one that another thread holds.
 
-        It is committed with everything else that is finished, if `enable.auto.commit` is on. What comes before it in
-        its partitions and is not finished keeps the commit back. From any thread; what is finished already stays so.
+        With `enable.auto.commit` its offsets are committed together with all other finished offsets, but not before
+        all earlier records of its partitions are finished. May be called from any thread, and again for the same batch.
 
         Args:
             batch: as `poll`, `batches` or `hand_over` returned it.
@@ -210,37 +210,38 @@ class GroupVerbs(Unpicklable):
         return self._member.hand_over(batch, holder)
 
     def keep_alive(self) -> None:
-        """Say that a long batch is still being worked on, as `max.poll.interval.ms` asks. From any thread."""
+        """Restart the time of `max.poll.interval.ms` during a long batch. May be called from any thread."""
         self._member.keep_alive()
 
     @property
     def rebalance_wanted(self) -> set[TopicPartition]:
-        """Partitions that another member waits for, empty if there are none.
+        """The partitions that a rebalance revokes once their records are finished; empty if there are none.
 
-        They are given up as soon as what was handed out of them is finished. Whoever is in the middle of a long batch
-        may commit what is done and ask for the next one.
+        Another member may wait for them. In the middle of a long batch you may commit the offsets of what is done and
+        take the next batch, to end the wait.
         """
         return {TopicPartition(*partition) for partition in self._member.rebalance_wanted()}
 
     def enforce_rebalance(self, reason: str, after: float = 0.0) -> None:
-        """Have the group assign anew, such as when an assignor of one's own would decide differently now.
+        """Start a rebalance, such as when your own assignor would assign differently now.
 
-        Ends what `deferred` and `incremental` left for later: nobody is waited for any more. Does nothing but log under
-        `group.protocol=consumer`, where only the coordinator decides when.
+        With the assignors `deferred` and `incremental` it also ends their delays: partitions that are reserved for
+        lost members, or wait for a later round, are assigned at once. Under `group.protocol=consumer` it only logs,
+        for there the coordinator alone decides when to assign.
 
         Args:
-            reason: what brokers and members log of it.
-            after: seconds to wait before.
+            reason: the reason that brokers and members log.
+            after: seconds to wait before the rebalance.
 
         Raises:
-            ArgumentError: if nothing is subscribed to.
+            ArgumentError: if there is no subscription.
         """
         if not isinstance(reason, str):
             raise ArgumentError(f"reason={reason!r} ({type(reason).__name__}): expected a text")
         self._member.enforce_rebalance(reason, seconds("after", after))
 
     def _tell_events(self) -> None:
-        # Never between a batch's being taken and its being returned: a hook that raises must not cost a batch.
+        # Must not be called between taking a batch and returning it: the batch would be lost if the hook raises.
         if self._on_event is not None:
             from monedula.events import event_of
 
@@ -250,10 +251,11 @@ class GroupVerbs(Unpicklable):
 
 
 def check_callable(name: str, function: object, awaits: bool) -> None:
-    """Refuse what cannot be called, and what would be called in vain.
+    """Refuse a callback that cannot be called, and a coroutine function where its coroutine would not be awaited.
 
     Raises:
-        ArgumentError: if `function` is neither `None` nor a function, or one that must be awaited where nobody does.
+        ArgumentError: if `function` is not `None` and cannot be called, or if it is a coroutine function and `awaits`
+            is false.
     """
     if function is None:
         return
@@ -262,7 +264,7 @@ def check_callable(name: str, function: object, awaits: bool) -> None:
     if not awaits:
         from inspect import iscoroutinefunction
 
-        # Of an object with `async def __call__` too: its coroutine would be dropped, and nothing of it run.
+        # Also an object with `async def __call__`: its coroutine would be dropped without running.
         if iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
             alternative = (
                 "a plain function does" if name == "on_event" else "AsyncConsumer awaits it, or use a plain function"
@@ -271,10 +273,10 @@ def check_callable(name: str, function: object, awaits: bool) -> None:
 
 
 def regular_expression(pattern: object) -> str:
-    """A pattern as the core takes it: flags become part of it.
+    """The text of a pattern for the core; flags of a compiled pattern become a prefix such as `(?i)`.
 
     Raises:
-        ArgumentError: if it is none, or one of bytes.
+        ArgumentError: if `pattern` is neither a text nor compiled from a text.
     """
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
         flags = "".join(letter for letter, flag in _FLAGS.items() if pattern.flags & flag)

@@ -1,6 +1,6 @@
-"""Threads that serve lines of records: those that have to wait for room, or for their topic's partitions.
+"""Threads that send the records of the producers' queues: records that wait for room, or for their topic's partitions.
 
-The lines themselves, and which transaction each record belongs to, are the core's.
+The queues themselves, and the transaction of each record, are in the core (`LinesCore`).
 """
 
 import os
@@ -14,7 +14,7 @@ from monedula._monedula import LinesCore, SendFuture
 
 
 class Outgoing(NamedTuple):
-    """The arguments of `send`."""
+    """A record to send: the arguments of `send`."""
 
     topic: str
     value: Any
@@ -24,7 +24,7 @@ class Outgoing(NamedTuple):
     timestamp: Any
 
     def kept(self) -> "Outgoing":
-        """The same, safe from what the caller does to it later, and with the time that it is now."""
+        """A copy that the caller cannot change later, with the current time if the record has no timestamp."""
         headers = self.headers.items() if isinstance(self.headers, Mapping) else self.headers
         return self._replace(
             value=_kept(self.value),
@@ -39,30 +39,30 @@ def _kept(data: Any) -> str | bytes | None:
 
 
 Send = Callable[[Outgoing, float, int], SendFuture]
-"""Sends a record that has waited for so many seconds, in this transaction or not at all."""
+"""Sends a record that has waited for the given seconds, in the transaction of the given number or not at all."""
 
 
 _EVERY: "WeakSet[LinesCore]" = WeakSet()
-"""Those in which something stood."""
+"""The queues of all producers of this process that ever had a waiting record."""
 
-# The threads that served them are the parent's.
+# A forked child has no threads that serve the parent's queues, so it must not wait for them at exit.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_EVERY.clear)
 
 
 def wait_for_all(seconds: float) -> None:
-    """Wait until nothing stands in any line; no longer than so many seconds. What does then is lost, and logged."""
+    """Wait at most `seconds` until all queues are empty. Records that still wait then are lost, which is logged."""
     deadline = monotonic() + seconds
     late = [lines for lines in list(_EVERY) if not lines.wait(max(deadline - monotonic(), 0.0))]
     lost = sum(map(len, late))
     if lost:
-        from monedula._logging import warn_last  # not before it is needed: logging is slow to import
+        from monedula._logging import warn_last  # imported here, because logging is slow to import
 
         warn_last(f"{lost} records were not delivered before the end: they still waited for room or for their topic")
 
 
 def stand(lines: LinesCore, line: str, record: Outgoing, send: Send) -> SendFuture:
-    """Have a record stand in a line. A line has a thread for as long as something stands in it."""
+    """Append a record to the queue `line`, which is opened if necessary. A thread serves it until it is empty."""
     stood = lines.stand(line, record.kept(), opens=True)
     assert stood is not None
     future, is_first = stood
@@ -71,14 +71,14 @@ def stand(lines: LinesCore, line: str, record: Outgoing, send: Send) -> SendFutu
         try:
             Thread(target=_serve, args=(lines, line, send), name="monedula-line", daemon=True).start()
         except (RuntimeError, MemoryError) as error:
-            # Nobody would serve it: neither this record nor those that stand behind it by now.
+            # No thread would serve the queue: fail this record and those that have been appended since.
             while lines.failed(line, error):
                 pass
     return future
 
 
 def behind(lines: LinesCore, line: str, record: Outgoing) -> SendFuture | None:
-    """Have a record stand behind others; `None` if there is no such line."""
+    """Append a record to the queue `line` if it is open, and return its future; else return `None`."""
     stood = lines.stand(line, record.kept(), opens=False) if lines else None
     return None if stood is None else stood[0]
 

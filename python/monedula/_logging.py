@@ -1,4 +1,4 @@
-"""The core's log events into the standard library's `logging`, logger `monedula` and its children."""
+"""Passes the core's log events to the standard library's `logging`: logger `monedula` and its children."""
 
 import logging
 
@@ -7,15 +7,15 @@ _LOGGER.addHandler(logging.NullHandler())
 
 
 Event = tuple[int, str, str, float]
-"""Level, part of the client, message, when it happened in seconds since 1970."""
+"""A log event: level, part of the client (the child logger), message, and time in seconds since 1970."""
 
 
 def emit(events: list[Event], lost: int) -> int:
     """Log events, and return the level below which the core need not keep any.
 
     Args:
-        events: what happened.
-        lost: how many older events there was no room for.
+        events: the events that the core kept.
+        lost: the number of older events that the core dropped for lack of room.
     """
     if lost:
         _LOGGER.warning("%d older log events were lost: the consumer was not called for a while", lost)
@@ -29,14 +29,14 @@ def _log(level: int, part: str, message: str, at: float) -> None:
     if not logger.isEnabledFor(level):
         return
     record = logger.makeRecord(logger.name, level, __file__, 0, "%s", (message,), None, "emit")
-    # It may have been long until someone called who can log.
+    # The event may be old: the core keeps events until a thread with the GIL passes them on.
     record.relativeCreated -= (record.created - at) * 1000
     record.created, record.msecs = at, float(int(at % 1 * 1000))
     logger.handle(record)
 
 
 def emit_last(events: list[Event], lost: int) -> None:
-    """As `emit`, when the interpreter ends."""
+    """Log events like `emit`, at the end of the interpreter."""
     emit(events, lost)
     for _, part, message, _ in events:
         if part == "producer.end" and not _is_heard():
@@ -44,14 +44,14 @@ def emit_last(events: list[Event], lost: int) -> None:
 
 
 def warn_last(message: str) -> None:
-    """Warn of records that are lost as the interpreter ends."""
+    """Warn of records that are lost at the end of the interpreter."""
     _LOGGER.getChild("producer.end").warning("%s", message)
     if not _is_heard():
         _say(message)
 
 
 def _say(message: str) -> None:
-    """On standard error, as `logging` would if this library had no handler: no loss to be quiet about."""
+    """Write to standard error, as `logging` would do if this library had no NullHandler: lost records must be seen."""
     logger = _LOGGER.getChild("producer.end")
     if logging.lastResort is not None and logger.isEnabledFor(logging.WARNING):
         record = logger.makeRecord(logger.name, logging.WARNING, "", 0, f"monedula: {message}", (), None)
@@ -68,6 +68,6 @@ def _is_heard() -> bool:
 
 
 def threshold(part: str = "") -> int:
-    """The level below which the core, or a part of it, need not keep any event."""
+    """The level below which the core, or one part of it, need not keep events."""
     logger = _LOGGER.getChild(part) if part else _LOGGER
     return min(logger.getEffectiveLevel(), 255)

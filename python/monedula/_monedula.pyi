@@ -1,3 +1,5 @@
+"""Types of the Rust extension module `monedula._monedula`; its docstrings are in the Rust sources (`rust/python/`)."""
+
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Self, final

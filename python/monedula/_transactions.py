@@ -1,4 +1,4 @@
-"""Transactions: the verbs of both producers, and the `with` block that begins and ends one."""
+"""Transactions: their methods for both producers, and the `with` block that begins a transaction and ends it."""
 
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from monedula.consumer import Consumer
 
 INTERRUPTED_SECONDS = 5.0
-"""How long an abort is waited for after Ctrl-C."""
+"""How long to wait for an abort after Ctrl-C."""
 
 DECIDED_SECONDS = 1.0
-"""Within this the core has said that a commit cannot be taken back: it asks no broker."""
+"""How long to wait until the core says whether a commit can still be taken back. The core needs no broker for that."""
 
 
 class TransactionBase(ProducerCore):
-    """What the transactions of both producers share."""
+    """Base of `Transactions` and `AsyncTransactions`."""
 
     _core_of_transactions: TransactionCore | None = None
     _initialized = False
     _left: str | None = None
-    """The end of a transaction that was left before it was heard of: "commit" or "abort"."""
+    """The end, "commit" or "abort", of a transaction whose block was left before the outcome was known; else `None`."""
 
     @property
     def _transactions(self) -> TransactionCore:
@@ -45,7 +45,10 @@ class TransactionBase(ProducerCore):
         return self._core_of_transactions
 
     def _is_aborted_after(self, failure: KafkaError | None, commits: bool) -> bool:
-        """Whether a transaction is aborted whose abort failed so. One that is being committed is not."""
+        """Whether the transaction ends aborted although the abort raised `failure`.
+
+        Not if its commit was requested and cannot be taken back: the abort then raises `TransactionError`.
+        """
         is_over = isinstance(failure, TransactionError) and not isinstance(failure, ProducerFencedError)
         if commits and is_over:
             self._left = "commit"
@@ -53,7 +56,7 @@ class TransactionBase(ProducerCore):
 
 
 class Transaction:
-    """An open transaction, as `with producer.transaction() as transaction:` gives it."""
+    """An open transaction: the target of `with producer.transaction() as transaction:`."""
 
     def __init__(self, producer: "Transactions") -> None:
         self._producer = producer
@@ -66,7 +69,7 @@ class Transaction:
 
 
 class AsyncTransaction:
-    """An open transaction, as `async with producer.transaction() as transaction:` gives it."""
+    """An open transaction: the target of `async with producer.transaction() as transaction:`."""
 
     def __init__(self, producer: "AsyncTransactions") -> None:
         self._producer = producer
@@ -79,7 +82,7 @@ class AsyncTransaction:
 
 
 class Transactions(TransactionBase):
-    """The verbs of `Producer`."""
+    """The transaction methods of `Producer`."""
 
     def flush(self, timeout: float | None = None) -> None:
         """See `Producer.flush`."""
@@ -89,20 +92,21 @@ class Transactions(TransactionBase):
     def transaction(self, consumer: "Consumer | None" = None) -> Iterator[Transaction]:
         """Begin a transaction, and commit it at the end of the `with` block.
 
-        Everything sent in the block is seen by readers of committed records together, or never. If the block raises,
-        the transaction is aborted, and the exception is raised again. The first one also calls `init_transactions`.
+        Consumers with `isolation.level=read_committed` see all records that are sent in the block, or none. If the
+        block raises, the transaction is aborted, and the exception is raised again. The first block also calls
+        `init_transactions`.
 
         Args:
-            consumer: what it handed out is what the transaction is made of: its offsets go into the transaction at the
-                end, and if that is aborted it reads again from where the last one ended. It needs a `group.id` and
-                `enable.auto.commit=false`.
+            consumer: the consumer whose records the block processes. At the end of the block its offsets are sent with
+                the transaction; if the transaction is aborted, the consumer goes back to its committed offsets. It
+                needs a `group.id` and `enable.auto.commit=false`.
 
         Raises:
             ProducerFencedError: if another producer with this `transactional.id` has taken over.
-            TransactionAbortedError: if something in it failed; it is aborted, and another may begin.
-            KafkaTimeoutError: if its end was not heard of for `max.block.ms`. It may be committed: call
+            TransactionAbortedError: if a part of the transaction failed; it is aborted, and another may begin.
+            KafkaTimeoutError: if the outcome of the commit is unknown after `max.block.ms`. It may be committed: call
                 `commit_transaction` again.
-            TransactionError: without a `transactional.id`, or where a transaction is open.
+            TransactionError: without a `transactional.id`, or while a transaction is open.
 
         Examples:
             for batch in consumer.batches():
@@ -136,22 +140,23 @@ class Transactions(TransactionBase):
             raise
 
     def init_transactions(self, timeout: float | None = None) -> None:
-        """Take over the `transactional.id`: older producers with it are fenced, and what they left open is ended.
+        """Take over the `transactional.id`: older producers with it are fenced, and their open transactions are ended.
 
-        Before the first transaction. `transaction()` does it by itself.
+        Required before the first transaction; `transaction()` calls it by itself.
 
         Args:
-            timeout: seconds to wait; `max.block.ms` if left out. It goes on afterwards: call it again to wait on.
+            timeout: seconds to wait; `max.block.ms` if left out. It continues in the background after a timeout: call
+                it again to wait for the result.
 
         Raises:
-            KafkaTimeoutError: if it did not end in time.
-            TransactionError: without a `transactional.id`, or if it may not be used.
+            KafkaTimeoutError: after `timeout`.
+            TransactionError: without a `transactional.id`, or if this client is not authorized to use it.
         """
         self._transactions.run("init", timeout)
         self._initialized = True
 
     def begin_transaction(self) -> None:
-        """Begin a transaction: what is sent from now on belongs to it.
+        """Begin a transaction: records that are sent from now on belong to it.
 
         Raises:
             TransactionError: before `init_transactions`, or while a transaction is open.
@@ -163,51 +168,53 @@ class Transactions(TransactionBase):
     def send_offsets(
         self, consumer: "Consumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
     ) -> None:
-        """Commit a consumer's offsets with the transaction (KIP-447).
+        """Commit a consumer's offsets as part of the transaction (KIP-447).
 
         Args:
-            consumer: whose; its `enable.auto.commit` has to be false.
-            offsets: what to commit, as `Consumer.commit` takes it: everything that was finished, the batch in this
-                thread's hands too, if left out.
+            consumer: the consumer of the offsets; its `enable.auto.commit` has to be false.
+            offsets: what to commit, as `Consumer.commit` takes it. If left out, the batches that this thread holds
+                become finished, and all finished offsets are sent.
             timeout: seconds to wait; `max.block.ms` if left out.
 
         Raises:
-            TransactionAbortedError: if the group does not count the consumer as a member any more, or it gave up a
-                partition whose records may be in the transaction: it can only be aborted.
-            KafkaTimeoutError: if they were not acknowledged in time. The end of the transaction waits for them.
-            ArgumentError: if the consumer cannot do this.
+            TransactionAbortedError: if the consumer is no longer a member of its group, or a partition was revoked
+                whose records may be in the transaction: the transaction can only be aborted.
+            KafkaTimeoutError: if the offsets were not acknowledged within `timeout`. The commit of the transaction
+                waits for them.
+            ArgumentError: if the consumer has no `group.id`, or commits automatically.
         """
         member = member_of(consumer)
         self._transactions.send_offsets(member, raw_commit(offsets), None, timeout)
 
     def commit_transaction(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, and commit.
+        """Deliver all records, and commit the transaction.
 
         Args:
-            timeout: seconds to wait; `max.block.ms` if left out. It goes on afterwards: call it again to wait on.
+            timeout: seconds to wait; `max.block.ms` if left out. It continues in the background after a timeout: call
+                it again to wait for the result.
 
         Raises:
-            TransactionAbortedError: if something in it failed: it can only be aborted.
+            TransactionAbortedError: if a part of the transaction failed: it can only be aborted.
             ProducerFencedError: if another producer has taken over.
-            KafkaTimeoutError: if nothing was heard in time. It may be committed; nothing else can begin before its
-                end is known.
+            KafkaTimeoutError: after `timeout`. The transaction may be committed; no other one can begin before the
+                outcome is known.
             TransactionError: if no transaction is open.
         """
-        # What came to nothing needs no waiting for the rest.
+        # If the transaction can only be aborted, raise now instead of waiting for the flush.
         self._transactions.check_commit()
         self.flush(self._max_block if timeout is None else timeout)
         self._transactions.run("commit", timeout)
         self._left = None
 
     def abort_transaction(self, timeout: float | None = None) -> None:
-        """Abort: readers of committed records will see nothing of what was sent.
+        """Abort the transaction: consumers with `isolation.level=read_committed` see none of its records.
 
         Args:
             timeout: as in `commit_transaction`.
 
         Raises:
             ProducerFencedError: if another producer has taken over.
-            KafkaTimeoutError: if nothing was heard in time.
+            KafkaTimeoutError: after `timeout`.
             TransactionError: if no transaction is open.
         """
         self._transactions.run("abort", timeout)
@@ -219,14 +226,15 @@ class Transactions(TransactionBase):
         except Exception:
             raise
         except BaseException as error:
-            # It may have begun all the same. Another attempt is answered after the first, and asks no broker.
+            # The transaction may have begun although the wait was interrupted. A second "begin" is answered only after
+            # the first one, and needs no broker; after it there is a transaction to abort.
             with suppress(KafkaError):
                 self._transactions.run("begin", None)
             self._abort_for(error, None)
             raise
 
     def _end_what_was_left(self) -> None:
-        """Wait for the end of the transaction before, which nobody heard of: nothing begins before it is over."""
+        """Wait for the outcome of the previous transaction if it is unknown: until then none can begin."""
         if self._left is None:
             return
         try:
@@ -238,11 +246,11 @@ class Transactions(TransactionBase):
         except ProducerFencedError:
             raise
         except TransactionError:
-            pass  # It is over.
+            pass  # The transaction has ended already.
         self._left = None
 
     def _abort_for(self, error: BaseException, consumer: "Consumer | None", *, commits: bool = False) -> bool:
-        """Abort because of an error. Whether it is aborted: one whose end was asked for already may be committed."""
+        """Abort because of `error`. False if the transaction may be committed: its commit cannot be taken back."""
         self._left, aborts = "abort", True
         try:
             self.abort_transaction(None if isinstance(error, Exception) else INTERRUPTED_SECONDS)
@@ -252,7 +260,7 @@ class Transactions(TransactionBase):
             error.add_note(f"the transaction was not aborted: {failure}")
             aborts = self._is_aborted_after(failure, commits)
         except BaseException:
-            # Ctrl-C once more, before it was known whether the commit can be taken back. The core knows at once.
+            # A second Ctrl-C, before it was known whether the commit can be taken back. The core answers that at once.
             aborts = not commits or self._is_aborted_after(self._failure_of_abort(), commits)
             raise
         finally:
@@ -269,10 +277,10 @@ class Transactions(TransactionBase):
 
 
 class AsyncTransactions(TransactionBase):
-    """The verbs of `AsyncProducer`; each as that of `Producer`."""
+    """The transaction methods of `AsyncProducer`; each does what the method of `Producer` does."""
 
     _asked: "Asked | None" = None
-    """What the open transaction asked for."""
+    """The calls of the open transaction whose work has not been passed to the core yet."""
 
     async def flush(self, timeout: float | None = None) -> None:
         """See `AsyncProducer.flush`."""
@@ -285,7 +293,7 @@ class AsyncTransactions(TransactionBase):
     async def transaction(self, consumer: "AsyncConsumer | None" = None) -> AsyncIterator[AsyncTransaction]:
         """Begin a transaction, and commit it at the end of the `async with` block; as `Producer.transaction`.
 
-        It is aborted if something was called in it that nobody awaited, such as `producer.send_batch(...)`.
+        The transaction is also aborted if a call in the block was never awaited, such as `producer.send_batch(...)`.
         """
         if consumer is not None:
             member_of(consumer)
@@ -326,21 +334,22 @@ class AsyncTransactions(TransactionBase):
         self._is_over()
         self._asked = Asked()
 
-    # Not coroutine functions: who asks is the task that calls, and a call that is never awaited is known of.
+    # This and abort_transaction() are not coroutine functions: the holder is the task that makes the call, and the
+    # transaction also knows of a call whose coroutine is never awaited.
     def send_offsets(
         self, consumer: "AsyncConsumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
     ) -> Coroutine[Any, Any, None]:
-        """Commit a consumer's offsets with the transaction; as `Producer.send_offsets`."""
+        """Commit a consumer's offsets as part of the transaction; as `Producer.send_offsets`."""
         from monedula._bridge import holder
 
         member, raw = member_of(consumer), raw_commit(offsets)
         return self._send_offsets(self._call("send_offsets"), member, raw, holder(), timeout)
 
     async def commit_transaction(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, and commit; as `Producer.commit_transaction`.
+        """Deliver all records, and commit the transaction; as `Producer.commit_transaction`.
 
         Raises:
-            TransactionAbortedError: also if something was called in it that nobody awaited.
+            TransactionAbortedError: also if a call in the transaction was never awaited.
         """
         left = self._max_block if timeout is None else seconds("timeout", timeout)
         self._transactions.check_commit()
@@ -351,7 +360,7 @@ class AsyncTransactions(TransactionBase):
         self._is_over()
 
     def abort_transaction(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
-        """Abort; as `Producer.abort_transaction`."""
+        """Abort the transaction; as `Producer.abort_transaction`."""
         self._call("abort_transaction")
         return self._abort_transaction(timeout)
 
@@ -371,7 +380,7 @@ class AsyncTransactions(TransactionBase):
             call.begin()
         await self._loop().run(lambda fd: core.start_send_offsets(fd, member, raw, holder, timeout))
 
-    _send_offsets.__qualname__ = "AsyncProducer.send_offsets"  # what Python warns of if it is never awaited
+    _send_offsets.__qualname__ = "AsyncProducer.send_offsets"  # the name in Python's warning if it is never awaited
 
     async def _abort_transaction(self, timeout: float | None) -> None:
         if self._asked is not None:
@@ -397,14 +406,15 @@ class AsyncTransactions(TransactionBase):
         except Exception:
             raise
         except BaseException as error:
-            # It may have begun all the same. Another attempt is answered after the first, and asks no broker.
+            # The transaction may have begun although the wait was cancelled. A second "begin" is answered only after
+            # the first one, and needs no broker; after it there is a transaction to abort.
             with suppress(KafkaError):
                 self._transactions.run("begin", None)
             await self._abort_for(error, None)
             raise
 
     async def _end_what_was_left(self) -> None:
-        """Wait for the end of the transaction before, which nobody heard of: nothing begins before it is over."""
+        """Wait for the outcome of the previous transaction if it is unknown: until then none can begin."""
         if self._left is None:
             return
         try:
@@ -416,14 +426,14 @@ class AsyncTransactions(TransactionBase):
         except ProducerFencedError:
             raise
         except TransactionError:
-            pass  # It is over.
+            pass  # The transaction has ended already.
         self._left = None
 
     async def _abort_for(
         self, error: BaseException, consumer: "AsyncConsumer | None", *, commits: bool = False
     ) -> bool:
-        """Abort because of an error. Whether it is aborted: one whose end was asked for already may be committed."""
-        import asyncio  # where it is not in use, loading it would cost more than all the rest
+        """Abort because of `error`. False if the transaction may be committed: its commit cannot be taken back."""
+        import asyncio  # here, because importing asyncio takes longer than importing all of monedula
 
         from monedula._asked import over
 
@@ -432,7 +442,7 @@ class AsyncTransactions(TransactionBase):
         cancelled = None
         try:
             if not commits:
-                # Not as a task: one that is cancelled before it began would not have asked for the abort.
+                # Not as a task: a task that is cancelled before its first step would never request the abort.
                 await aborting
                 return aborts
             abort = asyncio.ensure_future(aborting)
@@ -441,8 +451,8 @@ class AsyncTransactions(TransactionBase):
             except asyncio.CancelledError as once_more:
                 if abort.cancelled():
                     raise
-                # Until it is known whether the commit can be taken back nobody may read on, or read again. If it
-                # cannot, the core says so at once.
+                # Wait until it is known whether the commit can be taken back: only then is it right either to rewind
+                # the consumer or to read on. If it cannot, the core says so at once.
                 cancelled = once_more
                 await over(abort, DECIDED_SECONDS)
                 if abort.done():
@@ -461,18 +471,18 @@ class AsyncTransactions(TransactionBase):
 
 
 def _read_again(consumer: GroupVerbs | None) -> None:
-    """Go back to what is committed: what was handed out since is in no transaction."""
-    # One that cannot go back, because it is closed for example, hands nothing out either.
+    """Rewind the consumer to its committed offsets: the records returned since then are in no committed transaction."""
+    # If rewind() fails, for example because the consumer is closed, the consumer returns no records either.
     with suppress(KafkaError):
         if consumer is not None:
             consumer.rewind()
 
 
 def member_of(consumer: object) -> MemberCore:
-    """The core of a consumer.
+    """The core object of a consumer's group membership.
 
     Raises:
-        ArgumentError: if it is none.
+        ArgumentError: if `consumer` is not a consumer.
     """
     if not isinstance(consumer, GroupVerbs):
         raise ArgumentError(f"{consumer!r} is no consumer of monedula's")

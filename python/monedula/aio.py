@@ -1,4 +1,4 @@
-"""The asyncio consumer: the same verbs, awaited."""
+"""`AsyncConsumer`, the consumer for asyncio: the methods of `Consumer`, awaited."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 class AsyncConsumer(ConsumerBase):
     """Reads Kafka as Arrow batches in an event loop.
 
-    Arguments as `Consumer`. A task that is cancelled while it waits loses nothing: records are taken only once they are
-    there, by the task that gets them. Taking a batch builds its columns in the loop's thread, for milliseconds and
-    without the GIL; smaller `max_rows` make that shorter. One event loop a consumer.
+    Arguments as `Consumer`. Cancelling a task that waits loses no records: the wait takes none, and a batch is taken
+    only once its records are available. Taking a batch builds its columns in the loop's thread, without the GIL, which
+    takes milliseconds; a smaller `max_rows` makes that shorter. A consumer belongs to one event loop.
 
-    Rebalance callbacks may be coroutine functions; each runs in a task of its own, which a cancelled wait does not
-    cancel, and what it raises comes out of the next call that waits. What `Consumer` says of threads holds for tasks
-    here: a task that asks for the next batch has finished the one before.
+    Rebalance callbacks may be coroutine functions. Each runs in a task of its own, which a cancelled wait does not
+    cancel; the next call that waits raises its exception. Where the docstrings of `Consumer` say thread, read task:
+    taking the next batch marks the previous batch of this task as finished.
 
     Examples:
         async with AsyncConsumer({"bootstrap.servers": "localhost:9092"}) as consumer:
@@ -69,45 +69,45 @@ class AsyncConsumer(ConsumerBase):
         max_wait: float = 0.1,
         timeout: float | None = None,
     ) -> AsyncIterator[Batch]:
-        """Batches of records; arguments, end and errors as `Consumer.batches`.
+        """Yield batches of records; arguments, end and errors as `Consumer.batches`.
 
-        A step that is cancelled (`asyncio.wait_for(anext(batches), 1)`) may be tried again.
+        After a cancelled step (`asyncio.wait_for(anext(batches), 1)`) the iteration can go on.
         """
         return _Batches(self._holder, lambda holder: self._step(holder, max_rows, max_bytes, max_wait, timeout))
 
-    # Not a coroutine function: who asks is the task that calls it, not one that is made around it to wait with a
-    # timeout.
+    # Not a coroutine function: the holder of the batch is the task that calls this, not a task that is created around
+    # the coroutine, as asyncio.wait_for() does in Python 3.11.
     def poll(
         self, timeout: float = 1.0, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES
     ) -> Coroutine[Any, Any, Batch]:
-        """What is there now, or comes first within `timeout` seconds; as `Consumer.poll`."""
+        """Return the records that are available, or the first ones that arrive; as `Consumer.poll`."""
         return self._step(self._holder(), max_rows, max_bytes, 0.0, timeout)
 
     def records(self, timeout: float | None = None) -> AsyncIterator[Record]:
-        """Records one by one; as `Consumer.records`."""
+        """Yield records one by one; as `Consumer.records`."""
         step = partial(self._step, max_rows=ROWS_AHEAD, max_bytes=MAX_BYTES, max_wait=0.0, timeout=timeout)
         return _Records(self._core, self._holder, step)
 
     def commit(
         self, what: Batch | Offsets | None = None, *, timeout: float | None = None
     ) -> Coroutine[Any, Any, dict[TopicPartition, int]]:
-        """Commit offsets for the group; as `Consumer.commit`. A wait that is cancelled does not end the commit."""
+        """Commit offsets for the group; as `Consumer.commit`. Cancelling the wait does not cancel the commit."""
         return self._commit(raw_commit(what), current_holder(), timeout)
 
     def commit_async(
         self, what: Batch | Offsets | None = None, *, timeout: float | None = None
     ) -> "asyncio.Task[dict[TopicPartition, int]]":
-        """Commit offsets without waiting for it; await the task, or let it be. As `Consumer.commit_async`."""
+        """Commit offsets without waiting; the returned task may be awaited. As `Consumer.commit_async`."""
         return self._start_commit(raw_commit(what), current_holder(), timeout)
 
     def hand_over(self, batch: Batch) -> list[Batch]:
-        """Hand a batch over to other tasks: one for each partition, finished by itself; as `Consumer.hand_over`."""
+        """Split a batch into one part for each partition, for other tasks to finish; as `Consumer.hand_over`."""
         return self._split(batch, current_holder())
 
     async def committed(
         self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; as `Consumer.committed`."""
+        """The group's committed offsets; as `Consumer.committed`."""
         raw = chosen(partitions)
         return as_committed(await self._run(lambda fd: self._member.start_committed(fd, raw, timeout)))
 
@@ -142,19 +142,19 @@ class AsyncConsumer(ConsumerBase):
         times: Mapping[tuple[str, int], datetime | int],
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record of each partition that is at least as young as asked; as `Consumer.offsets_for_times`."""
+        """The first record of each partition at or after a given time; as `Consumer.offsets_for_times`."""
         raw = [(raw_partition(partition), timestamp_ms(time)) for partition, time in times.items()]
         return as_times(await self._run(lambda fd: self._core.start_offsets_for_times(fd, raw, timeout)))
 
     async def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
-        """Every partition of the topics; as `Consumer.partitions_of`."""
+        """All partitions of the topics; as `Consumer.partitions_of`."""
         found = await self._run(lambda fd: self._core.start_partitions_of(fd, named(topics), timeout))
         return [TopicPartition(*partition) for partition in found]
 
     async def close(self, timeout: float = 5.0) -> None:
-        """Commit what is finished, leave the group, close the connections; as `Consumer.close`. May be called again.
+        """Commit finished offsets, leave the group, close the connections; as `Consumer.close`. May be called again.
 
-        `on_revoked` is called meanwhile, and cancelled if it does not end in time; waits of other tasks end with
+        `on_revoked` is called, and cancelled if it does not end within `timeout`; waits of other tasks end with
         `ClosedError`.
         """
         self._refuse_in_callback("close")
@@ -180,9 +180,9 @@ class AsyncConsumer(ConsumerBase):
         while True:
             await self._callbacks().wait()
             self._tell_events()
-            # The time is for records to come, not for what callbacks do meanwhile.
+            # `timeout` limits the wait for records; the time that callbacks take does not count.
             began = bridge.time()
-            # Waiting takes nothing, so a cancelled wait loses nothing; taking does not wait.
+            # The wait takes no records, so a cancelled wait loses none; next_step() takes them and does not wait.
             await bridge.run(partial(self._start_ready, holder, max_rows, max_bytes, max_wait, left))
             step = self._core.next_step(max_rows, max_bytes, 0.0, 0.0, holder)
             if isinstance(step, Batch):
@@ -193,7 +193,10 @@ class AsyncConsumer(ConsumerBase):
             left = None if left is None else max(left - (bridge.time() - began), 0.0)
 
     def _holder(self) -> int:
-        """Names the task that asks; its end is told to the core, because what it holds then is finished by nobody."""
+        """The holder number of the current task. The end of the task is reported to the core.
+
+        Batches that the task holds at its end stay unfinished; the core warns, and lets a rebalance go on without them.
+        """
         holder = current_holder()
         if holder and holder not in self._known:
             from monedula._bridge import when_task_ends
@@ -204,7 +207,7 @@ class AsyncConsumer(ConsumerBase):
 
     def _holder_ended(self, holder: int) -> None:
         self._known.discard(holder)
-        # In a forked child the tasks of the parent end as well.
+        # In a forked child the copies of the parent's tasks end too; there the core raises ForkError.
         with suppress(ForkError):
             self._member.holder_ended(holder)
 
@@ -268,14 +271,14 @@ class AsyncConsumer(ConsumerBase):
 
 
 def current_holder() -> int:
-    """Names the task that asks; 0 outside of any."""
+    """The holder number of the current task; 0 outside of a task."""
     from monedula._bridge import holder
 
     return holder()
 
 
 class _Batches:
-    """An iterator, not a generator: a generator is over once a step of it was cancelled."""
+    """The iterator of `AsyncConsumer.batches()`. Not a generator: a cancelled step would end a generator."""
 
     def __init__(self, holder: Callable[[], int], step: Callable[[int], Awaitable[Batch]]) -> None:
         self._holder = holder
@@ -284,7 +287,7 @@ class _Batches:
     def __aiter__(self) -> Self:
         return self
 
-    # Not a coroutine function, for the reason given at `poll`.
+    # Not a coroutine function, for the reason given at `AsyncConsumer.poll`.
     def __anext__(self) -> Coroutine[Any, Any, Batch]:
         return self._batch(self._holder())
 
@@ -299,7 +302,7 @@ class _Batches:
 
 
 class _Records:
-    """Records over batches; whoever drops it gives back what was read ahead."""
+    """The iterator of `AsyncConsumer.records()`. When it is collected, it gives back the records read ahead."""
 
     def __init__(self, core: ConsumerCore, holder: Callable[[], int], step: Callable[[int], Awaitable[Batch]]) -> None:
         self._rows = RowCursor(core, 0)

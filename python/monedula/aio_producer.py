@@ -1,4 +1,4 @@
-"""The asyncio producer: the same verbs, awaited."""
+"""`AsyncProducer`, the producer for asyncio: the methods of `Producer`, awaited."""
 
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -22,10 +22,10 @@ _ROOM = "room"
 class AsyncProducer(ProducerBase, AsyncTransactions):
     """Sends records, and whole tables, to Kafka from an event loop.
 
-    Arguments as `Producer`. `send` gives a future at once, and `await` of it the record's place; a wait that is
-    cancelled does not end the sending. The loop never waits: where `buffer.memory` is full, records stand in a line, in
-    their order, for up to `max.block.ms`. Whoever sends very many awaits something in between, or the line holds them
-    all.
+    Arguments as `Producer`. `send` returns a future at once; awaiting it gives the record's topic, partition and
+    offset. Cancelling that wait does not cancel the record. `send` never blocks the loop: while `buffer.memory` is
+    full, records wait in a queue, in their order, for up to `max.block.ms`. The queue has no limit: when you send very
+    many records, await some of the futures in between.
 
     Examples:
         async with AsyncProducer({"bootstrap.servers": "localhost:9092"}) as producer:
@@ -44,20 +44,20 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         interrupted = kind is not None and not issubclass(kind, Exception)
         await self.close(LAST_WORDS_SECONDS if interrupted else None)
 
-    # Not a coroutine function: the transaction knows of a call that is never awaited.
+    # Not a coroutine function: so the transaction knows of a call whose coroutine is never awaited.
     def send_batch(self, data: Any, topic: str | None = None) -> "Coroutine[Any, Any, BatchReport]":
         """Send every row of Arrow data, and wait until all are acknowledged; arguments as `Producer.send_batch`.
 
-        Nothing is sent before it is awaited. A wait that is cancelled does not end the sending.
+        Nothing is sent before the coroutine is awaited. Cancelling the wait does not cancel the rows.
 
         Raises:
-            BatchSendError: if rows were given up; its `report` says which and why.
+            BatchSendError: if rows failed; its `report` has the errors.
             ArgumentError: as `Producer.send_batch`.
         """
         return self._send_rows(self._call("send_batch"), data, topic)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until all that was sent before is done; as `Producer.flush`."""
+        """Wait until all records sent before are acknowledged or failed; as `Producer.flush`."""
         deadline = deadline_of(timeout)
         if not await self._lines_end(deadline):
             raise KafkaTimeoutError(f"flush() did not end within {timeout} s: records still wait for room")
@@ -70,7 +70,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         return found
 
     async def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, then close the connections; as `Producer.close`. May be called again."""
+        """Deliver the records that were sent, then close the connections; as `Producer.close`. May be called again."""
         deadline = deadline_of(timeout)
         try:
             await self._lines_end(deadline)
@@ -83,12 +83,12 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
     async def _send_rows(self, call: "Call | None", data: Any, topic: str | None) -> BatchReport:
         from monedula._asked import Asked
 
-        # Also of a transaction that was begun since.
+        # Without a transaction at the time of the call, the call belongs to one that was begun before the await.
         call = call or self._call("send_batch") or Asked().add("send_batch")
         future: BatchFuture = await call.in_thread(self._rows, data, topic)
         return await future
 
-    _send_rows.__qualname__ = "AsyncProducer.send_batch"  # what Python warns of if it is never awaited
+    _send_rows.__qualname__ = "AsyncProducer.send_batch"  # the name in Python's warning if it is never awaited
 
     def _pass(self, record: Outgoing) -> SendFuture:
         stands = behind(self._lines, _ROOM, record)
@@ -98,7 +98,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         try:
             return self._send(0.0, 0.0, None, *record)
         except BufferFullError:
-            # From here on whatever is sent comes by here, and stands behind.
+            # From here on `send` calls _detour() for every record, so that later records wait behind this one.
             self._set_detour(True)
             return stand(self._lines, _ROOM, record, self._send_after)
 

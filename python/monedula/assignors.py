@@ -1,8 +1,8 @@
-"""Assignors of your own: who gets which partitions of a group.
+"""Your own assignors, which decide which member of a group reads which partitions.
 
-The members of a group offer assignors by name, the coordinator picks one that all of them offer, and one member, the
-leader, computes the assignment with it. So every member must know the assignor, and it must decide by its arguments
-alone.
+The members of a group send the names of their assignors, the coordinator chooses one that all of them have, and one
+member, the leader, computes the assignment with it. So every member needs the assignor, and the assignor must decide by
+its arguments alone.
 
     class Alphabetic:
         name = "alphabetic"
@@ -31,16 +31,16 @@ _LOGGER = logging.getLogger("monedula.assignor")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What the leader knows of a member.
+    """A member of the group, as the leader knows it.
 
     Attributes:
-        member_id: its id, by which the result names it.
-        instance_id: its `group.instance.id`, if it is a static one.
-        topics: the topics that it subscribes to.
-        owned: the partitions that it has; empty where all are given up before the join (eager).
-        generation: the generation in which it had them, -1 unknown.
-        rack: its `client.rack`.
-        user_data: what its `subscription` gave.
+        member_id: the member id, the key for the result.
+        instance_id: the `group.instance.id` of a static member; else `None`.
+        topics: the topics that the member subscribes to.
+        owned: the partitions that the member owns; empty with an eager assignor, where all are revoked before the join.
+        generation: the generation in which the member owned them; -1 if unknown.
+        rack: the member's `client.rack`.
+        user_data: the result of the member's `subscription()`.
     """
 
     member_id: str
@@ -54,11 +54,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a member gets, with something for its own assignor to know.
+    """The partitions assigned to a member, with data for the member's own assignor.
 
     Attributes:
         partitions: the partitions.
-        user_data: what its assignor is told by `assigned`.
+        user_data: passed to `assigned()` of the member's assignor.
     """
 
     partitions: Sequence[tuple[str, int]]
@@ -67,49 +67,49 @@ class Assignment:
 
 @runtime_checkable
 class Assignor(Protocol):
-    """Decides who gets which partitions.
+    """Decides which member gets which partitions.
 
-    Besides what stands here it may have:
+    Besides `name` and `assign` an assignor may have:
 
-    - `cooperative: bool`, true if its members give up only what they are to lose, after the join, and what moves is
-      left out for a round (KIP-429). A partition must then not be given to a member while another still owns it.
-      False if left out: all is given up before each join.
-    - `subscription(topics: set[str], owned: set[TopicPartition], generation: int) -> bytes | None`: what this member
-      wants the leader's assignor to know; called before each join.
-    - `assigned(partitions: set[TopicPartition], user_data: bytes | None) -> None`: what was assigned last, with what
-      the leader's assignor told; called before `subscription`.
+    - `cooperative: bool`: if true, a member revokes only the partitions that move to another member, after the join
+      (KIP-429). `assign` must then leave out, for one round, a partition that another member still owns. If false or
+      left out, each member revokes all partitions before each join (eager).
+    - `subscription(topics: set[str], owned: set[TopicPartition], generation: int) -> bytes | None`: returns data of
+      this member for the leader's assignor (`Member.user_data`); called before each join.
+    - `assigned(partitions: set[TopicPartition], user_data: bytes | None) -> None`: receives the last assignment, with
+      the data of the leader's assignor (`Assignment.user_data`); called before `subscription`.
 
-    Its methods are called one at a time, in a thread of their own, not in that of whoever polls. What they raise is
-    logged; what `assign` raises is raised as `AssignorError` as well.
+    The methods are called one at a time, in a thread of their own, not in the thread that polls. Their errors are
+    logged; the consumer raises those of `assign` as `AssignorError` as well.
     """
 
     @property
     def name(self) -> str:
-        """The name that members agree on."""
+        """The name of the assignor in the group protocol; the same for all members."""
 
     def assign(
         self, topics: dict[str, int], members: list[Member]
     ) -> Mapping[str, Iterable[tuple[str, int]] | Assignment]:
-        """Who gets what, by member id.
+        """Compute the assignment: the partitions of each member, by member id.
 
         Args:
-            topics: the number of partitions of every topic that a member subscribes to and that exists.
-            members: all members.
+            topics: the partition count of every existing topic that a member subscribes to.
+            members: all members of the group.
         """
 
 
 Strategy = Sequence["Assignor | type[Assignor] | str"]
-"""Assignors of one's own and names of built-in ones, the preferred first."""
+"""The user's own assignors and names of built-in ones, the preferred one first."""
 
 RawStrategy = list[tuple[str, bool | None]]
-"""As the core takes them: a name, and for one's own whether it is cooperative."""
+"""Assignors in the core's form: the name, and whether it is cooperative; `None` for a built-in assignor."""
 
 
 def split_strategy(assignors: Strategy) -> tuple[RawStrategy, dict[str, Assignor]]:
-    """Names for the core, and one's own assignors by name.
+    """Split assignors into the list for the core, and the user's own assignors by name.
 
     Raises:
-        ArgumentError: if one is no assignor, or two have the same name.
+        ArgumentError: if the list is empty, one item is not an assignor, or two have the same name.
     """
     if isinstance(assignors, str) or not isinstance(assignors, Iterable):
         raise ArgumentError(f"assignors={assignors!r}: expected a list of assignors and names of built-in ones")
@@ -133,7 +133,7 @@ def split_strategy(assignors: Strategy) -> tuple[RawStrategy, dict[str, Assignor
 
 
 def serve(desk: AssignorDesk, own: Mapping[str, Assignor]) -> None:
-    """Let a thread of its own do what the core asks of these assignors, for as long as the consumer lives."""
+    """Start a thread that runs the core's calls of these assignors, for as long as the consumer lives."""
     threading.Thread(target=_serve, args=(desk, own), name="monedula-assignor", daemon=True).start()
 
 
@@ -142,7 +142,7 @@ def _serve(desk: AssignorDesk, own: Mapping[str, Assignor]) -> None:
         number, name, kind, arguments = job
         try:
             desk.answer(number, _DO[kind](own[name], *arguments))
-        # Whatever it is: without this thread every assignment from now on would fail.
+        # BaseException: if this thread ended, every later assignment would fail.
         except BaseException as error:
             _LOGGER.exception("the assignor %s failed", name)
             desk.fail(number, f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""Settings: Kafka's names as a dotted dict, or with underscores as keywords."""
+"""Settings: a dict by Kafka's dotted names, or keywords with underscores; `config_keys` lists the known ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,23 +16,23 @@ class ConfigKey(NamedTuple):
     name: str
     aliases: list[str]
     default: str | None
-    """Used when not given; `None` if it must be."""
+    """The default value; `None` if the setting is required."""
     values: str
     description: str
     role: str
-    """Whose it is: `"all"` clients, or `"consumer"`, `"producer"`, `"admin"`. Others take it with a warning."""
+    """The clients that use it: `"all"`, `"consumer"`, `"producer"` or `"admin"`. Other clients accept it and warn."""
 
 
 def config_keys() -> list[ConfigKey]:
-    """Every setting, with its default, what it may be, and what it does."""
+    """All settings, each with its default, its possible values and its description."""
     return [ConfigKey(*row) for row in _monedula.config_keys()]
 
 
 def raw_settings(config: Settings | None, settings: Settings) -> list[tuple[str, str]]:
-    """Both forms as the core takes them; it checks names and values.
+    """The settings of the dict and the keywords in the core's form. The core checks names and values.
 
     Raises:
-        ConfigError: if a value is of a type that no setting has.
+        ConfigError: if `config` is not a dict, or a value is of a type that no setting has.
     """
     if config is not None and not isinstance(config, Mapping):
         message = f"settings must be a dict such as {{'bootstrap.servers': 'localhost:9092'}}, not {config!r}"
@@ -41,10 +41,10 @@ def raw_settings(config: Settings | None, settings: Settings) -> list[tuple[str,
 
 
 def raw_columns(columns: Sequence[str] | None) -> list[str] | None:
-    """Names of columns as the core takes them; it knows which there are.
+    """The names of columns as a list. The core checks that they exist.
 
     Raises:
-        ArgumentError: if they are no names, or one that is no list.
+        ArgumentError: if `columns` is not a list of `str`, such as a single name.
     """
     if columns is None:
         return None
@@ -65,12 +65,12 @@ def _text(key: str, value: object) -> str:
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return ",".join(value)
     if not any(str(key).replace("_", ".") in (known.name, *known.aliases) for known in config_keys()):
-        return repr(value)  # of `value_deserializer=json.loads` the core says what there is instead
+        return repr(value)  # an unknown key, such as `value_deserializer=json.loads`: the core's error explains it
     raise ConfigError(f"{key}={value!r}: expected a text, a whole number or a boolean", key=str(key))
 
 
 class Unpicklable:
-    """What is bound to its process, and says so where it is to be pickled or copied."""
+    """Base of classes whose objects are bound to their process: pickling or copying one raises `TypeError`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         message = "its connections belong to this process. Make one where it is used, from the same settings"

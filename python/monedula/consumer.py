@@ -1,4 +1,4 @@
-"""The synchronous consumer."""
+"""`Consumer`, the synchronous consumer, and `ConsumerBase`, which it shares with `AsyncConsumer`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -39,7 +39,7 @@ MAX_BYTES = 32 << 20
 
 
 class ConsumerBase(GroupVerbs):
-    """What both consumers share: everything that does not wait."""
+    """Base of `Consumer` and `AsyncConsumer`: the methods that do not wait."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class ConsumerBase(GroupVerbs):
         **settings: Any,
     ) -> None:
         self._commits: list[CommitFuture] = []
-        self._known: set[int] = set()  # tasks whose end is listened for
-        self._looping: list[int] = []  # threads that are in a loop, as often as they are
+        self._known: set[int] = set()  # holder numbers of the asyncio tasks that have an end-of-task callback
+        self._looping: list[int] = []  # thread ids, one entry for each batches() or records() loop that is not left
         self._open(raw_settings(config, settings), raw_columns(columns), headers, assignors, on_event)
         try:
             if topics is not None:
@@ -75,29 +75,29 @@ class ConsumerBase(GroupVerbs):
         | topic | string | |
         | partition | int32 | |
         | offset | int64 | |
-        | timestamp | timestamp[us, UTC] | the producer's or the broker's, as timestampType says |
+        | timestamp | timestamp[us, UTC] | set by the producer or the broker, see timestampType |
         | timestampType | int32 | 0 CreateTime, 1 LogAppendTime |
-        | headers | list<struct<key: string, value: binary>> | only if asked for; null if the record has none |
+        | headers | list<struct<key: string, value: binary>> | only with `headers=True`; null if the record has none |
 
-        All are nullable and named as in Spark's Kafka source.
+        All columns are nullable, and named as in Spark's Kafka source.
         """
         return self._core.schema
 
     def assign(self, partitions: Assignment) -> None:
-        """Read these partitions, in place of what was assigned before. Joins no group; only `commit` commits anything.
+        """Assign partitions by hand, in place of the previous assignment, without joining a group.
 
-        Returns at once; what is wrong with a partition is raised by the next call that waits.
+        Offsets are not committed automatically: call `commit()`. Returns at once; if a partition cannot be read, the
+        next call that waits raises the error.
 
         Args:
-            partitions: topics, for all of their partitions now and later (those added later start at their smallest
-                offset); or `(topic, partition)` pairs; both start at the committed offset of the group `group.id`, and
-                where there is none, or no group, where `auto.offset.reset` says (by default at the end). Or
-                `{(topic, partition): position}`: an offset, `"earliest"`, `"latest"`, `"committed"`, or the time of
-                the first record.
+            partitions: topics, with all of their partitions, also those that are added later (these start at their
+                smallest offset); or `(topic, partition)` pairs. Both start at the offset that the group `group.id` has
+                committed; without a committed offset or a group, where `auto.offset.reset` says (by default at the
+                end). Or `{(topic, partition): position}`, with a position as in `seek()`.
 
         Raises:
-            ArgumentError: if it is none of these, while topics are subscribed to with `subscribe()`, or if it says
-                `"committed"` without `group.id`.
+            ArgumentError: if `partitions` is none of these, while topics are subscribed to with `subscribe()`, or if
+                a position is `"committed"` and there is no `group.id`.
             ClosedError: if the consumer is closed.
         """
         topics, pairs = split_assignment(partitions, ("default", 0))
@@ -107,20 +107,28 @@ class ConsumerBase(GroupVerbs):
             self._core.assign(pairs)
 
     def unassign(self) -> None:
-        """Read nothing any more."""
+        """Remove all partitions that `assign()` assigned.
+
+        Raises:
+            ArgumentError: while topics are subscribed to with `subscribe()`.
+            ClosedError: if the consumer is closed.
+        """
         self._core.unassign()
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read; those of a whole topic from the first answer of the cluster on."""
+        """The assigned partitions. Those of a whole topic are included once the first Metadata response is there."""
         return {TopicPartition(*partition) for partition in self._core.assignment()}
 
     def seek(self, partition: tuple[str, int], position: Position) -> None:
-        """Go on elsewhere. What was fetched of the partition is dropped; one that stopped with an error goes on.
+        """Set the position from which a partition is read next.
+
+        Records of the partition that were fetched already are dropped. A partition that stopped with an error is read
+        again.
 
         Args:
             partition: `(topic, partition)`.
-            position: an offset, `"earliest"`, `"latest"`, `"committed"` (what the group has committed; if nothing,
-                where `auto.offset.reset` says), or the time of the first record (aware datetime).
+            position: an offset; `"earliest"`; `"latest"`; `"committed"`, the group's committed offset (without one,
+                where `auto.offset.reset` says); or an aware datetime, for the first record that is not older.
 
         Raises:
             ArgumentError: if the partition is not assigned, or there is no `group.id` for `"committed"`.
@@ -128,42 +136,45 @@ class ConsumerBase(GroupVerbs):
         self._core.seek(raw_partition(partition), raw_position(position))
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Go to the smallest offset of these partitions, or of all."""
+        """Seek to the smallest offset of these partitions, or of all assigned ones if none is given."""
         self._seek_each(partitions, ("earliest", 0))
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Go to the end of these partitions, or of all."""
+        """Seek to the end of these partitions, or of all assigned ones if none is given."""
         self._seek_each(partitions, ("latest", 0))
 
     def pause(self, *partitions: tuple[str, int]) -> None:
-        """Neither fetch nor hand out these partitions, or all, until `resume`. What was fetched is kept.
+        """Neither fetch nor return records of these partitions, or of all assigned ones, until `resume()`.
+
+        Records that were fetched already are kept.
 
         Raises:
-            ArgumentError: if a partition is not assigned, or not known yet of a topic just assigned.
+            ArgumentError: if a partition is not assigned; without arguments, if the partitions of an assigned topic
+                are not known yet.
         """
         for partition in self._each(partitions):
             self._core.set_paused(partition, True)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
-        """Go on with these partitions, or all."""
+        """Resume these partitions, or all assigned ones if none is given."""
         for partition in self._each(partitions):
             self._core.set_paused(partition, False)
 
     def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
+        """The assigned partitions that are paused."""
         partitions = self._core.assignment()
         return {TopicPartition(*partition) for partition in partitions if self._core.status(partition)["paused"]}
 
     def position(self, partition: tuple[str, int]) -> int | None:
-        """Offset of the next record to be handed out; `None` until it is looked up."""
+        """The offset of the next record that is returned; `None` while the starting offset is not known yet."""
         position: int | None = self._core.status(raw_partition(partition))["position"]
         return position
 
     def lag(self, *partitions: tuple[str, int]) -> dict[TopicPartition, int | None]:
         """How many offsets each partition is behind the end of its log, as of the last fetch.
 
-        Under read_committed the end is the last stable offset. `None` until the partition was fetched from once. No
-        request is made.
+        Under read_committed the end is the last stable offset. `None` before the first fetch of the partition. No
+        request is sent.
         """
         lags: dict[TopicPartition, int | None] = {}
         for partition in raw_partitions(partitions or self._core.assignment()):
@@ -174,28 +185,28 @@ class ConsumerBase(GroupVerbs):
         return lags
 
     def metrics(self) -> dict[str, float]:
-        """Counters since the consumer was made: connections, requests, bytes, records, lost positions and so on.
+        """Counters since the consumer was created: connections, requests, bytes, records, lost positions and so on.
 
         With a `group.id` also those of the group, whose names begin with `group_`: how many rebalances, joins, syncs,
-        heartbeats and commits there were, and how many seconds they took; partitions gained, revoked and lost; and so
-        on.
+        heartbeats and commits there were, and how many seconds they took; partitions assigned, revoked and lost; and
+        so on.
         """
         return {**dict(self._core.metrics()), **self._member.figures()}
 
     def health(self) -> dict[str, Any]:
-        """How the client is.
+        """The state of the client, of each partition, and of the group membership.
 
-        Connections, the last error and for how long, retried errors, the byte budget, and each partition's position,
-        ends of its log, what is queued of it, and why it stopped if it did. `"group"` is about the membership: state,
-        the protocol in force, coordinator, generation, what is owned, the last heartbeat and rebalance, errors; `None`
-        without a `group.id`.
+        The connections, the last error and for how long the client has been failing, retried errors, and the byte
+        budget. For each partition its position, the ends of its log, what is queued, and why it stopped if it did.
+        `"group"` has the membership: state, the protocol in force, coordinator, generation, owned partitions, the last
+        heartbeat and rebalance, errors; `None` without a `group.id`.
         """
         return {**self._core.health(), "group": self._member.health()}
 
     def wakeup(self) -> None:
-        """End the wait that is under way in another thread or task, or the next one, with `WakeupError`.
+        """End the current wait of another thread or task, or else the next wait, with `WakeupError`.
 
-        `batches()` and `records()` end without an error.
+        Loops over `batches()` and `records()` end without an error.
         """
         self._core.wakeup()
 
@@ -208,7 +219,7 @@ class ConsumerBase(GroupVerbs):
     def _each(self, partitions: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
         if partitions:
             return raw_partitions(partitions)
-        assigned = self._core.assignment()  # first of all it says whether the consumer is closed
+        assigned = self._core.assignment()  # comes first: raises ClosedError if the consumer is closed
         unknown = self._core.unresolved()
         if unknown:
             raise ArgumentError(f"the partitions of {', '.join(unknown)} are not known yet: poll first, or name them")
@@ -218,21 +229,21 @@ class ConsumerBase(GroupVerbs):
 class Consumer(ConsumerBase):
     """Reads Kafka as Arrow batches.
 
-    Calls may come from any thread; while one waits or decodes, the GIL is free. Ctrl-C ends any wait at once.
+    Methods may be called from any thread; the GIL is free while one waits or decodes. Ctrl-C ends any wait at once.
 
     Args:
-        config: settings by Kafka's names, such as `{"bootstrap.servers": "localhost:9092"}`; Java's and librdkafka's
-            names both do. `monedula.config_keys()` lists them with their defaults.
+        config: settings by Kafka's names, such as `{"bootstrap.servers": "localhost:9092"}`; both Java's and
+            librdkafka's names are accepted. `monedula.config_keys()` lists them with their defaults.
         topics: what to `subscribe()` to, as a member of the group `group.id`.
-        columns: names of the columns wanted, in place of all but `headers`; what is left out costs nothing.
+        columns: names of the columns of a batch; all but `headers` if left out. Other columns are not built.
         headers: whether to add the `headers` column.
-        assignors: assignors of one's own and names of built-in ones, in place of `partition.assignment.strategy`; see
+        assignors: your own assignors and names of built-in ones, in place of `partition.assignment.strategy`; see
             `monedula.assignors`.
-        on_event: called with what happens to the member of the group (see `monedula.events`), in calls that wait.
+        on_event: called with each event of the group membership (see `monedula.events`), inside calls that wait.
         **settings: settings with underscores for dots, such as `bootstrap_servers="localhost:9092"`.
 
     Raises:
-        ConfigError: on an unknown setting (the nearest is named) or a value that does not do.
+        ConfigError: on an unknown setting (the message names the nearest known one) or an invalid value.
 
     Examples:
         >>> consumer = Consumer(bootstrap_servers="localhost:9092", columns=["offset", "value"])
@@ -260,28 +271,28 @@ class Consumer(ConsumerBase):
         max_wait: float = 0.1,
         timeout: float | None = None,
     ) -> Iterator[Batch]:
-        """Batches of records, for ever, or until `timeout` seconds pass without one.
+        """Yield batches of records, for ever, or until `timeout` seconds pass without a record.
 
-        A batch ends at the first of `max_rows`, `max_bytes` and `max_wait`, and earlier if the byte budget
-        (`queued.max.bytes`) is full; the next fetch is under way meanwhile. Asking for the next one says that this
-        thread has finished the one before: it is then committed, if `enable.auto.commit` is on.
+        A batch ends when it reaches `max_rows` or `max_bytes`, when `max_wait` has passed, or when the byte budget
+        (`queued.max.bytes`) is full. The next fetch runs in the background. Taking the next batch marks the previous
+        batch of this thread as finished; with `enable.auto.commit` its offsets are then committed.
 
         Args:
-            max_rows: most rows of a batch.
-            max_bytes: most bytes of its columns; a single larger record makes a batch of its own.
-            max_wait: seconds that rows which are there wait for more to fill the batch.
-            timeout: seconds without any record after which the iteration ends; `None` for never. What callbacks take
-                does not count.
+            max_rows: the most rows of a batch.
+            max_bytes: the most bytes of its columns; a single larger record makes a batch of its own.
+            max_wait: seconds that available rows wait for more rows to fill the batch.
+            timeout: seconds without any record after which the iteration ends; `None` for never. The time that
+                callbacks take does not count.
 
         Yields:
             Batches with at least one row.
 
         Raises:
-            PartitionError: a subclass, when a partition stops; iterating anew goes on with the others.
-            GroupError: a subclass, when the membership of the group ends; after `MaxPollExceededError`, iterating anew
-                joins it again.
+            PartitionError: a subclass, when a partition stops; a new loop continues with the other partitions.
+            GroupError: a subclass, when the group membership ends; after `MaxPollExceededError` a new loop joins the
+                group again.
             BrokerConnectionError: if the cluster cannot be reached within `bootstrap.timeout.ms`.
-            ClosedError: if the consumer is closed, by another thread too.
+            ClosedError: if the consumer is closed, also by another thread.
         """
         thread = get_ident()
         self._looping.append(thread)
@@ -294,27 +305,28 @@ class Consumer(ConsumerBase):
             self._looping.remove(thread)
 
     def poll(self, timeout: float = 1.0, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES) -> Batch:
-        """What is there now, or comes first within `timeout` seconds; a batch without rows (which is false) if nothing.
+        """Return the records that are available, or the first ones that arrive within `timeout` seconds.
 
-        Callbacks that are due are called meanwhile; what they take does not count.
+        If none arrives, the batch has no rows (and is false). Rebalance callbacks that are due are called inside; the
+        time that they take does not count.
 
         Raises:
-            PartitionError: a subclass, when a partition stops; the next call goes on with the others.
-            GroupError: a subclass, when the membership of the group ends; after `MaxPollExceededError`, the next call
-                joins it again.
+            PartitionError: a subclass, when a partition stops; the next call continues with the other partitions.
+            GroupError: a subclass, when the group membership ends; after `MaxPollExceededError` the next call joins the
+                group again.
             BrokerConnectionError: if the cluster cannot be reached within `bootstrap.timeout.ms`.
             WakeupError: after `wakeup()`.
-            ClosedError: if the consumer is closed, by another thread too.
+            ClosedError: if the consumer is closed, also by another thread.
         """
         return self._next(max_rows, max_bytes, 0.0, timeout)
 
     def records(self, timeout: float | None = None) -> Iterator[Record]:
-        """Records one by one, for ever, or until `timeout` seconds pass without one.
+        """Yield records one by one, for ever, or until `timeout` seconds pass without a record.
 
         For services that handle one record at a time; the columns of `batches()` are faster. Records are read ahead in
-        batches; leaving the loop early gives back those not taken, so that the next call goes on with them. While the
-        loop runs, `position()` is that after what was read ahead. A record is finished, and committed if
-        `enable.auto.commit` is on, when the next one is asked for.
+        batches. Leaving the loop early gives the unread records back to the consumer, and the next call returns them.
+        While the loop runs, `position()` is the offset after the records that were read ahead. Taking the next record
+        marks the previous one as finished; with `enable.auto.commit` its offset is then committed.
         """
         rows = RowCursor(self._core)
         try:
@@ -328,15 +340,15 @@ class Consumer(ConsumerBase):
     def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The smallest offset of each partition, asked of the brokers.
+        """The smallest offset of each partition, from a ListOffsets request.
 
         Args:
-            partitions: `(topic, partition)` pairs; all that are assigned, if left out.
-            timeout: seconds, `default.api.timeout.ms` if left out.
+            partitions: `(topic, partition)` pairs; all assigned partitions if left out.
+            timeout: seconds to wait; `default.api.timeout.ms` if left out.
 
         Raises:
-            KafkaTimeoutError: past `timeout`; the message has the last failure.
-            UnknownTopicError: if there is no such topic or partition.
+            KafkaTimeoutError: after `timeout`; the message has the last failure.
+            UnknownTopicError: if a topic or partition does not exist.
         """
         return as_offsets(self._core.list_offsets("beginning", chosen(partitions), timeout))
 
@@ -352,11 +364,11 @@ class Consumer(ConsumerBase):
     def offsets_for_times(
         self, times: Mapping[tuple[str, int], datetime | int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record of each partition that is at least as young as asked; `None` if there is none.
+        """The first record of each partition whose timestamp is at or after the given time; `None` if there is none.
 
         Args:
-            times: aware datetimes, or milliseconds since 1970.
-            timeout: seconds, `default.api.timeout.ms` if left out.
+            times: for each partition an aware datetime, or milliseconds since 1970.
+            timeout: seconds to wait; `default.api.timeout.ms` if left out.
 
         Raises:
             As `beginning_offsets`.
@@ -365,7 +377,7 @@ class Consumer(ConsumerBase):
         return as_times(self._core.offsets_for_times(raw, timeout))
 
     def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
-        """Every partition of the topics.
+        """All partitions of the topics.
 
         Raises:
             As `beginning_offsets`.
@@ -373,48 +385,51 @@ class Consumer(ConsumerBase):
         return [TopicPartition(*partition) for partition in self._core.partitions_of(named(topics), timeout)]
 
     def commit(self, what: Batch | Offsets | None = None, *, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Commit offsets for the group, and wait until that is done.
+        """Commit offsets for the group, and wait for the result.
 
         Args:
-            what: a batch: it is finished, and its partitions are committed up to its end, or as far as other threads
-                have finished what comes before. Or `{(topic, partition): offset}`, the offsets of the next records to
-                read, also with metadata as `(offset, metadata)`: committed as they are, lower ones too. Or nothing:
-                what this thread was handed is finished, and all that is finished is committed.
-            timeout: seconds, `default.api.timeout.ms` if left out.
+            what: a batch: it becomes finished, and its partitions are committed up to its end, or up to the first
+                earlier record that another thread has not finished. Or `{(topic, partition): offset}`, the offset of
+                the next record to read, also with metadata as `(offset, metadata)`: committed as it is, also if it is
+                lower than the committed one. If left out, the batches that this thread holds become finished, and all
+                finished offsets are committed.
+            timeout: seconds to wait; `default.api.timeout.ms` if left out.
 
         Returns:
-            What was committed; nothing if there is nothing new.
+            The committed offsets; empty if there was nothing new to commit.
 
         Raises:
-            CommitFailedError: if it was not committed for some partitions; `failures` says why for each. A partition
-                that is owned no more is never committed.
-            GroupInUseError: if partitions are assigned by hand, and others are members of the group.
+            CommitFailedError: if the offsets of some partitions were not committed; `failures` has the reason for each.
+                Offsets of a partition that is no longer owned are never committed.
+            GroupInUseError: if partitions are assigned by hand and the group has members.
             ArgumentError: without `group.id`, or if `what` is none of these.
         """
         outcome = self._member.commit(raw_commit(what), None, timeout)
         return committed_offsets(outcome)
 
     def commit_async(self, what: Batch | Offsets | None = None, *, timeout: float | None = None) -> CommitFuture:
-        """Commit offsets without waiting for it. Commits are made in the order of the calls.
+        """Commit offsets without waiting for the result. Commits are made in the order of the calls.
 
-        Arguments as `commit`; its errors are those of the future's `result()`.
+        Arguments as `commit`; the future's `result()` raises the errors of `commit`.
         """
         future = CommitFuture(self._member.start_commit(None, raw_commit(what), None, timeout))
         self._commits.append(future)
         return future
 
     def hand_over(self, batch: Batch) -> list[Batch]:
-        """Hand a batch over to other threads: one batch for each partition, each of which is finished by itself.
+        """Split a batch into one part for each partition, for other threads to finish one by one.
 
-        Asking for the next batch does not finish them: whoever works on one says `finish(part)`, or `commit(part)`.
-        Until then its partition is not given up in a rebalance, and not committed beyond it. A part that is dropped
-        without a word (its worker failed) stays uncommitted, is warned of in the log, and holds nobody up.
+        Taking the next batch does not finish the parts: the worker of a part calls `finish(part)` or `commit(part)`.
+        Until then a rebalance does not release the part's partition, and no offset beyond the part is committed. A
+        part that is garbage-collected unfinished (its worker failed) stays uncommitted, is logged as a warning, and no
+        longer delays a rebalance.
 
         Args:
-            batch: what this thread was handed, before it asks for the next one. Commit its parts from now on, not it.
+            batch: a batch that this thread holds: call this before taking the next one. From now on commit or finish
+                the parts, not this batch.
 
         Returns:
-            Its rows, without a copy: one batch for each run of rows of a partition, in their order.
+            The rows of the batch, without a copy: one batch for each run of rows of a partition, in their order.
 
         Raises:
             ArgumentError: if the batch is finished already, or without `group.id`.
@@ -425,16 +440,16 @@ class Consumer(ConsumerBase):
     def committed(
         self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed of these partitions, or of all that are assigned; `None` where nothing is.
+        """The group's committed offsets of these partitions, or of all assigned ones; `None` where there is none.
 
         Raises:
-            KafkaTimeoutError: past `timeout`; the message has the last failure.
+            KafkaTimeoutError: after `timeout`; the message has the last failure.
             ArgumentError: without `group.id`.
         """
         return as_committed(self._member.committed(chosen(partitions), timeout))
 
     def unsubscribe(self, timeout: float = 5.0) -> None:
-        """Leave the group: give up what is owned, with the callbacks and commits that belong to it, and unassign all.
+        """Leave the group: revoke all owned partitions, with `on_revoked` and the commits that belong to it.
 
         Args:
             timeout: seconds after which it returns in any case.
@@ -446,11 +461,11 @@ class Consumer(ConsumerBase):
         self._leave(until)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Commit what is finished, give up what is owned, leave the group, close the connections. May be called again.
+        """Commit finished offsets, revoke all partitions, leave the group, close the connections. May be called again.
 
-        What this thread was handed is finished, unless an exception is on its way (`close()` in a `finally`), or a
-        loop over `batches()` or `records()` is not left yet; what other threads still hold is not. `on_revoked` is
-        called in this thread; waits in other threads end with `ClosedError`.
+        The batches that this thread holds become finished, unless an exception is being handled (`close()` in a
+        `finally`), or this thread is still inside a loop over `batches()` or `records()`. Batches that other threads
+        hold do not. `on_revoked` is called in this thread; waits in other threads end with `ClosedError`.
 
         Args:
             timeout: seconds after which it returns in any case.
@@ -478,7 +493,7 @@ class Consumer(ConsumerBase):
             step = self._core.next_step(max_rows, max_bytes, max_wait, left, None)
             if isinstance(step, Batch):
                 return step
-            # The time is for records to come, not for what callbacks do meanwhile.
+            # `timeout` limits the wait for records; the time that callbacks take does not count.
             left = None if left is None else max(left - (monotonic() - began), 0.0)
             if step is not None:
                 self._call_back(step)
@@ -517,22 +532,22 @@ class Consumer(ConsumerBase):
 
 
 def chosen(partitions: Iterable[tuple[str, int]] | None) -> list[tuple[str, int]] | None:
-    """The partitions given, checked; `None` stands for all that are assigned."""
+    """The given partitions, checked; `None` stands for all assigned ones."""
     return None if partitions is None else raw_partitions(partitions)
 
 
 def named(topics: tuple[str, ...]) -> list[str]:
-    """The topics given to `partitions_of`, checked."""
+    """The topic names given to `partitions_of`, checked."""
     return topic_names(topics, "partitions_of() takes names one by one, such as partitions_of('orders', 'returns')")
 
 
 def as_offsets(found: dict[tuple[str, int], int | None]) -> dict[TopicPartition, int]:
-    """Offsets as the core has them, by `TopicPartition`."""
+    """The core's offsets, by `TopicPartition`; partitions without one are left out."""
     return {TopicPartition(*partition): offset for partition, offset in found.items() if offset is not None}
 
 
 def as_times(found: dict[tuple[str, int], tuple[int, int] | None]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-    """Places as the core has them, by `TopicPartition`."""
+    """The core's pairs of offset and timestamp, by `TopicPartition`."""
     return {
         TopicPartition(*partition): None if place is None else OffsetAndTimestamp(*place)
         for partition, place in found.items()

@@ -1,4 +1,4 @@
-"""The exceptions: one tree, by what the caller can do next."""
+"""The exceptions: one tree under `KafkaError`, divided by what the caller can do about an error."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,19 +9,19 @@ if TYPE_CHECKING:
 
 
 class KafkaError(Exception):
-    """Anything that goes wrong between this client and Kafka.
+    """The base class of all errors of this client.
 
     Attributes:
-        code: Kafka's name for it, such as `"TOPIC_AUTHORIZATION_FAILED"`, or `None`.
+        code: Kafka's name for the error, such as `"TOPIC_AUTHORIZATION_FAILED"`, or `None`.
         retriable: whether the same call may succeed later without any change.
-        topic: topic that it is about, or `None`.
-        partition: partition that it is about, or `None`.
-        offset: offset that it is about, or `None`.
-        next_offset: first offset after what cannot be read, or `None`.
-        log_start_offset: smallest offset that the log holds, where that is what went wrong, or `None`.
-        log_end_offset: offset of the next record to come, likewise.
-        key: setting that it is about, or `None`.
-        group: consumer group that it is about, or `None`.
+        topic: the topic that the error is about, or `None`.
+        partition: the partition that the error is about, or `None`.
+        offset: the offset that the error is about, or `None`.
+        next_offset: the first offset after the batch that cannot be read, or `None`.
+        log_start_offset: the smallest offset of the log, if the offset lies outside of the log; else `None`.
+        log_end_offset: the offset after the last record of the log, if the offset lies outside of it; else `None`.
+        key: the setting that the error is about, or `None`.
+        group: the consumer group that the error is about, or `None`.
     """
 
     def __init__(
@@ -53,79 +53,80 @@ class KafkaError(Exception):
 
 
 class ConfigError(KafkaError, ValueError):
-    """A setting is unknown, out of bounds, contradicts another, or does not do for what a broker answers.
+    """A setting is unknown, out of bounds, contradicts another one, or is incompatible with the broker's answer.
 
-    `key` names it. Change it.
+    `key` names the setting. Change it.
     """
 
 
 class ArgumentError(KafkaError, ValueError):
-    """An argument of a call makes no sense. Change it."""
+    """An argument of a call is invalid. Change it."""
 
 
 class BrokerConnectionError(KafkaError, ConnectionError):
-    """No broker of the cluster could be reached. The message has each address with what happened there."""
+    """No broker of the cluster could be reached. The message has each address with the error of the attempt."""
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
-    """A call did not end in its time; the message has the last failure. Trying again may help."""
+    """A call did not end within its timeout; the message has the last failure. Trying again may help."""
 
 
 class BrokerError(KafkaError):
-    """A broker answered with an error that no retry mends; `code` names it."""
+    """A broker answered with an error that a retry does not solve; `code` names it."""
 
 
 class UnsupportedVersionError(KafkaError):
-    """The broker and this client have no version of a request in common."""
+    """The broker and this client support no common version of a request."""
 
 
 class PartitionError(KafkaError):
-    """One partition stopped; the others go on. `topic` and `partition` name it; a seek mends it."""
+    """One partition stopped; the others continue. `topic` and `partition` name it; `seek()` makes it continue."""
 
 
 class UnknownTopicError(PartitionError, LookupError):
-    """The topic, or that partition of it, does not exist."""
+    """The topic, or the partition of it, does not exist."""
 
 
 class TopicRecreatedError(PartitionError):
-    """The topic was deleted and created again: offsets of the old one mean nothing in the new one. Seek."""
+    """The topic was recreated: the old topic's offsets mean nothing in the new topic. Seek to a new position."""
 
 
 class AuthorizationError(PartitionError, PermissionError):
-    """The topic may not be read, or not written to."""
+    """This client is not authorized to read the topic, or to write to it."""
 
 
 class OffsetOutOfRangeError(PartitionError, LookupError):
-    """The position (`offset`) is not in the log, and no reset policy says where to go."""
+    """The position (`offset`) is outside of the log, and `auto.offset.reset` sets no other position."""
 
 
 class DataLossError(KafkaError):
-    """Records that a Spark query was to read are gone: aged out, or their topic was deleted or created again.
+    """Records that a Spark query has to read are gone: retention removed them, or their topic was deleted or recreated.
 
-    With the option `failOnDataLoss` set to `false`, the query warns and goes on with what is left.
+    With the option `failOnDataLoss` set to `false`, the query warns and continues with the records that are left.
     """
 
 
 class GroupError(KafkaError):
-    """Something about the consumer group. `group` names it, `code` has Kafka's name for it."""
+    """An error of a consumer group. `group` names the group, `code` has Kafka's name for the error."""
 
 
 class GroupAuthorizationError(GroupError, PermissionError):
-    """The consumer group may not be used."""
+    """This client is not authorized to use the consumer group."""
 
 
 class GroupInUseError(GroupError):
-    """The consumer group has members: nobody else may commit its offsets. Stop them, or use another group id."""
+    """The consumer group has members, so only these may commit its offsets. Stop them, or use another `group.id`."""
 
 
 class FencedInstanceError(GroupError):
-    """Another consumer has the same `group.instance.id`; give each an id of its own.
+    """Another consumer has the same `group.instance.id`; give each consumer an id of its own.
 
-    Under the classic protocol the newer one took over, and this one is out. Under `group.protocol=consumer` the id is
-    in use by one that runs, or that died and whose session has not ended (`code` is UNRELEASED_INSTANCE_ID then).
+    Under the classic protocol the newer consumer took over, and this one is fenced. Under `group.protocol=consumer` the
+    id is in use by a running consumer, or by one that died and whose session has not expired yet (`code` is
+    UNRELEASED_INSTANCE_ID then).
 
     Attributes:
-        instance_id: the id.
+        instance_id: the `group.instance.id`.
     """
 
     def __init__(self, message: str = "", *, instance_id: str | None = None, **details: str | None) -> None:
@@ -134,22 +135,22 @@ class FencedInstanceError(GroupError):
 
 
 class InconsistentGroupProtocolError(GroupError):
-    """The members have no assignor in common. Give all of them one in `partition.assignment.strategy`.
+    """The members have no assignor in common. Give all of them a common one in `partition.assignment.strategy`.
 
-    Consumers of librdkafka have `range,roundrobin` unless told otherwise.
+    The default of librdkafka's consumers is `range,roundrobin`.
     """
 
 
 class UnsupportedGroupProtocolError(GroupError):
-    """The broker does not offer `group.protocol=consumer` (KIP-848). Set `classic`, or `auto`."""
+    """The broker does not support `group.protocol=consumer` (KIP-848). Set `classic` or `auto`."""
 
 
 class UnsupportedAssignorError(GroupError, ValueError):
-    """The broker has no such `group.remote.assignor`. Use one of its `group.consumer.assignors`, or none."""
+    """The broker has no such `group.remote.assignor`. Use one of its `group.consumer.assignors`, or leave it out."""
 
 
 class InvalidPatternError(GroupError, ValueError):
-    """The broker cannot read the pattern of `subscribe(server_pattern=...)`; the message has its reason."""
+    """The broker cannot compile the pattern of `subscribe(server_pattern=...)`; the message has the broker's reason."""
 
 
 class InvalidSessionTimeoutError(GroupError, ValueError):
@@ -157,18 +158,18 @@ class InvalidSessionTimeoutError(GroupError, ValueError):
 
 
 class MaxPollExceededError(GroupError):
-    """Nothing was polled for `max.poll.interval.ms`, so the consumer left its group.
+    """The consumer was not polled for `max.poll.interval.ms`, so it left its group.
 
-    The next call that waits joins again. What was handed out before is not committed any more: others may read the
-    same records.
+    The next call that waits joins the group again. Offsets of records returned before are not committed any more: other
+    members may read the same records.
     """
 
 
 class AssignorError(GroupError):
-    """An assignor failed, or assigned what it must not.
+    """An assignor raised an error, or its assignment is invalid.
 
     Attributes:
-        assignor: its name.
+        assignor: the name of the assignor.
     """
 
     def __init__(self, message: str = "", *, assignor: str | None = None, **details: str | None) -> None:
@@ -177,19 +178,19 @@ class AssignorError(GroupError):
 
 
 class CommitFailure(NamedTuple):
-    """Why the offset of one partition was not committed."""
+    """The reason why the offset of one partition was not committed."""
 
     offset: int
     code: str | None
-    """Kafka's name for it, where a broker said so."""
+    """Kafka's name for the error, if a broker returned one."""
     reason: str
 
 
 class CommitFailedError(GroupError):
-    """Offsets were not committed. The consumer itself goes on, and joins its group again where it is out.
+    """Offsets were not committed. The consumer continues, and joins its group again if it is no longer a member.
 
     Attributes:
-        failures: why, by partition.
+        failures: the reason for each partition.
         committed: the offsets of the same call that were committed.
     """
 
@@ -209,9 +210,9 @@ class CommitFailedError(GroupError):
 
 
 class BufferFullError(KafkaTimeoutError):
-    """There was no room in `buffer.memory` for `max.block.ms`: the brokers take records more slowly than they come.
+    """There was no room in `buffer.memory` for `max.block.ms`: records are sent faster than the brokers take them.
 
-    The record was not sent. Sending it again waits again.
+    The record was not sent. Another `send` of it waits for room again.
     """
 
 
@@ -220,14 +221,14 @@ class RecordTooLargeError(KafkaError, ValueError):
 
 
 class InvalidRecordError(KafkaError, ValueError):
-    """The broker refused this very record; the message has its reason (KIP-467)."""
+    """The broker refused this record, not only its batch; the message has the broker's reason (KIP-467)."""
 
 
 class DeliveryTimeoutError(KafkaTimeoutError):
     """A record was not acknowledged within `delivery.timeout.ms`.
 
     Attributes:
-        in_doubt: whether it had been sent: it may be in the log all the same.
+        in_doubt: whether the record had been sent, so that its outcome is unknown: it may be in the log.
     """
 
     def __init__(
@@ -243,10 +244,10 @@ class DeliveryTimeoutError(KafkaTimeoutError):
 
 
 class BatchSendError(KafkaError):
-    """Some rows of a batch were not delivered. The others were.
+    """Some rows of a `send_batch` call were not delivered. The others were.
 
     Attributes:
-        report: what became of the rows.
+        report: the result of the call, with the error of each failed row.
     """
 
     def __init__(self, message: str = "", *, report: "BatchReport | None" = None) -> None:
@@ -255,31 +256,31 @@ class BatchSendError(KafkaError):
 
 
 class TransactionError(KafkaError):
-    """A transaction's verb failed, or does not belong where it was called."""
+    """A transaction method failed, or was called in the wrong state of the transaction."""
 
 
 class TransactionAbortedError(TransactionError):
-    """The transaction was aborted, or can only be aborted: readers of committed records will see nothing of it."""
+    """The transaction was aborted, or can only be aborted: read_committed consumers will see none of its records."""
 
 
 class ProducerFencedError(TransactionError):
-    """Another producer with the same `transactional.id` was started. This one is out: close it."""
+    """Another producer with the same `transactional.id` has taken over. This producer is fenced: close it."""
 
 
 class TopicExistsError(BrokerError):
-    """There is a topic of that name already. `topic` names it."""
+    """A topic of that name exists already. `topic` names it."""
 
 
 class GroupNotFoundError(GroupError, LookupError):
-    """There is no such consumer group."""
+    """The consumer group does not exist."""
 
 
 class AdminErrors(KafkaError):
-    """Some of several topics, partitions, groups or resources were refused; the others are done.
+    """Some of the topics, partitions, groups or resources of a call failed; the others succeeded.
 
     Attributes:
-        results: what succeeded.
-        errors: why, for each of those that did not.
+        results: the results of those that succeeded.
+        errors: the error of each one that failed.
     """
 
     def __init__(self, results: "Mapping[Any, Any]", errors: "Mapping[Any, KafkaError]") -> None:
@@ -290,25 +291,25 @@ class AdminErrors(KafkaError):
         self.results = dict(results)
         self.errors = dict(errors)
 
-    # By default it would be made of its message alone, and a pool of processes hangs on what cannot be made again.
+    # Exception.__reduce__ would pass the message alone to __init__, and a process pool hangs if unpickling fails.
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.results, self.errors), self.__dict__
 
 
 class LogTruncatedError(PartitionError):
-    """Records that were read are gone or replaced after an unclean leader election (KIP-320)."""
+    """Records that were read already are gone or replaced after an unclean leader election (KIP-320)."""
 
 
 class CorruptRecordError(PartitionError):
     """A record batch cannot be read.
 
-    Nothing is skipped: `offset` is the first that was not handed out. Seek to `next_offset`, where it is known, to skip
-    that batch.
+    Nothing is skipped: `offset` is the first offset that was not returned. To skip the batch, seek to `next_offset`, if
+    it is known.
     """
 
 
 class ClosedError(KafkaError, RuntimeError):
-    """The consumer, producer, admin or stream is closed."""
+    """The consumer, producer, admin client or stream is closed."""
 
 
 class WakeupError(KafkaError):
@@ -316,7 +317,7 @@ class WakeupError(KafkaError):
 
 
 class ForkError(KafkaError, RuntimeError):
-    """An object made before a fork was used in the child. Make a new one there."""
+    """An object that was created before a fork was used in the child process. Create a new one there."""
 
 
 class BrokerStartError(KafkaError, RuntimeError):
@@ -324,4 +325,4 @@ class BrokerStartError(KafkaError, RuntimeError):
 
 
 class BrokerCommandError(KafkaError, RuntimeError):
-    """An embedded broker was told something that cannot be done; the message says why, and what would be right."""
+    """An embedded broker refused a command; the message says why, and what would be valid."""

@@ -1,7 +1,7 @@
-"""What happens to a member of a group, for logs, metrics and alarms: `Consumer(..., on_event=hook)`.
+"""The events of a group membership, for logs, metrics and alarms: `Consumer(..., on_event=hook)`.
 
-The hook gets objects of these classes, in the order in which things happened, in the user's own thread: inside of calls
-that wait. `match` tells them apart:
+The hook is called with objects of these classes, in the order of the events, in the user's own thread, inside calls
+that wait. `match` tells the classes apart:
 
     def hook(event: events.GroupEvent) -> None:
         match event:
@@ -18,10 +18,10 @@ from monedula.partitions import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEvent:
-    """Anything that happens.
+    """The base class of all events.
 
     Attributes:
-        time: when, in seconds since 1970.
+        time: when the event happened, in seconds since 1970.
     """
 
     time: float
@@ -42,10 +42,10 @@ class StateChanged(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FellBack(GroupEvent):
-    """`group.protocol=auto`, and the broker does not offer the protocol of KIP-848: the classic one goes on.
+    """With `group.protocol=auto`: the broker does not support KIP-848, so the consumer uses the classic protocol.
 
     Attributes:
-        reason: what the broker said.
+        reason: the broker's error.
     """
 
     reason: str
@@ -53,10 +53,10 @@ class FellBack(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorFound(GroupEvent):
-    """The group's coordinator is known.
+    """The group's coordinator was found.
 
     Attributes:
-        node_id: its node id.
+        node_id: the coordinator's node id.
     """
 
     node_id: int
@@ -64,7 +64,7 @@ class CoordinatorFound(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorLost(GroupEvent):
-    """The coordinator is not known any more; it is looked for.
+    """The coordinator is no longer known; the client looks for the new one with FindCoordinator.
 
     Attributes:
         reason: why.
@@ -86,12 +86,12 @@ class RebalanceStarted(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined(GroupEvent):
-    """The member is part of a new generation; under `group.protocol=consumer`, of the group.
+    """The member joined a new generation; under `group.protocol=consumer`, the group.
 
     Attributes:
-        generation: its number; under `group.protocol=consumer` the member's epoch, as in every event.
-        leader: whether this member computes the assignment.
-        assignor: the name of the assignor that all agreed on.
+        generation: the generation; under `group.protocol=consumer` the member epoch, as in every event.
+        leader: whether this member is the group leader, which computes the assignment.
+        assignor: the name of the assignor that the coordinator chose.
         seconds: how long JoinGroup took.
     """
 
@@ -103,15 +103,15 @@ class Joined(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synced(GroupEvent):
-    """The assignment is there: the rebalance is over for this member.
+    """The member received its assignment: the rebalance is over for this member.
 
     Attributes:
-        generation: the generation's number.
+        generation: the generation; under `group.protocol=consumer` the member epoch.
         seconds: how long SyncGroup took.
-        rebalance: how long the whole rebalance took, from its notice on, in seconds.
-        owned: how many partitions are owned now, those to be revoked left out.
-        gained: how many were gained.
-        revoked: how many are to be revoked.
+        rebalance: how long the whole rebalance took in seconds, from the moment this member learnt of it.
+        owned: how many partitions the member owns now, without those to be revoked.
+        gained: how many partitions are newly assigned.
+        revoked: how many partitions are to be revoked.
     """
 
     generation: int
@@ -124,10 +124,10 @@ class Synced(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat(GroupEvent):
-    """A heartbeat was acknowledged.
+    """A heartbeat was answered without an error.
 
     Attributes:
-        seconds: how long that took.
+        seconds: the time from the request to the response.
     """
 
     seconds: float
@@ -135,12 +135,12 @@ class Heartbeat(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit(GroupEvent):
-    """A commit was answered.
+    """An offset commit ended.
 
     Attributes:
-        seconds: how long it took, with its repetitions.
-        partitions: of how many partitions the offset was committed.
-        failed: of how many it was not.
+        seconds: how long it took, with all retries.
+        partitions: the number of partitions whose offset was committed.
+        failed: the number of partitions whose offset was not committed.
     """
 
     seconds: float
@@ -150,11 +150,11 @@ class Commit(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retried(GroupEvent):
-    """A request failed, and is made again: nobody else is told.
+    """A request failed and is retried; no call raises an error for it.
 
     Attributes:
-        api: name of the request.
-        reason: what went wrong.
+        api: the name of the request.
+        reason: the error.
     """
 
     api: str
@@ -163,7 +163,7 @@ class Retried(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceWanted(GroupEvent):
-    """Partitions are to be given up, as soon as what was handed out of them is finished.
+    """Partitions are to be revoked, as soon as the records returned of them are finished.
 
     Attributes:
         partitions: the partitions.
@@ -174,7 +174,7 @@ class RebalanceWanted(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost(GroupEvent):
-    """Partitions were lost: others may own them already.
+    """Partitions were lost: other members may own them already.
 
     Attributes:
         partitions: the partitions.
@@ -187,13 +187,13 @@ class Lost(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserved(GroupEvent):
-    """With the assignor `deferred`: members were lost, and what they had is kept for their return.
+    """With the assignor `deferred`: members were lost, and their partitions are reserved for their return.
 
     Attributes:
-        partitions: the partitions; nobody reads them meanwhile.
-        members: how many members are waited for.
-        names: who they are, static ids or member ids; empty in groups with too many names to tell.
-        seconds: for how long, from then on.
+        partitions: the reserved partitions; no member reads them meanwhile.
+        members: how many members the reservation waits for.
+        names: the `group.instance.id`s or member ids of these members; empty if they exceed 1 KiB in all.
+        seconds: how long the reservation lasts, from the time of the event.
     """
 
     partitions: frozenset[TopicPartition]
@@ -204,7 +204,7 @@ class Reserved(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released(GroupEvent):
-    """Partitions are kept for nobody any more: a member came back for them, or others have them.
+    """Partitions are no longer reserved: a lost member came back for them, or other members have them.
 
     Attributes:
         partitions: the partitions.
@@ -215,17 +215,20 @@ class Released(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseExpired(GroupEvent):
-    """The coordinator was not heard from for so long that others may own the partitions: nothing is handed out."""
+    """The coordinator has not answered for nearly `session.timeout.ms`: the consumer returns no records until it does.
+
+    Other members may own the partitions already.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRenewed(GroupEvent):
-    """The coordinator was heard from again: records are handed out again."""
+    """The coordinator answered again: the consumer returns records again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left(GroupEvent):
-    """The group was left.
+    """The member left the group.
 
     Attributes:
         reason: why.
@@ -235,12 +238,12 @@ class Left(GroupEvent):
 
 
 def event_of(time: float, kind: str, fields: dict[str, object]) -> GroupEvent:
-    """The event that the core tells of.
+    """The event object for an event of the core.
 
     Args:
-        time: when it happened.
-        kind: the name of its class.
-        fields: its attributes; partitions as plain tuples.
+        time: when it happened, in seconds since 1970.
+        kind: the name of the event's class.
+        fields: its attributes; partitions as a list of plain tuples.
     """
     if "partitions" in fields and isinstance(fields["partitions"], list):
         fields["partitions"] = frozenset(TopicPartition(*partition) for partition in fields["partitions"])

@@ -1,4 +1,4 @@
-"""Partitions, and where to start in them, as users may write them."""
+"""Partitions and positions: their public types, and checks that turn the user's arguments into the core's form."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -14,34 +14,35 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic. A plain `(topic, partition)` tuple does as well, everywhere."""
+    """A partition of a topic. Every function also takes a plain `(topic, partition)` tuple."""
 
     topic: str
     partition: int
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The first record that is at least as young as asked."""
+    """The first record at or after a given time: the result of `offsets_for_times`."""
 
     offset: int
+    """The offset of the record."""
     timestamp: int
-    """Milliseconds since 1970, UTC."""
+    """The timestamp of the record, in milliseconds since 1970, UTC."""
 
 
 class OffsetAndMetadata(NamedTuple):
     """A committed offset."""
 
     offset: int
-    """Of the next record to read."""
+    """The offset of the next record to read."""
     metadata: str = ""
-    """What the user keeps with it."""
+    """A text of the user that is stored with the offset."""
     leader_epoch: int = -1
-    """Leader epoch of the record before it, -1 unknown."""
+    """The leader epoch of the record before the offset; -1 if unknown."""
 
 
 Position = int | str | datetime
-"""Where to start: an offset; `"earliest"`, `"latest"`; `"committed"`, what the group of `group.id` has committed; or
-the time of the first record wanted (aware datetime)."""
+"""Where to start: an offset; `"earliest"`; `"latest"`; `"committed"`, the committed offset of the group `group.id`; or
+an aware datetime, for the first record that is not older."""
 
 Assignment = (
     str
@@ -51,17 +52,17 @@ Assignment = (
     | Mapping[tuple[str, int], Position]
     | Mapping[tuple[str, int], int]
 )
-"""What `assign` takes: topics, partitions, or partitions with their positions."""
+"""The argument of `assign`: topics, partitions, or partitions with their positions."""
 
 RawPosition = tuple[str, int]
-"""What the core takes: a kind, and its number."""
+"""A position in the core's form: its kind, such as "offset" or "timestamp", and the number for it (0 without one)."""
 
 
 def raw_position(position: Position) -> RawPosition:
-    """`position` as the core takes it.
+    """`position` in the core's form.
 
     Raises:
-        ArgumentError: if it is none of an offset, a name or an aware datetime.
+        ArgumentError: if it is neither an offset nor a known name nor an aware datetime.
     """
     offset = whole_number(position)
     if offset is not None:
@@ -80,7 +81,7 @@ def timestamp_ms(time: datetime | int) -> int:
     """`time` in milliseconds since 1970, UTC.
 
     Raises:
-        ArgumentError: if it is a datetime without a time zone, or negative.
+        ArgumentError: if it is a datetime without a time zone, before 1970, or neither a datetime nor a 64-bit integer.
     """
     if isinstance(time, datetime):
         if time.tzinfo is None:
@@ -96,10 +97,10 @@ def timestamp_ms(time: datetime | int) -> int:
 
 
 def raw_partition(partition: object) -> tuple[str, int]:
-    """`partition` checked.
+    """`partition`, checked.
 
     Raises:
-        ArgumentError: if it is no pair of a topic and an index.
+        ArgumentError: if it is not a tuple of a topic name and a partition number.
     """
     if not isinstance(partition, tuple) or len(partition) != 2:
         raise ArgumentError(f"{partition!r} is no partition: expected (topic, partition), such as ('orders', 0)")
@@ -115,10 +116,10 @@ def raw_partition(partition: object) -> tuple[str, int]:
 
 
 def raw_partitions(partitions: Iterable[tuple[str, int]] | tuple[str, int]) -> list[tuple[str, int]]:
-    """One partition or several, checked.
+    """One partition or several, checked, as a list.
 
     Raises:
-        ArgumentError: if they are none.
+        ArgumentError: if one of them is not a partition.
     """
     if is_pair(partitions) or isinstance(partitions, str) or not isinstance(partitions, Iterable):
         return [raw_partition(partitions)]
@@ -128,10 +129,10 @@ def raw_partitions(partitions: Iterable[tuple[str, int]] | tuple[str, int]) -> l
 def split_assignment(
     assignment: Assignment, default: RawPosition
 ) -> tuple[list[str], list[tuple[tuple[str, int], RawPosition]]]:
-    """What to assign: whole topics, or else partitions with their positions.
+    """The argument of `assign` as a list of whole topics and a list of partitions with positions; one of them is empty.
 
     Raises:
-        ArgumentError: if it is neither, or both.
+        ArgumentError: if it contains neither, or both.
     """
     if isinstance(assignment, str):
         assignment = [assignment]
@@ -154,10 +155,10 @@ def split_assignment(
 
 
 def seconds(name: str, value: object) -> float:
-    """A time to wait, checked.
+    """A duration in seconds, checked; `name` is the argument's name in the error.
 
     Raises:
-        ArgumentError: if it is no number.
+        ArgumentError: if it is not a number.
     """
     if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         kind = type(value).__name__
@@ -169,10 +170,10 @@ def seconds(name: str, value: object) -> float:
 
 
 def topic_names(topics: Iterable[object], instead: str) -> list[str]:
-    """Topics, checked; `instead` says what to write in place of what is none.
+    """Topic names, checked; `instead` is the end of the error message, which says what to write.
 
     Raises:
-        ArgumentError: if one of them is no name.
+        ArgumentError: if one of them is not a valid topic name.
     """
     names = []
     for name in topics:
@@ -189,7 +190,7 @@ def _is_name(topic: str) -> bool:
 
 
 def is_pair(value: object) -> bool:
-    """Whether `value` is meant as one `(topic, partition)`, if only by someone who wrote the partition as a text."""
+    """Whether `value` is meant as one `(topic, partition)`, even if the partition is wrongly a str of digits."""
     if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], str):
         return False
     second = value[1]
@@ -197,7 +198,7 @@ def is_pair(value: object) -> bool:
 
 
 def whole_number(value: object) -> int | None:
-    """`value` as an `int` if it is one of 64 bits, of numpy too; `None` if it is not."""
+    """`value` as an `int` if it is an integer (also of numpy) that fits 64 bits; else `None`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return None
     number = index(value)

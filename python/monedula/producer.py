@@ -1,4 +1,4 @@
-"""The synchronous producer."""
+"""`Producer`, the synchronous producer, and `ProducerBase`, which it shares with `AsyncProducer`."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -17,14 +17,14 @@ from monedula.errors import (
 from monedula.partitions import seconds, whole_number
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
-"""Called with topic, key, value and how many partitions there are; says which one it is to be."""
+"""A partitioner: called with topic, key, value and the number of partitions; returns the partition of the record."""
 
 LAST_WORDS_SECONDS = 5.0
-"""How long a producer that is left by Ctrl-C or at exit still tries."""
+"""How long a producer goes on delivering when its `with` block is left by Ctrl-C."""
 
 
 class ProducerBase(Unpicklable, ProducerCore):
-    """What both producers share."""
+    """Base of `Producer` and `AsyncProducer`."""
 
     _waits = True
     _partitioner: Partitioner | None
@@ -33,7 +33,7 @@ class ProducerBase(Unpicklable, ProducerCore):
     def __new__(
         cls, config: Settings | None = None, /, *, partitioner: Partitioner | str | None = None, **settings: Any
     ) -> Self:
-        """Read the settings; see the class."""
+        """Parse the settings; see the class for the arguments."""
         if isinstance(partitioner, str):
             settings["partitioner"] = partitioner
             partitioner = None
@@ -46,15 +46,16 @@ class ProducerBase(Unpicklable, ProducerCore):
         return made
 
     def metrics(self) -> dict[str, float]:
-        """Counters since the producer was made: connections, requests, bytes, records sent and failed, and so on."""
+        """Counters since the producer was created: connections, requests, bytes, records sent and failed, and so on."""
         return dict(self._metrics())
 
     def health(self) -> dict[str, Any]:
-        """How the client is, and what is under way.
+        """The state of the client, and its unfinished records and requests.
 
-        `connections`, `brokers`, `bootstrapped`, `failing_for` and `last_error`, `retried_errors`; `memory_used_bytes`
-        of `memory_bytes`, `waiting_for_room`; `records_unfinished`, wherever they are; `requests_in_flight`,
-        `batches_in_flight` and `batches_in_flight_by_broker`; `topics` that were sent to lately.
+        The keys are `connections`, `brokers`, `bootstrapped`, `failing_for` and `last_error`, `retried_errors`;
+        `memory_used_bytes` of `memory_bytes`, `waiting_for_room`; `records_unfinished`, all records without a result;
+        `requests_in_flight`, `batches_in_flight` and `batches_in_flight_by_broker`; `topics`, those that records were
+        sent to within `metadata.max.idle.ms`.
         """
         return self._health()
 
@@ -68,7 +69,10 @@ class ProducerBase(Unpicklable, ProducerCore):
         timestamp: Any,
         on_delivery: Callable[[SendFuture], object] | None,
     ) -> SendFuture:
-        """The way of a record that cannot simply be sent; `send` takes it."""
+        """Send a record that `ProducerCore.send` cannot pass to the core at once; `send` calls this.
+
+        Such a record needs the user's partitioner, waits behind others in a queue, or found `buffer.memory` full.
+        """
         self._check(topic, value, key, partition, headers, timestamp)
         record = Outgoing(topic, value, key, partition, headers, timestamp)
         chooses = partition is None and self._partitioner is not None
@@ -81,7 +85,10 @@ class ProducerBase(Unpicklable, ProducerCore):
         return self._send(self._max_block, 0.0, None, *record)
 
     def _place(self, record: Outgoing) -> SendFuture:
-        """Have the user's function choose the partition, as soon as it is known how many there are."""
+        """Call the user's partitioner, once the topic's partition count is known, and send the record.
+
+        Until then the record waits in the topic's queue; behind waiting records of the same topic it waits as well.
+        """
         line = f"topic {record.topic}"
         stands = behind(self._lines, line, record)
         if stands is not None:
@@ -101,7 +108,8 @@ class ProducerBase(Unpicklable, ProducerCore):
     def _awaited_partitions(self, topic: str, waited: float) -> int:
         left = self._delivery_timeout - waited
         try:
-            # The wait for an answer has a time of its own, which may be the longer one.
+            # Without a timeout the core waits for default.api.timeout.ms, which must not exceed the time that is left
+            # of delivery.timeout.ms.
             return len(self._partitions_for(topic, None if left > self._api_timeout else max(left, 0.0)))
         except KafkaTimeoutError as error:
             if left > self._api_timeout:
@@ -130,17 +138,17 @@ class ProducerBase(Unpicklable, ProducerCore):
 class Producer(ProducerBase, Transactions):
     """Sends records, and whole tables, to Kafka.
 
-    Calls may come from any thread. `send` does not wait for brokers, and each record's future tells what became of it.
-    Idempotent by default: retries neither lose, repeat nor reorder. `docs/producer.md` has more.
+    Methods may be called from any thread. `send` does not wait for brokers; each record has a future with its result.
+    The producer is idempotent by default: retries neither lose, repeat nor reorder records. See `docs/producer.md`.
 
     Args:
-        config: settings by Kafka's names, such as `{"bootstrap.servers": "localhost:9092"}`; Java's and librdkafka's
-            names both do. `monedula.config_keys()` lists them with their defaults.
+        config: settings by Kafka's names, such as `{"bootstrap.servers": "localhost:9092"}`; both Java's and
+            librdkafka's names are accepted. `monedula.config_keys()` lists them with their defaults.
         partitioner: a function `(topic, key, value, partitions) -> partition`, or the name of a built-in partitioner.
         **settings: settings with underscores for dots, such as `bootstrap_servers="localhost:9092"`.
 
     Raises:
-        ConfigError: on an unknown setting (the nearest is named) or a value that does not do.
+        ConfigError: on an unknown setting (the message names the nearest known one) or an invalid value.
 
     Examples:
         with Producer({"bootstrap.servers": "localhost:9092"}) as producer:
@@ -154,39 +162,39 @@ class Producer(ProducerBase, Transactions):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Whoever pressed Ctrl-C wants an end, not delivery.timeout.ms.
+        # After Ctrl-C the block has to end soon: do not wait for up to delivery.timeout.ms.
         interrupted = kind is not None and not issubclass(kind, Exception)
         self.close(LAST_WORDS_SECONDS if interrupted else None)
 
     def send_batch(self, data: Any, topic: str | None = None) -> BatchFuture:
-        """Send every row of Arrow data, without a Python object for any.
+        """Send every row of Arrow data, without a Python object for each row.
 
-        Returns once all rows are in batches: where there are more than `buffer.memory` holds, it waits for room, the
-        GIL free meanwhile. Rows that found none for `max.block.ms` fail, and the future says so.
+        Returns once all rows are in batches. While `buffer.memory` is full, it waits for room, with the GIL free. Rows
+        that find no room for `max.block.ms` fail, and the future's report has their errors.
 
         Args:
-            data: anything with `__arrow_c_stream__` or `__arrow_c_array__`: tables and batches of pyarrow, frames of
-                polars, pandas and DuckDB, `monedula.Batch`, `monedula.read(...)`. Its columns, in any order: key and
+            data: an object with `__arrow_c_stream__` or `__arrow_c_array__`: a table or batch of pyarrow, a frame of
+                polars, pandas or DuckDB, a `monedula.Batch`, a `monedula.read(...)`. Its columns, in any order: key and
                 value (binary or string), topic (string), partition (integer), timestamp (timestamp, or integer
                 milliseconds), headers (list of structs of key and value).
-            topic: where all of them go, whatever a column `topic` says; by that column if left out.
+            topic: the topic of all rows, also if there is a column `topic`; by that column if left out.
 
         Raises:
-            ArgumentError: if it is no Arrow data, or a column does not do; the message says what would.
+            ArgumentError: if it is not Arrow data, or a column is invalid; the message says what is expected.
             ClosedError: if the producer is closed.
         """
         return self._rows(data, topic)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all that was sent before is done, one way or the other, and its callbacks were called.
+        """Wait until all records sent before are acknowledged or failed, and their callbacks were called.
 
-        What became of each record is its future's; nothing of it is raised here.
+        The result of each record is in its future; this method does not raise the errors of records.
 
         Args:
-            timeout: seconds, `None` for as long as it takes: `delivery.timeout.ms` bounds it.
+            timeout: seconds to wait; `None` for as long as it takes, which `delivery.timeout.ms` limits.
 
         Raises:
-            KafkaTimeoutError: past `timeout`.
+            KafkaTimeoutError: after `timeout`.
         """
         deadline = deadline_of(timeout)
         if not self._lines.wait(seconds_left(deadline)):
@@ -197,23 +205,23 @@ class Producer(ProducerBase, Transactions):
         """The partitions of a topic.
 
         Args:
-            topic: its name.
-            timeout: seconds, `default.api.timeout.ms` if left out.
+            topic: the name of the topic.
+            timeout: seconds to wait; `default.api.timeout.ms` if left out.
 
         Raises:
-            KafkaTimeoutError: past `timeout`; the message has the last failure.
-            UnknownTopicError: if there is no such topic.
+            KafkaTimeoutError: after `timeout`; the message has the last failure.
+            UnknownTopicError: if the topic does not exist.
             ClosedError: if the producer is closed.
         """
         check_name(topic)
         return self._partitions_for(topic, timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, then close the connections. May be called again.
+        """Deliver the records that were sent, then close the connections. May be called again.
 
         Args:
-            timeout: seconds after which the futures of what is not done fail with `ClosedError`; `None` for as long
-                as it takes: `delivery.timeout.ms` bounds it.
+            timeout: seconds after which the futures of undelivered records fail with `ClosedError`; `None` for as long
+                as it takes, which `delivery.timeout.ms` limits.
         """
         deadline = deadline_of(timeout)
         self._lines.wait(seconds_left(deadline))
@@ -221,10 +229,10 @@ class Producer(ProducerBase, Transactions):
 
 
 def check_name(topic: object) -> None:
-    """Refuse a topic that is no text; what it says is the core's to judge.
+    """Refuse a topic that is not a `str`. The core checks the name itself.
 
     Raises:
-        ArgumentError: if it is none.
+        ArgumentError: if `topic` is not a `str`.
     """
     if not isinstance(topic, str):
         raise ArgumentError(f"topic={topic!r} ({type(topic).__name__}): expected its name, a str")
@@ -237,10 +245,10 @@ def _encoded(data: Any) -> bytes | None:
 
 
 def deadline_of(timeout: float | None) -> float | None:
-    """When so many seconds will have passed."""
+    """The monotonic time after `timeout` seconds; `None` for no limit."""
     return None if timeout is None else monotonic() + seconds("timeout", timeout)
 
 
 def seconds_left(deadline: float | None) -> float | None:
-    """The other way round; not less than none."""
+    """The seconds until `deadline`, at least 0; `None` for no limit."""
     return None if deadline is None else max(deadline - monotonic(), 0.0)

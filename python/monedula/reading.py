@@ -1,4 +1,4 @@
-"""Bounded reads: no group, an end, an Arrow stream."""
+"""Bounded reads without a group: `read`, `read_range` and their result, `RecordStream`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -20,10 +20,10 @@ from monedula.partitions import (
 )
 
 Bound = int | str | datetime
-"""One end of a range: an offset (negative counts back from the end of the log), `"earliest"`, `"latest"`, or a time."""
+"""One end of a range: an offset (if negative, counted from the end of the log), `"earliest"`, `"latest"`, or a time."""
 
 Progress = Callable[[int, int], object]
-"""Called after each batch with the offsets passed so far and the offsets in all."""
+"""Called after each batch with the number of offsets passed so far, and the number of offsets to read in total."""
 
 
 def read(
@@ -40,30 +40,31 @@ def read(
 ) -> "RecordStream":
     """Read topics from `start` to before `end`, without a group.
 
-    Both ends are looked up once, when the read begins: records that arrive later are not part of it. Positions, not
-    counts, end the read, so compacted topics and transaction markers neither hang nor fail.
+    Both offsets of each partition are determined once, when the read begins: records that arrive later are not read.
+    The read ends at an offset, not after a number of records, so compaction and transaction markers do not disturb it.
 
     Args:
         config: settings, as for `Consumer`.
-        topics: one topic, several, or `(topic, partition)` pairs.
-        start: an offset (negative: that many before the end), `"earliest"`, `"latest"`, or the time of the first record
-            (aware datetime); or a dict of these by `(topic, partition)`.
-        end: the same; the first offset that is not read any more.
-        columns: names of the columns wanted, in place of all but `headers`.
+        topics: one topic, several topics, or `(topic, partition)` pairs.
+        start: an offset (negative: that many before the end), `"earliest"`, `"latest"`, or an aware datetime, for the
+            first record that is not older; or a dict of these by `(topic, partition)`.
+        end: the same; the first offset that is not read.
+        columns: names of the columns of a batch; all but `headers` if left out.
         headers: whether to add the `headers` column.
-        max_rows: most rows of a batch.
-        max_bytes: most bytes of a batch's columns.
-        progress: called after each batch with offsets done and offsets in all.
+        max_rows: the most rows of a batch.
+        max_bytes: the most bytes of a batch's columns.
+        progress: called after each batch with the number of offsets passed, and the number of offsets in total.
 
     Returns:
-        A stream of batches: iterate it, or hand it to anything that takes Arrow streams, such as
+        A stream of batches: iterate it, or pass it to anything that takes Arrow streams, such as
         `pyarrow.table(stream)`, `polars.DataFrame(stream)` or DuckDB.
 
     Raises:
         UnknownTopicError: if a topic or partition does not exist.
-        OffsetOutOfRangeError: if an end lies outside of the log. While reading, too, nothing is skipped silently.
+        OffsetOutOfRangeError: if `start` or `end` lies outside of the log. The stream raises it too, if records are
+            deleted while it reads: nothing is skipped silently.
         BrokerConnectionError: if the cluster cannot be reached.
-        KafkaTimeoutError: if nothing moves for `default.api.timeout.ms`.
+        KafkaTimeoutError: if there is no progress for `default.api.timeout.ms`.
     """
     ranges = [
         (topic, partition, _bound(start, topic, partition, "start"), _bound(end, topic, partition, "end"))
@@ -93,7 +94,7 @@ def read_range(
     max_bytes: int = MAX_BYTES,
     progress: Progress | None = None,
 ) -> "RecordStream":
-    """Read the offsets `start` to before `end` of one partition. Arguments, result and errors as `read`."""
+    """Read one partition from offset `start` to before offset `end`. Arguments, result and errors as `read`."""
     pair = raw_partition((topic, partition))
     return read(
         config,
@@ -109,7 +110,10 @@ def read_range(
 
 
 class RecordStream(Unpicklable):
-    """Batches of a bounded read, once through. Also an Arrow stream; what is iterated is not in it any more."""
+    """The batches of a bounded read, as an iterator or as an Arrow stream.
+
+    It can be read once: the Arrow stream contains only the batches that were not iterated before.
+    """
 
     def __init__(self, core: ReaderCore, progress: Progress | None = None) -> None:
         self._core = core
@@ -123,12 +127,12 @@ class RecordStream(Unpicklable):
 
     @property
     def ranges(self) -> dict[TopicPartition, tuple[int, int]]:
-        """First offset, and offset after the last, of each partition."""
+        """For each partition the first offset to read, and the offset after the last one."""
         return {TopicPartition(*partition): offsets for partition, offsets in self._core.ranges()}
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Offsets passed so far, and offsets in all. Gaps of compaction and transaction markers count as passed."""
+        """The number of offsets passed so far, and the total number; compacted offsets and markers count as passed."""
         return self._core.progress()
 
     def metrics(self) -> dict[str, int]:
@@ -162,7 +166,7 @@ class RecordStream(Unpicklable):
         return self._core.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export what is left as an `arrow_array_stream` capsule. Once only; `requested_schema` is ignored.
+        """Export the remaining batches as an `arrow_array_stream` capsule; `requested_schema` is ignored.
 
         Raises:
             ArgumentError: on a second call: a stream can be read once.
@@ -173,7 +177,7 @@ class RecordStream(Unpicklable):
         return self._core.stream(self._report if self._on_batch is not None else None)
 
     def close(self) -> None:
-        """End the read early; at its end it is closed by itself. Of what was closed early no more can be asked."""
+        """End the read early. At its end the stream closes itself. A stream that was closed early returns no more."""
         self._core.close()
 
     def _report(self) -> None:

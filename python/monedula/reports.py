@@ -1,4 +1,4 @@
-"""What became of the rows of `send_batch`."""
+"""`BatchReport` and `RowError`: the result of a `send_batch` call."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,20 +12,20 @@ class RowError(NamedTuple):
     """A row that was not delivered."""
 
     row: int
-    """Its place in what was sent, from 0, counted over all batches of a table."""
+    """The index of the row in the data that was sent, from 0, counted over all batches of a table."""
     error: KafkaError
 
 
 @dataclass(frozen=True)
 class BatchReport:
-    """What became of the rows that one `send_batch` sent.
+    """The result of one `send_batch` call.
 
     Attributes:
-        num_rows: how many there were.
-        acknowledged: how many the brokers have.
-        failed: how many were given up.
-        offsets: by partition, the first and last offset of each run of rows; empty with `acks=0`, which tells none.
-        errors: why rows were given up; of very many the first ones, `failed` counts all.
+        num_rows: the number of rows that were sent.
+        acknowledged: the number of rows that the brokers acknowledged.
+        failed: the number of rows that failed.
+        offsets: by partition, the first and last offset of each run of rows; empty with `acks=0`, which returns none.
+        errors: the failed rows with their errors; if there are very many, only the first ones (`failed` counts all).
     """
 
     num_rows: int
@@ -35,7 +35,7 @@ class BatchReport:
     errors: Sequence[RowError] = ()
 
     def __repr__(self) -> str:
-        """Counts only: the rest may be long."""
+        """The counts only; `offsets` and `errors` may be long."""
         return f"<monedula.BatchReport of {self.num_rows} rows: {self.acknowledged} acknowledged, {self.failed} failed>"
 
 
@@ -46,6 +46,6 @@ def report(
     offsets: Mapping[tuple[str, int], list[tuple[int, int]]],
     errors: list[tuple[int, KafkaError]],
 ) -> BatchReport:
-    """What the core tells."""
+    """The report for the core's result of a `send_batch` call; the core calls this."""
     runs = {TopicPartition(*partition): found for partition, found in offsets.items()}
     return BatchReport(num_rows, acknowledged, failed, runs, [RowError(*error) for error in errors])

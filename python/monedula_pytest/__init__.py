@@ -1,7 +1,7 @@
 """The pytest plugin: an embedded broker as a fixture.
 
-It is found through the entry point `pytest11`, so every pytest of the environment loads it: it stands outside of
-`monedula`, and imports nothing of it before a test asks for a broker.
+The entry point `pytest11` names this package, so every pytest of the environment loads it. Therefore it is outside of
+the package `monedula`, and imports that only when a test uses a fixture.
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class BrokerFactory(Protocol):
-    """Starts brokers that stop with the test."""
+    """Starts brokers that stop at the end of the test."""
 
     def __call__(self, nodes: int = 1, topics: Any = (), **options: Any) -> "Broker":
-        """Take what `monedula.testing.Broker` takes, and start one."""
+        """Start a broker, with the arguments of `monedula.testing.Broker`."""
 
 
 @pytest.fixture

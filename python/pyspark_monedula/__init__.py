@@ -1,7 +1,7 @@
-"""What makes `format("monedula")` known to Spark without a word from the user.
+"""Registers `format("monedula")` in Spark without a call from the user.
 
-Spark looks for top-level modules whose names begin with `pyspark_` and registers their `DefaultSource`. It does so in
-every session, so nothing is loaded here before the format is used.
+Spark looks for top-level modules whose names begin with `pyspark_`, and registers their `DefaultSource`. It imports
+this module in every session, so `monedula` itself is imported only when the format is used.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ _OVERWRITE = (
 
 
 class DefaultSource(DataSource):
-    """Kafka as a source and a sink of Spark, batch and streaming, with the options and rules of Spark's own `kafka`.
+    """Kafka as a Spark source and sink, batch and streaming, with the options and semantics of Spark's own `kafka`.
 
         frame = (
             spark.read.format("monedula")  # or spark.readStream
@@ -42,10 +42,12 @@ class DefaultSource(DataSource):
             .load()
         )
 
-    Columns: key, value (binary), topic, partition, offset, timestamp, timestampType, and headers on request.
-    `.schema("value binary, timestamp timestamp")` before `load()` reads only those, and saves the cost of the others.
+    Columns: key, value (binary), topic, partition, offset, timestamp, timestampType, and with includeHeaders headers.
+    `.schema("value binary, timestamp timestamp")` before `load()` reads only those columns, and saves the cost of the
+    others.
 
-    Options, in any case; those after `|` are not Spark's own. docs/spark.md says what each does.
+    The options (upper or lower case; those after `|` do not exist in Spark's own source) are described in
+    docs/spark.md:
 
         what          kafka.bootstrap.servers, and subscribe, subscribePattern or assign
         from, to      startingOffsets, startingTimestamp, startingOffsetsByTimestamp (and its Strategy);
@@ -61,8 +63,9 @@ class DefaultSource(DataSource):
             .option("topic", "orders")
             .save()
 
-    Columns to write: value, key (string or binary), headers, topic (string; the option goes before it), partition
-    (int); others are left out. Options: topic, and kafka.*: settings of the producer. Rows are written at least once.
+    Columns to write: value, key (string or binary), headers, topic (string; the option topic overrides it), partition
+    (int); other columns are ignored. Options: topic, and kafka.*: settings of the producer. Rows are written at least
+    once.
     """
 
     @classmethod
@@ -71,7 +74,7 @@ class DefaultSource(DataSource):
         return "monedula"
 
     def schema(self) -> StructType:
-        """The schema of Spark's own Kafka source, or the columns of it that the option `columns` names."""
+        """The schema of Spark's own Kafka source, reduced to the columns that the option `columns` names."""
         return self._source(None).schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -103,7 +106,8 @@ class DefaultSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
         """The writer of a streaming query.
 
-        `overwrite` is output mode complete: each micro-batch writes the whole result again, as Spark's own sink has it.
+        `overwrite` means output mode complete: each micro-batch writes the whole result again, as with Spark's own
+        sink.
         """
         from monedula.spark.sink import StreamWriter
 

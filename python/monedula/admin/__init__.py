@@ -1,4 +1,4 @@
-"""Administration: `Admin` and `AsyncAdmin`, what they are given and what they answer."""
+"""Administration: `Admin` and `AsyncAdmin`, with the types of their arguments and results."""
 
 from monedula.admin.admin import Admin
 from monedula.admin.aio import AsyncAdmin

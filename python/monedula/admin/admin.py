@@ -1,4 +1,4 @@
-"""Administration: topics, settings, groups and their offsets, the cluster."""
+"""`Admin`, the synchronous admin client: topics, settings, groups and their offsets, the cluster."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
@@ -37,30 +37,30 @@ T = TypeVar("T")
 
 
 class AdminBase(Unpicklable):
-    """What both faces share."""
+    """Base of `Admin` and `AsyncAdmin`."""
 
     def __init__(self, config: Settings | None = None, /, **settings: Any) -> None:
         self._core = AdminCore(raw_settings(config, settings))
 
     def metrics(self) -> dict[str, int]:
-        """Counters of this client."""
+        """Counters since the client was created, such as connections, requests and bytes."""
         return dict(self._core.metrics())
 
 
 class Admin(AdminBase):
     """Administers a cluster.
 
-    Connects with the first call. Calls may be made from several threads. Each is tried again on errors that pass, until
-    `timeout` (seconds, `default.api.timeout.ms` if left out) is over.
+    Connects with the first call. Methods may be called from several threads. Retriable errors are retried until
+    `timeout` is over (in seconds; `default.api.timeout.ms` if left out).
 
-    **Errors.** A call about one topic, partition, group or resource raises what went wrong with it. A call about
-    several raises `AdminErrors`, which has what succeeded (`results`) and what did not (`errors`). With
-    `errors="return"` nothing of that kind is raised: the answer is a dict of what succeeded, and its attribute `errors`
-    has the rest.
+    **Errors.** A call about one topic, partition, group or resource raises the error of it. A call about several raises
+    `AdminErrors`, with the results of those that succeeded (`results`) and the errors of those that failed (`errors`).
+    With `errors="return"` such errors are not raised: the call returns a dict of those that succeeded, whose attribute
+    `errors` has the errors of the others.
 
     Args:
-        config: Kafka's settings as a dict; `bootstrap.servers` is needed.
-        settings: the same with underscores.
+        config: settings by Kafka's names as a dict; `bootstrap.servers` is required.
+        **settings: settings with underscores for dots.
 
     Examples:
         with Admin({"bootstrap.servers": "localhost:9092"}) as admin:
@@ -91,18 +91,18 @@ class Admin(AdminBase):
         """Create topics.
 
         Args:
-            topics: names, or `NewTopic`s for those that differ.
-            partitions: of topics given by name; the broker's default if left out.
-            replication_factor: likewise.
-            configs: likewise; settings such as `{"cleanup.policy": "compact"}`.
-            exist_ok: topics that exist are left alone, and out of the answer.
-            validate_only: only check whether they could be created.
+            topics: names, or `NewTopic`s for topics with values of their own.
+            partitions: the number of partitions of topics given by name; the broker's default if left out.
+            replication_factor: the replication factor of topics given by name; the broker's default if left out.
+            configs: settings of topics given by name, such as `{"cleanup.policy": "compact"}`.
+            exist_ok: whether to ignore topics that exist already: they are left as they are, and not in the result.
+            validate_only: only check whether the topics could be created.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
 
         Raises:
-            TopicExistsError: if there is one of that name.
-            BrokerError: if a broker refuses it; `code` and the message say why.
+            TopicExistsError: if a topic of that name exists.
+            BrokerError: if a broker refuses a topic; `code` and the message say why.
         """
         defaults = TopicDefaults(partitions, replication_factor, configs)
         return self._run(calls.create_topics(self._core, topics, defaults, exist_ok, validate_only, timeout, errors))
@@ -119,20 +119,20 @@ class Admin(AdminBase):
 
         Args:
             topics: names.
-            missing_ok: topics that do not exist are left out of the answer.
+            missing_ok: whether to ignore topics that do not exist: they are not in the result.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
 
         Raises:
-            UnknownTopicError: if there is no such topic.
+            UnknownTopicError: if a topic does not exist.
         """
         return self._run(calls.delete_topics(self._core, topics, missing_ok, timeout, errors))
 
     def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> Topics:
-        """All topics, by name; a table too.
+        """All topics, by name; also as a table.
 
         Args:
-            internal: whether to list Kafka's own as well.
+            internal: whether to include Kafka's internal topics.
             timeout: seconds.
         """
         return self._run(calls.list_topics(self._core, internal, timeout))
@@ -140,10 +140,10 @@ class Admin(AdminBase):
     def describe_topics(
         self, topics: str | Iterable[str], *, timeout: float | None = None, errors: Errors = "raise"
     ) -> TopicsDescribed:
-        """Topics with leaders and replicas of each partition; as a table, one row a partition.
+        """Topics with the leader and replicas of each partition; as a table, one row for each partition.
 
         Raises:
-            UnknownTopicError: if there is no such topic.
+            UnknownTopicError: if a topic does not exist.
         """
         return self._run(calls.describe_topics(self._core, topics, timeout, errors))
 
@@ -155,11 +155,11 @@ class Admin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Results[str, None]:
-        """Give topics more partitions. Keys that are hashed go to others then.
+        """Add partitions to topics. Producers that hash keys then choose other partitions for the same keys.
 
         Args:
-            topics: how many each is to have, those that are there included.
-            validate_only: only check whether it could be done.
+            topics: the total number of partitions of each topic, including the existing ones.
+            validate_only: only check whether the partitions could be added.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
         """
@@ -174,12 +174,12 @@ class Admin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Configs:
-        """Settings of topics, brokers or groups, each a dict by name; as a table, one row a setting.
+        """The settings of topics, brokers or groups, as a dict by name for each; as a table, one row for each setting.
 
         Args:
-            resources: `("topic", "orders")`, `("broker", "1")`, `("group", "etl")`; a text stands for a topic.
-            names: of settings; all if left out.
-            documentation: whether to tell what they mean (from Kafka 2.6 on).
+            resources: `("topic", "orders")`, `("broker", "1")`, `("group", "etl")`; a str is the name of a topic.
+            names: the names of the settings; all settings if left out.
+            documentation: whether to include the documentation of each setting (from Kafka 2.6 on).
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
         """
@@ -198,7 +198,7 @@ class Admin(AdminBase):
         Args:
             changes: for each resource (see `describe_configs`) its changes: a new value, `None` to go back to the
                 default, `Append(value)` or `Subtract(value)` for settings that are lists.
-            validate_only: only check whether it could be done.
+            validate_only: only check whether the changes could be made.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
         """
@@ -207,11 +207,11 @@ class Admin(AdminBase):
     def list_groups(
         self, *, states: Iterable[str] = (), types: Iterable[str] = (), timeout: float | None = None
     ) -> Groups:
-        """All groups, by id, asked of every broker; a table too.
+        """All groups of all brokers, by group id; also as a table.
 
         Args:
-            states: only those in one of these, such as `"Stable"` (from Kafka 2.6 on).
-            types: only those of one of these, `"classic"` or `"consumer"` (from Kafka 3.8 on).
+            states: only groups in one of these states, such as `"Stable"` (from Kafka 2.6 on).
+            types: only groups of one of these types, `"classic"` or `"consumer"` (from Kafka 3.8 on).
             timeout: seconds.
         """
         return self._run(calls.list_groups(self._core, states, types, timeout))
@@ -219,21 +219,21 @@ class Admin(AdminBase):
     def describe_groups(
         self, groups: str | Iterable[str], *, timeout: float | None = None, errors: Errors = "raise"
     ) -> GroupsDescribed:
-        """Groups with their members and what each owns, of either type; as a table, one row a member.
+        """Groups of either type, with their members and the assignment of each; as a table, one row for each member.
 
         Raises:
-            GroupNotFoundError: if there is no such group.
+            GroupNotFoundError: if a group does not exist.
         """
         return self._run(calls.describe_groups(self._core, groups, timeout, errors))
 
     def delete_groups(
         self, groups: str | Iterable[str], *, timeout: float | None = None, errors: Errors = "raise"
     ) -> Results[str, None]:
-        """Delete groups with their offsets.
+        """Delete groups with their committed offsets.
 
         Raises:
-            GroupInUseError: if it has members.
-            GroupNotFoundError: if there is no such group.
+            GroupInUseError: if a group has members.
+            GroupNotFoundError: if a group does not exist.
         """
         return self._run(calls.delete_groups(self._core, groups, timeout, errors))
 
@@ -245,11 +245,11 @@ class Admin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> GroupOffsets:
-        """What a group has committed, `None` where nothing is; a table too.
+        """The committed offsets of a group, `None` for partitions without one; also as a table.
 
         Args:
-            group: its id.
-            partitions: of these only; of all that it has committed, if left out.
+            group: the group id.
+            partitions: only these partitions; all with a committed offset if left out.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
         """
@@ -263,11 +263,13 @@ class Admin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Results[TopicPartition, int]:
-        """Commit offsets for a group without members, whatever the logs hold; a group that is not there is made.
+        """Commit offsets for a group without members; creates the group if it does not exist.
+
+        The offsets are not checked against the logs.
 
         Args:
-            group: its id.
-            offsets: of the next record to read, by partition; with metadata as `(offset, metadata)`.
+            group: the group id.
+            offsets: the offset of the next record to read, by partition; with metadata as `(offset, metadata)`.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
 
@@ -287,22 +289,22 @@ class Admin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Results[TopicPartition, OffsetReset]:
-        """Rewind or forward a group without members.
+        """Move the committed offsets of a group without members, back or forward.
 
         Args:
-            group: its id.
-            to: `"earliest"`; `"latest"`; the first record of a time (aware datetime, or milliseconds since 1970;
-                the end if none is that young); `{"shift": n}`, so many records forward, or backward if negative, but
-                not beyond the ends of the log; or `{(topic, partition): offset}`, each within its log.
-            topics: all partitions of these.
-            partitions: these; without either, all that the group has committed.
-            dry_run: only tell what would be done.
+            group: the group id.
+            to: `"earliest"`; `"latest"`; an aware datetime or milliseconds since 1970, for the first record that is not
+                older (the end of the log if there is none); `{"shift": n}`, to move by n offsets, backward if negative,
+                but not beyond the ends of the log; or `{(topic, partition): offset}`, each within its log.
+            topics: all partitions of these topics.
+            partitions: these partitions; without both, all partitions with a committed offset.
+            dry_run: only return the offsets, and commit nothing.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
 
         Raises:
             GroupInUseError: if the group has members; nothing is changed then.
-            OffsetOutOfRangeError: if the log does not hold an offset that was given.
+            OffsetOutOfRangeError: if a given offset is outside of the log.
         """
         call = calls.reset_group_offsets(self._core, group, to, topics, partitions, dry_run, timeout, errors)
         return self._run(call)
@@ -315,11 +317,11 @@ class Admin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Results[TopicPartition, None]:
-        """Delete what a group has committed of these partitions (KIP-496, from Kafka 2.4 on).
+        """Delete the committed offsets of a group for these partitions (KIP-496, from Kafka 2.4 on).
 
         Raises:
             GroupInUseError: if the group is subscribed to the topic.
-            GroupNotFoundError: if there is no such group.
+            GroupNotFoundError: if the group does not exist.
         """
         return self._run(calls.delete_group_offsets(self._core, group, partitions, timeout, errors))
 
@@ -332,17 +334,17 @@ class Admin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> GroupLag:
-        """How far a group is behind, by partition, with who reads it; a table too.
+        """The lag of a group, by partition, with the member that owns the partition; also as a table.
 
         Args:
-            group: its id.
-            topics: of these only.
-            partitions: of these only; without either, of all that the group has committed or its members own.
+            group: the group id.
+            topics: only partitions of these topics.
+            partitions: only these partitions; without both, all partitions that have a committed offset or an owner.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
 
         Raises:
-            GroupNotFoundError: if there is no such group.
+            GroupNotFoundError: if the group does not exist.
         """
         return self._run(calls.group_lag(self._core, group, topics, partitions, timeout, errors))
 
@@ -355,18 +357,18 @@ class Admin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Offsets:
-        """Offsets of partitions: ends of logs, or records by time; a table too.
+        """Offsets of partitions: the ends of the logs, or the first records at given times; also as a table.
 
         Args:
             what: topics, for all of their partitions; or `(topic, partition)` pairs; or `{(topic, partition): at}`.
-            at: `"earliest"`, `"latest"`, `"max_timestamp"` (from Kafka 3.0 on), an aware datetime or milliseconds
-                since 1970.
-            isolation: `"read_committed"` for the end of what transactions have committed.
+            at: `"earliest"`, `"latest"`, `"max_timestamp"` (from Kafka 3.0 on), or an aware datetime or milliseconds
+                since 1970, for the first record that is not older.
+            isolation: with `"read_committed"` the end of a log is its last stable offset.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
 
         Raises:
-            UnknownTopicError: if there is no such topic or partition.
+            UnknownTopicError: if a topic or partition does not exist.
         """
         return self._run(calls.list_offsets(self._core, what, at, isolation, timeout, errors))
 
@@ -380,20 +382,20 @@ class Admin(AdminBase):
         """Delete records from the beginning of partitions.
 
         Args:
-            before: the first offset to keep, by partition; -1 to delete all that every replica has.
+            before: the first offset to keep, by partition; -1 to delete all records up to the high watermark.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
 
         Returns:
-            Where each log starts now.
+            The new log start offset of each partition.
 
         Raises:
-            OffsetOutOfRangeError: if the log does not reach to the offset.
+            OffsetOutOfRangeError: if an offset is beyond the high watermark of its log.
         """
         return self._run(calls.delete_records(self._core, before, timeout, errors))
 
     def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
-        """The brokers, and the cluster's id."""
+        """The brokers, the controller and the cluster id."""
         return self._run(calls.describe_cluster(self._core, timeout))
 
     def describe_log_dirs(
@@ -405,12 +407,12 @@ class Admin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> LogDirs:
-        """What brokers keep on their disks, with the size of each partition there; by broker, a table too.
+        """The log directories of brokers, with the size of each partition in them; by broker, also as a table.
 
         Args:
-            brokers: ids; all brokers if left out.
+            brokers: broker ids; all brokers if left out.
             topics: only partitions of these topics.
-            partitions: only these.
+            partitions: only these partitions.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
         """
@@ -424,16 +426,17 @@ class Admin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Results[TopicPartition, bool]:
-        """Have the preferred replicas lead again.
+        """Elect the preferred replicas as leaders.
 
         Args:
-            partitions: these; all if left out.
-            unclean: have any living replica lead partitions that have none in sync. **Loses records.**
+            partitions: these partitions; all partitions if left out.
+            unclean: elect any living replica for partitions without an in-sync replica. **Loses records.**
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
 
         Returns:
-            Whether a leader was elected; `False` where none was needed. Of all partitions, those that changed.
+            For each partition whether a leader was elected; `False` if none was needed. Without `partitions` it
+            contains only the partitions that changed.
         """
         return self._run(calls.elect_leaders(self._core, partitions, unclean, timeout, errors))
 
@@ -447,7 +450,8 @@ class Admin(AdminBase):
         """Move partitions to other brokers (KIP-455, from Kafka 2.4 on). Returns once the moves have begun.
 
         Args:
-            partitions: the brokers that are to hold each, the preferred leader first; `None` to end a move under way.
+            partitions: the new replicas of each partition as broker ids, the preferred leader first; `None` to cancel
+                the current move.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
         """
@@ -456,7 +460,7 @@ class Admin(AdminBase):
     def list_partition_reassignments(
         self, partitions: Iterable[tuple[str, int]] | None = None, *, timeout: float | None = None
     ) -> Reassignments:
-        """Moves that are under way, of these partitions or of all; a table too."""
+        """The current moves of these partitions, or of all partitions; also as a table."""
         return self._run(calls.list_partition_reassignments(self._core, partitions, timeout))
 
     def close(self, timeout: float = 5.0) -> None:

@@ -1,4 +1,4 @@
-"""Administration in an event loop: the same verbs, awaited."""
+"""`AsyncAdmin`, the admin client for asyncio: the methods of `Admin`, awaited."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
@@ -41,8 +41,8 @@ T = TypeVar("T")
 class AsyncAdmin(AdminBase):
     """Administers a cluster from an event loop.
 
-    Arguments, answers and errors as `Admin`. A wait that is cancelled ends the call; what a broker was told by then it
-    may do all the same. One event loop an administrator.
+    Arguments, results and errors as `Admin`. Cancelling a wait ends the call; requests that were sent before may still
+    take effect. A client belongs to one event loop.
 
     Examples:
         async with AsyncAdmin({"bootstrap.servers": "localhost:9092"}) as admin:
@@ -95,7 +95,7 @@ class AsyncAdmin(AdminBase):
     async def describe_topics(
         self, topics: str | Iterable[str], *, timeout: float | None = None, errors: Errors = "raise"
     ) -> TopicsDescribed:
-        """Topics with leaders and replicas of each partition; as `Admin.describe_topics`."""
+        """Topics with the leader and replicas of each partition; as `Admin.describe_topics`."""
         return await self._run(calls.describe_topics(self._core, topics, timeout, errors))
 
     async def create_partitions(
@@ -106,7 +106,7 @@ class AsyncAdmin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Results[str, None]:
-        """Give topics more partitions; as `Admin.create_partitions`."""
+        """Add partitions to topics; as `Admin.create_partitions`."""
         return await self._run(calls.create_partitions(self._core, topics, validate_only, timeout, errors))
 
     async def describe_configs(
@@ -118,7 +118,7 @@ class AsyncAdmin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Configs:
-        """Settings of topics; as `Admin.describe_configs`."""
+        """The settings of topics, brokers or groups; as `Admin.describe_configs`."""
         return await self._run(calls.describe_configs(self._core, resources, names, documentation, timeout, errors))
 
     async def alter_configs(
@@ -141,13 +141,13 @@ class AsyncAdmin(AdminBase):
     async def describe_groups(
         self, groups: str | Iterable[str], *, timeout: float | None = None, errors: Errors = "raise"
     ) -> GroupsDescribed:
-        """Groups with their members and what each owns; as `Admin.describe_groups`."""
+        """Groups with their members and the assignment of each; as `Admin.describe_groups`."""
         return await self._run(calls.describe_groups(self._core, groups, timeout, errors))
 
     async def delete_groups(
         self, groups: str | Iterable[str], *, timeout: float | None = None, errors: Errors = "raise"
     ) -> Results[str, None]:
-        """Delete groups with their offsets; as `Admin.delete_groups`."""
+        """Delete groups with their committed offsets; as `Admin.delete_groups`."""
         return await self._run(calls.delete_groups(self._core, groups, timeout, errors))
 
     async def list_group_offsets(
@@ -158,7 +158,7 @@ class AsyncAdmin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> GroupOffsets:
-        """What a group has committed; as `Admin.list_group_offsets`."""
+        """The committed offsets of a group; as `Admin.list_group_offsets`."""
         return await self._run(calls.list_group_offsets(self._core, group, partitions, timeout, errors))
 
     async def alter_group_offsets(
@@ -183,7 +183,7 @@ class AsyncAdmin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Results[TopicPartition, OffsetReset]:
-        """Rewind or forward a group without members; as `Admin.reset_group_offsets`."""
+        """Move the committed offsets of a group without members; as `Admin.reset_group_offsets`."""
         call = calls.reset_group_offsets(self._core, group, to, topics, partitions, dry_run, timeout, errors)
         return await self._run(call)
 
@@ -195,7 +195,7 @@ class AsyncAdmin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Results[TopicPartition, None]:
-        """Delete what a group has committed of these partitions; as `Admin.delete_group_offsets`."""
+        """Delete the committed offsets of a group for these partitions; as `Admin.delete_group_offsets`."""
         return await self._run(calls.delete_group_offsets(self._core, group, partitions, timeout, errors))
 
     async def group_lag(
@@ -207,7 +207,7 @@ class AsyncAdmin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> GroupLag:
-        """How far a group is behind; as `Admin.group_lag`."""
+        """The lag of a group; as `Admin.group_lag`."""
         return await self._run(calls.group_lag(self._core, group, topics, partitions, timeout, errors))
 
     async def list_offsets(
@@ -233,7 +233,7 @@ class AsyncAdmin(AdminBase):
         return await self._run(calls.delete_records(self._core, before, timeout, errors))
 
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
-        """The brokers; as `Admin.describe_cluster`."""
+        """The brokers, the controller and the cluster id; as `Admin.describe_cluster`."""
         return await self._run(calls.describe_cluster(self._core, timeout))
 
     async def describe_log_dirs(
@@ -245,7 +245,7 @@ class AsyncAdmin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> LogDirs:
-        """What brokers keep on their disks; as `Admin.describe_log_dirs`."""
+        """The log directories of brokers; as `Admin.describe_log_dirs`."""
         return await self._run(calls.describe_log_dirs(self._core, brokers, topics, partitions, timeout, errors))
 
     async def elect_leaders(
@@ -256,7 +256,7 @@ class AsyncAdmin(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Results[TopicPartition, bool]:
-        """Have the preferred replicas lead again; as `Admin.elect_leaders`."""
+        """Elect the preferred replicas as leaders; as `Admin.elect_leaders`."""
         return await self._run(calls.elect_leaders(self._core, partitions, unclean, timeout, errors))
 
     async def alter_partition_reassignments(
@@ -272,11 +272,11 @@ class AsyncAdmin(AdminBase):
     async def list_partition_reassignments(
         self, partitions: Iterable[tuple[str, int]] | None = None, *, timeout: float | None = None
     ) -> Reassignments:
-        """Moves that are under way; as `Admin.list_partition_reassignments`."""
+        """The current moves of partitions; as `Admin.list_partition_reassignments`."""
         return await self._run(calls.list_partition_reassignments(self._core, partitions, timeout))
 
     async def close(self) -> None:
-        """Close the connections; calls under way end with `ClosedError`. May be called again."""
+        """Close the connections; current calls end with `ClosedError`. May be called again."""
         self._core.close(0.0)
         if self._bridge is not None:
             self._bridge.close()

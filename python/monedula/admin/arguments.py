@@ -1,4 +1,7 @@
-"""What the verbs are given, checked, as the core takes it."""
+"""Checks of the admin methods' arguments, and their conversion into the core's form.
+
+The functions raise `ArgumentError` for a value that they do not take.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,31 +13,34 @@ from monedula.errors import ArgumentError
 from monedula.partitions import raw_partition, raw_partitions, timestamp_ms, whole_number
 
 P = TypeVar("P", bound=tuple[str, int])
-"""A partition that is a key: keys of a dict have one type, and a `TopicPartition` is to do as well as a plain tuple."""
+"""A partition as a dict key: a type variable, because the key type of a Mapping is invariant.
+
+So a dict may have `TopicPartition`s or plain tuples as keys.
+"""
 
 Errors = Literal["raise", "return"]
-"""Whether what went wrong with single items is raised, or returned with what did not."""
+"""Whether the errors of single items are raised, or returned with the results of the others."""
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 Resource = str | tuple[ResourceType, str]
-"""Whose settings; a text stands for a topic."""
+"""A resource that has settings; a str is the name of a topic."""
 
 R = TypeVar("R", bound=Resource)
-"""Such a resource that is a key."""
+"""A resource as a dict key."""
 
 Change = str | int | float | bool | None | Append | Subtract
-"""What is to become of a setting."""
+"""A change of a setting: a new value, `None` for the default, or a change of a list."""
 
 Target = Literal["earliest", "latest"] | datetime | int | Mapping[Any, int]
-"""Where a group is to go: the dict is `{"shift": n}` or `{(topic, partition): offset}`."""
+"""The target of `reset_group_offsets`: the dict is `{"shift": n}` or `{(topic, partition): offset}`."""
 
 RESOURCE_TYPES: dict[str, int] = {"topic": 2, "broker": 4, "broker_logger": 8, "client_metrics": 16, "group": 32}
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
-    """What topics that are given by name are to be like."""
+    """The values for topics to create that are given by name."""
 
     partitions: int | None
     replication_factor: int | None
@@ -42,7 +48,7 @@ class TopicDefaults:
 
 
 def new_topic(topic: object, defaults: TopicDefaults) -> NewTopic:
-    """What topics that are given by name are to be like, filled in."""
+    """A topic to create as a `NewTopic`; one that is given by name gets the default values."""
     if isinstance(topic, NewTopic):
         return topic
     return NewTopic(raw_name(topic, "topic"), defaults.partitions, defaults.replication_factor, defaults.configs or {})
@@ -51,7 +57,7 @@ def new_topic(topic: object, defaults: TopicDefaults) -> NewTopic:
 def raw_topic(
     topic: NewTopic,
 ) -> tuple[str, int | None, int | None, list[tuple[int, list[int]]], list[tuple[str, str]]]:
-    """Name, partitions, replicas, brokers of each partition, settings."""
+    """A topic to create in the core's form: name, partitions, replication factor, brokers by partition, settings."""
     numbers = topic.partitions, topic.replication_factor
     if topic.assignments is not None and numbers != (None, None):
         raise ArgumentError(
@@ -70,7 +76,7 @@ def raw_topic(
 
 
 def raw_change(name: str, change: Change) -> tuple[str, str, str | None]:
-    """Name, what is done, value."""
+    """A change of a setting in the core's form: name, operation, value."""
     setting = raw_name(name, "setting")
     match change:
         case None:
@@ -94,12 +100,12 @@ def _text(name: str, value: object) -> str:
 
 
 def is_resource(resource: object) -> bool:
-    """Whether it says whose settings, with their kind."""
+    """Whether it is a pair of a resource type and a name."""
     return isinstance(resource, tuple) and len(resource) == 2 and resource[0] in RESOURCE_TYPES
 
 
 def raw_resource(resource: object) -> tuple[int, str]:
-    """Kind and name."""
+    """A resource in the core's form: the number of its type, and its name."""
     if isinstance(resource, str):
         return RESOURCE_TYPES["topic"], raw_name(resource, "topic")
     if not isinstance(resource, tuple) or len(resource) != 2 or resource[0] not in RESOURCE_TYPES:
@@ -119,7 +125,7 @@ def raw_resource(resource: object) -> tuple[int, str]:
 def raw_which(
     topics: str | Iterable[str] | None, partitions: Iterable[tuple[str, int]] | None
 ) -> tuple[list[str] | None, list[tuple[str, int]] | None]:
-    """Topics or partitions, not both."""
+    """The arguments `topics` and `partitions`, of which only one may be given."""
     if topics is not None and partitions is not None:
         raise ArgumentError("give topics or partitions, not both")
     return (
@@ -129,7 +135,7 @@ def raw_which(
 
 
 def raw_spec(at: object) -> tuple[str, int]:
-    """A kind of offset, with its number."""
+    """An `OffsetSpec` in the core's form: its kind, and the timestamp in milliseconds (else 0)."""
     if isinstance(at, str):
         if at not in ("earliest", "latest", "max_timestamp"):
             raise ArgumentError(f"{at!r}: expected 'earliest', 'latest', 'max_timestamp', a datetime or milliseconds")
@@ -140,7 +146,7 @@ def raw_spec(at: object) -> tuple[str, int]:
 
 
 def raw_target(to: object) -> tuple[tuple[str, int], list[tuple[tuple[str, int], int]]]:
-    """Where a group is to go, with the offsets if these are given."""
+    """A `Target` in the core's form: its kind with a number, and the offsets by partition if these are given."""
     if isinstance(to, Mapping):
         if set(to) == {"shift"}:
             by = whole_number(to["shift"])
@@ -157,7 +163,7 @@ def raw_target(to: object) -> tuple[tuple[str, int], list[tuple[tuple[str, int],
 
 
 def as_topics(topics: object) -> list[object]:
-    """One topic or several."""
+    """One topic or several, as a list."""
     if isinstance(topics, (str, NewTopic)):
         return [topics]
     if not isinstance(topics, Iterable):
@@ -166,7 +172,7 @@ def as_topics(topics: object) -> list[object]:
 
 
 def raw_brokers(brokers: object) -> list[int]:
-    """Brokers that are to hold a partition."""
+    """The broker ids of a partition's replicas."""
     if isinstance(brokers, str) or not isinstance(brokers, Iterable):
         raise ArgumentError(f"{brokers!r}: expected the ids of brokers, the preferred leader first, such as [1, 2]")
     return [raw_number(broker, "broker") for broker in brokers]
@@ -181,7 +187,7 @@ def raw_offset(offset: object) -> int:
 
 
 def raw_number(value: object, what: str, least: int = 0) -> int:
-    """A number that Kafka has 31 bits for."""
+    """An integer from `least` to 2^31 - 1."""
     number = whole_number(value)
     if number is None or not least <= number < 1 << 31:
         raise ArgumentError(f"{value!r} is no {what}: expected a whole number, {least} or more")
@@ -196,14 +202,14 @@ def raw_name(name: object, what: str) -> str:
 
 
 def as_several(given: Any, expected: str) -> list[Any]:
-    """The items of something that has some."""
+    """The items of an iterable, as a list."""
     if not isinstance(given, Iterable):
         raise ArgumentError(f"{given!r}: expected {expected}")
     return list(given)
 
 
 def raw_names(names: object, what: str) -> list[str]:
-    """One name or several, each once."""
+    """One name or several, as a list without duplicates."""
     if isinstance(names, str):
         return [raw_name(names, what)]
     if not isinstance(names, Iterable):
@@ -213,14 +219,14 @@ def raw_names(names: object, what: str) -> list[str]:
 
 
 def check_distinct(names: list[str], what: str) -> None:
-    """Refuse names that are given twice."""
+    """Refuse duplicate names."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ArgumentError(f"given twice: {what} {', '.join(twice)}")
 
 
 def as_mapping(value: object, example: str) -> Mapping[Any, Any]:
-    """A dict."""
+    """`value` if it is a dict."""
     if not isinstance(value, Mapping):
         raise ArgumentError(f"{value!r}: expected a dict such as {example}")
     return value

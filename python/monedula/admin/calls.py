@@ -1,4 +1,4 @@
-"""The verbs of both faces: how each is started, and what the core answers as dataclasses."""
+"""The calls of `Admin` and `AsyncAdmin`: how each is started, and how the core's result becomes dataclasses."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -61,12 +61,12 @@ T = TypeVar("T")
 
 
 class Call(NamedTuple, Generic[T]):
-    """A call that is to be made."""
+    """A call with checked arguments, not started yet."""
 
     start: Callable[[int | None], Operation]
-    """Starts it; takes the socket of an event loop, or nothing."""
+    """Starts the call; takes the file descriptor that wakes an event loop, or `None`."""
     end: Callable[[Any], T]
-    """Makes its result of what the core answers."""
+    """Converts the core's result into that of the call; raises its errors."""
 
 
 def create_topics(

@@ -1,4 +1,4 @@
-"""Several answers at once: a dict of what succeeded, with the errors of what did not, and as a table."""
+"""`Results`: a dict of what succeeded, with the errors of what failed. `TableResults`: the same, also as a table."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
@@ -10,14 +10,14 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 Columns = tuple[tuple[str, str], ...]
-"""Names and Arrow types of a table."""
+"""The columns of a table: name and Arrow type of each."""
 
 
 class Results(dict[K, V]):
-    """What a call came to for each topic, partition, group or resource: a dict of those that succeeded.
+    """The results of a call for several topics, partitions, groups or resources: a dict of those that succeeded.
 
     Attributes:
-        errors: why, for those that failed. Empty unless the call was made with `errors="return"`.
+        errors: the errors of those that failed. Empty unless the call was made with `errors="return"`.
     """
 
     errors: dict[K, KafkaError]
@@ -34,7 +34,7 @@ class Results(dict[K, V]):
 
 
 class TableResults(Results[K, V], Generic[K, V]):
-    """Results that are a table too."""
+    """Results that can also be read as a table."""
 
     _columns: Columns = ()
 
@@ -42,7 +42,7 @@ class TableResults(Results[K, V], Generic[K, V]):
         raise NotImplementedError
 
     def to_arrow(self) -> Table:
-        """All of it as a table for Arrow: `polars.DataFrame(table)`, `pyarrow.table(table)`, DuckDB."""
+        """The results as an Arrow table: for `polars.DataFrame(table)`, `pyarrow.table(table)`, DuckDB."""
         rows = list(self._rows())
         values = list(zip(*rows, strict=True)) if rows else [()] * len(self._columns)
         return Table([(name, kind, list(column)) for (name, kind), column in zip(self._columns, values, strict=True)])
@@ -52,16 +52,16 @@ R = TypeVar("R", bound=Results[Any, Any])
 
 
 def left_out(results: R, codes: tuple[str, ...]) -> R:
-    """The results without errors of these codes, which the caller can do with."""
+    """The results without errors of these codes, which the caller wants to ignore."""
     results.errors = {key: error for key, error in results.errors.items() if error.code not in codes}
     return results
 
 
 def answered(results: R, errors: str) -> R:
-    """The results, unless an error is to be raised.
+    """The results; with `errors="raise"` their errors are raised.
 
     Raises:
-        KafkaError: that of the only item; `AdminErrors` if there are several.
+        KafkaError: the error of the only item; `AdminErrors` if there are several items.
     """
     if errors not in ("raise", "return"):
         raise ArgumentError(f"errors={errors!r}: expected 'raise' or 'return'")

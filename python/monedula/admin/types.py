@@ -1,4 +1,4 @@
-"""What `Admin` is given and what it answers: frozen dataclasses."""
+"""The types of `Admin`'s arguments and results: frozen dataclasses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,16 +10,16 @@ from monedula.partitions import TopicPartition
 ResourceType = Literal["topic", "broker", "group", "broker_logger", "client_metrics"]
 
 OffsetSpec = Literal["earliest", "latest", "max_timestamp"] | datetime | int
-"""Which offset of a partition: an end of its log, that of its youngest record, or the first record of a time (an aware
-datetime, or milliseconds since 1970)."""
+"""An offset of a partition to look up: an end of its log, its record with the latest timestamp, or its first record at
+or after a time (an aware datetime, or milliseconds since 1970)."""
 
 
 class ConfigResource(NamedTuple):
-    """Whose settings. A plain tuple does as well, and a text stands for a topic."""
+    """A resource that has settings. Every function also takes a plain tuple, and a str as the name of a topic."""
 
     type: ResourceType
     name: str
-    """A broker's is its id; empty stands for all brokers."""
+    """The name; for a broker its id, or empty for all brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class NewTopic:
 
     name: str
     partitions: int | None = None
-    """How many; the broker's `num.partitions` if left out."""
+    """The number of partitions; the broker's `num.partitions` if left out."""
     replication_factor: int | None = None
-    """Replicas of each; the broker's `default.replication.factor` if left out."""
+    """The number of replicas of each partition; the broker's `default.replication.factor` if left out."""
     configs: Mapping[str, object] = field(default_factory=dict)
-    """Settings other than the broker's, such as `{"retention.ms": 3_600_000}`."""
+    """Settings that differ from the broker's defaults, such as `{"retention.ms": 3_600_000}`."""
     assignments: Mapping[int, Sequence[int]] | None = None
-    """In place of both numbers: the brokers of each partition, the preferred leader first."""
+    """In place of both numbers: for each partition its broker ids, the preferred leader first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +42,21 @@ class NewPartitions:
     """More partitions for a topic."""
 
     total: int
-    """How many it is to have, those that are there included."""
+    """The total number of partitions, including the existing ones."""
     assignments: Sequence[Sequence[int]] | None = None
-    """The brokers of each new one, the preferred leader first; Kafka chooses if left out."""
+    """The broker ids of each new partition, the preferred leader first; Kafka chooses them if left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """For `alter_configs`: add to a setting that is a list."""
+    """For `alter_configs`: adds a value to a setting that is a list."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True)
 class Subtract:
-    """For `alter_configs`: take from a setting that is a list."""
+    """For `alter_configs`: removes a value from a setting that is a list."""
 
     value: str
 
@@ -77,7 +77,7 @@ class ClusterDescription:
 
     cluster_id: str | None
     controller: int | None
-    """The broker that takes changes; under KRaft any living one."""
+    """The broker that takes administrative requests, as Metadata names it; under KRaft any living broker."""
     nodes: tuple[Node, ...]
 
 
@@ -87,24 +87,24 @@ class CreatedTopic:
 
     name: str
     topic_id: str | None
-    """`None` where the broker is older than topic ids (2.8), or nothing was created."""
+    """`None` from brokers before 2.8, which have no topic ids, and with `validate_only`."""
     partitions: int | None
     replication_factor: int | None
     configs: Mapping[str, str | None]
-    """All of its settings, where the broker tells."""
+    """All settings of the topic, if the broker returns them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicListing:
-    """A topic in a list."""
+    """A topic, as `list_topics` returns it."""
 
     name: str
     topic_id: str | None
     internal: bool
-    """Whether it is one of Kafka's own."""
+    """Whether it is one of Kafka's internal topics."""
     partitions: int
     replication_factor: int
-    """That of the first partition."""
+    """The number of replicas of the first partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,31 +113,31 @@ class PartitionDescription:
 
     partition: int
     leader: int | None
-    """`None` while nobody leads it."""
+    """The broker id of the leader; `None` while there is none."""
     leader_epoch: int
-    """-1 unknown."""
+    """The leader epoch; -1 if unknown."""
     replicas: tuple[int, ...]
-    """Brokers that hold it, the preferred leader first."""
+    """The broker ids of the replicas, the preferred leader first."""
     isr: tuple[int, ...]
-    """Those in sync with the leader."""
+    """The broker ids of the in-sync replicas."""
     offline: tuple[int, ...]
-    """Those that are not reached."""
+    """The broker ids of the offline replicas."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic."""
+    """A topic, as `describe_topics` returns it."""
 
     name: str
     topic_id: str | None
     internal: bool
     partitions: tuple[PartitionDescription, ...]
-    """By number."""
+    """The partitions, by number."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """One of the places that a setting could be from; the first that is set counts."""
+    """One of the sources that a setting can have its value from; the first one that is set counts."""
 
     name: str
     value: str | None
@@ -150,12 +150,12 @@ class ConfigEntry:
 
     name: str
     value: str | None
-    """`None` for a secret."""
+    """The value; `None` for a sensitive setting."""
     source: str
-    """Where the value is from: `"topic"`, `"broker"` or `"all brokers"` (set while they run), `"broker file"`,
+    """The source of the value: `"topic"`, `"broker"` or `"all brokers"` (set dynamically), `"broker file"`,
     `"default"`, `"group"`, `"broker_logger"`, `"client_metrics"` or `"unknown"`."""
     is_default: bool
-    """Whether nobody set it for this resource."""
+    """Whether the setting is not set for this resource itself."""
     is_sensitive: bool
     is_read_only: bool
     type: str
@@ -167,17 +167,17 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group in a list."""
+    """A group, as `list_groups` returns it."""
 
     group_id: str
     state: str
-    """Such as `"Stable"` or `"Empty"`; empty where the broker is older than 2.6."""
+    """The state, such as `"Stable"` or `"Empty"`; empty from brokers before 2.6."""
     type: str
-    """`"classic"` or `"consumer"` (KIP-848), or another of the broker's; empty where it is older than 3.8."""
+    """`"classic"` or `"consumer"` (KIP-848), or another type of the broker; empty from brokers before 3.8."""
     protocol_type: str
-    """What kind of clients it has, such as `"consumer"`; empty where it only keeps offsets."""
+    """The protocol type of the members, such as `"consumer"`; empty for a group that only has committed offsets."""
     coordinator: int
-    """The broker that told of it."""
+    """The id of the broker that listed the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,57 +190,58 @@ class MemberDescription:
     host: str
     rack: str | None
     epoch: int | None
-    """Of the member, in groups of type `"consumer"`."""
+    """The member epoch in groups of type `"consumer"`; else `None`."""
     topics: tuple[str, ...]
-    """What it subscribes to by name."""
+    """The topics that the member subscribes to by name."""
     assignment: tuple[TopicPartition, ...]
-    """What it owns; empty while the group rebalances."""
+    """The assigned partitions; empty while a classic group rebalances."""
     target_assignment: tuple[TopicPartition, ...] | None
-    """What it is to own in the end, in groups of type `"consumer"`."""
+    """The target assignment in groups of type `"consumer"`; else `None`."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group."""
+    """A group, as `describe_groups` returns it."""
 
     group_id: str
     state: str
-    """Such as `"Stable"`, `"Empty"`, `"PreparingRebalance"`, `"Reconciling"`."""
+    """The state, such as `"Stable"`, `"Empty"`, `"PreparingRebalance"`, `"Reconciling"`."""
     type: Literal["classic", "consumer"]
     protocol_type: str
     assignor: str
-    """Which one is in use; empty where none is."""
+    """The name of the assignor in use; empty if there is none."""
     coordinator: Node | None
     epoch: int | None
-    """Of the group, in groups of type `"consumer"`."""
+    """The group epoch in groups of type `"consumer"`; else `None`."""
     members: tuple[MemberDescription, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """How far a group is behind in a partition."""
+    """The lag of a group in one partition."""
 
     partition: TopicPartition
     committed: int | None
-    """The offset of the next record to read; `None` where nothing is committed."""
+    """The committed offset, of the next record to read; `None` if there is none."""
     log_start_offset: int
     log_end_offset: int
     lag: int | None
-    """Records from `committed` to the end; `None` where nothing is committed."""
+    """The number of offsets from `committed` to `log_end_offset`; `None` without a committed offset."""
     member_id: str | None
-    """Who owns it, if anybody does."""
+    """The member that owns the partition; `None` if there is none."""
     client_id: str | None
     host: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """Where a reset takes a group in a partition."""
+    """The change of a group's committed offset in one partition."""
 
     partition: TopicPartition
     before: int | None
-    """What was committed, `None` for nothing."""
+    """The committed offset before the reset; `None` if there was none."""
     after: int
+    """The committed offset after the reset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +249,9 @@ class ListedOffset:
     """An offset of a partition."""
 
     offset: int | None
-    """`None` where no record is that young."""
+    """The offset; `None` if no record is at or after the given time."""
     timestamp: int | None
-    """Of its record in milliseconds since 1970, where it was looked up by one."""
+    """The timestamp of the record, in milliseconds since 1970, if the offset was looked up by time; else `None`."""
     leader_epoch: int | None
 
 
@@ -259,39 +260,39 @@ class LogDirReplica:
     """A replica of a partition on a broker's disk."""
 
     size: int
-    """Bytes of its segments."""
+    """The size of its segments in bytes."""
     offset_lag: int
-    """How many records it lacks."""
+    """The number of offsets that it is behind the partition's log."""
     is_future: bool
-    """Whether it is about to replace the one in another directory of the broker."""
+    """Whether it is to replace the replica in another log directory of the same broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """A directory in which a broker keeps partitions."""
+    """A log directory of a broker."""
 
     path: str
     error: str | None
-    """Kafka's name of why it cannot be read, such as `"KAFKA_STORAGE_ERROR"`; `None` if it can."""
+    """Kafka's name for the error if the directory cannot be read, such as `"KAFKA_STORAGE_ERROR"`; else `None`."""
     total_bytes: int | None
-    """The size of its volume; `None` where the broker does not tell (before Kafka 3.3)."""
+    """The size of its volume in bytes; `None` if the broker does not return it (before Kafka 3.3)."""
     usable_bytes: int | None
-    """How much of that can still be used; likewise."""
+    """The usable bytes of the volume; `None` if the broker does not return them (before Kafka 3.3)."""
     replicas: dict[TopicPartition, LogDirReplica]
 
     @property
     def size(self) -> int:
-        """Bytes of all partitions in it."""
+        """The size of all replicas in the directory, in bytes."""
         return sum(replica.size for replica in self.replicas.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """A move of a partition that is under way."""
+    """The current move of a partition to other brokers."""
 
     replicas: tuple[int, ...]
-    """Brokers that hold it now."""
+    """The broker ids of all current replicas, including those of `adding` and `removing`."""
     adding: tuple[int, ...]
-    """Those of them that are new."""
+    """The broker ids of the replicas that are being added."""
     removing: tuple[int, ...]
-    """Those of them that are to go."""
+    """The broker ids of the replicas that are being removed."""

@@ -1,4 +1,4 @@
-"""The core's tuples as dataclasses."""
+"""Functions that turn the core's tuples into the dataclasses of `monedula.admin.types`."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -31,7 +31,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 Items = tuple[list[tuple[Any, Any]], list[tuple[Any, KafkaError]]]
-"""What the core answers for several items: values and errors."""
+"""The core's result for several items: their values, and the errors of the others, each as pairs by item."""
 
 _SOURCES = {
     1: "topic",
@@ -67,14 +67,14 @@ _TYPES = {
 def items(
     told: Items, key: Callable[[Any], K], value: Callable[[K, Any], V]
 ) -> tuple[list[tuple[K, V]], dict[K, KafkaError]]:
-    """Values and errors by item."""
+    """Convert a result for several items, with a function for the item and one for its value."""
     values, errors = told
     named = [(key(raw), found) for raw, found in values]
     return [(item, value(item, found)) for item, found in named], {key(raw): error for raw, error in errors}
 
 
 def resource(raw: tuple[int, str]) -> ConfigResource:
-    """Whose settings."""
+    """The resource (topic, broker, group ...) of settings."""
     return ConfigResource(_RESOURCE_TYPES.get(raw[0], "client_metrics"), raw[1])
 
 
@@ -84,12 +84,12 @@ def partition(raw: tuple[str, int]) -> TopicPartition:
 
 
 def same(_: object, raw: Any) -> Any:
-    """What the core answers is what the user gets."""
+    """The core's value, unchanged."""
     return raw
 
 
 def nothing(_: object, __: object) -> None:
-    """No value: that it was done is all there is to say."""
+    """No value, for calls that have no result but their success."""
 
 
 def created(name: str, raw: Any) -> CreatedTopic:
@@ -99,7 +99,7 @@ def created(name: str, raw: Any) -> CreatedTopic:
 
 
 def topic(name: str, raw: Any) -> TopicDescription:
-    """A topic."""
+    """An entry of `describe_topics`."""
     topic_id, internal, partitions = raw
     return TopicDescription(name, topic_id, internal, tuple(_partition(*each) for each in partitions))
 
@@ -111,7 +111,7 @@ def _partition(
 
 
 def topic_listing(name: str, raw: Any) -> TopicListing:
-    """A topic in a list."""
+    """An entry of `list_topics`."""
     topic_id, internal, partitions = raw
     replicas = len(partitions[0][3]) if partitions else 0
     return TopicListing(name, topic_id, internal, len(partitions), replicas)
@@ -147,13 +147,13 @@ def _config(
 
 
 def group_listing(name: str, raw: Any) -> GroupListing:
-    """A group in a list."""
+    """An entry of `list_groups`."""
     state, kind, protocol_type, coordinator = raw
     return GroupListing(name, state, kind.lower(), protocol_type, coordinator)
 
 
 def group(name: str, raw: Any) -> GroupDescription:
-    """A group."""
+    """An entry of `describe_groups`."""
     state, kind, protocol_type, assignor, coordinator, epoch, members = raw
     node = None if coordinator is None else Node(*coordinator)
     described = tuple(_member(*each) for each in members)
@@ -194,12 +194,12 @@ def committed(_: object, raw: Any) -> OffsetAndMetadata | None:
 
 
 def reset(partition: TopicPartition, raw: Any) -> OffsetReset:
-    """A reset."""
+    """An entry of `reset_group_offsets`."""
     return OffsetReset(partition, *raw)
 
 
 def lag(partition: TopicPartition, raw: Any) -> PartitionLag:
-    """How far a group is behind."""
+    """An entry of `group_lag`."""
     at, start, end, owner = raw
     member_id, client_id, host = owner or (None, None, None)
     return PartitionLag(
@@ -215,7 +215,7 @@ def lag(partition: TopicPartition, raw: Any) -> PartitionLag:
 
 
 def listed(_: object, raw: Any) -> ListedOffset:
-    """An offset."""
+    """An entry of `list_offsets`."""
     return ListedOffset(*raw)
 
 
@@ -226,13 +226,13 @@ def cluster(raw: Any) -> ClusterDescription:
 
 
 def reassignment(raw: Any) -> Reassignment:
-    """A move."""
+    """An entry of `list_partition_reassignments`."""
     replicas, adding, removing = raw
     return Reassignment(tuple(replicas), tuple(adding), tuple(removing))
 
 
 def log_dirs(_: object, raw: Any) -> tuple[LogDir, ...]:
-    """The directories of a broker."""
+    """The log directories of a broker."""
     return tuple(_log_dir(*each) for each in raw)
 
 

@@ -1,4 +1,4 @@
-"""Results that are tables, with the columns of each."""
+"""The results of `Admin` that are also tables, with the columns of each."""
 
 from collections.abc import Iterable, Mapping
 
@@ -35,7 +35,7 @@ class Topics(TableResults[str, TopicListing]):
 
 
 class TopicsDescribed(TableResults[str, TopicDescription]):
-    """Topics with their partitions, by name."""
+    """Topics with their partitions, by name; as a table, one row for each partition."""
 
     _columns: Columns = (
         ("topic", "string"),
@@ -56,7 +56,7 @@ class TopicsDescribed(TableResults[str, TopicDescription]):
 
 
 class Configs(TableResults[ConfigResource, dict[str, ConfigEntry]]):
-    """Settings by name, by whose they are."""
+    """Settings by resource, each a dict by name; as a table, one row for each setting."""
 
     _columns: Columns = (
         ("resource_type", "string"),
@@ -79,7 +79,7 @@ class Configs(TableResults[ConfigResource, dict[str, ConfigEntry]]):
 
 
 class Groups(TableResults[str, GroupListing]):
-    """Groups by id."""
+    """Groups by group id."""
 
     _columns: Columns = (
         ("group", "string"),
@@ -94,7 +94,7 @@ class Groups(TableResults[str, GroupListing]):
 
 
 class GroupsDescribed(TableResults[str, GroupDescription]):
-    """Groups with their members, by id."""
+    """Groups with their members, by group id; as a table, one row for each member."""
 
     _columns: Columns = (
         ("group", "string"),
@@ -131,11 +131,11 @@ class GroupOffsets(TableResults[TopicPartition, OffsetAndMetadata | None]):
 
 
 class GroupLag(TableResults[TopicPartition, PartitionLag]):
-    """How far a group is behind, by partition.
+    """The lag of a group, by partition.
 
     Attributes:
-        group: its id.
-        state: its state, such as `"Stable"`.
+        group: the group id.
+        state: the state of the group, such as `"Stable"`.
     """
 
     _columns: Columns = (
@@ -165,7 +165,7 @@ class GroupLag(TableResults[TopicPartition, PartitionLag]):
 
     @property
     def total(self) -> int:
-        """Over all partitions of which something is committed."""
+        """The sum of the lag over all partitions with a committed offset."""
         return sum(at.lag or 0 for at in self.values())
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
@@ -190,7 +190,7 @@ class Offsets(TableResults[TopicPartition, ListedOffset]):
 
 
 class LogDirs(TableResults[int, tuple[LogDir, ...]]):
-    """Directories by broker; as a table, a row for each partition in them."""
+    """Log directories by broker id; as a table, one row for each partition in them."""
 
     _columns: Columns = (
         ("broker", "int32"),
@@ -212,7 +212,7 @@ class LogDirs(TableResults[int, tuple[LogDir, ...]]):
 
 
 class Reassignments(TableResults[TopicPartition, Reassignment]):
-    """Moves under way, by partition."""
+    """The current moves, by partition."""
 
     _columns: Columns = (
         ("topic", "string"),

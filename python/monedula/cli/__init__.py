@@ -1,4 +1,4 @@
-"""The command `monedula`. Its commands need the extra `cli`; this module does not, to be able to say so."""
+"""The command `monedula`. Its subcommands need the extra `cli`; this module does not, so it can say what to install."""
 
 import sys
 
@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command line."""
     try:
-        import typer  # noqa: F401 - whether it is there is the question
+        import typer  # noqa: F401 - only to see whether it is installed
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != "typer":
             raise

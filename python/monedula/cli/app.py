@@ -1,4 +1,4 @@
-"""The commands."""
+"""The typer application: registers the commands of `monedula`, and its options `--verbose` and `--version`."""
 
 import logging
 from typing import Annotated
@@ -8,7 +8,7 @@ import typer
 from monedula import __version__
 from monedula.cli import bench, broker, consume, groups, produce, quickstart, topics
 
-# Help without boxes: it fits 80 columns, comes at once, and its examples can be copied.
+# Help without rich's boxes: it fits into 80 columns, is fast, and its examples can be copied.
 _LOOK = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
@@ -22,7 +22,7 @@ app = typer.Typer(
 
 
 def examples(lines: str) -> str:
-    """Examples as the end of a command's help, line by line."""
+    """The epilog of a command's help: one line for each example."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines.strip().splitlines())
 
 

@@ -1,4 +1,4 @@
-"""`monedula bench`: how fast records go in and come out."""
+"""`monedula bench`: measures the rates of producing and consuming, and the latency of single records."""
 
 import os
 import time
@@ -18,10 +18,10 @@ from monedula.cli.tables import AsJson, show
 from monedula.producer import Producer
 from monedula.testing import Broker
 
-# Different payloads, so that compression has neither nothing nor everything to find.
+# The number of different values: with a single one records would compress too well, without repetition too badly.
 _VARIANTS = 1024
 
-# Rows of an Arrow batch that is sent, and records that are sent between two looks.
+# Rows per Arrow batch, and records sent between two updates of the progress bar.
 _CHUNK = 1 << 16
 
 _COLUMNS = ("what", "records", "seconds", "records_per_second", "mb_per_second", "p50_ms", "p99_ms")
@@ -79,7 +79,7 @@ def bench(
 
 @contextmanager
 def _topic(admin: Admin, partitions: int, replication_factor: int | None) -> Iterator[str]:
-    """A topic of its own, for as long as it is measured with."""
+    """A new topic, which is deleted at the end of the block."""
     name = f"monedula-bench-{os.urandom(4).hex()}"
     admin.create_topics(name, partitions=partitions, replication_factor=replication_factor)
     try:
@@ -133,7 +133,7 @@ def _send_batch(settings: dict[str, str], topic: str, records: int, values: list
 
 
 def _latency(settings: dict[str, str], topic: str, singles: int, values: list[bytes]) -> Row:
-    """How long a single record takes until it is acknowledged, when nothing else is under way."""
+    """Measure the time until a single record is acknowledged, with no other record in flight."""
     took: list[float] = []
     with Producer({"linger.ms": "0", **settings}) as producer:
         producer.send(topic, values[0]).result()

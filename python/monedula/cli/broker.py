@@ -1,4 +1,4 @@
-"""`monedula broker`: the embedded broker as a program."""
+"""`monedula broker`: runs the embedded broker as a program."""
 
 import logging
 import signal
@@ -23,7 +23,7 @@ monedula broker --port 0 --nodes 3 --data-dir kafka-data
 monedula broker --nodes 2 --rack a --rack b --first-node-id 0
 """
 
-# Seconds between two looks at what the broker logged.
+# Seconds between two calls of `Broker.log`, which pass the broker's log lines to `logging`.
 _LOOK = 0.2
 
 
@@ -81,7 +81,7 @@ def broker(
     except KafkaError as error:
         _give_up(str(error), _WRONG_ARGUMENTS)
     with running:
-        # What waits for this line reads it at once, also from a pipe.
+        # Flushed, because scripts wait for this line on a pipe.
         print(f"bootstrap.servers={running.bootstrap_servers}", flush=True)
         if running.control_address is not None:
             print(f"control.address={running.control_address}", flush=True)

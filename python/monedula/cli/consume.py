@@ -1,4 +1,4 @@
-"""`monedula consume`: records to a screen, a pipe or a file."""
+"""`monedula consume`: writes records to a terminal, a pipe or a file."""
 
 import logging
 import sys
@@ -23,7 +23,7 @@ from monedula.partitions import Position
 
 _logger = logging.getLogger(__name__)
 
-# Seconds that a wait without an end is cut into.
+# The timeout in seconds of each poll if `--timeout` is not given.
 _WAIT = 3600.0
 
 EXAMPLES = """
@@ -113,13 +113,13 @@ def consume(
 
 
 class _Target:
-    """What is wanted of records, and where it goes."""
+    """The output: its format and file, the columns, and how many records are still to be written."""
 
     def __init__(self, kind: Format, output: Path | None, look: Look, headers: bool, max_rows: int | None) -> None:
         self.format = kind
         self.left = max_rows
         self.max_rows = max_rows
-        # A bar would stand in the way of what is shown on the same terminal.
+        # No progress bar then: it would mix with the records on the same terminal.
         self.to_screen = output is None and sys.stdout.isatty()
         self.shape: dict[str, Any] = {"headers": headers, "columns": look.columns}
         self._output = output
@@ -127,7 +127,7 @@ class _Target:
 
     @contextmanager
     def opened(self, schema: Any) -> Iterator[Sink]:
-        """The sink, which is closed whatever happens."""
+        """The sink, closed at the end of the block."""
         sink = open_sink(self.format, self._output, self._look, schema)
         try:
             yield sink
@@ -135,11 +135,11 @@ class _Target:
             sink.close()
 
     def room(self) -> int:
-        """How many rows to ask for."""
+        """The most rows to read at once: no more than are still to be written."""
         return MAX_ROWS if self.left is None else min(MAX_ROWS, self.left)
 
     def write(self, sink: Sink, batch: Batch) -> None:
-        """Write a batch, or what is wanted of it."""
+        """Write a batch, or as many of its rows as are still to be written."""
         rows = batch.num_rows if self.left is None else min(batch.num_rows, self.left)
         sink.write(batch, rows)
         sink.flush()
@@ -173,7 +173,7 @@ def _following(
     timeout: float | None,
 ) -> None:
     reset = start if isinstance(start, str) else "earliest"
-    # What a group has read to is no matter here: `--from` says where to start.
+    # Without the group: `--from` sets the start, not the group's committed offsets.
     settings = {name: value for name, value in settings.items() if name != "group.id"}
     with (
         Interrupts() as interrupts,
@@ -194,7 +194,7 @@ def _as_member(target: _Target, settings: dict[str, str], topics: list[str], sta
             f"--from {start}: a group goes on where it committed; use earliest or latest, or reset its offsets"
         )
     commits = settings.get("enable.auto.commit", "true").lower() != "false"
-    # What a sink keeps to itself is not written yet, and must not be committed before it is.
+    # Parquet and Arrow files are only readable after they are closed: no offset may be committed before that.
     kept = {"enable.auto.commit": "false"} if target.format in (Format.parquet, Format.arrow_file) else {}
     stopped: KeyboardInterrupt | None = None
     with (

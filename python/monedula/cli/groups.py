@@ -1,4 +1,4 @@
-"""`monedula groups`: consumer groups, how far they are behind, and where they go on."""
+"""`monedula groups`: lists and describes consumer groups, shows their lag, and resets or deletes their offsets."""
 
 import sys
 import time
@@ -212,7 +212,7 @@ def reset(
         if dry_run or not rows:
             return
         confirm(f"Set the offsets of {group}?", yes)
-        # What was shown is what is done, though the ends of the logs may have moved meanwhile.
+        # Commit the offsets that were shown: those of the ends of the logs may have changed meanwhile.
         admin.alter_group_offsets(group, {at.partition: at.after for at in plan.values()})
     say(f"reset {group}")
 

@@ -1,4 +1,4 @@
-"""Offsets and times as they are written on a command line."""
+"""Parses offsets, times and partitions of the command line."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from monedula.cli.running import UsageError
 
 Place = int | str | datetime
-"""An offset (negative: before the end), `"earliest"`, `"latest"`, or a time."""
+"""An offset (if negative, counted from the end), `"earliest"`, `"latest"`, or a time."""
 
 _NAMES = {"earliest": "earliest", "beginning": "earliest", "latest": "latest", "end": "latest"}
 _AGO = re.compile(r"(?:-(\d+)|(\d+))\s*(s|m|h|d)(\s*ago)?")
@@ -14,10 +14,10 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def place_of(text: str, option: str) -> Place:
-    """What `--from` or `--to` says.
+    """The position that `--from` or `--to` gives.
 
     Raises:
-        UsageError: if it is nothing that can be looked up; the message lists what can.
+        UsageError: if the text is not a position; the message lists the valid forms.
     """
     if text in _NAMES:
         return _NAMES[text]
@@ -33,10 +33,10 @@ def place_of(text: str, option: str) -> Place:
 
 
 def partitions_of(texts: list[str] | None) -> list[int]:
-    """Partitions given as `0`, `0,2` or `0-3`.
+    """The partitions given as `0`, `0,2` or `0-3`.
 
     Raises:
-        UsageError: if one is no number.
+        UsageError: if a part is neither a number nor a valid range.
     """
     found: list[int] = []
     for part in ",".join(texts or ()).split(",") if texts else ():

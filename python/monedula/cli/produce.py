@@ -1,4 +1,4 @@
-"""`monedula produce`: lines, JSON, Arrow and Parquet into topics."""
+"""`monedula produce`: sends lines, JSON, Arrow or Parquet to topics."""
 
 import os
 import sys
@@ -19,10 +19,10 @@ from monedula.config import config_keys
 from monedula.errors import KafkaError, KafkaTimeoutError, UnknownTopicError
 from monedula.producer import Producer
 
-# For what is under way when it is stopped.
+# Seconds that the command still delivers records after Ctrl-C.
 _LAST_WORDS_SECONDS = 5.0
 
-# Tables on their way at once: reading the next does not wait for the one before.
+# The most Arrow batches in flight: so the next batch is read while earlier ones are sent.
 _TABLES = 4
 
 EXAMPLES = """
@@ -102,7 +102,7 @@ def produce(
 
 
 def _reach(settings: dict[str, str]) -> None:
-    """A record waits two minutes for its cluster; whoever got the address wrong is told sooner."""
+    """Connect to the cluster first, so that a wrong address is reported before `delivery.timeout.ms` (2 minutes)."""
     from monedula.admin import Admin
 
     keys = (key for key in config_keys() if key.role in ("all", "admin"))
@@ -112,7 +112,7 @@ def _reach(settings: dict[str, str]) -> None:
 
 
 class _Common:
-    """What all records have in common."""
+    """The topic, partition, key and headers from the command line, for all records."""
 
     def __init__(
         self, topic: str | None, partition: int | None, any_partition: bool, key: Any, headers: Headers
@@ -130,7 +130,7 @@ class _Common:
 
 
 class _Lines:
-    """Records one by one. It stops reading at the first that fails."""
+    """Sends records one by one. Stops reading when the first record fails."""
 
     def __init__(self, producer: Producer, bar: Bar, common: _Common) -> None:
         self._producer = producer
@@ -160,7 +160,7 @@ class _Lines:
                 self._send(line)
                 passed += line.size
                 self._bar.at(passed)
-                # More than comes in goes out, so that a failure is seen soon, on a slow pipe too.
+                # Two futures are checked for each new one, so that a failure is seen soon, also with a slow input.
                 self._settle(2)
                 if self._failure is not None:
                     return
@@ -168,7 +168,7 @@ class _Lines:
             self._bar.at(passed)
 
     def _part(self) -> None:
-        """Whoever stops it wants an end, and what was read before to be sent."""
+        """After Ctrl-C: wait at most 5 seconds for the records that were sent, and say what is missing."""
         with suppress(KafkaTimeoutError):
             self._producer.flush(_LAST_WORDS_SECONDS)
         self._settle(len(self._sent))
@@ -196,7 +196,7 @@ class _Lines:
         self._bar.count(1, line.size)
 
     def _settle(self, most: int) -> None:
-        """Forget those that are done, at the front of the queue."""
+        """Remove up to `most` futures that are done from the front of the queue, and keep the first error."""
         common = self._common
         while self._sent and most:
             number, future = self._sent[0]
@@ -213,7 +213,7 @@ class _Lines:
 
 
 class _Tables:
-    """Arrow batches, with no Python object a row."""
+    """Sends Arrow batches, without a Python object for each row."""
 
     def __init__(self, producer: Producer, bar: Bar, topic: str | None, fixed: list[int], any_partition: bool) -> None:
         self._producer = producer
@@ -267,7 +267,10 @@ class _Tables:
         return self._any_partition or bool(self._fixed)
 
     def _settle(self, left: int, done: bool = False) -> None:
-        """See what became of the tables in front, until so many are left; or, with `done`, until one is not done."""
+        """Wait for the first batches until `left` are in flight, and keep the first error.
+
+        With `done`, it does not wait, but stops at the first batch that is not done.
+        """
         while len(self._sent) > left and not (done and not self._sent[0][1].done()):
             first, future = self._sent.popleft()
             report = future.report()
@@ -279,7 +282,7 @@ class _Tables:
 
 
 def _told(error: BaseException, said: bool) -> str:
-    """An error, with the option that helps where the data said a partition that its topic does not have."""
+    """The text of an error; names `--any-partition` if the data has a partition that the topic does not have."""
     if said and isinstance(error, UnknownTopicError) and error.partition is not None:
         return f"{error}; --any-partition does not heed the partitions of the data"
     return str(error)

@@ -1,4 +1,4 @@
-"""A bar on standard error, where that is a terminal."""
+"""A progress bar on standard error, if that is a terminal."""
 
 import sys
 from time import monotonic
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, Task
 
-# Redraws a second.
+# Redraws per second.
 _FREQUENCY = 8
 
 
 class Bar:
-    """How far a command is, at what rate, and how much time is left. Draws nothing where nobody looks.
+    """Shows a command's progress, its rate and the remaining time. Draws nothing if standard error is not a terminal.
 
     Args:
-        what: what is counted.
-        total: how much there is, if that is known.
+        what: the text before the bar.
+        total: the total amount of work, if it is known.
         wanted: whether to draw at all.
     """
 
@@ -45,7 +45,7 @@ class Bar:
             self._progress.stop()
 
     def at(self, done: int, total: int | None = None) -> None:
-        """Say how far it is; as often as wanted."""
+        """Set the progress. May be called very often: it redraws at most 8 times per second."""
         self._done = done
         self._total = self._total if total is None else total
         if self._progress is not None and monotonic() >= self._next_draw:
@@ -53,13 +53,13 @@ class Bar:
             self._progress.update(self._task, completed=done, total=self._total)
 
     def count(self, records: int, size: int) -> None:
-        """Say how much more it was."""
+        """Add records, and their size in bytes, for the rate."""
         self.records += records
         self.bytes += size
 
 
 def amount(count: float) -> str:
-    """A number with few digits: 12.3 M."""
+    """A number with few digits and a unit prefix: 12.3 M."""
     for unit in ("", "k", "M", "G"):
         if abs(count) < 1000 or unit == "G":
             return f"{count:.0f}" if unit == "" else f"{count:.1f} {unit}"

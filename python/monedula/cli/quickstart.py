@@ -1,4 +1,4 @@
-"""`monedula quickstart`: a broker, a topic, records in and out, and what to try next."""
+"""`monedula quickstart`: starts a broker, writes and reads records, and prints commands to try next."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ from monedula.testing import Broker
 
 _RECORDS = 10
 
-# Seconds between two looks at what the broker logged.
+# Seconds between two calls of `Broker.log`, which pass the broker's log lines to `logging`.
 _LOOK = 0.2
 
 EXAMPLES = """

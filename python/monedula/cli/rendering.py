@@ -1,4 +1,4 @@
-"""Bytes as text, for a screen."""
+"""Renders the bytes and timestamps of records as text."""
 
 import base64
 import re
@@ -8,13 +8,13 @@ from functools import lru_cache
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# What moves a cursor or changes a terminal: a record must not be able to.
+# Control characters: a record must not be able to move the cursor or to change the terminal.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class Form(StrEnum):
-    """How a key or a value is shown."""
+    """The form in which a key or a value is shown."""
 
     auto = "auto"
     string = "string"
@@ -24,12 +24,12 @@ class Form(StrEnum):
 
 
 def shown(data: bytes, form: Form) -> str:
-    """Data on one line of a terminal. With `auto`, what is not UTF-8 is shown as hex, with 0x before it."""
+    """The data as text for one line of a terminal. With `auto`, data that are not UTF-8 are shown as hex after 0x."""
     return escaped(as_text(data, form))
 
 
 def as_text(data: bytes, form: Form) -> str:
-    """Data as text, its control characters in it."""
+    """The data as text, with control characters unchanged."""
     if form is Form.base64:
         return base64.b64encode(data).decode()
     if form is Form.hex:
@@ -43,12 +43,12 @@ def as_text(data: bytes, form: Form) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text without control characters."""
+    """The text with control characters replaced by escapes."""
     return _CONTROL.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", text)
 
 
 def time_text(milliseconds: int | None) -> str | None:
-    """A record's time in ISO 8601, UTC, to the millisecond."""
+    """A record's timestamp in ISO 8601, UTC, with milliseconds."""
     if milliseconds is None:
         return None
     second, rest = divmod(milliseconds, 1000)
@@ -57,7 +57,7 @@ def time_text(milliseconds: int | None) -> str | None:
 
 @lru_cache(maxsize=64)
 def _second_text(second: int) -> str:
-    # Records of one second come together, and dates take longer to format than the rest of a line.
+    # Cached, because formatting a date takes longer than the whole other line, and many records share a second.
     try:
         return (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")
     except OverflowError:

@@ -1,4 +1,4 @@
-"""How every command ends: errors as one line, Ctrl-C and broken pipes without a traceback."""
+"""Runs the commands: errors become one line and an exit code, Ctrl-C and broken pipes end without a traceback."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ from monedula.errors import KafkaError
 FAILED = 1
 WRONG_ARGUMENTS = 2
 
-# As a shell reports a program that a signal ended.
+# A shell reports 128 + n for a program that signal n ended.
 _SIGNALLED = 128
 
 _CALM_SECONDS = 3.0
@@ -27,15 +27,15 @@ _REPEAT_SECONDS = 30.0
 
 
 class UsageError(Exception):
-    """The command line makes no sense; the message says what would."""
+    """The command line is invalid; the message says what is expected."""
 
 
 class Failure(Exception):
-    """The command cannot do what it was told; the message says why."""
+    """The command cannot be executed; the message says why."""
 
 
 class Stopped(KeyboardInterrupt):
-    """Ctrl-C, or SIGTERM."""
+    """Raised for Ctrl-C and SIGTERM."""
 
     def __init__(self, number: int = signal.SIGINT) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Stopped(KeyboardInterrupt):
 
 def run(app: typer.Typer) -> NoReturn:
     """Run the command line, and exit."""
-    # A program whose output was closed has none to look at.
+    # They are None if the parent process closed them.
     sys.stdout = sys.stdout or StringIO()
     sys.stderr = sys.stderr or StringIO()
     handler = logging.StreamHandler(sys.stderr)
@@ -55,11 +55,11 @@ def run(app: typer.Typer) -> NoReturn:
     except (KeyboardInterrupt, typer.Abort):
         code = _SIGNALLED + signal.SIGINT
     except Exception as error:
-        # Click's own errors, of which typer has a copy: they are known by their method.
+        # Errors of click, or of the copy of click in typer: only their method tells them from other errors.
         if not hasattr(error, "format_message"):
             raise
         if type(error).__name__ == "NoArgsIsHelpError":
-            # A family without a verb: its help is what is wanted, and all that there is to say.
+            # A command group without a subcommand, such as `monedula topics`: print its help.
             print(error.format_message(), file=sys.stderr)
             raise SystemExit(WRONG_ARGUMENTS) from None
         context = getattr(error, "ctx", None)
@@ -70,7 +70,7 @@ def run(app: typer.Typer) -> NoReturn:
 
 
 def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function the command `name`: what goes wrong in it becomes one line and an exit code."""
+    """Make a function the command `name`: its errors become one line on standard error and an exit code."""
 
     def wrap(function: Callable[..., None]) -> Callable[..., None]:
         @wraps(function)
@@ -98,15 +98,15 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def say(message: str) -> None:
-    """Tell the user something that is no data."""
+    """Print a message for the user on standard error, apart from the data on standard output."""
     print(message, file=sys.stderr, flush=True)
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before something is done that cannot be undone.
+    """Ask for confirmation before something that cannot be undone; `yes` skips the question.
 
     Raises:
-        UsageError: if nobody can be asked.
+        UsageError: if standard input is not a terminal.
         Failure: if the answer is no.
     """
     if yes:
@@ -119,7 +119,7 @@ def confirm(question: str, yes: bool) -> None:
 
 
 def require(package: str, extra: str, purpose: str) -> None:
-    """Make sure that a package is there.
+    """Check that a package is installed.
 
     Raises:
         Failure: if it is not; the message says what to install.
@@ -131,9 +131,10 @@ def require(package: str, extra: str, purpose: str) -> None:
 
 
 class _Calm(logging.Filter):
-    """Lets a warning through if it still holds after seconds, and again after half a minute.
+    """Drops the warnings of the first 3 seconds; after that it passes one warning every 30 seconds.
 
-    What fails at once says so itself, in one line; whoever waits for a broker that is gone has to be told why.
+    A command that fails at once prints its error in one line anyway; only a command that waits for an unreachable
+    broker has to show why. Errors pass always, and with --verbose everything does.
     """
 
     def __init__(self) -> None:
@@ -151,11 +152,11 @@ class _Calm(logging.Filter):
 
 
 class Interrupts:
-    """Holds Ctrl-C back while a batch is written, so that it is written whole; the second one is let through."""
+    """Delays Ctrl-C and SIGTERM until a batch is written completely; a second signal takes effect at once."""
 
     def __init__(self) -> None:
         self.torn = False
-        """Whether a piece of work was begun and not ended."""
+        """Whether a batch was begun and not written completely."""
         self._pending: Stopped | None = None
 
     def __enter__(self) -> "Interrupts":
@@ -168,7 +169,7 @@ class Interrupts:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold it back."""
+        """Delay signals until the end of the block."""
         self.torn = True
         yield
         self.torn = False
@@ -183,7 +184,7 @@ class Interrupts:
 
 @contextmanager
 def _terminated() -> Iterator[None]:
-    """SIGTERM ends a command in order, as Ctrl-C does."""
+    """Make SIGTERM end a command by an exception, as Ctrl-C does."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         raise Stopped(number)
@@ -202,5 +203,5 @@ def _end(name: str, problem: str, code: int) -> NoReturn:
 
 
 def _forget_stdout() -> None:
-    # The interpreter flushes standard output once more at its end, and would complain about the pipe there.
+    # The interpreter flushes standard output again at exit, and would print an error about the broken pipe.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Which cluster, and with what settings: options that the commands share."""
+"""The options for the cluster's address and the client's settings, which the commands share."""
 
 import os
 from pathlib import Path
@@ -32,10 +32,10 @@ SettingsFile = Annotated[
 
 
 def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None) -> dict[str, str]:
-    """Settings from the options: `-b` goes before `-X`, that before the file, and that before the environment.
+    """The settings from the options: `-b` overrides `-X`, `-X` the file, and the file the environment.
 
     Raises:
-        UsageError: if a setting or a line of the file is none.
+        UsageError: if a `-X` or a line of the file is not a setting.
     """
     settings = {} if file is None else read_properties(file)
     settings.update(pair(text, "-X") for text in pairs or ())
@@ -49,10 +49,10 @@ def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None)
 
 
 def pair(text: str, option: str) -> tuple[str, str]:
-    """The two halves of `key=value`.
+    """Key and value of `key=value`.
 
     Raises:
-        UsageError: if it is none.
+        UsageError: if the text has another form.
     """
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
@@ -64,7 +64,7 @@ def read_properties(file: Path) -> dict[str, str]:
     """The settings of a Java properties file: `key=value` or `key: value`, `#` and `!` for comments.
 
     Raises:
-        UsageError: if a line is none of these.
+        UsageError: if a line has another form.
     """
     settings: dict[str, str] = {}
     begun = ""

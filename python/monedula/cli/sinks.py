@@ -1,4 +1,4 @@
-"""Where `monedula consume` writes records, and in which format."""
+"""The outputs of `monedula consume`: one sink for each format, to a file or to standard output."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ from monedula.cli.running import Failure, UsageError, require
 
 
 class Format(StrEnum):
-    """Formats of what is consumed."""
+    """The output formats of `monedula consume`."""
 
     text = "text"
     json = "json"
@@ -38,14 +38,14 @@ _ENDINGS = {
     ".parquet": Format.parquet,
 }
 
-# What a row group of a Parquet file has at least: small ones make slow files.
+# The least rows or bytes of a Parquet row group: many small row groups make a file slow.
 _GROUP_ROWS = 1 << 18
 _GROUP_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a record looks like as text or JSON."""
+    """How records are written as text or JSON."""
 
     key_separator: str | None = None
     key_form: Form = Form.auto
@@ -54,46 +54,46 @@ class Look:
 
 
 class Sink(ABC):
-    """Takes batches. What was written is whole after `close`, however the command ends."""
+    """An output for batches. After `close` the output is complete, even if the command was interrupted."""
 
     keeps = False
-    """Whether it keeps what it was given until it is closed."""
+    """Whether the output is readable only after `close`."""
 
     @abstractmethod
     def write(self, batch: Batch, rows: int) -> None:
-        """Write the first rows of a batch."""
+        """Write the first `rows` rows of a batch."""
 
     @abstractmethod
     def flush(self) -> None:
-        """Let others see what was written."""
+        """Flush buffered data to the file."""
 
     @abstractmethod
     def close(self) -> None:
-        """Finish."""
+        """Complete the output, and close the file."""
 
 
 def format_of(chosen: Format | None, output: Path | None) -> Format:
-    """The format asked for, or else the one that the file's name ends in."""
+    """The chosen format, or else that of the file's extension."""
     if chosen is not None:
         return chosen
     return Format.text if output is None else _ENDINGS.get(output.suffix.lower(), Format.text)
 
 
 def open_sink(kind: Format, output: Path | None, look: Look, schema: Any) -> Sink:
-    """A sink to a file, or to standard output.
+    """Open a sink to a file, or to standard output.
 
     Raises:
-        UsageError: if bytes would go to a terminal.
-        Failure: if the format needs a package that is not there.
+        UsageError: if a binary format would go to a terminal.
+        Failure: if the format needs a package that is not installed, or standard output is closed.
     """
     if kind in BINARY:
         if output is None and sys.stdout.isatty():
             raise UsageError(f"{kind} is no text: give a file with -o, or pipe it into a program")
         require("pyarrow", "arrow", f"--format {kind}")
     if output is None and sys.__stdout__ is None:
-        # Its number may belong to a socket by now.
+        # The file descriptor 1 may belong to a socket of the client by now.
         raise Failure("standard output is closed; give a file with -o")
-    # Not buffered twice: sinks of lines write one piece a batch.
+    # Not sys.stdout.buffer: sinks write each batch in one call, which one buffer is enough for.
     file: BufferedWriter = os.fdopen(os.dup(1), "wb") if output is None else output.open("wb")
     try:
         if kind in BINARY:
@@ -107,7 +107,7 @@ def open_sink(kind: Format, output: Path | None, look: Look, schema: Any) -> Sin
 
 
 class LineSink(Sink):
-    """One line a record."""
+    """Base of the sinks that write one line for each record in Python."""
 
     def __init__(self, file: BufferedWriter, look: Look) -> None:
         self._file = file
@@ -132,7 +132,7 @@ class LineSink(Sink):
 
 
 class TextSink(LineSink):
-    """Values, and keys where they are asked for, as they are: what text tools expect."""
+    """Raw values, with keys if `--key-separator` is given, one record a line: for text tools."""
 
     def __init__(self, file: BufferedWriter, look: Look) -> None:
         super().__init__(file, look)
@@ -147,7 +147,7 @@ class TextSink(LineSink):
 
 
 class ScreenSink(LineSink):
-    """For eyes: place and time of a record, dimmer, then its key and value without control characters."""
+    """Lines for a terminal: partition, offset and timestamp, dimmed, then key and value without control characters."""
 
     def __init__(self, file: BufferedWriter, look: Look) -> None:
         super().__init__(file, look)
@@ -171,7 +171,7 @@ class ScreenSink(LineSink):
 
 
 class JsonSink(Sink):
-    """One JSON object a line; `monedula produce --format json` takes them again."""
+    """One JSON object per line, as `monedula produce --format json` reads them."""
 
     def __init__(self, file: BufferedWriter, look: Look) -> None:
         self._file = file
@@ -191,7 +191,7 @@ class JsonSink(Sink):
 
 
 class ArrowSink(Sink):
-    """Arrow IPC, as a stream or as a file."""
+    """Arrow IPC, in the stream or the file format."""
 
     def __init__(self, file: BufferedWriter, schema: Any, kind: Format) -> None:
         import pyarrow
@@ -218,7 +218,7 @@ class ArrowSink(Sink):
 
 
 class ParquetSink(Sink):
-    """Parquet, in row groups that are worth it."""
+    """Parquet; batches are collected into large row groups."""
 
     keeps = True
 
@@ -241,7 +241,7 @@ class ParquetSink(Sink):
             self._write_group()
 
     def flush(self) -> None:
-        """Nothing: a Parquet file is none before its end."""
+        """Do nothing: a Parquet file is not readable before it is closed."""
 
     def close(self) -> None:
         """Finish."""

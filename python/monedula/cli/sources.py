@@ -1,4 +1,4 @@
-"""Where `monedula produce` gets records from."""
+"""The inputs of `monedula produce`: lines, JSON, Arrow and Parquet, from a file or from standard input."""
 
 import base64
 import binascii
@@ -23,12 +23,12 @@ _READ_ONLY = ("offset", "timestampType")
 _HEADER_FIELDS = {"key", "value", "value_base64", "value_hex"}
 _CODED = {f"{name}_{code}" for name in ("key", "value") for code in ("base64", "hex")}
 
-# Rows of a piece of a Parquet file.
+# Rows per batch read from a Parquet file.
 _ROWS = 1 << 16
 
 
 class Input(StrEnum):
-    """Formats of what is produced."""
+    """The input formats of `monedula produce`."""
 
     lines = "lines"
     json = "json"
@@ -41,7 +41,7 @@ _ENDINGS = {".arrow": Input.arrow, ".feather": Input.arrow, ".arrows": Input.arr
 
 @dataclass(slots=True)
 class Line:
-    """A record, and the line that it is from."""
+    """A record to send, with the number of its line, and the line's size in bytes."""
 
     number: int
     size: int
@@ -54,7 +54,7 @@ class Line:
 
 
 def input_of(chosen: Input | None, file: Path | None) -> Input:
-    """The format asked for, or else the one that the file's name ends in."""
+    """The chosen format, or else that of the file's extension."""
     if chosen is not None:
         return chosen
     return Input.lines if file is None else _ENDINGS.get(file.suffix.lower(), Input.lines)
@@ -71,10 +71,15 @@ def opened(file: Path | None) -> Iterator[BufferedReader]:
 
 
 def text_lines(stream: BufferedReader, separator: str | None, null: str | None) -> Iterator[Line]:
-    """A record a line, without the end of the line.
+    """One record per line, without the line end.
+
+    Args:
+        stream: the input.
+        separator: the text between key and value; without it a line is a value.
+        null: the text that stands for a null key or value; without it there are none.
 
     Raises:
-        Failure: if a line has no separator, where there is to be one.
+        Failure: if a line lacks the separator.
     """
     mark = None if separator is None else separator.encode()
     nothing = None if null is None else null.encode()
@@ -90,10 +95,10 @@ def text_lines(stream: BufferedReader, separator: str | None, null: str | None) 
 
 
 def json_lines(stream: BufferedReader) -> Iterator[Line]:
-    """A record a line, as `monedula consume --format json` writes them.
+    """One record per line, a JSON object as `monedula consume --format json` writes it.
 
     Raises:
-        Failure: if a line is no such object.
+        Failure: if a line is not such an object.
     """
     for number, raw in enumerate(stream, 1):
         if not raw.strip():
@@ -105,10 +110,10 @@ def json_lines(stream: BufferedReader) -> Iterator[Line]:
 
 
 def tables(stream: BufferedReader, file: Path | None, kind: Input) -> tuple[int | None, Iterator[Any]]:
-    """How many rows there are, if known, and record batches of a Parquet file, an Arrow file or an Arrow stream.
+    """The number of rows, if it is known, and the record batches of a Parquet file, an Arrow file or an Arrow stream.
 
     Raises:
-        Failure: if it is none, or the package for it is not there.
+        Failure: if the input has another format, or pyarrow is not installed.
     """
     require("pyarrow", "arrow", f"--format {kind}")
     import pyarrow
@@ -128,7 +133,7 @@ def _opened_tables(stream: BufferedReader, kind: Input) -> tuple[int | None, Ite
 
     if kind is Input.arrow and stream.peek(6)[:6] != b"ARROW1":
         return None, iter(pyarrow.ipc.open_stream(stream))
-    # Their ends are read first, which a pipe cannot do.
+    # Parquet and Arrow files are read from their end first, which is not possible in a pipe.
     whole = stream if stream.seekable() else pyarrow.BufferReader(stream.read())
     if kind is Input.parquet:
         parquet = pyarrow.parquet.ParquetFile(whole)
@@ -147,10 +152,10 @@ def _each(batches: Iterator[Any], name: str, kind: Input) -> Iterator[Any]:
 
 
 def named(batch: Any, key_column: str | None, value_column: str | None) -> Any:
-    """A batch whose columns are called as records call them.
+    """The batch with its key and value columns renamed to `key` and `value`, and without unknown columns.
 
     Raises:
-        UsageError: if there is no such column, or none that is called `value`.
+        UsageError: if a given column does not exist, or there is no column `value`.
     """
     names = list(batch.schema.names)
     for wanted, name in ((key_column, "key"), (value_column, "value")):
@@ -228,7 +233,7 @@ def _data(fields: dict[str, Any], name: str) -> bytes | None:
     data = fields.get(name)
     if data is None:
         return None
-    # Any other JSON is a value as it stands.
+    # A value that is not a str is sent as JSON text.
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     try:
         return text.encode()

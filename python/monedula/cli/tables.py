@@ -1,4 +1,4 @@
-"""Tables: for eyes on a terminal, for programs in a pipe."""
+"""Tables: drawn with rich on a terminal, and as lines for programs in a pipe."""
 
 import json
 import sys
@@ -18,12 +18,12 @@ Row = Sequence[object]
 
 
 def show(names: Sequence[str], rows: Iterable[Row], as_json: bool = False) -> None:
-    """Write a table to standard output: drawn on a terminal, otherwise cells between tabs and no head.
+    """Write a table to standard output: drawn on a terminal, otherwise tab-separated without a header.
 
     Args:
-        names: of the columns, which JSON has as they are.
-        rows: cells: texts, numbers, booleans, sequences of these, `None`.
-        as_json: as JSON lines instead.
+        names: the column names; with JSON they are the keys.
+        rows: the rows; a cell is a text, a number, a boolean, a sequence of these, or `None`.
+        as_json: write JSON lines instead.
     """
     if as_json or not sys.stdout.isatty():
         sys.stdout.write("".join(line_of(names, row, as_json) for row in rows))
@@ -35,14 +35,14 @@ def show(names: Sequence[str], rows: Iterable[Row], as_json: bool = False) -> No
 
 
 def line_of(names: Sequence[str], row: Row, as_json: bool) -> str:
-    """A row for programs."""
+    """A row as a line for programs: JSON, or tab-separated."""
     if as_json:
         return json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, default=list) + "\n"
     return "\t".join(_cell(value, "") for value in row) + "\n"
 
 
 def drawn(names: Sequence[str], rows: Sequence[Row], title: str | None = None) -> "Table":
-    """A table for eyes."""
+    """A rich table for a terminal."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""`monedula topics`: make, look at, change and delete topics."""
+"""`monedula topics`: creates, describes, changes and deletes topics."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
 
 @contextmanager
 def administering(servers: str | None, setting: list[str] | None, file: Any) -> Iterator[Admin]:
-    """An admin client for the options."""
+    """An admin client with the settings of the options, closed at the end of the block."""
     with Admin(settings_of(servers, setting, file)) as admin:
         yield admin
 
@@ -261,7 +261,7 @@ def _first_kept(
             )
         return dict.fromkeys(end, place)
     found = admin.list_offsets(dict.fromkeys(end, place))
-    # Where nothing is that young, all of it is older.
+    # Without a record at or after the time, all records are older: delete up to the end.
     return {at: end[at] if each.offset is None else each.offset for at, each in found.items()}
 
 

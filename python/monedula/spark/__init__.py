@@ -1,9 +1,9 @@
-"""Kafka as a source and a sink of Spark: `format("monedula")`, to read and to write, in batches and in streams.
+"""Kafka as a Spark source and sink: `format("monedula")`, for batch and streaming queries.
 
-With `pip install "monedula[spark]"` the format is known to every Spark session by itself; `register` is for those that
-do not look for data sources, such as a Spark Connect server with an isolated environment. Options, schema and semantics
-are those of Spark's own, format `kafka`; `help(pyspark_monedula.DefaultSource)` names the options, and
-`docs/spark.md` is the guide. `LagListener` tells how far queries are behind.
+With `pip install "monedula[spark]"` every Spark session knows the format; `register` is for sessions that do not look
+for data sources, such as a Spark Connect server with an isolated environment. Options, schema and semantics are those
+of Spark's own format `kafka`; `help(pyspark_monedula.DefaultSource)` lists the options, and `docs/spark.md` is the
+guide. `LagListener` reports the lag of streaming queries.
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ __all__ = ["LagListener", "register"]
 
 
 def __getattr__(name: str) -> object:
-    # Importing this must not import pyspark: workers and tests of the pure parts do without.
+    # Imported on first use: workers, and tests of the modules that do not need Spark, must not import pyspark.
     if name == "LagListener":
         _default_source()
         from monedula.spark.listener import LagListener
@@ -31,8 +31,8 @@ def register(spark: "SparkSession") -> None:
     """Make `format("monedula")` known to this session.
 
     Args:
-        spark: a classic or a Spark Connect session, Spark 4.0 or newer. Spark Connect needs monedula here, and where
-            the server and its executors run.
+        spark: a classic or a Spark Connect session, Spark 4.0 or newer. With Spark Connect, monedula must be installed
+            on the client, the server and its executors.
 
     Raises:
         ImportError: if PySpark is not installed, or older than 4.0.
@@ -43,13 +43,13 @@ def register(spark: "SparkSession") -> None:
     try:
         spark.dataSource.register(source)
     except AnalysisException as error:
-        # Spark 4.0 refuses what it has found by itself.
+        # Spark 4.0 refuses to register a data source that it has found by itself.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
 
 
 def _default_source() -> "type[DataSource]":
-    # Its module says what to install where Spark is missing.
+    # If Spark is missing, the import raises an ImportError that says what to install.
     from pyspark_monedula import DefaultSource
 
     return DefaultSource

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class BatchReader(DataSourceReader):
-    """Both ends are looked up once, on the driver: a task that is run again reads the same offsets."""
+    """Plans and reads a batch query.
+
+    The driver determines the start and end offsets once, so a task that is run again reads the same records.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -28,14 +31,15 @@ class BatchReader(DataSourceReader):
         """The tasks of the query.
 
         Raises:
-            DataLossError: if an offset that was asked for is outside of the log, and `failOnDataLoss` says so.
-            ConfigError: if the options' bounds do not fit the topics.
+            DataLossError: if a requested offset is outside of the log, and `failOnDataLoss` is true.
+            ConfigError: if the start and end in the options do not fit the topics' partitions.
         """
         options = self._source.options
         cluster = Cluster(options)
         try:
             layout = cluster.layout()
-            # In this order: logs move while they are looked at, and what is found in one must lie between its ends.
+            # The order matters: logs change between the requests, and a resolved offset must lie between the earliest
+            # offset, which is requested before it, and the latest offset, which is requested after it.
             earliest = cluster.earliest(layout.leaders)
             start = (
                 dict(earliest) if self._start == Earliest() else resolve(self._start, True, options, cluster, layout)
@@ -66,7 +70,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The rows of one task."""
-        # Spark makes a task without a value of an empty plan.
+        # For an empty plan Spark runs one task with a plain InputPartition.
         if not isinstance(partition, KafkaInputPartition):
             return iter(())
         return read(partition.value, self._source.read_settings)

@@ -1,4 +1,4 @@
-"""Where a read starts and ends, as options say it; what that means in offsets is asked of Kafka elsewhere."""
+"""The start and end of a query as the options give them; `monedula.spark.resolving` turns them into offsets."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ from monedula.spark.values import LONG_MAX
 
 @dataclass(frozen=True)
 class Earliest:
-    """The smallest offset that is there."""
+    """The log start offset of each partition."""
 
 
 @dataclass(frozen=True)
 class Latest:
-    """The log's end; that of committed data under `read_committed`."""
+    """The end of each log; under `read_committed`, its last stable offset."""
 
 
 @dataclass(frozen=True)
 class Offsets:
-    """An offset for each partition; -2 is its earliest, -1 its latest."""
+    """An offset for each partition; -2 stands for the earliest, -1 for the latest offset."""
 
     offsets: PartitionOffsets
 
@@ -46,26 +46,27 @@ class Timestamp:
     """In every partition the first record at or after one time."""
 
     timestamp_ms: int
+    """Milliseconds since 1970, UTC."""
 
 
 Bound = Earliest | Latest | Offsets | Timestamps | Timestamp
 
 
 def start_bound(options: Mapping[str, str], default: Bound) -> Bound:
-    """The start that `options` (names in lower case) ask for.
+    """The start that `options` (names in lower case) give, or `default`.
 
     Raises:
-        ConfigError: if the option that counts cannot be read.
+        ConfigError: if the option that decides cannot be parsed.
     """
     return _bound(options, ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets"), default)
 
 
 def batch_bounds(options: Mapping[str, str]) -> tuple[Bound, Bound]:
-    """Start and end of a batch, earliest and latest if not given.
+    """The start and end of a batch query; earliest and latest if not given.
 
     Raises:
-        ConfigError: if an option cannot be read, if the start is latest or the end earliest, or if start and end name
-            different partitions or are the wrong way round.
+        ConfigError: if an option cannot be parsed, if the start is latest or the end earliest, or if start and end name
+            different partitions, or a start is after its end.
     """
     start = start_bound(options, Earliest())
     if isinstance(start, Latest):
@@ -91,7 +92,7 @@ def batch_bounds(options: Mapping[str, str]) -> tuple[Bound, Bound]:
 
 
 def _bound(options: Mapping[str, str], names: tuple[str, str, str], default: Bound) -> Bound:
-    """The first of `names` (one time, times, offsets) that is given decides, as in Spark; the others are not read."""
+    """The first given option of `names` (one time, times, offsets) decides, as in Spark; the others are not parsed."""
     readers: tuple[Callable[[str, str], Bound], ...] = (_timestamp, _timestamps, _offsets)
     for name, reader in zip(names, readers, strict=True):
         text = options.get(name.lower())

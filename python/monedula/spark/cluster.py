@@ -1,4 +1,4 @@
-"""What the driver asks Kafka: which partitions there are, who leads them, and their offsets."""
+"""The driver's requests to Kafka: the selected partitions, their leaders, and their offsets."""
 
 import logging
 import time
@@ -19,29 +19,29 @@ _T = TypeVar("_T")
 
 
 class Leader(NamedTuple):
-    """Who leads a partition."""
+    """The leader of a partition."""
 
     topic_id: str
     node_id: int
-    """-1 while there is none."""
+    """The broker id of the leader; -1 while there is none."""
     epoch: int
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The partitions that a query reads, as the cluster is now."""
+    """The partitions that a query reads, with their leaders, as of one Metadata request."""
 
     brokers: Mapping[int, tuple[str, int]]
     leaders: Mapping[TopicPartition, Leader]
 
     @property
     def topic_ids(self) -> dict[str, str]:
-        """The id of each topic: another one is another topic of the same name."""
+        """The topic id of each topic: if it changes, the topic was recreated."""
         return {partition.topic: leader.topic_id for partition, leader in self.leaders.items()}
 
 
 class Cluster:
-    """The driver's client. Connects at the first question; every question is tried `fetchOffset.numRetries` times."""
+    """The driver's client. Connects at the first request; every request is tried `fetchOffset.numRetries` times."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -52,12 +52,13 @@ class Cluster:
         """The partitions that the options select.
 
         Args:
-            read_before: topics that the query has read: these may be gone. Where `failOnDataLoss` is false, a query
-                that has read any goes on without all that are gone; a new query is told that a name is wrong.
+            read_before: the topics that the query has read: these may be missing. If `failOnDataLoss` is false and
+                this is not empty, all missing topics are left out; for a new query a missing topic is an error, for its
+                name is probably wrong.
 
         Raises:
-            UnknownTopicError: if a topic or partition that is asked for by name does not exist.
-            AuthorizationError: if a topic may not be described.
+            UnknownTopicError: if a topic or partition that the options name does not exist.
+            AuthorizationError: if this client is not authorized to describe a topic.
         """
         any_may_be_gone = bool(read_before) and not self._options.fail_on_data_loss
 
@@ -70,7 +71,7 @@ class Cluster:
             return layout
 
         def settle() -> Layout | None:
-            # Every attempt said so.
+            # Called after all attempts found topics missing: they are missing indeed.
             layout, missing = self._describe()
             if not any_may_be_gone and not set(missing) <= set(read_before):
                 return None
@@ -82,7 +83,7 @@ class Cluster:
         return self._retried(ask, settle)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
-        """The smallest offset of each log."""
+        """The log start offset of each partition."""
         return self._listed("beginning", partitions)
 
     def latest(
@@ -90,8 +91,8 @@ class Cluster:
     ) -> PartitionOffsets:
         """The end of each log; under read_committed, its last stable offset.
 
-        A broker that has just become the leader may tell an end before what was read already (`known`): it is asked
-        again, `fetchOffset.numRetries` times, before that is believed.
+        A broker that has just become the leader may return an end before the offsets that were read already (`known`).
+        Then the request is repeated, up to `fetchOffset.numRetries` times; the last result counts.
         """
         wanted = list(partitions)
         for attempt in range(1, self._options.fetch_offset_num_retries + 1):
@@ -104,7 +105,7 @@ class Cluster:
         return offsets
 
     def by_time(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The offset of the first record at or after each time (ms since 1970); `None` where there is none."""
+        """The offset of the first record at or after each time (ms since 1970); `None` if there is no such record."""
         if not times_ms:
             return {}
         asked: list[tuple[tuple[str, int], int]] = [(partition, time_ms) for partition, time_ms in times_ms.items()]
@@ -112,7 +113,7 @@ class Cluster:
         return {TopicPartition(*each): None if record is None else record[0] for each, record in found.items()}
 
     def close(self) -> None:
-        """Close the connections; the next question opens new ones."""
+        """Close the connections; the next request opens new ones."""
         core, self._core = self._core, None
         if core is not None:
             core.close(1.0)
@@ -121,7 +122,7 @@ class Cluster:
         if self._core is None:
             core = ConsumerCore(list(self._options.kafka.items()), None, False)
             try:
-                # Asks for no topic: whether there is a cluster at all is known soon, however long other answers take.
+                # A request without topics, with a short timeout: reports soon if the cluster cannot be reached at all.
                 core.describe([], self._first_contact_seconds())
             except KafkaError:
                 core.close(1.0)
@@ -135,7 +136,7 @@ class Cluster:
         return int(settings.get("bootstrap.timeout.ms", default or "")) / 1000
 
     def _describe(self) -> tuple[Layout, dict[str, UnknownTopicError]]:
-        """The partitions that the options select, and what is wrong with topics of which some are missing."""
+        """The selected partitions that exist, and by topic the error of a selected topic or partition that does not."""
         brokers, topics = self._client().describe(self._named_topics(), None)
         leaders: dict[TopicPartition, Leader] = {}
         missing: dict[str, UnknownTopicError] = {}
@@ -170,7 +171,7 @@ class Cluster:
         return None
 
     def _selects(self, name: str, is_internal: bool) -> bool:
-        """As Spark's source does: never Kafka's own topics, and a pattern needs to match only a part of a name."""
+        """Whether the options select a topic. As in Spark's source: no internal topics; a pattern may match a part."""
         selection = self._options.selection
         if is_internal:
             return False

@@ -1,7 +1,7 @@
-"""Offsets committed to consumer groups in a thread of its own, so that a slow coordinator keeps nobody waiting.
+"""`GroupCommitter`: commits offsets to consumer groups in a thread, so that a slow coordinator does not delay a query.
 
-Only the newest offset of each partition is kept, and a failure is logged and counted, never raised. Nothing here knows
-Spark.
+It keeps only the newest offset of each partition. Failures are logged and counted, never raised. This module does not
+use Spark.
 """
 
 import logging
@@ -22,14 +22,14 @@ _RETRY_SECONDS = 1.0
 
 
 class Failures:
-    """Failures by kind: each is logged once as a warning, and counted."""
+    """Counts failures by kind, and logs the first one of each kind as a warning."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
 
     def count(self, kind: str, message: str, error: BaseException | None = None) -> None:
-        """Count one more of `kind`; the first is logged."""
+        """Count a failure of `kind`; the first one is logged as a warning, later ones at DEBUG."""
         with self._lock:
             self._counts[kind] += 1
             is_first = self._counts[kind] == 1
@@ -37,17 +37,17 @@ class Failures:
         _log.log(level, "%s (logged once; the number of times is in LagListener.failures)", message, exc_info=error)
 
     def snapshot(self) -> dict[str, int]:
-        """How many there were, by kind."""
+        """The number of failures, by kind."""
         with self._lock:
             return dict(self._counts)
 
 
 class GroupCommitter:
-    """Commits what it is given, in the background. The thread starts with the first offsets.
+    """Commits offsets in the background. The thread starts with the first offsets.
 
     Args:
-        settings: the client's, as its core takes them.
-        failures: where failures are counted.
+        settings: the settings of the client, in the core's form.
+        failures: counts the failures.
     """
 
     def __init__(self, settings: Sequence[tuple[str, str]], failures: Failures) -> None:
@@ -61,7 +61,7 @@ class GroupCommitter:
         self._core: ConsumerCore | None = None
 
     def put(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit `offsets` soon; they take the place of older ones that are not committed yet. Returns at once."""
+        """Commit `offsets` in the background; they replace older ones that are not committed yet. Returns at once."""
         with self._changed:
             if self._closing or not offsets:
                 return
@@ -72,12 +72,12 @@ class GroupCommitter:
             self._changed.notify_all()
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Wait until everything is committed or given up, at most so long; whether it is."""
+        """Wait at most `timeout_seconds` until all offsets are committed or have failed; returns whether they are."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._pending and not self._under_way, timeout_seconds)
 
     def close(self, timeout_seconds: float) -> None:
-        """Commit what is left, at most so long, and end the thread. May be called again."""
+        """Commit the remaining offsets within `timeout_seconds`, and end the thread. May be called again."""
         deadline = time.monotonic() + timeout_seconds
         self.flush(timeout_seconds)
         with self._changed:
@@ -86,7 +86,7 @@ class GroupCommitter:
             self._changed.notify_all()
             thread, core = self._thread, self._core
         if core is not None:
-            # Ends a commit under way as well.
+            # Also ends a commit that is in flight.
             core.close(max(0.0, deadline - time.monotonic()))
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(1.0, deadline - time.monotonic()))
@@ -106,7 +106,7 @@ class GroupCommitter:
                 self._put_back(group_id, offsets)
 
     def _commit(self, group_id: str, offsets: PartitionOffsets) -> bool:
-        """Whether there is nothing left to be done about `offsets`: committed, or no repetition would help."""
+        """Commit `offsets`. False if they should be retried; true if they are committed or a retry would not help."""
         try:
             outcome = self._client().commit_group_offsets(group_id, list(offsets.items()), _COMMIT_TIMEOUT_SECONDS)
         except Exception as error:
@@ -122,7 +122,7 @@ class GroupCommitter:
         return True
 
     def _put_back(self, group_id: str, offsets: PartitionOffsets) -> None:
-        """Keeps `offsets` for another attempt, but for those that newer ones have come for, and waits a little."""
+        """Keep `offsets` for a retry, except of partitions that have newer ones by now, and wait 1 second."""
         with self._changed:
             if self._closing:
                 return

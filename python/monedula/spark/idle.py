@@ -1,7 +1,7 @@
-"""Clients of a Python worker process that wait for its next task.
+"""`IdleClients`: keeps the Kafka clients of a Python worker process between its tasks.
 
-A worker process serves task after task, so a client outlives them: its connections are there when the next micro-batch
-comes. It is taken out of the store while a task uses it, so two tasks never share one.
+A worker process runs one task after another. A client is kept for the next task, so that its connections are open when
+the next micro-batch starts. It is removed from the store while a task uses it, so two tasks never share a client.
 """
 
 import os
@@ -11,18 +11,18 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 IDLE_SECONDS = 60.0
-"""How long a client is kept without a task. Spark ends idle workers after the same time."""
+"""How long a client is kept without a task. Spark ends idle workers after 60 s too."""
 
 _Settings = TypeVar("_Settings", bound=Hashable)
 _Client = TypeVar("_Client")
 
 
 class IdleClients(Generic[_Settings, _Client]):
-    """The idle ones, by their settings.
+    """The idle clients, by their settings.
 
     Args:
-        make: makes one where none waits.
-        close: ends one that no task has wanted for `IDLE_SECONDS`.
+        make: creates a client if none with these settings is idle.
+        close: closes a client that was idle for `IDLE_SECONDS`.
     """
 
     def __init__(self, make: Callable[[_Settings], _Client], close: Callable[[_Client], object]) -> None:
@@ -33,13 +33,13 @@ class IdleClients(Generic[_Settings, _Client]):
             os.register_at_fork(after_in_child=self.forget)
 
     def forget(self) -> None:
-        """Drop all without closing them: after a fork they are the parent's, their locks too."""
+        """Forget all clients without closing them: after a fork they, and their locks, belong to the parent."""
         self._lock = threading.Lock()
         self._idle: list[tuple[_Settings, _Client, float]] = []
         self._is_expiring = False
 
     def take(self, settings: _Settings) -> _Client:
-        """One with these settings, the caller's own until it puts it back."""
+        """Take a client with these settings out of the store, or create one."""
         with self._lock:
             for index in reversed(range(len(self._idle))):
                 if self._idle[index][0] == settings:
@@ -47,7 +47,7 @@ class IdleClients(Generic[_Settings, _Client]):
         return self._make(settings)
 
     def put(self, settings: _Settings, client: _Client) -> None:
-        """Keep one for the next task."""
+        """Keep a client for the next task."""
         with self._lock:
             is_watched = self._is_expiring or self._watch()
             if is_watched:
@@ -59,7 +59,7 @@ class IdleClients(Generic[_Settings, _Client]):
         try:
             threading.Thread(target=self._expire, name="monedula-idle", daemon=True).start()
         except RuntimeError:
-            # A worker with a limit on its memory may have none left for a thread, and its task is done all the same.
+            # A worker with a memory limit may have no memory left for a thread. Its task must not fail because of that.
             return False
         self._is_expiring = True
         return True

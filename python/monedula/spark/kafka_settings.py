@@ -1,4 +1,4 @@
-"""Options that begin with `kafka.`: what of them goes to our client, what is refused, what is left out."""
+"""Options that begin with `kafka.`: which become settings of our consumer, which are refused, which are ignored."""
 
 import logging
 import re
@@ -23,7 +23,7 @@ _DESERIALIZER = (
     "Kafka option '{0}.deserializer' is not supported as {0}s are deserialized as byte arrays with "
     "ByteArrayDeserializer. Use DataFrame operations to explicitly deserialize the {0}s."
 )
-# In the order in which Spark's JVM source looks for them, and with its words.
+# In the order in which Spark's JVM source checks them, with its messages.
 _REFUSED = {
     "auto.offset.reset": _AUTO_OFFSET_RESET,
     "key.deserializer": _DESERIALIZER.format("key"),
@@ -33,7 +33,7 @@ _REFUSED = {
     "sasl.jaas.config": "Kafka option 'sasl.jaas.config' is not supported yet: this version has no SASL",
 }
 
-# What only a Java consumer, or a member of a group, has a use for: jobs that worked with Spark's source bring it along.
+# Settings that matter only to a Java consumer or to a group member. Jobs written for Spark's source may have them.
 _LEFT_OUT = {
     "auto.commit.interval.ms",
     "auto.include.jmx.reporter",
@@ -71,15 +71,15 @@ _DEFAULTS = {"isolation.level": "read_uncommitted", "queued.max.bytes": "3355443
 
 
 def kafka_settings(options: Mapping[str, str], client_id: str) -> dict[str, str]:
-    """Settings for our client, by dotted name, out of `options` (names in lower case).
+    """The settings of our consumer, by dotted name, from `options` (names in lower case).
 
     Args:
         options: all options of the source.
-        client_id: the client's name unless `kafka.client.id` gives another.
+        client_id: the `client.id` if `kafka.client.id` is not given.
 
     Raises:
-        ConfigError: if there is a setting that the source cannot leave to its user, or that the client refuses, or if
-            there are no `bootstrap.servers`.
+        ConfigError: if there is a setting that the user of the source must not set, or that the client refuses, or if
+            `bootstrap.servers` is missing.
     """
     given = given_settings(options, _REFUSED, "consumer")
     left_out = {name for name in given if name in _LEFT_OUT or name.startswith(_LEFT_OUT_PREFIXES)}
@@ -99,17 +99,18 @@ def kafka_settings(options: Mapping[str, str], client_id: str) -> dict[str, str]
 
 
 def given_settings(options: Mapping[str, str], refused: Mapping[str, str], client: str) -> dict[str, str]:
-    """The options of Kafka, by the settings' dotted names.
+    """The options that begin with `kafka.`, by the dotted names of the settings.
 
     Args:
         options: all options, names in lower case.
-        refused: settings that the options cannot be, and what to say then.
-        client: what they configure: consumer or producer.
+        refused: the settings that are not allowed, with the error message of each.
+        client: the client that they configure, consumer or producer, for the messages.
 
     Raises:
-        ConfigError: if there is one of `refused`, or of Java's keystores, or no `bootstrap.servers`.
+        ConfigError: if a setting is in `refused`, is about Java's keystores or needs TLS or SASL, or if
+            `bootstrap.servers` is missing.
     """
-    # The client takes underscores for dots, so what is refused must not come in by that spelling.
+    # The client accepts underscores for dots, so a refused setting must be found in that spelling too.
     given = {
         name.removeprefix(PREFIX).strip().replace("_", "."): value
         for name, value in options.items()
@@ -129,7 +130,7 @@ def given_settings(options: Mapping[str, str], refused: Mapping[str, str], clien
 
 
 def with_defaults(settings: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """`settings`, and of `defaults` those that they do not have under any of their names."""
+    """`settings`, with those of `defaults` that are not set under any of their names."""
     return {
         **settings,
         **{name: value for name, value in defaults.items() if not settings.keys() & _names_of(name)},
@@ -137,22 +138,22 @@ def with_defaults(settings: Mapping[str, str], defaults: Mapping[str, str]) -> d
 
 
 def kafka_error(error: ConfigError) -> ConfigError:
-    """`error`, which our client raised for a setting, under the name that the setting has as an option."""
+    """An error that our client raised for a setting, with the setting's name as an option (`kafka.` before it)."""
     if error.key is None or error.key.startswith(PREFIX):
         return error
     return ConfigError(f"option '{PREFIX}{error.key}': {error}", key=PREFIX + error.key)
 
 
 def with_prefix(words: str) -> str:
-    """What our client says, with each setting that it names under the name that the setting has as an option."""
-    # Names of one word, such as retries, are words of English too.
+    """A message of our client, with `kafka.` before each name of a setting in it."""
+    # Only names with a dot: a name of one word, such as retries, may be an English word in the message.
     names = sorted((name for name in client_keys() if "." in name), key=len, reverse=True)
     any_name = "|".join(map(re.escape, names))
     return re.sub(rf"(?<![\w.])(?:{any_name})(?!\.?\w)", lambda found: PREFIX + found[0], words)
 
 
 def client_keys() -> set[str]:
-    """Every name of a setting that our client knows, other names included."""
+    """All names of the settings that our client knows, including aliases."""
     return {name for key in config_keys() for name in (key.name, *key.aliases)}
 
 

@@ -1,4 +1,4 @@
-"""How far a micro-batch goes: limits by offsets and bytes, shared out by backlog, and the wait for enough."""
+"""The size of a micro-batch: limits by offsets and by bytes, divided by backlog, and `TriggerDelay` for the minimum."""
 
 import math
 from collections.abc import Mapping
@@ -13,16 +13,16 @@ def rate_limit(
     latest: Mapping[TopicPartition, int],
     earliest_of_new: Mapping[TopicPartition, int],
 ) -> PartitionOffsets:
-    """Where a micro-batch of about `limit` offsets ends, to the offset where Spark's JVM source would end it.
+    """The end offsets of a micro-batch of about `limit` offsets; exactly those of Spark's JVM source.
 
-    Every partition gets its share of the backlog, rounded down, and one offset where that is less; so the batch is
-    larger than `limit` where there are more partitions than that.
+    Each partition gets a share of `limit` in proportion to its backlog, rounded down, but at least one offset. So the
+    batch is larger than `limit` if more than `limit` partitions have a backlog.
 
     Args:
-        limit: most offsets, at least 1.
-        start: where the batch begins.
-        latest: where the log ends; only these partitions are in the answer.
-        earliest_of_new: where partitions begin that `start` does not have. Those in neither go to their end.
+        limit: the most offsets, at least 1.
+        start: the start offsets of the batch.
+        latest: the ends of the logs; the result has these partitions.
+        earliest_of_new: the start offsets of partitions that `start` lacks. Partitions in neither end at `latest`.
     """
     backlog = _backlog({**earliest_of_new, **start}, latest)
     total = float(sum(size for _, size in backlog.values()))
@@ -40,16 +40,16 @@ def byte_limit(
     latest: Mapping[TopicPartition, int],
     bytes_per_offset: Mapping[TopicPartition, float],
 ) -> PartitionOffsets:
-    """Where a micro-batch of about `max_bytes` bytes ends.
+    """The end offsets of a micro-batch of about `max_bytes` bytes.
 
-    Every partition gives the same share of its backlog, at least one offset.
+    The batch takes the same share of each partition's backlog, but at least one offset.
 
     Args:
-        max_bytes: most bytes, at least 1.
-        start: where the batch begins. Partitions that are not in it go to their end.
-        latest: where the log ends; only these partitions are in the answer.
-        bytes_per_offset: estimates. A partition without one, or with none above 0, counts with the mean of the others;
-            without any estimate nothing is limited.
+        max_bytes: the most bytes, at least 1.
+        start: the start offsets of the batch. Partitions that are not in it end at `latest`.
+        latest: the ends of the logs; the result has these partitions.
+        bytes_per_offset: the estimated bytes per offset. For a partition without an estimate above 0 the mean of the
+            others is used; without any estimate there is no limit.
     """
     backlog = _backlog(start, latest)
     known = {each: bytes_per_offset.get(each, 0.0) for each in backlog}
@@ -69,17 +69,17 @@ def byte_limit(
 def _backlog(
     start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Start and size of what is not empty."""
+    """The start offset and the number of offsets of each partition that has any to read."""
     return {
         each: (start[each], end - start[each]) for each, end in latest.items() if each in start and end > start[each]
     }
 
 
 class TriggerDelay:
-    """Puts micro-batches off until there are enough offsets, or until long enough ago was the last."""
+    """Delays micro-batches until there are enough offsets, or until the last one was long enough ago."""
 
     def __init__(self) -> None:
-        # As in Spark's JVM source: the first micro-batch of a process never waits, since 1970 is long enough ago.
+        # As in Spark's JVM source: with 0 (1970) the first micro-batch of a process is never delayed.
         self._last_trigger_ms = 0
 
     def should_wait(
@@ -90,14 +90,14 @@ class TriggerDelay:
         latest: Mapping[TopicPartition, int],
         now_ms: int,
     ) -> bool:
-        """Whether to wait; if not, the delay counts from now.
+        """Whether to delay the micro-batch; if not, the next delay counts from now.
 
         Args:
-            min_offsets: fewest offsets worth a micro-batch.
-            max_trigger_delay_ms: longest time between micro-batches while there are fewer.
-            start: where the batch would begin; partitions that are not in it begin at 0.
-            latest: where the log ends.
-            now_ms: the time, in milliseconds since 1970.
+            min_offsets: the least number of new offsets for a micro-batch.
+            max_trigger_delay_ms: the longest time between two micro-batches if there are fewer.
+            start: the start offsets of the batch; partitions that are not in it start at 0.
+            latest: the ends of the logs.
+            now_ms: the current time, in milliseconds since 1970.
         """
         if now_ms - self._last_trigger_ms < max_trigger_delay_ms:
             new_offsets = sum(end - start.get(each, 0) for each, end in latest.items())

@@ -1,4 +1,4 @@
-"""How far streaming queries are behind Kafka, told to a function, and to a consumer group for ordinary lag tools."""
+"""`LagListener`: reports the lag of streaming queries to a function, and commits their offsets to a consumer group."""
 
 import ast
 import json
@@ -29,35 +29,35 @@ CLIENT_ID = "monedula-lag-listener"
 
 @dataclass(frozen=True)
 class PartitionLag:
-    """How far a query is in one partition."""
+    """The progress of a query in one partition."""
 
     end_offset: int
-    """The offset of the next record to process: everything before it is finished."""
+    """The offset of the next record to process: the query has processed all records before it."""
     latest_offset: int | None
-    """The log's end when the batch was planned; `None` where the source did not tell."""
+    """The end of the log when the batch was planned; `None` if the source does not report it."""
 
     @property
     def lag(self) -> int | None:
-        """Offsets behind the log's end: an upper bound of the rows where logs are compacted or have transactions."""
+        """The number of offsets up to the end of the log; with compaction or transactions there are fewer rows."""
         return None if self.latest_offset is None else max(0, self.latest_offset - self.end_offset)
 
 
 @dataclass(frozen=True)
 class LagReport:
-    """How far a query is after one micro-batch, a batch without rows included."""
+    """The progress of a query after a micro-batch, which may have had no rows."""
 
     query_id: str
-    """Stays over restarts from the checkpoint."""
+    """The query's id, which stays the same when the query is restarted from its checkpoint."""
     run_id: str
-    """Another for each start."""
+    """The id of this run of the query, new for each start."""
     name: str | None
-    """What `queryName` gave it."""
+    """The name set with `queryName`."""
     batch_id: int
     partitions: Mapping[TopicPartition, PartitionLag]
 
     @property
     def lag(self) -> int | None:
-        """All partitions added up; `None` if one of them is not known."""
+        """The sum of the lag of all partitions; `None` if that of a partition is unknown."""
         lags = [partition.lag for partition in self.partitions.values()]
         known = [lag for lag in lags if lag is not None]
         return sum(known) if len(known) == len(lags) else None
@@ -69,7 +69,7 @@ class LagReport:
 
 
 class LagListener(StreamingQueryListener):
-    """Tells how far each streaming query is behind Kafka, and commits its offsets to a consumer group if asked to.
+    """Reports the lag of each streaming query, and can commit the query's offsets to a consumer group.
 
         listener = LagListener(
             on_lag=lambda report: print(report.name, report.lag),
@@ -78,26 +78,26 @@ class LagListener(StreamingQueryListener):
         )
         spark.streams.addListener(listener)
 
-    It hears of every query of the session that reads `format("monedula")` or Spark's own `format("kafka")`; sources of
-    other kinds are passed over. What goes wrong in it never harms a query: it is logged once for each kind, by
-    `monedula.spark`, and counted in `failures`.
+    It covers every query of the session that reads `format("monedula")` or Spark's own `format("kafka")`; sources of
+    other kinds are ignored. A failure in the listener never affects a query: the logger `monedula.spark` logs the first
+    one of each kind, and `failures` counts them.
 
-    The group is for lag tools to look at (`kafka-consumer-groups --describe`, exporters): queries go on from their
-    checkpoints, whatever is committed. It must have no running consumers. With Spark Connect the listener runs, and
-    commits, on the client's machine.
+    The group is for lag tools (`kafka-consumer-groups --describe`, exporters): queries continue from their checkpoints,
+    not from the committed offsets. The group must not have members. With Spark Connect the listener runs and commits on
+    the client's machine.
 
     Args:
-        on_lag: called after each micro-batch. Spark delivers no other event meanwhile, so it should be quick.
-        commit_to: where to commit: Kafka settings, by names such as `bootstrap.servers` or `kafka.bootstrap.servers`.
-            Default: nothing is committed.
-        group_id: the group to commit to, or a function that names one for each report, `None` for none. Queries that
-            read the same partitions need groups of their own; with a function, `report.name` or `report.query_id` tells
-            them apart.
-        flush_timeout: seconds that the end of a query waits for its last offsets to be committed.
+        on_lag: called after each micro-batch. Spark delivers no other event until it returns, so it should be fast.
+        commit_to: settings of the Kafka client that commits, by names such as `bootstrap.servers` or
+            `kafka.bootstrap.servers`. If left out, nothing is committed.
+        group_id: the group to commit to, or a function that returns the group for each report, or `None` for no commit.
+            Queries that read the same partitions need different groups; a function can distinguish them by
+            `report.name` or `report.query_id`.
+        flush_timeout: seconds that the end of a query waits for the commit of its last offsets.
 
     Raises:
-        ConfigError: if a setting is wrong.
-        ArgumentError: if only one of `commit_to` and `group_id` is given.
+        ConfigError: if a setting is unknown or invalid.
+        ArgumentError: if only one of `commit_to` and `group_id` is given, or `group_id` is empty.
     """
 
     def __init__(
@@ -120,40 +120,40 @@ class LagListener(StreamingQueryListener):
 
     @property
     def failures(self) -> dict[str, int]:
-        """How often something went wrong, by kind, such as `on_lag: ValueError` or `commit: UNKNOWN_MEMBER_ID`."""
+        """The number of failures by kind, such as `on_lag: ValueError` or `commit: UNKNOWN_MEMBER_ID`."""
         return self._failures.snapshot()
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait for the commit of what was finished so far.
+        """Wait until the offsets of all finished micro-batches are committed.
 
         Args:
-            timeout: seconds; `flush_timeout` by default.
+            timeout: seconds to wait; `flush_timeout` by default.
 
         Returns:
-            Whether nothing is left to commit. What was refused (see `failures`) is not left.
+            Whether no offsets are left to commit. Offsets whose commit was refused (see `failures`) do not count.
         """
         timeout_seconds = self._flush_timeout_seconds if timeout is None else timeout
         return self._committer is None or self._committer.flush(timeout_seconds)
 
     def close(self, timeout: float | None = None) -> None:
-        """Commit what is left, and end the thread and its connections. Nothing is committed after that.
+        """Commit the remaining offsets, then end the thread and close its connections. Later offsets are not committed.
 
-        Spark does not call it; a program that ends need not either, once its queries have ended.
+        Spark does not call it. A program need not call it before it ends if its queries have ended.
 
         Args:
-            timeout: seconds that it may take; `flush_timeout` by default.
+            timeout: seconds to wait for the commit; `flush_timeout` by default.
         """
         if self._committer is not None:
             self._committer.close(self._flush_timeout_seconds if timeout is None else timeout)
 
     def onQueryStarted(self, event: "QueryStartedEvent") -> None:  # noqa: N802 (these names are Spark's)
-        """Spark calls it; nothing to tell yet."""
+        """Called by Spark; does nothing, for there is no progress yet."""
 
     def onQueryIdle(self, event: "QueryIdleEvent") -> None:  # noqa: N802
-        """Spark calls it; nothing has changed."""
+        """Called by Spark; does nothing, for there is no new progress."""
 
     def onQueryProgress(self, event: "QueryProgressEvent") -> None:  # noqa: N802
-        """Spark calls it after each micro-batch."""
+        """Called by Spark after each micro-batch: commits the offsets, and calls `on_lag`."""
         try:
             report = _report(event)
         except Exception as error:
@@ -175,7 +175,7 @@ class LagListener(StreamingQueryListener):
             self._failures.count(f"on_lag: {type(error).__name__}", "the function on_lag failed", error)
 
     def onQueryTerminated(self, event: "QueryTerminatedEvent") -> None:  # noqa: ARG002, N802
-        """Spark calls it at the end of a query: its last offsets are committed, if that goes quickly."""
+        """Called by Spark at the end of a query: waits up to `flush_timeout` for the commit of its last offsets."""
         if not self.flush():
             kind = "flush: timed out"
             self._failures.count(kind, f"offsets were not committed within {self._flush_timeout_seconds} s of the end")
@@ -200,14 +200,14 @@ def _report(event: "QueryProgressEvent") -> LagReport:
     partitions: dict[TopicPartition, PartitionLag] = {}
     for source in progress.sources:
         for partition, at in _lags(source).items():
-            # A query may read a partition twice; it is as far as the slower of them.
+            # A query may read a partition with two sources; the lower offset counts.
             other = partitions.get(partition, at)
             partitions[partition] = min(at, other, key=lambda lag: lag.end_offset)
     return LagReport(str(progress.id), str(progress.runId), progress.name, progress.batchId, partitions)
 
 
 def _lags(source: "SourceProgress") -> dict[TopicPartition, PartitionLag]:
-    """The partitions of a Kafka source; of other sources, none."""
+    """The partitions of a Kafka source; empty for other sources."""
     end = _offsets(source.endOffset)
     if end is None:
         return {}
@@ -216,14 +216,14 @@ def _lags(source: "SourceProgress") -> dict[TopicPartition, PartitionLag]:
 
 
 def _offsets(text: str | None) -> PartitionOffsets | None:
-    """The offsets in a progress, or `None` where it has none, or another source's."""
+    """The offsets in a source's progress; `None` if there are none, or they are not those of a Kafka source."""
     if not text:
         return None
     try:
         try:
             data = json.loads(text)
         except ValueError:
-            # Older versions of Spark Connect give the text of a dict.
+            # Older versions of Spark Connect have the repr of a Python dict here, not JSON.
             data = ast.literal_eval(text)
         return StreamOffset.from_dict(data).offsets
     except (ConfigError, SyntaxError, ValueError, RecursionError):

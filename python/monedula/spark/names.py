@@ -1,4 +1,4 @@
-"""Names of options: those that are nearly one of ours, and those that are none."""
+"""Checks the names of options: misspelled ones are errors, unknown ones are warnings."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -11,15 +11,15 @@ _LOGGER = logging.getLogger("monedula.spark")
 
 
 def check_names(options: Mapping[str, str], names: Collection[str], passed_along: Collection[str]) -> None:
-    """Refuses what is nearly an option of ours, and warns of what is none at all.
+    """Refuse names that look like misspelled options, and warn of unknown ones.
 
     Args:
-        options: as given, names in lower case.
-        names: every option there is, besides those that begin with `kafka.`.
-        passed_along: what is no option here and yet no mistake, in lower case.
+        options: the given options, names in lower case.
+        names: all options, except those that begin with `kafka.`.
+        passed_along: names, in lower case, that are ignored without a warning.
 
     Raises:
-        ConfigError: if one looks like a misspelling.
+        ConfigError: if a name looks like a misspelled option.
     """
     known = {name.lower(): name for name in names}
     ignored = []

@@ -1,7 +1,7 @@
-"""Offsets by partition: as options write them, and as Spark keeps them in its checkpoint.
+"""Offsets by partition: parses those of options, and reads and writes those of Spark's checkpoint.
 
-Both are JSON in the shape that Spark's JVM source uses, `{"topic": {"0": 23, "1": 40}}`, so that a checkpoint and an
-option mean the same to either. Nothing here asks Kafka.
+Both are JSON in the form of Spark's JVM source, `{"topic": {"0": 23, "1": 40}}`, so both sources understand the same
+options and checkpoints. This module sends no requests to Kafka.
 """
 
 import json
@@ -17,12 +17,12 @@ PartitionOffsets = dict[TopicPartition, int]
 """The offset of the next record, by partition."""
 
 EARLIEST_OFFSET = -2
-"""In JSON of `startingOffsets` and `endingOffsets`: the smallest offset that is there."""
+"""In the JSON of `startingOffsets` and `endingOffsets`: the log start offset."""
 LATEST_OFFSET = -1
-"""In JSON of `startingOffsets` and `endingOffsets`: the log's end."""
+"""In the JSON of `startingOffsets` and `endingOffsets`: the end of the log."""
 
 START_KEY = "$start"
-"""Holds resolved starts in the JSON of a stream's offset; no topic can have this name."""
+"""The key of the resolved starts in the JSON of a stream's offset; no topic can have this name."""
 
 _LONG_MAX = (1 << 63) - 1
 _INT_MAX = (1 << 31) - 1
@@ -41,15 +41,15 @@ def partition_text(partition: TopicPartition) -> str:
 
 
 def partitions_text(partitions: Iterable[TopicPartition]) -> str:
-    """`partitions` in order, separated by commas."""
+    """`partitions`, sorted and separated by commas."""
     return ", ".join(partition_text(partition) for partition in sorted(partitions))
 
 
 def to_dict(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """`offsets` as Spark's JSON has them, sorted by topic and then by the partition's number.
+    """`offsets` in the form of Spark's JSON, sorted by topic and partition number.
 
-    Spark's JVM source iterates hash maps here, so its order is that of hash codes. Ours is always the same for the same
-    offsets, which is what Spark needs: it compares texts to see whether there is new data.
+    Spark compares the JSON texts to see whether there is new data, so equal offsets must always have the same order.
+    (The order in Spark's JVM source is that of hash codes.)
     """
     topics: dict[str, dict[str, int]] = {}
     for partition in sorted(offsets):
@@ -58,10 +58,10 @@ def to_dict(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 
 def from_dict(data: object) -> PartitionOffsets:
-    """Offsets out of a checkpoint: what `to_dict` and Spark's JVM source write.
+    """The offsets of a checkpoint, as `to_dict` and Spark's JVM source write them.
 
     Raises:
-        ConfigError: if they are anything else; says what was found.
+        ConfigError: if the data has another form; the message says what was found.
     """
     if not isinstance(data, Mapping):
         raise _foreign(f"{_short(data)} is no map of topics")
@@ -95,28 +95,28 @@ def _short(value: object) -> str:
 
 @dataclass(frozen=True)
 class StreamOffset:
-    """How far a stream is, and where it began in partitions that this offset is the first to mention.
+    """The offset of a stream, with the start offsets of partitions that are new in it.
 
-    The starts are in the offset because Spark asks for the initial offset again after a crash, and `latest` is then
-    another one: the offset log is the only thing that both runs read.
+    The starts are stored in it because after a crash Spark asks for the initial offset again, and `latest` has changed
+    by then. Spark's offset log is the only storage that both runs read.
     """
 
     offsets: PartitionOffsets
     """The offset of the next record, by partition."""
     resolved_starts: PartitionOffsets = field(default_factory=dict)
-    """Where reading begins in partitions whose start was looked up for this offset, not taken from the one before."""
+    """The start offsets of partitions whose start was requested from Kafka: it is not in the previous stream offset."""
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """As Spark's JSON, with resolved starts as the first key, `$start`; without that key where there are none."""
+        """The form of Spark's JSON, with the resolved starts under the first key, `$start`, if there are any."""
         starts = {START_KEY: to_dict(self.resolved_starts)} if self.resolved_starts else {}
         return {**starts, **to_dict(self.offsets)}
 
     @classmethod
     def from_dict(cls, data: object) -> "StreamOffset":
-        """What `to_dict`, or Spark's JVM source, has written.
+        """Parse what `to_dict`, or Spark's JVM source, has written.
 
         Raises:
-            ConfigError: if it is anything else; says what was found.
+            ConfigError: if the data has another form; the message says what was found.
         """
         if not isinstance(data, Mapping) or START_KEY not in data:
             return cls(from_dict(data))
@@ -128,10 +128,10 @@ class StreamOffset:
 
 
 def parse_offsets(text: str, option_name: str) -> PartitionOffsets:
-    """`text` of `startingOffsets` or `endingOffsets`: offsets by partition, -2 for the earliest, -1 for the latest.
+    """Parse `startingOffsets` or `endingOffsets`: offsets by partition, -2 for the earliest, -1 for the latest.
 
     Raises:
-        ConfigError: if it is no such JSON.
+        ConfigError: if the text is not such JSON.
     """
     offsets = _parse_numbers(text, option_name, _OFFSETS_EXAMPLE)
     for partition, offset in offsets.items():
@@ -144,25 +144,25 @@ def parse_offsets(text: str, option_name: str) -> PartitionOffsets:
 
 
 def parse_timestamps(text: str, option_name: str) -> PartitionOffsets:
-    """`text` of an option by timestamp: milliseconds since 1970, UTC, by partition.
+    """Parse an option with timestamps: milliseconds since 1970, UTC, by partition.
 
     Raises:
-        ConfigError: if it is no such JSON.
+        ConfigError: if the text is not such JSON, or a timestamp is negative.
     """
     timestamps = _parse_numbers(text, option_name, _TIMESTAMPS_EXAMPLE)
     for partition, timestamp in timestamps.items():
         if timestamp < 0:
-            # Kafka has other meanings for negative times: -1 would be the log's end.
+            # In ListOffsets negative timestamps have special meanings: -1 is the end of the log.
             message = f"{option_name}: timestamp {timestamp} of {partition_text(partition)} is before 1970"
             raise ConfigError(message, key=option_name)
     return timestamps
 
 
 def parse_assign(text: str, option_name: str = "assign") -> tuple[TopicPartition, ...]:
-    """`text` of `assign`: partitions by topic, without repetitions, sorted.
+    """Parse `assign`: the partitions, sorted and without duplicates.
 
     Raises:
-        ConfigError: if it is no such JSON.
+        ConfigError: if the text is not such JSON.
     """
     partitions: set[TopicPartition] = set()
     for topic, numbers in _parse_topics(text, option_name, _ASSIGN_EXAMPLE).items():
@@ -200,7 +200,7 @@ def _parse_topics(text: str, option_name: str, example: str) -> dict[str, Any]:
 def _without_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        # Spark takes the last of them; which one was meant, nobody knows.
+        # Spark's JVM source silently takes the last one, which may not be the one that was meant.
         raise ValueError("a key is given twice")
     return result
 

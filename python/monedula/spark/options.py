@@ -1,6 +1,6 @@
 """The options of the Spark source, with the names, defaults and rules of Spark's JVM source for Kafka.
 
-Reading them asks nobody: what depends on the cluster is checked when the query is planned.
+Parsing them sends no requests: what depends on the cluster is checked when the query is planned.
 """
 
 import logging
@@ -38,26 +38,26 @@ __all__ = [
 _LOGGER = logging.getLogger("monedula.spark")
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-"""Every column there is, in the schema's order."""
+"""All columns of the source, in the schema's order."""
 
 
 @dataclass(frozen=True)
 class Subscribe:
-    """Every partition of these topics, those added later too."""
+    """All partitions of these topics, including those that are added later."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class SubscribePattern:
-    """Every partition of the topics that match a Java regular expression, those created later too."""
+    """All partitions of the topics that match a Java regular expression, including topics that are created later."""
 
     pattern: str
 
 
 @dataclass(frozen=True)
 class Assign:
-    """These partitions and no others."""
+    """Only these partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -97,62 +97,62 @@ OPTIONS = (
     "kafkaConsumer.pollTimeoutMs",
     "groupIdPrefix",
 )
-"""Every option there is, besides those that begin with `kafka.`."""
+"""All options of the source, except those that begin with `kafka.`."""
 
-# Unknown here, and yet no mistake: Spark adds `path` to load("..."), and a sink takes `topic` from the same dict.
+# Ignored without a warning: Spark adds `path` for load("..."), and `topic` is the sink's, often in the same dict.
 _PASSED_ALONG = ("path", "topic")
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """The options, read and checked."""
+    """The parsed and checked options."""
 
     kafka: dict[str, str] = field(repr=False)
-    """Settings for our client, by dotted name and without `kafka.`; passwords may be among them."""
+    """The settings of our client, by dotted name and without `kafka.`; they may contain passwords."""
     selection: Selection
-    """What is read."""
+    """The topics or partitions to read."""
     no_match: Literal["error", "latest"] = "error"
     """Where to start in a partition without a record at or after the time (startingOffsetsByTimestampStrategy)."""
     fail_on_data_loss: bool = True
-    """Whether records that are gone before they were read are an error, not a warning."""
+    """Whether it is an error, not a warning, if records are gone before they were read."""
     max_offsets_per_trigger: int | None = None
-    """Most offsets of a micro-batch, all partitions together; `None` is no limit."""
+    """The most offsets of a micro-batch, over all partitions; `None` for no limit."""
     min_offsets_per_trigger: int | None = None
-    """Fewest offsets worth a micro-batch; `None` is any."""
+    """The least number of new offsets for a micro-batch; `None` for no minimum."""
     max_trigger_delay_ms: int = 15 * 60 * 1000
-    """How long `min_offsets_per_trigger` may put a micro-batch off."""
+    """How long `min_offsets_per_trigger` may delay a micro-batch."""
     max_bytes_per_trigger: int | None = None
-    """Most bytes of a micro-batch as they are in the log, estimated; `None` is no limit."""
+    """The most bytes of a micro-batch, estimated (decoded key, value and headers); `None` for no limit."""
     min_partitions: int | None = None
-    """About how many Spark partitions there should be at least; `None` splits nothing."""
+    """The least number of Spark partitions, approximately: ranges are split for it; `None` for no minimum."""
     max_partitions: int | None = None
-    """Most Spark partitions; smaller ones are put together. `None` puts none together."""
+    """The most Spark partitions: small ranges are combined for it; `None` for no limit."""
     max_records_per_partition: int | None = None
-    """Most offsets of a Spark partition; `None` splits nothing."""
+    """The most offsets of a Spark partition: larger ranges are split; `None` for no limit."""
     include_headers: bool = False
-    """Whether there is a column of headers."""
+    """Whether there is a column `headers`."""
     columns: tuple[str, ...] | None = None
-    """The columns asked for by `columns`, in the schema's order; `None` is all."""
+    """The columns named by the option `columns`, in the schema's order; `None` for all."""
     fetch_offset_num_retries: int = 3
-    """How often asking for offsets is tried."""
+    """How often a request of the driver for topics or offsets is tried."""
     fetch_offset_retry_interval_ms: int = 1000
-    """The wait between these."""
+    """The wait between two of these tries."""
     poll_timeout_ms: int = 120_000
     """How long a task waits for data of a broker (kafkaConsumer.pollTimeoutMs)."""
     group_id_prefix: str = "spark-kafka-source"
-    """The name under which this source is known to brokers."""
+    """The `client.id` of this source, unless `kafka.client.id` is given."""
     raw: dict[str, str] = field(default_factory=dict, repr=False)
-    """The options as given, names in lower case."""
+    """The given options, names in lower case."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> "SourceOptions":
-        """Reads the options that batches and streams have in common; warns of those that have no effect.
+        """Parse the options that batch and streaming queries share; warns of options that have no effect.
 
         Args:
-            raw: options as Spark passes them, in any case.
+            raw: the options as Spark passes them, names in upper or lower case.
 
         Raises:
-            ConfigError: if one is missing, cannot be read, contradicts another, or looks like a misspelling.
+            ConfigError: if an option is missing, cannot be parsed, contradicts another one, or looks misspelled.
         """
         options = {name.lower(): str(value) for name, value in raw.items()}
         check_names(options, OPTIONS, _PASSED_ALONG)
@@ -183,10 +183,10 @@ class SourceOptions:
         return parsed
 
     def batch_bounds(self) -> tuple[Bound, Bound]:
-        """Start and end of a batch; earliest and latest if not given.
+        """The start and end of a batch query; earliest and latest if not given.
 
         Raises:
-            ConfigError: if they cannot be read, or make no sense together or for a batch.
+            ConfigError: if they cannot be parsed, contradict each other, or are not allowed for a batch query.
         """
         start, end = bounds.batch_bounds(self.raw)
         for name in _BATCH_IGNORES:
@@ -195,10 +195,10 @@ class SourceOptions:
         return start, end
 
     def stream_start(self) -> Bound:
-        """Where a new query starts; latest if not given.
+        """The start of a new streaming query; latest if not given.
 
         Raises:
-            ConfigError: if it cannot be read, or if there is an option that says where to end.
+            ConfigError: if it cannot be parsed, or if an option for the end is given.
         """
         for name, message in _STREAM_REFUSES.items():
             if name.lower() in self.raw:
@@ -206,7 +206,7 @@ class SourceOptions:
         return bounds.start_bound(self.raw, Latest())
 
     def column_names(self) -> tuple[str, ...]:
-        """The columns of the rows, in the schema's order: those asked for, and headers if they were."""
+        """The columns of the rows, in the schema's order: those of `columns`, and headers with `includeHeaders`."""
         wanted = self.columns if self.columns is not None else COLUMNS[:-1]
         return tuple(name for name in COLUMNS if name in wanted or (name == "headers" and self.include_headers))
 
@@ -221,7 +221,7 @@ class SourceOptions:
 
 
 class _Numbers:
-    """Typed looks into the options, by the names that users know them by."""
+    """Parses options with numbers, sizes and booleans; takes names as users write them, for the error messages."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = options

@@ -1,8 +1,7 @@
-"""Java's regular expressions for topics, in Python: translated where both mean the same, refused otherwise.
+"""Translates Java's regular expressions for topic names to Python; refuses what Python cannot express exactly.
 
-A name of a topic consists of ASCII letters and digits, `.`, `_` and `-`, and has at least one of them. The translation
-is exact for such names and for no others, which lets classes be worked out here, character by character, and leaves out
-all that only concerns line ends or Unicode.
+A topic name consists of one or more ASCII letters, digits, `.`, `_` and `-`. The translation is exact for such names
+only. So character classes become sets of ASCII characters, and everything about line ends or Unicode can be ignored.
 """
 
 import re
@@ -23,14 +22,14 @@ _LOOKAROUNDS = ("?=", "?!", "?<=", "?<!")
 
 @cache
 def topic_pattern(java_pattern: str) -> re.Pattern[str]:
-    """What Java's `Pattern.compile(java_pattern)` matches among the names of topics.
+    """The Python pattern that matches the same topic names as Java's `Pattern.compile(java_pattern)`.
 
-    Spark's JVM source subscribes to topics in whose name there is a match anywhere: `search`, not `fullmatch`. (Where
-    it is told to fetch offsets in the deprecated way, the whole name has to match.)
+    Use it with `search`, not `fullmatch`: Spark's JVM source subscribes to topics whose name has a match anywhere.
+    (With its deprecated way of fetching offsets, the whole name has to match.)
 
     Raises:
-        ConfigError: if it is no regular expression of Java's, or has something that Python's mean differently or lack;
-            says what, and where.
+        ConfigError: if it is not a regular expression of Java, or contains something that Python lacks or interprets
+            differently; the message says what, and where.
     """
     try:
         return re.compile(_Translator(java_pattern).translate(), re.ASCII)
@@ -43,21 +42,21 @@ def _refusal(java_pattern: str, reason: str) -> ConfigError:
 
 
 class _Piece(NamedTuple):
-    """A translated part, and what must be known of it to go on."""
+    """A translated part of the pattern, with its properties."""
 
     text: str
     width: int | None
-    """How many characters it matches, if that is always the same."""
+    """The number of characters that it matches; `None` if that varies."""
     is_group: bool = False
     is_assertion: bool = False
     may_be_empty: bool = False
     has_assertion: bool = False
-    """Whether there is something in it that depends on what is around."""
+    """Whether a part of it depends on the characters around it, as `^` or a lookahead does."""
     has_loop: bool = False
-    """Whether something in it is repeated that may be empty: Java and Python end such loops differently."""
+    """Whether it has a repetition of a part that may be empty: Java and Python end such loops differently."""
 
     def within(self, text: str) -> "_Piece":
-        """It as a group, written as `text`."""
+        """The same piece as a group with the text `text`."""
         return self._replace(text=text, is_group=True, is_assertion=False)
 
 
@@ -75,9 +74,9 @@ class _Translator:
         self._ignore_case = False
         self._in_lookbehind = False
         self._groups = 0
-        # Referring to one that is still open means something else to Python.
+        # Groups that are not closed yet: a reference to such a group has another meaning in Python.
         self._open_groups: list[int] = []
-        # Repeated ones, those in lookarounds and atomic groups: what they hold in the end is not the same in Python.
+        # Groups that are repeated, or in a lookaround or atomic group: in Python they may capture something else.
         self._unsure_groups: set[int] = set()
         self._names: dict[str, int] = {}
         self._atomic_groups = 0
@@ -146,12 +145,12 @@ class _Translator:
         if not self._tokens.take("+"):
             return repeated
         if piece.is_group:
-            # To Java, each round is atomic by itself; elsewhere, only all of them together.
+            # In Java each repetition of the group is atomic; elsewhere only all of them together are.
             self._refuse_at("a possessive repetition of a group is not supported", position)
         return self._atomic(repeated)
 
     def _repetitions(self) -> tuple[int, int | None, str] | None:
-        """The quantifier that comes next: fewest, most, and how Python writes it."""
+        """Take the next quantifier, if there is one: its minimum, its maximum, and its text in Python's syntax."""
         for meta, least, most in (("*", 0, None), ("+", 1, None), ("?", 0, 1)):
             if self._tokens.take(meta):
                 return least, most, meta
@@ -178,15 +177,15 @@ class _Translator:
         return int(digits)
 
     def _atomic(self, piece: _Piece) -> _Piece:
-        # Python has atomic groups and possessive quantifiers, but with bugs in early releases of 3.11. What a lookahead
-        # has found is not tried again either, and a reference to it takes exactly that.
+        # Python's own atomic groups and possessive quantifiers have bugs in early releases of 3.11. A lookahead with a
+        # reference to its group does the same: a lookahead is not retried either, and the reference takes its match.
         if self._in_lookbehind:
             self._refuse("an atomic group or possessive repetition in a lookbehind is not supported")
         if piece.has_loop:
             self._refuse("repeating what may be empty is not supported in an atomic group or possessive repetition")
         self._atomic_groups += 1
         name = f"a{self._atomic_groups}"
-        # What is left out depends on what follows: as good as an assertion.
+        # Which characters it does not give back depends on what follows, so it counts as an assertion.
         return piece.within(f"(?:(?=(?P<{name}>{piece.text}))(?P={name}))")._replace(has_assertion=True)
 
     def _atom(self, token: Token) -> _Piece:
@@ -229,7 +228,7 @@ class _Translator:
 
     def _numbered_group(self) -> int:
         number = int(self._tokens.next().char)
-        # As long as there are so many groups, further digits belong to the number.
+        # Further digits belong to the number as long as a group with that number exists.
         while (token := self._tokens.peek()) is not None and not token.quoted and token.char in _DIGITS:
             longer = number * 10 + int(token.char)
             if longer > self._groups:
@@ -311,7 +310,7 @@ class _Translator:
                 is_on = False
             elif token.is_meta("i"):
                 ignore_case = is_on
-            # Line ends, which `d`, `m` and `s` are about, occur in no name; and what is not on may be turned off.
+            # `d`, `m` and `s` concern line ends, which no topic name has; flags that are off may be turned off again.
             elif not token.is_meta("dms" if is_on else "dmsuxU"):
                 self._refuse_at(f"the flag or group '(?{token.char}' is not known, or not supported", token.position)
         self._ignore_case = ignore_case
@@ -323,7 +322,7 @@ class _Translator:
         return piece.within(f"(?:{piece.text})")
 
     def _inside(self, is_unsure: bool = False) -> _Piece:
-        """What is in a group, up to and with its closing bracket; flags set inside of it end with it."""
+        """Read the inside of a group and its closing bracket; flags that are set inside end with the group."""
         before, groups_before = self._ignore_case, self._groups
         piece = self._alternatives()
         if not self._tokens.take(")"):

@@ -1,4 +1,4 @@
-r"""Java's character classes, `[...]` and `\p{...}`, as sets of ASCII characters."""
+r"""Parses Java's character classes, `[...]` and `\p{...}`, into sets of ASCII characters."""
 
 import string
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _LETTERS = _LOWER | _UPPER
 _PUNCTUATION = frozenset(map(ord, string.punctuation))
 _CONTROLS = frozenset(range(32)) | {127}
 
-# With `(?i)`, what these mean differs between releases of Java.
+# With `(?i)` the meaning of these classes differs between releases of Java.
 _CASED = {
     "Lower": _LOWER,
     "Upper": _UPPER,
@@ -50,7 +50,7 @@ _NAME = frozenset(string.ascii_letters + string.digits + "_=")
 
 
 def read_property(tokens: Tokens, negated: bool, ignore_case: bool) -> frozenset[int]:
-    r"""The characters of `\p{...}`, or with `negated` of `\P{...}`, of which `\p` has been taken."""
+    r"""Read the characters of `\p{...}`, or with `negated` of `\P{...}`; `\p` or `\P` has been taken already."""
     if tokens.take("{"):
         name = tokens.take_while(_NAME, 100)
         is_closed = tokens.take("}")
@@ -63,7 +63,7 @@ def read_property(tokens: Tokens, negated: bool, ignore_case: bool) -> frozenset
 
 
 def read_class(tokens: Tokens, ignore_case: bool) -> frozenset[int]:
-    """The characters of `[...]`, of which `[` has been taken."""
+    """Read the characters of `[...]`; `[` has been taken already."""
     is_negated = tokens.take("^")
     chars = _Class(tokens, ignore_case).items()
     if not tokens.take("]"):
@@ -72,18 +72,18 @@ def read_class(tokens: Tokens, ignore_case: bool) -> frozenset[int]:
 
 
 def cases(chars: Iterable[int]) -> frozenset[int]:
-    """`chars` and the same letters in the other case."""
+    """`chars`, with each letter in upper and lower case."""
     taken = frozenset(chars)
     return taken | {char ^ 32 for char in taken if char in _LETTERS}
 
 
 def class_text(chars: frozenset[int]) -> str:
-    """`chars` as Python writes such a class."""
+    """`chars` as a class in Python's syntax."""
     if len(chars) == 1:
         return _char_text(next(iter(chars)))
     if chars == ASCII:
         return r"[\x00-\x7f]"
-    # Python has no empty class; this one has nothing left that it could match.
+    # Python has no empty class; this one excludes all characters, so it matches none.
     if not chars:
         return r"[^\x00-\U0010ffff]"
     parts = []
@@ -108,17 +108,17 @@ def _char_text(char: int) -> str:
 
 
 class _Class:
-    """The inside of a class. The rules, odd ones too, are those of Java's parser; the oddest are refused."""
+    """Parses the inside of a class by the rules of Java's parser; some of its special cases are refused."""
 
     def __init__(self, tokens: Tokens, ignore_case: bool) -> None:
         self._tokens = tokens
         self._ignore_case = ignore_case
 
     def items(self, is_operand: bool = False) -> frozenset[int]:
-        """The characters up to the closing bracket, which is left.
+        """Read the characters up to the closing bracket, which is not taken.
 
         Args:
-            is_operand: whether this is what follows `&&`, which has no brackets of its own.
+            is_operand: whether these are the characters after `&&`, without brackets of their own.
         """
         tokens = self._tokens
         chars: frozenset[int] | None = None

@@ -1,11 +1,11 @@
-r"""A Java regular expression as characters, `\Q...\E` resolved, and the escapes that stand for characters."""
+r"""Splits a Java regular expression into characters, with `\Q...\E` resolved, and parses escapes for characters."""
 
 import string
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 ASCII = frozenset(range(128))
-"""Every character that is told from others here; names of topics have no others."""
+"""All characters that classes are computed for; topic names consist of ASCII characters only."""
 
 _HEX = frozenset(string.hexdigits)
 _OCTAL = frozenset("01234567")
@@ -27,15 +27,15 @@ class Token(NamedTuple):
     char: str
     position: int
     quoted: bool = False
-    """Whether it is between quotes, and so stands for itself."""
+    r"""Whether it is between `\Q` and `\E`, and therefore literal."""
 
     def is_meta(self, chars: str) -> bool:
-        """Whether it is one of `chars`, with the meaning that these have outside of quotes."""
+        """Whether it is one of `chars` and not quoted, so that it has its special meaning."""
         return not self.quoted and self.char in chars
 
 
 def tokenize(pattern: str) -> list[Token]:
-    """The characters of `pattern`; the quotes themselves are gone."""
+    r"""The characters of `pattern`, without `\Q` and `\E`."""
     tokens: list[Token] = []
     index, quoted = 0, False
     while index < len(pattern):
@@ -44,7 +44,7 @@ def tokenize(pattern: str) -> list[Token]:
             quoted = not quoted
             index += 2
             continue
-        # Outside of quotes a backslash keeps the next character from beginning one.
+        # Outside of quotes a backslash escapes the next character, which is taken with it: `\\Q` begins no quote.
         length = 2 if not quoted and pair[0] == "\\" else 1
         tokens += [Token(char, index + at, quoted) for at, char in enumerate(pair[:length])]
         index += length
@@ -52,7 +52,7 @@ def tokenize(pattern: str) -> list[Token]:
 
 
 class Tokens:
-    """The characters, one after the other."""
+    """A cursor over the characters of a pattern."""
 
     def __init__(self, pattern: str, refuse: Callable[[str, int], NoReturn]) -> None:
         self._tokens = tokenize(pattern)
@@ -62,20 +62,20 @@ class Tokens:
 
     @property
     def position(self) -> int:
-        """Where the next character is in the pattern."""
+        """The index of the next character in the pattern."""
         return self._tokens[self._index].position if self._index < len(self._tokens) else self._end
 
     def refuse(self, reason: str) -> NoReturn:
-        """Raises the error that says `reason`, and where it was met."""
+        """Raise the error with `reason` and the current position."""
         self._refuse(reason, self.position)
 
     def peek(self, ahead: int = 0) -> Token | None:
-        """The next character, or one after it; `None` beyond the end."""
+        """The next character, or the one `ahead` characters after it, without taking it; `None` beyond the end."""
         index = self._index + ahead
         return self._tokens[index] if index < len(self._tokens) else None
 
     def next(self) -> Token:
-        """The next character, which is taken."""
+        """Take the next character."""
         token = self.peek()
         if token is None:
             self.refuse("it ends in the middle of something")
@@ -87,20 +87,20 @@ class Tokens:
         return all((token := self.peek(ahead)) is not None and token.is_meta(meta) for ahead, meta in enumerate(metas))
 
     def take(self, metas: str) -> bool:
-        """Takes `metas` if they are next."""
+        """Take the next characters if they are `metas`, none of them quoted; returns whether they are."""
         found = self.at(metas)
         self._index += len(metas) if found else 0
         return found
 
     def take_while(self, chars: frozenset[str], most: int) -> str:
-        """Takes up to `most` of `chars`, none of them quoted."""
+        """Take up to `most` characters while they are in `chars` and not quoted."""
         taken = ""
         while len(taken) < most and (token := self.peek()) is not None and not token.quoted and token.char in chars:
             taken += self.next().char
         return taken
 
     def escape(self) -> int | frozenset[int]:
-        """The character, or the set of them, that an escape stands for; its backslash has been taken."""
+        """Read the character, or the set of characters, of an escape; its backslash has been taken already."""
         token = self.next()
         char = token.char
         if char in _SIMPLE:

@@ -1,4 +1,4 @@
-"""Which offsets each task reads: split as Spark's KafkaOffsetRangeCalculator does, small ones put together."""
+"""Divides offset ranges into tasks: `split` as Spark's KafkaOffsetRangeCalculator does, `coalesce` for fewer tasks."""
 
 import heapq
 import math
@@ -20,19 +20,19 @@ class OffsetRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets; more than there are records where the log has gaps."""
+        """The number of offsets, which is larger than the number of records if the log has gaps."""
         return self.end - self.start
 
 
 def split(
     ranges: Iterable[OffsetRange], min_partitions: int | None = None, max_records_per_partition: int | None = None
 ) -> list[OffsetRange]:
-    """`ranges` without the empty ones, in as many pieces as Spark's JVM source would make of them.
+    """Split ranges into the same pieces as Spark's JVM source; empty ranges are left out.
 
     Args:
-        ranges: what is to be read, one range for each partition.
-        min_partitions: about how many pieces there should be at least; rounding makes it a few more or less.
-        max_records_per_partition: most offsets of a piece.
+        ranges: the offsets to read, one range for each partition.
+        min_partitions: the least number of pieces, approximately: rounding makes it a few more or less.
+        max_records_per_partition: the most offsets of a piece.
     """
     pieces = [each for each in ranges if each.size > 0]
     if max_records_per_partition is not None:
@@ -55,7 +55,7 @@ def split(
 
 
 def _part_count(size: int, total: int, min_parts: int) -> int:
-    # In doubles and rounded half up, because Spark does so: another rounding would be another plan.
+    # Floating point, rounded half up, as in Spark: with another rounding the plan would differ.
     share = float(size) / float(total) * min_parts
     whole = math.floor(share)
     return max(whole + (share - whole >= 0.5), 1)
@@ -73,16 +73,16 @@ def _divide(each: OffsetRange, parts: int) -> list[OffsetRange]:
 
 
 def coalesce(ranges: Iterable[OffsetRange], max_partitions: int | None = None) -> list[list[OffsetRange]]:
-    """`ranges` in at most `max_partitions` groups, about equally many offsets in each; the same groups every time.
+    """Combine ranges into at most `max_partitions` groups with about the same number of offsets; deterministic.
 
-    A group has no partition twice: ranges that follow upon each other become one, others go into different groups.
+    A group has at most one range of a partition: adjacent ranges in it become one, others go into different groups.
 
     Args:
-        ranges: what is to be read, after `split`; those of one partition follow upon each other.
-        max_partitions: most groups; `None` leaves every range alone.
+        ranges: the result of `split`; the ranges of one partition are adjacent.
+        max_partitions: the most groups; with `None` each range is a group of its own.
 
     Raises:
-        ValueError: if ranges of one partition do not follow upon each other.
+        ValueError: if the ranges of one partition are not adjacent.
     """
     wanted = list(ranges)
     if max_partitions is None or len(wanted) <= max_partitions:
@@ -106,7 +106,7 @@ def _partition(each: OffsetRange) -> TopicPartition:
 
 
 def _join(same: list[OffsetRange], most: int) -> list[OffsetRange]:
-    """Ranges of one partition, in order, made at most `most`: then each finds a group without that partition."""
+    """Join adjacent ranges of one partition to at most `most`, so that each finds a group without that partition."""
     for one, next_one in pairwise(same):
         if one.end != next_one.start:
             raise ValueError(f"{one} and {next_one} do not follow upon each other")

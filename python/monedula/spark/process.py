@@ -1,7 +1,7 @@
-"""What Spark's own Python processes need, done once in each.
+"""Tunes Spark's own Python processes, once in each, and shows our warnings in their log.
 
-A worker serves one task after another. Between them Spark's daemon collects garbage, and the JVM sends the next task in
-two pieces. Both cost far more than reading a few rows from Kafka. And none of these processes configures logging.
+A worker runs one task after another. Between two tasks Spark's daemon collects garbage, and the JVM sends the next task
+in two pieces; both take far longer than reading a few rows from Kafka. None of these processes configures logging.
 """
 
 import ctypes
@@ -21,14 +21,14 @@ except ImportError:  # Windows has no such limits
 
 _SELF_DESCRIPTORS = Path("/proc/self/fd")
 _M_ARENA_MAX = -8
-"""glibc's, from malloc.h."""
+"""M_ARENA_MAX of glibc's malloc.h."""
 
 
 @cache
 def show_warnings() -> None:
-    """Has our warnings written to standard error, which becomes part of Spark's log; only in Spark's own processes.
+    """Write our warnings to standard error, which becomes part of Spark's log; only in Spark's own processes.
 
-    Without it they would go nowhere: what is skipped under failOnDataLoss=false, options that are left out.
+    Without it warnings about skipped records (failOnDataLoss=false) or ignored options would be lost.
     """
     if "pyspark.worker_util" in sys.modules:
         handler = _StandardError(logging.WARNING)
@@ -37,7 +37,7 @@ def show_warnings() -> None:
 
 
 class _StandardError(logging.Handler):
-    """Writes to what standard error is at the time; nothing where somebody has configured logging after all."""
+    """Writes to the current `sys.stderr`; writes nothing if the root logger has handlers."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if not logging.getLogger().handlers:
@@ -50,9 +50,9 @@ class _StandardError(logging.Handler):
 
 @cache
 def tune() -> None:
-    """Tune this process; the first call does it, later ones nothing."""
-    # The collection after every task looks through each object of pyspark, pyarrow and pandas: 5 to 50 ms. What is
-    # loaded by now is there to stay.
+    """Tune this process; later calls do nothing."""
+    # The garbage collection after every task visits every object of pyspark, pyarrow and pandas, which takes 5 to
+    # 50 ms. These modules stay loaded, so their objects are excluded.
     gc.freeze()
     _share_arenas()
     descriptors = _jvm_sockets()
@@ -61,10 +61,10 @@ def tune() -> None:
 
 
 def _share_arenas() -> None:
-    """Has all threads of a process with little address space allocate from one arena.
+    """Make all threads allocate from one malloc arena, if the process has a limit on its address space.
 
-    `spark.executor.pyspark.memory` limits what is mapped, used or not, and glibc maps 64 MB for each thread that
-    allocates: two of a client's threads took a quarter of 512 MB, of which they used little.
+    `spark.executor.pyspark.memory` limits the mapped memory, used or not, and glibc maps an arena of 64 MB for each
+    thread that allocates: two threads of a client took a quarter of 512 MB, and used little of it.
     """
     if resource is None or resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
         return
@@ -74,12 +74,13 @@ def _share_arenas() -> None:
 
 
 def _acknowledge(descriptors: list[int], phase: str, info: dict[str, Any]) -> None:
-    """Has the kernel acknowledge at once what the JVM sends next.
+    """Make the kernel acknowledge the JVM's next packet at once; called at each garbage collection.
 
-    Spark leaves Nagle's algorithm on: the second piece of a task waits until the first is acknowledged, and the kernel
-    puts that off by 40 ms on a connection whose last word was ours. The wish holds until the next answer is sent, so it
-    has to be said between tasks; the daemon's full collection is what happens there. Unix domain sockets
-    (`spark.python.unix.domain.socket.enabled`) have neither, but are not the default.
+    Spark leaves Nagle's algorithm on: the JVM sends the second piece of a task only after the first one is
+    acknowledged, and the kernel delays the acknowledgement by 40 ms if this process sent the last packet before.
+    TCP_QUICKACK lasts only until the process sends again, so it has to be set between tasks; the daemon's full
+    collection (generation 2) runs there. Unix domain sockets (`spark.python.unix.domain.socket.enabled`) have neither
+    delay, but are not the default.
     """
     if phase != "stop" or info["generation"] != 2:
         return
@@ -93,7 +94,7 @@ def _acknowledge(descriptors: list[int], phase: str, info: dict[str, Any]) -> No
 
 
 def _jvm_sockets() -> list[int]:
-    """Descriptors of this process's TCP connections over loopback; before Kafka is connected that is the JVM's."""
+    """Descriptors of this process's TCP connections over loopback: before Kafka is connected, only that to the JVM."""
     if not hasattr(socket, "TCP_QUICKACK") or not _SELF_DESCRIPTORS.is_dir():
         return []
     found = []

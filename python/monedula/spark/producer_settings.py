@@ -1,4 +1,4 @@
-"""Options of a sink that begin with `kafka.`: what of them goes to the producer, what is refused, what is left out."""
+"""A sink's options that begin with `kafka.`: which become producer settings, which are refused, which are ignored."""
 
 import logging
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ from monedula.spark.kafka_settings import PREFIX, given_settings, kafka_error, w
 _LOGGER = logging.getLogger("monedula.spark")
 
 CLIENT_ID = "spark-kafka-sink"
-"""The name that brokers see, unless `kafka.client.id` gives another."""
+"""The `client.id`, if `kafka.client.id` is not given."""
 
-# In the order in which Spark's JVM sink looks for the first two, and with its words.
+# The first two in the order in which Spark's JVM sink checks them, with its messages.
 _REFUSED = {
     "key.serializer": "Kafka option 'key.serializer' is not supported as keys are serialized with ByteArraySerializer.",
     "value.serializer": (
@@ -25,8 +25,8 @@ _REFUSED = {
     "sasl.jaas.config": "Kafka option 'sasl.jaas.config' is not supported yet: this version has no SASL",
 }
 
-# What only a producer in Java has a use for: jobs that worked with Spark's sink bring it along. And what a source
-# of the same options may have.
+# Settings that matter only to a producer in Java, as in jobs written for Spark's sink, or to a source with the same
+# options.
 _LEFT_OUT = {
     "auto.include.jmx.reporter",
     "client.dns.lookup",
@@ -45,16 +45,16 @@ _LEFT_OUT = {
 }
 _LEFT_OUT_PREFIXES = ("metrics.",)
 
-# Java's default, and half of our producer's: executors run several.
+# buffer.memory: Java's default, half of that of our producer, because an executor runs several producers.
 _DEFAULTS = {"buffer.memory": "33554432", "client.id": CLIENT_ID}
 
 
 def producer_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Settings for our producer, by dotted name, out of `options` (names in lower case).
+    """The settings of our producer, by dotted name, from `options` (names in lower case).
 
     Raises:
-        ConfigError: if there is a setting that a sink cannot leave to its user, or that the producer refuses, or if
-            there are no `bootstrap.servers`.
+        ConfigError: if there is a setting that the user of the sink must not set, or that the producer refuses, or if
+            `bootstrap.servers` is missing.
     """
     given = given_settings(options, _REFUSED, "producer")
     left_out = {name for name in given if name in _LEFT_OUT or name.startswith(_LEFT_OUT_PREFIXES)}

@@ -1,4 +1,4 @@
-"""A streaming query whose options are wrong: it says so where the user sees it."""
+"""`RefusedStream`: the reader of a streaming query with invalid options, which raises the error where it is shown."""
 
 from typing import Any, NoReturn
 
@@ -11,33 +11,33 @@ try:
 except ImportError:  # Spark 4.0 and 4.1
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Stands in where Spark has no such thing."""
+        """Replaces the class that this version of Spark lacks."""
 
 
 class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Raises at the first question. What is raised while a reader is made ends as an UnboundLocalError of PySpark's."""
+    """Raises its error in every method: raised in the constructor, it would become an UnboundLocalError in PySpark."""
 
     def __init__(self, error: ConfigError) -> None:
         self._error = error
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (these names are Spark's)
-        """Says what is wrong, to a new query."""
+        """Raise the error, for a new query."""
         self._refuse()
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """Says what is wrong, to a restarted query."""
+        """Raise the error, for a restarted query."""
         self._refuse()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Says what is wrong."""
+        """Raise the error."""
         self._refuse()
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:  # noqa: ARG002, N802
-        """Says what is wrong."""
+        """Raise the error."""
         self._refuse()
 
     def partitions(self, start: Any, end: Any) -> Any:  # noqa: ARG002
-        """Says what is wrong."""
+        """Raise the error."""
         self._refuse()
 
     def read(self, partition: Any) -> Any:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""Where a query starts and ends: the options' bounds as offsets."""
+"""Turns the bounds of the options (`monedula.spark.bounds`) into offsets, with requests to Kafka."""
 
 from monedula.errors import ConfigError
 from monedula.partitions import TopicPartition
@@ -12,8 +12,8 @@ def resolve(bound: Bound, is_start: bool, options: SourceOptions, cluster: Clust
     """The offset of `bound` in each partition of the layout.
 
     Raises:
-        ConfigError: if the bound names other partitions than there are, or if no record is as young as a starting
-            timestamp and `startingOffsetsByTimestampStrategy` is `error`.
+        ConfigError: if the partitions of the bound are not exactly those of the layout, or if a partition has no record
+            at or after a starting timestamp and `startingOffsetsByTimestampStrategy` is `error`.
     """
     partitions = list(layout.leaders)
     if isinstance(bound, Earliest):

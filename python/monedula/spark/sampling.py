@@ -1,6 +1,6 @@
-"""How many bytes an offset of a topic stands for, estimated from a few records.
+"""`ByteEstimate`: the bytes per offset of a topic, estimated from a sample of records.
 
-`maxBytesPerTrigger` counts bytes, and Kafka tells only offsets.
+`maxBytesPerTrigger` limits bytes, but Kafka returns only offsets.
 """
 
 import time
@@ -15,10 +15,10 @@ from monedula.spark.options import SourceOptions
 
 SAMPLE_OFFSETS = 200
 SAMPLE_PARTITIONS = 8
-"""How much of a topic is looked at: so many offsets in each of so many partitions."""
+"""The size of a topic's sample: this many offsets in each of about this many partitions."""
 
 ESTIMATE_SECONDS = 30.0
-"""How long an estimate holds."""
+"""How long an estimate is used before a new sample is read."""
 
 _SMALL_FETCHES = {
     "queued.max.bytes": str(8 << 20),
@@ -29,7 +29,7 @@ _SMALL_FETCHES = {
 
 
 class ByteEstimate:
-    """Decoded bytes of key, value and headers for each offset that is passed, by topic."""
+    """Estimates the decoded bytes of key, value and headers (if included) per offset, by topic."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -75,7 +75,7 @@ class ByteEstimate:
                 sampled_bytes += batch.nbytes
             self._core.end()
         except KafkaError:
-            # What is wrong with a partition is the workers' to tell; without a sample the limit is one of rows.
+            # Not raised: the workers will meet the same error and raise it. Without a sample the estimate is 1 byte.
             self.close()
         offsets = sum(end - first for first, end in ranges.values())
         return max(1.0, sampled_bytes / max(1, offsets))

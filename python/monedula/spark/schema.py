@@ -1,4 +1,4 @@
-"""Spark's schema of Kafka records, and what of it a query asked for."""
+"""The schema of Spark's own Kafka source, and the check of a schema that a query requests."""
 
 from collections.abc import Collection
 
@@ -30,15 +30,15 @@ _FIELDS = [
 
 
 def source_schema(columns: Collection[str]) -> StructType:
-    """The schema of Spark's own Kafka source, nullability included, as far as `columns` names it."""
+    """The schema of Spark's own Kafka source, including nullability, reduced to `columns`."""
     return StructType([field for field in _FIELDS if field.name in columns])
 
 
 def check_projection(requested: StructType) -> tuple[str, ...]:
-    """The names of the columns that `.schema(...)` asks for: any of the source's, in any order, with their own types.
+    """The names of the columns that `.schema(...)` requests: any columns of the source, in any order, with their types.
 
     Raises:
-        ConfigError: if a column does not exist, is asked for twice, as another type, or as NOT NULL.
+        ConfigError: if a column does not exist, is requested twice, with another type, or as NOT NULL.
     """
     known = {field.name: field for field in _FIELDS}
     for field in requested.fields:

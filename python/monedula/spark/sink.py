@@ -1,7 +1,7 @@
-"""Kafka as a sink of Spark: `df.write.format("monedula")` and `df.writeStream.format("monedula")`, on the driver.
+"""The writers of `df.write.format("monedula")` and `df.writeStream.format("monedula")`.
 
-Rows are written at least once, as by Spark's own sink: a task that fails is run again as a whole, and so is a
-micro-batch that was not committed. There is nothing to commit or to abort in Kafka, and the driver opens nothing.
+Rows are written at least once, as with Spark's own sink: a failed task is run again as a whole, and so is a micro-batch
+that was not committed. Commit and abort only write log messages, and the driver opens no connections.
 """
 
 import logging
@@ -31,25 +31,25 @@ TYPES: dict[str, tuple[DataType, ...]] = {
     "headers": (_HEADERS,),
     "partition": (IntegerType(),),
 }
-"""The types of each column that is written, in the order in which Spark's own sink looks at the columns."""
+"""The allowed types of each column that is written, in the order in which Spark's own sink checks the columns."""
 _MAX_ROWS = 10_000
-"""Most rows of a batch where Spark gives us rows one by one: as many as it puts into a batch of Arrow."""
+"""The most rows of a batch if Spark passes rows one by one: as many as Spark puts into an Arrow batch by default."""
 
-# Spark 4.0 has none for streams.
+# Spark 4.0 has no DataSourceStreamArrowWriter.
 _StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
 TAKES_ARROW = _StreamWriter is not DataSourceStreamWriter
-"""Whether this Spark hands batches of Arrow to a streaming sink, in place of rows."""
+"""Whether this version of Spark passes Arrow batches to a streaming sink, not rows."""
 
 
 class Committed(WriterCommitMessage):
-    """What a task tells the driver."""
+    """A task's message to the driver: what it wrote."""
 
     def __init__(self, written: Written) -> None:
         self.written = written
 
 
 class Sink:
-    """Options and columns of one query; what both writers need. Pickled, so it opens nothing."""
+    """The options and columns of one query, for both writers. It is pickled, so it opens no connections."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         show_warnings()
@@ -62,22 +62,22 @@ class Sink:
         )
 
     def write(self, batches: "Iterator[pa.RecordBatch]") -> Committed:
-        """Write the rows of one task; they are acknowledged when this returns."""
+        """Write the rows of one task; returns when all are acknowledged."""
         return Committed(write(batches, self.settings))
 
     def in_batches(self, rows: Iterator[Any]) -> "Iterator[pa.RecordBatch]":
-        """The rows of one task where Spark hands them over one by one."""
+        """The rows of one task as Arrow batches, if Spark passes them one by one."""
         return _in_batches(rows, self.schema, self.settings.columns)
 
     def say_committed(self, messages: Sequence[WriterCommitMessage | None], batch: str) -> None:
-        """Log what the tasks wrote."""
+        """Log how many rows the tasks wrote."""
         written = [each.written for each in messages if isinstance(each, Committed)]
         rows = sum(each.rows for each in written)
         _log.info("%swrote %d rows to Kafka in %d tasks", batch, rows, len(written))
 
     def say_aborted(self, messages: Sequence[WriterCommitMessage | None], batch: str) -> None:
-        """Warn that some of the rows are in Kafka, and stay there."""
-        show_warnings()  # Spark has a process of its own for this
+        """Warn that some of the rows were written to Kafka, and stay there."""
+        show_warnings()  # Spark calls abort() in a process of its own
         rows = sum(each.written.rows for each in messages if isinstance(each, Committed))
         _log.warning(
             "%swas given up. What its tasks wrote until then is in Kafka and stays there: %d rows of those that ended, "
@@ -88,48 +88,48 @@ class Sink:
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """`df.write`."""
+    """The writer of a batch query, `df.write`."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
-        """The rows of one task."""
+        """Write the rows of one task."""
         return self._sink.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks are through."""
+        """Called when all tasks have succeeded."""
         self._sink.say_committed(messages, "the query ")
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """A task failed for good."""
+        """Called when a task has failed too often."""
         self._sink.say_aborted(messages, "the query ")
 
 
 class StreamWriter(_StreamWriter):
-    """`df.writeStream`; one for each micro-batch."""
+    """The writer of a streaming query, `df.writeStream`; there is one for each micro-batch."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
     def write(self, iterator: Any) -> WriterCommitMessage:
-        """The rows of one task of a micro-batch."""
+        """Write the rows of one task of a micro-batch."""
         return self._sink.write(iterator if TAKES_ARROW else self._sink.in_batches(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
-        """All tasks are through."""
+        """Called when all tasks have succeeded."""
         self._sink.say_committed(messages, f"micro-batch {batchId} ")
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """A task failed for good."""
+        """Called when a task has failed too often."""
         self._sink.say_aborted(messages, f"micro-batch {batchId} ")
 
 
 def _columns(schema: StructType, topic: str | None) -> tuple[tuple[str, int], ...]:
-    """The columns to send, with their places: those that are not Kafka's are left out, as Spark's own sink does.
+    """The columns to send, each with its index; unknown columns are ignored, as in Spark's own sink.
 
     Raises:
-        ConfigError: if one is missing, or of another type; in the words of Spark's own sink.
+        ConfigError: if a required column is missing, or a column has another type; with the messages of Spark's sink.
     """
     places: dict[str, int] = {}
     for place, name in enumerate(schema.fieldNames()):
@@ -150,7 +150,7 @@ def _columns(schema: StructType, topic: str | None) -> tuple[tuple[str, int], ..
 
 
 def _check_type(name: str, given: DataType, wanted: tuple[DataType, ...]) -> None:
-    # Spark writes its types with nullability, which is of no matter to a sink.
+    # Compared as text, because == also compares nullability, which does not matter to a sink.
     if given.simpleString() not in {each.simpleString() for each in wanted}:
         expected = " or ".join(each.simpleString() for each in wanted)
         message = f"{name} attribute unsupported type {given.simpleString()}. {name} must be a(n) {expected}"
@@ -160,7 +160,7 @@ def _check_type(name: str, given: DataType, wanted: tuple[DataType, ...]) -> Non
 def _in_batches(
     rows: Iterator[Any], schema: StructType, columns: Sequence[tuple[str, int]]
 ) -> "Iterator[pa.RecordBatch]":
-    """Rows as Arrow, with nulls in the columns that are not sent: of whatever type they are, nobody looks at them."""
+    """Rows as Arrow batches; columns that are not sent are all null, because their types may have no Arrow type."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_type
 

@@ -9,34 +9,34 @@ from monedula.spark.producer_settings import producer_settings
 from monedula.spark.values import boolean
 
 OPTIONS = ("topic", "includeHeaders")
-"""Every option there is, besides those that begin with `kafka.`."""
+"""All options of the sink, except those that begin with `kafka.`."""
 
-# Unknown here, and yet no mistake: Spark adds `path` and `checkpointLocation`, and a source takes the others from the
+# Ignored without a warning: Spark adds `path` and `checkpointLocation`, and the others are the source's, often in the
 # same dict.
 _PASSED_ALONG = {"path", "checkpointlocation", *(name.lower() for name in source.OPTIONS)}
 
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """The options, read and checked."""
+    """The parsed and checked options."""
 
     kafka: dict[str, str] = field(repr=False)
-    """Settings for our producer, by dotted name and without `kafka.`; passwords may be among them."""
+    """The settings of our producer, by dotted name and without `kafka.`; they may contain passwords."""
     topic: str | None = None
-    """Where every row goes, whatever the column `topic` says."""
+    """The topic of all rows, overriding the column `topic`; `None` for the column."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> "SinkOptions":
-        """Reads the options; warns of those that have no effect.
+        """Parse the options; warns of options that have no effect.
 
         Args:
-            raw: options as Spark passes them, in any case.
+            raw: the options as Spark passes them, names in upper or lower case.
 
         Raises:
-            ConfigError: if one is missing, cannot be read, contradicts another, or looks like a misspelling.
+            ConfigError: if an option is missing, cannot be parsed, contradicts another one, or looks misspelled.
         """
         options = {name.lower(): str(value) for name, value in raw.items()}
         check_names(options, OPTIONS, _PASSED_ALONG)
-        # Of no effect in Spark's own sink either: a column of headers is written if there is one.
+        # Only checked: as in Spark's own sink it has no effect, a column of headers is always written.
         boolean("includeHeaders", options.get("includeheaders", "false"))
         return cls(kafka=producer_settings(options), topic=options.get("topic"))

@@ -1,4 +1,4 @@
-"""The data source that Spark knows as `monedula`: options and schema first, then a reader."""
+"""`Source`: the options and columns of a query that reads, from which both readers plan their tasks."""
 
 from collections.abc import Mapping
 
@@ -16,14 +16,14 @@ from monedula.spark.worker import ReadSettings, ReadTask
 
 
 class KafkaInputPartition(InputPartition):
-    """What one Spark task reads."""
+    """The input of one Spark task: a `ReadTask`."""
 
     def __init__(self, task: ReadTask) -> None:
         super().__init__(task)
 
 
 class Source:
-    """Options and columns of one query; what both readers need. Pickled, so it opens nothing."""
+    """The options and columns of one query, for both readers. It is pickled, so it opens no connections."""
 
     def __init__(self, options: Mapping[str, str], requested: StructType | None = None) -> None:
         show_warnings()
@@ -38,18 +38,18 @@ class Source:
 
     @property
     def schema(self) -> StructType:
-        """What `load()` without a schema of the user's has."""
+        """The schema of `load()` if the user gives no schema."""
         return source_schema(self.options.column_names())
 
     @property
     def read_settings(self) -> ReadSettings:
-        """What a worker's client is made of."""
+        """The settings of the client in a worker."""
         kafka = dict(self.options.kafka)
         kafka["default.api.timeout.ms"] = str(self.options.poll_timeout_ms)
         return ReadSettings(tuple(sorted(kafka.items())), self.columns)
 
     def plan(self, start: PartitionOffsets, end: PartitionOffsets, layout: Layout) -> list[InputPartition]:
-        """The tasks that together read from `start` to before `end`."""
+        """The tasks that read from the offsets `start` to before the offsets `end`."""
         ranges = [OffsetRange(partition, start[partition], end[partition]) for partition in sorted(end)]
         ranges = split(ranges, self.options.min_partitions, self.options.max_records_per_partition)
         return [self._task(group, layout) for group in coalesce(ranges, self.options.max_partitions)]

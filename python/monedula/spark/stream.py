@@ -1,10 +1,12 @@
 """Streaming queries: `spark.readStream.format("monedula")`.
 
-Spark's offset log is all that outlives a driver, so everything a replay needs is in the offsets: starts that were
-looked up (the first batch's, new partitions') stand in the end of the batch that reads from them, as `$start`.
+After a restart of the driver only Spark's offset log is left, so the offsets have everything that a replay needs: start
+offsets that came from Kafka (those of the first batch, and of new partitions) are in the end offset of the batch that
+reads from them, as `$start`.
 
-Spark 4.0 and 4.1 have no admission control: they ask for an end without telling the start, and set no limit. The start
-is then the end of what was planned last; a restarted query is shown its checkpoint's last end before anything else.
+Spark 4.0 and 4.1 have no admission control: they ask for the end of a batch without its start, and set no limit. The
+start is then the end that was planned last; in a restarted query Spark first calls `partitions` with the last end of
+the checkpoint.
 """
 
 import logging
@@ -37,10 +39,10 @@ try:
 except ImportError:  # Spark 4.0 and 4.1
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Stands in where Spark has no such thing."""
+        """Replaces the class that this version of Spark lacks."""
 
     class ReadAllAvailable:  # type: ignore[no-redef]
-        """Stands in where Spark has no such thing."""
+        """Replaces the class that this version of Spark lacks."""
 
 
 if TYPE_CHECKING:
@@ -50,9 +52,9 @@ _log = logging.getLogger("monedula.spark")
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches on the driver, in a process of its own that lives as long as the query runs.
+    """Plans micro-batches on the driver, in a Python process that runs as long as the query.
 
-    Only the copy of that process asks Kafka anything. The reader is pickled for the workers before, with nothing open.
+    Only the copy in that process sends requests to Kafka. The copies for the workers are pickled before it connects.
     """
 
     def __init__(self, source: Source) -> None:
@@ -73,7 +75,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._has_warned = False
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (these names are Spark's)
-        """Where the query starts. Spark asks twice for the same batch: looked up once."""
+        """The start of the query. Cached, because Spark calls this twice for the same batch."""
         if self._initial is None:
             self._layout = self._cluster.layout()
             self._topic_ids = self._layout.topic_ids
@@ -83,7 +85,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial.to_dict()
 
     def getDefaultReadLimit(self) -> "ReadLimit":  # noqa: N802
-        """The limit that the options ask for. It is applied by `latestOffset`, which knows all of them."""
+        """The limit of the options, as one limit for Spark. `latestOffset` applies all limits of the options."""
         options = self._options
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)
@@ -94,24 +96,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What is there at the first trigger is all that the query will read."""
+        """Called for trigger AvailableNow: the query reads up to the ends of the logs at the first trigger only."""
         self._is_available_now = True
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: "ReadLimit | None" = None) -> dict[str, Any]:  # noqa: N802
-        """The end of the next batch: `start` itself if there is nothing new, or not enough yet.
+        """The end of the next batch: `start` itself if there are no new records, or not enough yet.
 
         Args:
-            start: the end of the batch before. Spark 4.0 and 4.1 leave it out, see above.
-            limit: what Spark asks for. Without it, as on Spark 4.0 and 4.1, all that is available: the options' limits
-                do not count there, which is logged once.
+            start: the end of the previous batch. Spark 4.0 and 4.1 leave it out, see the module's docstring.
+            limit: Spark's limit. If Spark 4.0 or 4.1 leaves out `start`, the batch has everything that is available:
+                the limits of the options are ignored, and a warning is logged once.
 
         Raises:
-            DataLossError: if a topic was deleted and created again, or a new partition lacks its first records, and
-                `failOnDataLoss` says so.
+            DataLossError: if a topic was recreated, or the first records of a new partition are gone, and
+                `failOnDataLoss` is true.
         """
         if start is None:
             self._warn_of_limits()
-            # What is looked up here for a first batch is what Spark is told when it asks for the start, afterwards.
+            # For the first batch initialOffset() caches the start, which Spark asks for only after this call.
             start, limit = self._planned or self.initialOffset(), ReadAllAvailable()
         begun = StreamOffset.from_dict(start)
         is_first = self._initial is not None and begun == self._initial
@@ -120,12 +122,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         resolved |= self._new_starts(begun.offsets, latest)
         base = {**begun.offsets, **resolved}
         end = base if self._waits(base, latest, limit) else self._limited(base, latest, limit)
-        # A topic that was created again is read from its beginning, even if it ends where the old one did.
+        # A recreated topic is read from its beginning, even if its log ends at the same offset as the old one.
         is_restarted = not is_first and not begun.offsets.keys().isdisjoint(resolved)
         is_still = end == begun.offsets or (end is base and set(latest) >= set(begun.offsets))
         is_idle = is_still and not is_restarted
         if is_restarted and begun == StreamOffset(end, resolved):
-            # To Spark an offset that is equal to the one before is no news, and the new log would never be read.
+            # If the offset equals the previous one, Spark sees no new data, and would never read the new log.
             end = {**end, **resolved}
         if not is_idle or is_first:
             start = StreamOffset(end, resolved).to_dict()
@@ -133,18 +135,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """The ends of the logs as of the last trigger, for the query's progress."""
+        """The ends of the logs at the last trigger, for the query's progress."""
         return StreamOffset(self._latest).to_dict() if self._latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The tasks of a micro-batch. Called again with the same offsets after a crash, it plans the same rows.
+        """The tasks of a micro-batch. After a crash Spark calls it again with the same offsets: it plans the same rows.
 
         Raises:
-            DataLossError: if partitions are gone or their logs became shorter, and `failOnDataLoss` says so.
+            DataLossError: if partitions are gone or their logs became shorter, and `failOnDataLoss` is true.
         """
         begun, until = StreamOffset.from_dict(start), StreamOffset.from_dict(end)
         self._known_layout({partition.topic for partition in (*begun.offsets, *until.offsets)})
-        # A restarted query's process is first asked to plan nothing, from the checkpoint's last end to itself.
+        # In a restarted query Spark first calls this with the checkpoint's last end as both start and end.
         self._planned = end
         self._refuse_foreign_first_batch(begun, until)
         starts = {**begun.offsets, **until.resolved_starts}
@@ -175,7 +177,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read(partition.value, self._source.read_settings)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is committed to Kafka: the checkpoint has the offsets. `monedula.spark.LagListener` can."""
+        """Do nothing: the offsets are in Spark's checkpoint. `monedula.spark.LagListener` can commit them to Kafka."""
 
     def stop(self) -> None:
         """Close the driver's connections."""
@@ -196,13 +198,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._cluster.latest(self._layout.leaders, begun)
 
     def _new_starts(self, begun: PartitionOffsets, latest: PartitionOffsets) -> PartitionOffsets:
-        """Where partitions start that were not read before: at their smallest offset, so that nothing is missed."""
+        """The start offsets of new partitions and recreated topics: the smallest ones, so that no record is missed."""
         recreated = self._recreated(begun)
         fresh = [each for each in latest if each not in begun or each.topic in recreated]
         return self._earliest_of(fresh, latest) if fresh else {}
 
     def _recreated(self, begun: PartitionOffsets) -> set[str]:
-        """Topics that are no longer those that were read: offsets of the old ones mean nothing in them."""
+        """The topics that were recreated (their topic id changed): the old offsets mean nothing in them."""
         seen = {partition.topic for partition in begun}
         ids = self._known_layout().topic_ids
         recreated = {each for each in seen if each in ids and self._topic_ids.get(each, ids[each]) != ids[each]}
@@ -247,7 +249,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _within_logs(self, starts: PartitionOffsets, ends: PartitionOffsets) -> PartitionOffsets:
-        """Checks the first plan of a process against the logs: it may be a replay of a batch planned long ago."""
+        """Limit the ends of this process's first plan to the logs: it may replay a batch that was planned long ago."""
         if not self._is_first_plan:
             return ends
         self._is_first_plan = False
@@ -265,13 +267,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {each: min(offset, latest[each]) for each, offset in ends.items() if each in latest}
 
     def _refuse_foreign_first_batch(self, begun: StreamOffset, until: StreamOffset) -> None:
-        """A first batch that another source planned has its start nowhere in the offset log.
+        """Refuse the first batch of a query if another source planned it: its start is not in the offset log.
 
         Raises:
-            DataLossError: if it is such a batch: where it starts cannot be known.
+            DataLossError: if it is such a batch, and its start cannot be known.
         """
         is_first = self._initial is not None and begun == self._initial
-        # The smallest offsets and those that the options name are the same whoever looks them up.
+        # Earliest offsets and offsets in the options are the same in both sources; latest and timestamps are not.
         is_certain = isinstance(self._start_bound, (Earliest, Offsets)) or bool(until.resolved_starts)
         if is_first and self._latest is None and not is_certain:
             raise DataLossError(
@@ -281,7 +283,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def _known_layout(self, topics: Collection[str] = ()) -> Layout:
-        """The layout as of the last trigger; in a new process asked for, and then these topics may be gone."""
+        """The layout of the last trigger; in a new process it is requested, and `topics` may be missing from it."""
         if self._layout is None:
             self._layout = self._cluster.layout(topics)
             self._topic_ids = self._layout.topic_ids

@@ -1,4 +1,4 @@
-"""Texts of options into numbers, booleans, times and sizes, as Spark reads them."""
+"""Parses the texts of options into numbers, booleans, times and sizes, by Spark's rules."""
 
 import re
 
@@ -24,10 +24,10 @@ LONG_MAX = (1 << 63) - 1
 
 
 def whole_number(name: str, text: str, minimum: int, maximum: int = LONG_MAX) -> int:
-    """`text` as a whole number within bounds, both included.
+    """`text` as a whole number from `minimum` to `maximum`, both included.
 
     Raises:
-        ConfigError: if it is none.
+        ConfigError: if it is not such a number.
     """
     stripped = text.strip()
     if not _WHOLE.fullmatch(stripped) or len(stripped) > 20 or not minimum <= int(stripped) <= maximum:
@@ -48,10 +48,10 @@ def boolean(name: str, text: str) -> bool:
 
 
 def time_ms(name: str, text: str) -> int:
-    """`text` in Spark's form of times, such as `100ms`, `10s`, `15m`, `1h`, in milliseconds; so is a bare number.
+    """Milliseconds from a time in Spark's form, such as `100ms`, `10s`, `15m`, `1h`; a bare number is milliseconds.
 
     Raises:
-        ConfigError: if it is no such text, or negative.
+        ConfigError: if it has another form, or is negative.
     """
     expected = "a time such as 100ms, 10s, 15m (or 15min), 1h or 1d; a bare number is milliseconds"
     match = _TIME.fullmatch(text.strip().lower())
@@ -65,10 +65,10 @@ def time_ms(name: str, text: str) -> int:
 
 
 def size_bytes(name: str, text: str) -> int:
-    """`text` in Spark's form of sizes, such as `512k`, `64m`, `1g`, in bytes; a bare number is that already.
+    """Bytes from a size in Spark's form, such as `512k`, `64m`, `1g`; a bare number is bytes.
 
     Raises:
-        ConfigError: if it is no such text, or not at least 1 byte.
+        ConfigError: if it has another form, or is less than 1 byte.
     """
     expected = "a size such as 512k, 64m or 1g, of at least 1 byte; a bare number is bytes"
     match = _SIZE.fullmatch(text.strip().lower())
@@ -82,12 +82,12 @@ def size_bytes(name: str, text: str) -> int:
 
 
 def bad_value(name: str, text: str, expected: str) -> ConfigError:
-    """The error of an option that has a value which does not do."""
+    """The error for an option with an invalid value."""
     return ConfigError(f"option '{name}' is '{text}': expected {expected}", key=name)
 
 
 def edit_distance(first: str, second: str) -> int:
-    """How many single characters must be added, dropped or replaced to make one of the other."""
+    """The Levenshtein distance: how many characters must be added, removed or replaced to get from one to the other."""
     row = list(range(len(second) + 1))
     for line, left in enumerate(first, 1):
         above, row = row, [line]

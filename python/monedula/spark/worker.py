@@ -1,4 +1,4 @@
-"""Reading in Spark's Python workers: ranges of offsets in, Arrow batches out."""
+"""Reads the offset ranges of a task in Spark's Python workers, as Arrow batches."""
 
 import logging
 from collections.abc import Iterator
@@ -20,12 +20,12 @@ _log = logging.getLogger("monedula.spark")
 
 MAX_ROWS = 65_536
 MAX_BYTES = 8 << 20
-"""Most rows, and bytes of columns, of a batch: large enough for Arrow, small enough for an executor's memory."""
+"""The most rows, and bytes of columns, of a batch: efficient for Arrow, and small in an executor's memory."""
 
 
 @dataclass(frozen=True)
 class ReadSettings:
-    """How to read; tasks with equal settings share a client."""
+    """The settings of the client and the columns to read; tasks with equal settings reuse a client."""
 
     kafka: tuple[tuple[str, str], ...]
     columns: tuple[str, ...]
@@ -33,7 +33,7 @@ class ReadSettings:
 
 @dataclass(frozen=True)
 class ReadTask:
-    """What one Spark partition reads, and what the driver knew of where it is: so a worker asks for no metadata."""
+    """The offset ranges of one Spark partition, with their leaders, so that the worker needs no Metadata request."""
 
     ranges: tuple[OffsetRange, ...]
     brokers: tuple[tuple[int, str, int], ...]
@@ -44,11 +44,11 @@ class ReadTask:
 
 
 def read(task: ReadTask, settings: ReadSettings) -> "Iterator[pa.RecordBatch]":
-    """The rows of the task's ranges, in the columns and their order that the settings name.
+    """Yield the rows of the task's ranges, with the columns of the settings in their order.
 
     Raises:
-        DataLossError: if records of a range are gone, and `fail_on_data_loss` says so.
-        KafkaError: whatever else ends the read. Part of a range is no answer: Spark runs the task again.
+        DataLossError: if records of a range are gone, and `fail_on_data_loss` is true.
+        KafkaError: on any other failure: the task never ends with a part of its rows, and Spark runs it again.
     """
     import pyarrow as pa
 
@@ -77,7 +77,7 @@ def _batches(task: ReadTask, settings: ReadSettings) -> Iterator[Batch]:
                 ranges = _after_loss(left, loss, task.fail_on_data_loss)
         core.end()
     except GeneratorExit:
-        # Spark needs no more rows, as under LIMIT: nothing is wrong with the client.
+        # Spark needs no more rows, as with LIMIT. The client is intact, so it is kept.
         core.end()
         _clients.put(settings, core)
         raise
@@ -88,7 +88,7 @@ def _batches(task: ReadTask, settings: ReadSettings) -> Iterator[Batch]:
 
 
 def _after_loss(left: list[OffsetRange], loss: PartitionError, fail: bool) -> list[OffsetRange]:
-    """The ranges without what the log no longer holds of one partition."""
+    """The ranges without the offsets that the log of the failed partition does not have; reports these as data loss."""
     ranges = []
     for each in left:
         if tuple(each.partition) != (loss.topic, loss.partition):
@@ -104,7 +104,7 @@ def _after_loss(left: list[OffsetRange], loss: PartitionError, fail: bool) -> li
         else:
             gaps = [(each.start, each.end)]
         lost = " and ".join(f"[{first}, {last})" for first, last in gaps if first < last)
-        # What the client advises besides, to seek or to set auto.offset.reset, cannot be done here.
+        # Not the client's own message: it advises to seek or to set auto.offset.reset, which is not possible here.
         why = f"the log holds {held[0]}..{held[1]}" if is_outside else str(loss)
         report_data_loss(
             f"Could not read records in offset {lost} for topic partition {partition_text(each.partition)}: {why}",
@@ -115,10 +115,10 @@ def _after_loss(left: list[OffsetRange], loss: PartitionError, fail: bool) -> li
 
 
 def report_data_loss(what: str, fail: bool, cause: Exception | None = None) -> None:
-    """Raises or warns, as the option `failOnDataLoss` says.
+    """Report data loss: raise an error or log a warning, depending on the option `failOnDataLoss` (`fail`).
 
     Raises:
-        DataLossError: if `fail`.
+        DataLossError: if `fail` is true.
     """
     lost = (
         "Some data may have been lost because they are not available in Kafka any more; either the data was aged out "

@@ -1,4 +1,4 @@
-"""Writing in Spark's Python workers: Arrow batches in, acknowledged rows out."""
+"""Writes the Arrow batches of a task in Spark's Python workers, until all rows are acknowledged."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,30 +25,30 @@ _NULL_TOPIC = (
 
 @dataclass(frozen=True)
 class WriteSettings:
-    """How to write; tasks with equal settings of Kafka share a producer."""
+    """The producer's settings, the topic and the columns; tasks with equal producer settings reuse a producer."""
 
     kafka: tuple[tuple[str, str], ...]
     topic: str | None
     columns: tuple[tuple[str, int], ...]
-    """The columns to send, each with its place in what Spark hands over."""
+    """The columns to send, each with its index in Spark's batches."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a task wrote."""
+    """The rows that a task wrote."""
 
     rows: int
     last_offsets: tuple[tuple[TopicPartition, int], ...]
-    """By partition, the largest offset that was acknowledged; none with `acks=0`."""
+    """The largest acknowledged offset of each partition; empty with `acks=0`."""
 
 
 def write(batches: "Iterator[pa.RecordBatch]", settings: WriteSettings) -> Written:
-    """Send every row, and wait until the brokers have them as `acks` says.
+    """Send all rows, and wait until the brokers have acknowledged them as `acks` requires.
 
-    Memory is bounded by `buffer.memory` and one batch of Spark's: `send_batch` waits for room.
+    `buffer.memory` and the size of one batch of Spark limit the memory: `send_batch` waits for room.
 
     Raises:
-        KafkaError: if a row was not delivered. Spark runs the task again, and rows that were delivered are repeated.
+        KafkaError: if a row was not delivered. Spark runs the task again, which repeats the rows that were delivered.
     """
     show_warnings()
     tune()
@@ -56,7 +56,7 @@ def write(batches: "Iterator[pa.RecordBatch]", settings: WriteSettings) -> Writt
     try:
         written = _write(batches, producer, settings)
     except BaseException:
-        # What is still under way belongs to a task that has failed: nobody waits for it.
+        # The task has failed, so its other records need not be waited for.
         producer.close(0.0)
         raise
     _producers.put(settings.kafka, producer)
@@ -78,8 +78,8 @@ def _write(batches: "Iterator[pa.RecordBatch]", producer: Producer, settings: Wr
     for batch in batches:
         under_way.append((sent, producer.send_batch(_projected(batch, settings), settings.topic)))
         sent += batch.num_rows
-        # A failure ends the task at once: not after its last row, nor after those before it, which may have to wait
-        # for a broker while every row behind them finds no room.
+        # Check all futures, also out of order, so that a failure ends the task at once: an earlier batch may wait long
+        # for its broker, while later batches find no room.
         waiting = []
         for each in under_way:
             if each[1].done():

@@ -1,4 +1,4 @@
-"""A Kafka-compatible broker inside of the test's own process.
+"""An embedded, Kafka-compatible broker for tests: it runs inside the test's own process.
 
     from monedula.testing import Broker
 
@@ -6,8 +6,8 @@
         broker.append("orders", [("a key", "a value")])
         consumer = monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers})
 
-It starts in a few milliseconds, many can run at once, and any Kafka client can connect. With pytest, the fixtures
-`monedula_broker` and `monedula_broker_factory` are there by themselves.
+A broker starts in a few milliseconds, many can run at once, and any Kafka client can connect. With pytest, the fixtures
+`monedula_broker` and `monedula_broker_factory` are available without an import.
 """
 
 from monedula.testing.broker import Broker

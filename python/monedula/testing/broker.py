@@ -1,4 +1,4 @@
-"""The embedded broker as a context manager."""
+"""`Broker`, the embedded broker, as a context manager."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,34 +13,34 @@ from monedula.testing.records import Headers, RecordLike, Timestamps, records_of
 from monedula.testing.state import Connection, Group, GroupListing, LogLine, connection_of, group_of, listing_of
 
 Topics = Mapping[str, int] | Sequence[str]
-"""Topics to make: `{"orders": 3}` or `["orders:3"]`."""
+"""Topics to create, with their partition counts: `{"orders": 3}` or `["orders:3"]`."""
 
 
 class Broker(FaultSetter):
     """A Kafka-compatible broker on a thread of this process, listening on loopback.
 
     It is a context manager; without `with`, call `stop`. It stops at exit in any case. In a forked child every call
-    raises `ForkError`: the broker is its parent's.
+    raises `ForkError`: the broker runs in the parent process.
 
     Args:
-        nodes: how many nodes to play; each has a port of its own.
-        topics: topics to make, as `{"orders": 3}` or `["orders:3"]`.
-        port: port of the first node; 0 takes any free ports.
-        data_dir: where topics, offsets and groups are kept; in memory only without it.
+        nodes: the number of broker nodes; each has a port of its own.
+        topics: topics to create, as `{"orders": 3}` or `["orders:3"]`.
+        port: the port of the first node; with 0 the nodes take free ports.
+        data_dir: the directory for topics, offsets and groups; without it they are kept in memory only.
         settings: Kafka's broker settings by Kafka's names, such as `{"group.min.session.timeout.ms": 100}`.
         racks: the nodes' racks, in order; empty for none.
-        first_node_id: the id of the first node; each further one has the next.
-        seed: seeds what the broker draws: member ids, topic ids, faults with a probability.
-        clock: `"system"`, or `"manual"` for a time that stands still until `advance` moves it.
-        max_versions: the highest version to offer of an API, by its name, to play an older Kafka: `{"Fetch": 11}`. A
-            negative one withdraws the API.
-        control_port: where commands are taken as JSON, for programs in other languages; 0 takes any free port, `None`
-            takes none. See `control_address`.
-        host: where the nodes listen.
-        coordinator_load_ms: how long a coordinator says that it is loading after it took over.
+        first_node_id: the id of the first node; the others have the ids after it.
+        seed: the seed of all random values: member ids, topic ids, faults with a probability.
+        clock: `"system"`, or `"manual"` for a clock that stands still until `advance` moves it.
+        max_versions: the highest supported version of an API, by its name, to act as an older Kafka: `{"Fetch": 11}`. A
+            negative version removes the API.
+        control_port: the port that takes commands as JSON, for programs in other languages; 0 for any free port, `None`
+            for none. See `control_address`.
+        host: the address on which the nodes listen.
+        coordinator_load_ms: how long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS after it took over.
 
     Raises:
-        ConfigError: an option or setting does not exist or makes no sense.
+        ConfigError: an option or setting does not exist, or its value is invalid.
         BrokerStartError: a port is in use, or the data directory cannot be read.
     """
 
@@ -82,22 +82,22 @@ class Broker(FaultSetter):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all nodes, as `bootstrap.servers` takes them."""
+        """The addresses of all nodes, as a value for `bootstrap.servers`."""
         return ",".join(self.addresses.values())
 
     @property
     def addresses(self) -> dict[int, str]:
-        """The address of each node, by its id: those go from `first_node_id` on. Metadata answers the same."""
+        """The address of each node, by node id (from `first_node_id` on). Metadata responses have the same ones."""
         return {node: _address(host, port) for node, host, port in self._core.addresses}
 
     @property
     def control_address(self) -> str | None:
-        """Where commands are taken, if `control_port` was given: one line of JSON for each, and one for its answer."""
+        """The address of the control port, if there is one: one line of JSON for a command, one for its result."""
         address = self._core.control_address
         return None if address is None else _address(*address)
 
     def stop(self) -> None:
-        """Close all connections and stop; in memory, everything is gone then. A second call does nothing."""
+        """Close all connections and stop. Without `data_dir` all data are lost. A second call does nothing."""
         self._core.stop()
 
     # Topics
@@ -110,19 +110,19 @@ class Broker(FaultSetter):
         replicas: int | None = None,
         config: Mapping[str, object] | None = None,
     ) -> str:
-        """Make a topic.
+        """Create a topic.
 
         Args:
-            topic: its name.
-            partitions: how many partitions; the setting `num.partitions` if not given.
-            replicas: how many replicas; the setting `default.replication.factor` if not given.
-            config: its own settings, such as `{"cleanup.policy": "compact"}`.
+            topic: the name of the topic.
+            partitions: the number of partitions; the setting `num.partitions` if not given.
+            replicas: the number of replicas; the setting `default.replication.factor` if not given.
+            config: the topic's own settings, such as `{"cleanup.policy": "compact"}`.
 
         Returns:
-            The topic's id.
+            The topic id.
 
         Raises:
-            BrokerCommandError: it exists, or a name, number or setting cannot be.
+            BrokerCommandError: the topic exists, or the name, a number or a setting is invalid.
         """
         made = self._control(
             "create_topic", topic=topic, partitions=partitions, replicas=replicas, config=_texts(config)
@@ -133,7 +133,7 @@ class Broker(FaultSetter):
         """Delete a topic with all of its records.
 
         Raises:
-            BrokerCommandError: there is no such topic.
+            BrokerCommandError: the topic does not exist.
         """
         self._control("delete_topic", topic=topic)
 
@@ -142,10 +142,10 @@ class Broker(FaultSetter):
 
         Args:
             topic: the topic.
-            partitions: how many it is to have then.
+            partitions: the total number of partitions after the call.
 
         Raises:
-            BrokerCommandError: there is no such topic, or it has as many already.
+            BrokerCommandError: the topic does not exist, or has that many partitions already.
         """
         self._control("add_partitions", topic=topic, partitions=partitions)
 
@@ -166,30 +166,30 @@ class Broker(FaultSetter):
         Args:
             topic: the topic.
             records: values, or `(key, value)` pairs, each `bytes`, `str` or `None`; or a table (anything with
-                `__arrow_c_stream__`) with a column `value` and, if it has them, `key`, `timestamp` and `headers`, as
-                `monedula.read` gives them.
+                `__arrow_c_stream__`) with the column `value` and the optional columns `key`, `timestamp` and `headers`,
+                as `monedula.read` returns them.
             partition: the partition.
-            timestamps: the records' times, one for each or one for all, as milliseconds since the Unix epoch or as
+            timestamps: the records' timestamps, one for each or one for all, as milliseconds since the Unix epoch or as
                 `datetime`; the broker's time if not given.
             headers: headers that every record gets, as pairs or as a mapping.
-            compression: how batches are compressed.
+            compression: the compression type of the record batches.
 
         Returns:
             The offsets of the records.
 
         Raises:
-            ArgumentError: a record is of another type.
-            BrokerCommandError: there is no such partition, or the broker refuses the records as it would a producer's.
+            ArgumentError: a record has an invalid type.
+            BrokerCommandError: the partition does not exist, or the broker would refuse the records of a producer too.
         """
         rows = records_of(records, timestamps, headers)
         first, after = self._core.append(topic, partition, rows, compression)
         return range(first, after)
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
-        """Delete the records of a partition before an offset, -1 for all of them: its log starts there then.
+        """Delete the records of a partition before an offset, which becomes the log start offset; -1 deletes all.
 
         Raises:
-            BrokerCommandError: there is no such partition, or its log does not reach that far.
+            BrokerCommandError: the partition does not exist, or the offset is beyond the end of its log.
         """
         self._control("delete_records", topic=topic, partition=partition, before=before_offset)
 
@@ -197,20 +197,20 @@ class Broker(FaultSetter):
         """Drop the records of a partition from an offset on, in a new leader epoch, as an unclean election does.
 
         Raises:
-            BrokerCommandError: there is no such partition, or its log does not reach that far.
+            BrokerCommandError: the partition does not exist, or the offset is beyond the end of its log.
         """
         self._control("truncate", topic=topic, partition=partition, offset=offset)
 
     def compact(self, topic: str, partition: int | None = None) -> None:
-        """Compact a partition, or all of a topic: only the latest record of each key stays, at its offset.
+        """Compact a partition, or all partitions of a topic: only the latest record of each key stays, at its offset.
 
         Raises:
-            BrokerCommandError: there is no such partition.
+            BrokerCommandError: the partition does not exist.
         """
         self._control("compact", topic=topic, partition=partition)
 
     def run_retention(self) -> None:
-        """Drop at once what retention by time or bytes would drop at its next turn."""
+        """Run retention by time and bytes now, instead of at its next scheduled run."""
         self._control("run_retention")
 
     # Nodes
@@ -219,28 +219,29 @@ class Broker(FaultSetter):
         """Make a node the leader of a partition.
 
         Returns:
-            The leader epoch that begins with it.
+            The new leader epoch.
 
         Raises:
-            BrokerCommandError: there is no such partition or node, or the node is stopped.
+            BrokerCommandError: the partition or the node does not exist, or the node is stopped.
         """
         return int(self._control("move_leader", topic=topic, partition=partition, node=node)["leader_epoch"])
 
     def move_coordinator(self, node: int, *, group: str | None = None, transactional_id: str | None = None) -> None:
         """Make a node the coordinator of a group or of a transactional id.
 
-        Others of the same partition of the coordinator's topic move with it.
+        All groups or transactional ids of the same partition of `__consumer_offsets` or `__transaction_state` move
+        with it.
 
         Raises:
-            BrokerCommandError: neither or both are given, or there is no such node, or it is stopped.
+            BrokerCommandError: neither or both are given, or the node does not exist or is stopped.
         """
         self._control("move_coordinator", group=group, transactional_id=transactional_id, node=node)
 
     def stop_node(self, node: int) -> None:
-        """Stop a node: its port and connections are closed, and others lead and coordinate what it did.
+        """Stop a node: its port and connections are closed, and other nodes become leader and coordinator in its place.
 
         Raises:
-            BrokerCommandError: there is no such node, or it is stopped already.
+            BrokerCommandError: the node does not exist, or is stopped already.
         """
         self._control("stop_node", node=node)
 
@@ -248,60 +249,60 @@ class Broker(FaultSetter):
         """Start a stopped node again, on its old port.
 
         Raises:
-            BrokerCommandError: there is no such node, or it runs.
-            BrokerStartError: someone else has taken its port.
+            BrokerCommandError: the node does not exist, or is running.
+            BrokerStartError: its port is in use by another process.
         """
         self._control("start_node", node=node)
 
     def set_isr(self, topic: str, partition: int, isr: Sequence[int]) -> None:
-        """Say which replicas of a partition are in sync.
+        """Set the in-sync replicas of a partition.
 
         Raises:
-            BrokerCommandError: a node holds no replica, or the leader is not among them.
+            BrokerCommandError: one of the nodes has no replica, or the leader is not among them.
         """
         self._control("set_isr", topic=topic, partition=partition, isr=list(isr))
 
     def set_rack(self, node: int, rack: str | None) -> None:
-        """Put a node into a rack, or in none.
+        """Set the rack of a node; `None` for no rack.
 
         Raises:
-            BrokerCommandError: there is no such node.
+            BrokerCommandError: the node does not exist.
         """
         self._control("set_rack", node=node, rack=rack)
 
     def advance(self, seconds: float) -> None:
-        """Move a manual clock, and do what falls due on the way at its own time.
+        """Move a manual clock forward. Timers that expire on the way run in order, each at its own time.
 
         Raises:
-            BrokerCommandError: the broker's clock is the system's.
+            BrokerCommandError: the broker was not created with `clock="manual"`.
         """
         self._control("advance", ms=round(seconds * 1000))
 
-    # What there is
+    # State
 
     def groups(self) -> list[GroupListing]:
-        """All groups, as Kafka's ListGroups shows them."""
+        """All groups, as ListGroups returns them."""
         return [listing_of(group) for group in self._control("groups")]
 
     def group(self, group: str) -> Group:
-        """One group with its members, their assignments and the group's offsets.
+        """One group with its members, their assignments and the committed offsets.
 
-        A group that does not exist is shown as Kafka shows it: `Dead`, with nothing in it.
+        A group that does not exist is returned as in Kafka: in state `Dead`, without members and offsets.
 
         Raises:
-            BrokerCommandError: no node coordinates it, or its coordinator is loading.
+            BrokerCommandError: no node coordinates the group, or its coordinator is loading.
         """
         return group_of(self._control("group", group=group))
 
     def connections(self) -> list[Connection]:
-        """Who is connected, and what each waits for."""
+        """The clients' connections, each with the request that is not answered yet."""
         return [connection_of(connection) for connection in self._control("connections")]
 
     def log(self) -> list[LogLine]:
         """The last lines of the broker's log, the oldest first.
 
-        Lines of level INFO and above are always there; those of DEBUG, one for each request and answer, if the logger
-        `monedula.broker` is set to that level, and with level 5 their bytes.
+        Lines of level INFO and above are always kept. Lines of level DEBUG, one for each request and response, are kept
+        if the logger `monedula.broker` is set to that level; with level 5 they also have the bytes.
         """
         return [LogLine(*line) for line in self._core.log_lines()]
 
@@ -310,22 +311,22 @@ class Broker(FaultSetter):
         return [Fault(self._control, fault["fault"], fault["what"]["effect"]) for fault in self._control("faults")]
 
     def remove_faults(self) -> None:
-        """Remove all faults and observers, and let go what they hold."""
+        """Remove all faults and observers, and release what they hold."""
         self._control("remove_faults")
 
     def control(self, command: str, **arguments: object) -> Any:
-        """Carry out a command by its name, as the control port takes it.
+        """Execute a command by its name, with the names and arguments of the control port.
 
         Args:
-            command: such as `"move_leader"`.
-            arguments: such as `topic="orders", partition=0, node=2`.
+            command: the command, such as `"move_leader"`.
+            arguments: its arguments, such as `topic="orders", partition=0, node=2`.
 
         Returns:
-            The answer, from JSON.
+            The result, parsed from JSON.
 
         Raises:
-            ArgumentError: there is no such command, or it takes other arguments.
-            BrokerCommandError: it cannot be carried out.
+            ArgumentError: the command does not exist, or its arguments are invalid.
+            BrokerCommandError: the command cannot be executed.
         """
         return self._control(command, **arguments)
 
@@ -352,11 +353,11 @@ def _topic_specs(topics: Topics) -> list[str]:
 
 
 def _texts(settings: Mapping[str, object] | None) -> dict[str, str]:
-    """Settings as Kafka writes them."""
+    """The settings as texts, with booleans in lower case as Kafka writes them."""
     given = (settings or {}).items()
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given}
 
 
 def _address(host: str, port: int) -> str:
-    """A host before its port: addresses of IPv6 in brackets."""
+    """`host:port`, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

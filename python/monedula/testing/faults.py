@@ -1,4 +1,4 @@
-"""Faults on demand, and observers that count requests instead of sleeping until they should have come."""
+"""Faults that a test sets in the broker, and observers, with which a test waits for requests instead of sleeping."""
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -8,18 +8,18 @@ from monedula.errors import ArgumentError, KafkaTimeoutError
 
 
 class Control(Protocol):
-    """Carries out a command of the broker."""
+    """A function that executes a command of the broker."""
 
     def __call__(self, command: str, **arguments: object) -> Any:
-        """Its answer."""
+        """Execute the command, and return its result."""
 
 
 class Fault:
-    """A fault or an observer that is set in a broker. As a context manager it is removed at the end.
+    """A fault or an observer that is set in a broker. As a context manager it removes itself at the end.
 
     Attributes:
-        id: its number in the broker.
-        effect: what it does, such as `"error"` or `"observe"`.
+        id: the number of the fault in the broker.
+        effect: the effect, such as `"error"` or `"observe"`.
     """
 
     def __init__(self, control: Control, id: int, effect: str) -> None:  # noqa: A002 - as the control port calls it
@@ -29,26 +29,26 @@ class Fault:
 
     @property
     def hits(self) -> int:
-        """How many requests it took effect on.
+        """The number of requests on which the fault took effect.
 
         Raises:
-            BrokerCommandError: it was removed.
+            BrokerCommandError: the fault was removed.
         """
         return int(self._control("fault_hits", fault=self.id)["hits"])
 
     def wait(self, hits: int = 1, timeout: float = 10.0) -> int:
-        """Wait until it has taken effect on so many requests.
+        """Wait until the fault has taken effect on `hits` requests.
 
         Args:
-            hits: how many, counted since it was set.
-            timeout: seconds after which to give up.
+            hits: the number of requests, counted since the fault was set.
+            timeout: seconds to wait.
 
         Returns:
-            Its hits.
+            The number of requests on which it took effect.
 
         Raises:
-            KafkaTimeoutError: there were not as many in that time.
-            BrokerCommandError: it was removed.
+            KafkaTimeoutError: there were fewer requests within `timeout`.
+            BrokerCommandError: the fault was removed.
         """
         waited = self._control("wait", fault=self.id, hits=hits, timeout_ms=round(timeout * 1000))
         if not waited["reached"]:
@@ -56,21 +56,23 @@ class Fault:
         return int(waited["hits"])
 
     def release(self) -> None:
-        """Let go what it holds; connections that it made black holes of are closed. It stays set.
+        """Let the requests that it holds continue, and close the connections that it turned into black holes.
+
+        The fault stays set.
 
         Raises:
-            BrokerCommandError: it was removed.
+            BrokerCommandError: the fault was removed.
         """
         self._control("release_fault", fault=self.id)
 
     def remove(self) -> int:
-        """Remove it, and let go what it holds.
+        """Remove the fault, and release it as `release` does.
 
         Returns:
-            Its hits.
+            The number of requests on which it took effect.
 
         Raises:
-            BrokerCommandError: it was removed before.
+            BrokerCommandError: the fault was removed before.
         """
         return int(self._control("remove_fault", fault=self.id)["hits"])
 
@@ -87,7 +89,7 @@ class Fault:
 
 
 class FaultSetter:
-    """The part of a broker that sets faults."""
+    """Base of `Broker`: the methods that set faults and observers."""
 
     _control: Callable[..., Any]
 
@@ -123,47 +125,52 @@ class FaultSetter:
         count: int | None = None,
         probability: float | None = None,
     ) -> Fault:
-        """Make something go wrong for the requests that are selected. Exactly one effect is given.
+        """Set a fault for the requests that match all given selectors. Exactly one effect must be given.
 
         Args:
-            api: Kafka's name of the API, or several; all if not given.
-            node: the node's id, or several.
-            client_id: the client's id.
-            topic: a topic that the request names.
-            partition: a partition of it.
-            group: a group that the request names.
-            transactional_id: a transactional id that the request names.
-            min_version: from this version of the API on.
-            max_version: up to this version.
-            error: effect: an error is answered, by Kafka's name such as `"NOT_LEADER_OR_FOLLOWER"`. With a topic
+            api: selector: Kafka's name of the API, or several; all APIs if not given.
+            node: selector: the node id, or several.
+            client_id: selector: the client id.
+            topic: selector: a topic that the request names.
+            partition: selector: a partition of that topic.
+            group: selector: a group that the request names.
+            transactional_id: selector: a transactional id that the request names.
+            min_version: selector: the lowest version of the API.
+            max_version: selector: the highest version of the API.
+            error: effect: the response has this error, by Kafka's name such as `"NOT_LEADER_OR_FOLLOWER"`. With a topic
                 selected, Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and DeleteRecords get it for the selected
                 partitions only.
-            whole: the error is for the whole request, whatever is selected.
-            delay_ms: effect: it goes on so much later.
-            hold: effect: it goes on when the fault is released or removed.
-            drop: effect: it is lost; the connection goes on.
-            close: effect: the connection is closed in order.
+            whole: whether the error is for the whole request, also with a topic selected.
+            delay_ms: effect: the request or response continues after this time.
+            hold: effect: the request or response continues when the fault is released or removed.
+            drop: effect: the request or response is dropped; the connection stays usable.
+            close: effect: the connection is closed (FIN).
             reset: effect: the connection is reset (RST).
-            truncate_bytes: effect: so many bytes of the answer are sent, then the connection is closed.
-            black_hole: effect: nothing is read any more, nothing is answered any more, or both; the connection stays
-                open.
-            fragment_bytes: effect: the answer is sent in pieces of so many bytes.
-            fragment_pause_ms: with so much time between.
-            corrupt: effect: bits of the answer are flipped, behind its middle, where a Fetch has records.
-            corrupt_offset: where instead, counted in bytes behind the length.
-            corrupt_bytes: how many bytes.
-            throttle_ms: effect: the answer says that the client is throttled, and nothing is read of it for that time.
-            on: whether the request is hit before it is carried out (what is usual), or its answer after.
-            skip: how many of these requests are let through first.
-            count: how many are hit then; all if not given.
-            probability: how likely each is hit, drawn from the broker's seed.
+            truncate_bytes: effect: this many bytes of the response, including its length field, are sent, then the
+                connection is closed.
+            black_hole: effect: the connection stays open, but requests are no longer read (`"requests"`), or they are
+                handled and never answered (`"answers"`), or both; until the fault is released or removed.
+            fragment_bytes: effect: the response is sent in pieces of this many bytes.
+            fragment_pause_ms: the pause between two pieces.
+            corrupt: effect: bytes of the response are inverted, in the middle of its second half, where a Fetch
+                response has records.
+            corrupt_offset: effect: as `corrupt`, but at this offset, in bytes after the length field.
+            corrupt_bytes: the number of bytes to invert.
+            throttle_ms: effect: the response has this throttle time, and the broker reads nothing more from the
+                connection until it has passed (KIP-219).
+            on: whether the fault takes effect on the request, before it is handled, or on the response (`"answer"`). By
+                default `truncate_bytes`, `fragment_bytes`, `corrupt` and `throttle_ms` take effect on the response, and
+                the other effects on the request.
+            skip: the number of matching requests that pass before the fault takes effect.
+            count: the number of requests on which it takes effect; all if not given.
+            probability: the probability of an effect on each request, drawn from the broker's seed.
 
         Returns:
             The fault, to wait for, release and remove.
 
         Raises:
             ArgumentError: not exactly one effect is given.
-            BrokerCommandError: a name does not exist, or what is given contradicts itself.
+            BrokerCommandError: a name does not exist, or the arguments contradict each other.
         """
         corrupts = corrupt or corrupt_offset is not None
         effects: dict[str, dict[str, object] | None] = {
@@ -203,25 +210,25 @@ class FaultSetter:
         max_version: int | None = None,
         on: Literal["request", "answer"] = "request",
     ) -> Fault:
-        """Count the requests that are selected, without changing anything: `observe(...).wait(3)` instead of a sleep.
+        """Count the requests that match all given selectors, without an effect: `observe(...).wait(3)`, not a sleep.
 
         Args:
-            api: Kafka's name of the API, or several; all if not given.
-            node: the node's id, or several.
-            client_id: the client's id.
+            api: Kafka's name of the API, or several; all APIs if not given.
+            node: the node id, or several.
+            client_id: the client id.
             topic: a topic that the request names.
-            partition: a partition of it.
+            partition: a partition of that topic.
             group: a group that the request names.
             transactional_id: a transactional id that the request names.
-            min_version: from this version of the API on.
-            max_version: up to this version.
-            on: whether a request counts when it comes, or when it is answered.
+            min_version: the lowest version of the API.
+            max_version: the highest version of the API.
+            on: whether a request counts when it arrives, or when it is answered.
 
         Returns:
             The observer, to wait for and remove.
 
         Raises:
-            BrokerCommandError: a name does not exist, or what is given contradicts itself.
+            BrokerCommandError: a name does not exist, or the arguments contradict each other.
         """
         when = _selector(api, node, client_id, topic, partition, group, transactional_id, min_version, max_version)
         return self._set({"when": when, "what": {"effect": "observe"}, "on": on})

@@ -1,4 +1,4 @@
-"""Records as a test writes them down, into what the broker's core takes."""
+"""Converts the records given to `Broker.append` into the form of the broker's core."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -7,28 +7,28 @@ from typing import Any
 from monedula.errors import ArgumentError
 
 Data = bytes | str | None
-"""A key or a value; text is taken as UTF-8."""
+"""A key or a value; a str is encoded as UTF-8."""
 
 RecordLike = Data | tuple[Data, Data]
 """A value, or a key with a value."""
 
 Timestamps = int | datetime | Sequence[int | datetime] | None
-"""One time for all records, or one for each: milliseconds since the Unix epoch, or `datetime`."""
+"""One timestamp for all records, or one for each: milliseconds since the Unix epoch, or `datetime`."""
 
 Headers = Mapping[str, Data] | Sequence[tuple[str, Data]]
-"""Headers of every record."""
+"""Headers that every record gets."""
 
 Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
-"""Key, value, headers, milliseconds."""
+"""A record in the core's form: key, value, headers, timestamp in milliseconds or `None`."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def records_of(records: Iterable[RecordLike] | object, timestamps: Timestamps, headers: Headers) -> list[Row]:
-    """Rows of records, or of a table.
+    """The records, or the rows of a table, in the core's form.
 
     Raises:
-        ArgumentError: something is of another type, or there are not as many timestamps as records.
+        ArgumentError: a record has an invalid type, or the number of timestamps differs from that of the records.
     """
     common = [(name, _data(value)) for name, value in _pairs(headers)]
     if hasattr(records, "__arrow_c_stream__"):

@@ -1,4 +1,4 @@
-"""What a broker tells of itself."""
+"""The state of an embedded broker as dataclasses: groups, members, connections, log lines."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as Kafka's ListGroups shows it.
+    """A group, as ListGroups returns it.
 
     Attributes:
-        group: its id.
-        state: such as `"Stable"`.
-        type: `"classic"` or `"consumer"`.
-        protocol_type: what kind of clients it has, `"consumer"` for consumers.
-        coordinator: the node that coordinates it.
+        group: the group id.
+        state: the state, such as `"Stable"`.
+        type: `"classic"` or `"consumer"` (KIP-848).
+        protocol_type: the protocol type of its members, `"consumer"` for consumers.
+        coordinator: the id of its coordinator node.
     """
 
     group: str
@@ -29,15 +29,15 @@ class Member:
     """A member of a group.
 
     Attributes:
-        member_id: its id.
-        instance_id: its `group.instance.id`, if it is a static one.
-        client_id: the client id that it joined with.
-        client_host: the address that it joined from.
-        assignment: the partitions that it has, by topic; `None` where that cannot be read.
-        target_assignment: the partitions that it is to have (KIP-848).
-        member_epoch: its epoch (KIP-848), otherwise `None`.
-        subscribed: the topics it subscribes to (KIP-848).
-        subscribed_regex: the pattern it subscribes to (KIP-848).
+        member_id: the member id.
+        instance_id: the `group.instance.id` of a static member, otherwise `None`.
+        client_id: the client id with which it joined.
+        client_host: the address from which it joined.
+        assignment: the assigned partitions, by topic; `None` if the broker cannot decode the assignment.
+        target_assignment: the target assignment, by topic (KIP-848).
+        member_epoch: the member epoch (KIP-848), otherwise `None`.
+        subscribed: the topics to which it subscribes (KIP-848).
+        subscribed_regex: the pattern to which it subscribes (KIP-848).
     """
 
     member_id: str
@@ -53,17 +53,17 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group, as Kafka's describing APIs show it.
+    """A group with its members, as DescribeGroups and ConsumerGroupDescribe return it, and its committed offsets.
 
     Attributes:
-        group: its id.
-        state: such as `"Stable"`.
+        group: the group id.
+        state: the state, such as `"Stable"`.
         type: `"classic"` or `"consumer"` (KIP-848).
-        coordinator: the node that coordinates it.
-        members: its members.
-        offsets: its committed offsets, by topic and partition.
+        coordinator: the id of its coordinator node.
+        members: the members.
+        offsets: the committed offsets, by topic and partition.
         protocol: the assignor in use.
-        group_epoch: its epoch (KIP-848), otherwise `None`.
+        group_epoch: the group epoch (KIP-848), otherwise `None`.
         assignment_epoch: the group epoch of the target assignment (KIP-848).
     """
 
@@ -83,11 +83,11 @@ class Connection:
     """A client's connection.
 
     Attributes:
-        node: the node that it is connected to.
+        node: the id of the node.
         host: the client's address.
-        client_id: the client id of its last request.
-        requests: how many requests it has sent.
-        waits_for: the API of the request that is not answered yet, if there is one.
+        client_id: the client id of the last request.
+        requests: the number of requests that the client has sent.
+        waits_for: the API of the request that is not answered yet; `None` if there is none.
     """
 
     node: int
@@ -106,14 +106,14 @@ class LogLine(NamedTuple):
 
 
 def listing_of(group: Mapping[str, Any]) -> GroupListing:
-    """From what the control port says."""
+    """The `GroupListing` for an entry of the command `groups`."""
     return GroupListing(
         group["group"], group["state"], group["type"].lower(), group["protocol_type"], group["coordinator"]
     )
 
 
 def group_of(group: Mapping[str, Any]) -> Group:
-    """From what the control port says."""
+    """The `Group` for the result of the command `group`."""
     topics = group["offsets"].items()
     offsets = {
         (topic, int(index)): found["offset"] for topic, partitions in topics for index, found in partitions.items()
@@ -132,7 +132,7 @@ def group_of(group: Mapping[str, Any]) -> Group:
 
 
 def connection_of(connection: Mapping[str, Any]) -> Connection:
-    """From what the control port says."""
+    """The `Connection` for an entry of the command `connections`."""
     return Connection(
         connection["node"],
         connection["host"],
