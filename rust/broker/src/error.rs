@@ -1,27 +1,27 @@
-//! What can go wrong with the broker itself, as opposed to what it answers.
+//! The errors of the broker itself, as opposed to the error codes in its answers.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a broker could not be made, started or told something.
+/// Why a broker could not be created or started, or could not carry out a command.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
-    /// A setting that does not exist or cannot be.
+    /// A setting that does not exist, or has an invalid value.
     #[error("{name}: {problem}")]
     Setting {
-        /// Its name.
+        /// The name of the setting.
         name: String,
-        /// What is wrong with it, and what would be right.
+        /// What is wrong, and which values are valid.
         problem: String,
     },
-    /// A port that could not be listened on.
+    /// A port that could not be opened.
     #[error("cannot listen on {host}:{port}: {source}")]
     Listen {
-        /// The address asked for.
+        /// The host to listen on.
         host: String,
-        /// The port asked for; 0 for any.
+        /// The port to listen on; 0 for any free one.
         port: u16,
-        /// Why not.
+        /// Why the port could not be opened.
         source: io::Error,
     },
     /// A file of the data directory that could not be read or written.
@@ -29,10 +29,10 @@ pub enum BrokerError {
     Storage {
         /// The file.
         path: PathBuf,
-        /// What happened.
+        /// What failed.
         problem: String,
     },
-    /// A command that cannot be carried out.
+    /// A command that cannot be carried out, with the reason.
     #[error("{0}")]
     Command(String),
     /// The broker has stopped.

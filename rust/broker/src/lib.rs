@@ -1,11 +1,11 @@
-//! The embedded broker: a Kafka-compatible server, strict where Kafka is strict, with faults on demand.
+//! The embedded broker: a Kafka-compatible server for tests, as strict as Kafka, with faults that tests can set.
 //!
-//! [`core::Core`] is the whole cluster as one sans-IO machine: frames and the time go in, answers come out. It opens no
-//! socket and reads no clock, so a test can run it in virtual time. [`server`] is what connects it to TCP: one thread, one
-//! owner of the core, however many nodes it plays. [`control`] has the commands that tests give, the same ones from Rust,
-//! from Python and over the control port.
+//! [`core::Core`] is the whole cluster as one sans-IO state machine: its input is frames and the time, its output is
+//! answers. It opens no socket and reads no clock, so a test can run it in virtual time. [`server`] connects it to TCP:
+//! one thread owns the core, for any number of nodes. [`control`] has the commands of tests, which are the same from
+//! Rust, from Python and over the control port.
 //!
-//! It shares the wire codec with the client and nothing else: an oracle must not share the logic that it judges.
+//! The broker shares only the wire codec with the client: a test oracle must not share the logic that it checks.
 #![forbid(unsafe_code)]
 
 mod api;
@@ -27,7 +27,7 @@ pub use error::BrokerError;
 pub use faults::{Effect, Fault, Selector, Side, Way};
 pub use options::Options;
 
-/// Bugs of coordinators, for tests of what finds them.
+/// Bugs of coordinators that can be planted, to test that the model checks and the simulation find them.
 #[cfg(feature = "planted")]
 pub mod planted {
     pub use crate::groups::planted::{Bug, plant};

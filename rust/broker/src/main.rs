@@ -1,4 +1,4 @@
-//! The embedded broker as a program.
+//! The embedded broker as a command-line program.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use clap::Parser;
 use monedula_broker::server::Broker;
 use monedula_broker::{BrokerError, Options};
 
-/// What a shell takes for a program that was called in a wrong way.
+/// The conventional exit code for wrong command-line arguments.
 const WRONG_ARGUMENTS: u8 = 2;
 
 /// A Kafka-compatible broker for trying things and for tests.
@@ -96,13 +96,14 @@ fn run(arguments: Arguments) -> Result<(), BrokerError> {
     if let Some(address) = broker.control_address() {
         println!("control.address={address}");
     }
-    // An hour is as good as any: nothing is waited for but the signal.
+    // The timeout is arbitrary: only a signal ends the loop.
     while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = ended.recv_timeout(Duration::from_secs(3600)) {}
     broker.stop();
     Ok(())
 }
 
-/// Hears of Ctrl-C and SIGTERM, from before anything is opened on.
+/// Installs the handlers of SIGINT (Ctrl-C) and SIGTERM, before any port or file is opened. The receiver gets a message
+/// at the first signal.
 fn signals() -> Result<std::sync::mpsc::Receiver<()>, BrokerError> {
     let failed = |error: std::io::Error| BrokerError::Command(format!("signals cannot be listened to: {error}"));
     let (sender, receiver) = std::sync::mpsc::channel();

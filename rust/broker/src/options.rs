@@ -1,4 +1,4 @@
-//! What a broker is told at its start, as text: the same from Python and from the command line.
+//! The options of a broker at its start, as JSON: the same from Python and from the command line.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,35 +10,35 @@ use crate::BrokerError;
 use crate::server::Clock;
 use crate::settings::{Settings, TopicSpec};
 
-/// The options. Those that are left out have the defaults of [`Settings`].
+/// The options of a broker. Absent ones have the defaults of [`Settings`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Virtual nodes.
+    /// The number of virtual nodes.
     pub nodes: u16,
-    /// The id of the first of them; each further one has the next.
+    /// The id of the first node; each further one has the next id.
     pub first_node_id: i32,
-    /// Where they listen.
+    /// The host that all nodes listen on.
     pub host: String,
-    /// The port of the first node; 0 takes any free ports.
+    /// The port of the first node; each further one has the next port. 0 takes any free ports.
     pub port: u16,
-    /// The nodes' racks, in order.
+    /// The racks of the nodes, in order; empty for none. Further nodes have no rack.
     pub racks: Vec<String>,
-    /// Where topics, offsets and groups are kept.
+    /// The directory that stores topics, offsets and groups; `None` for memory only.
     pub data_dir: Option<PathBuf>,
-    /// Where commands are taken, on loopback; 0 takes any free port.
+    /// The control port, on loopback; `None` for none, 0 for any free port.
     pub control_port: Option<u16>,
-    /// Topics to make, each as `name` or `name:partitions`.
+    /// The topics to create at the start, each as `name` or `name:partitions`.
     pub topics: Vec<String>,
-    /// Kafka's settings, by name.
+    /// Kafka's broker settings, by name.
     pub settings: BTreeMap<String, String>,
-    /// The highest version of an API to offer, by its name; a negative one withdraws the API.
+    /// The highest offered version of an API, by the API's name; a negative one withdraws the API.
     pub max_versions: BTreeMap<String, i16>,
-    /// How long a coordinator loads.
+    /// How long a coordinator loads a partition of groups or transactions, in milliseconds.
     pub coordinator_load_ms: i64,
-    /// Seeds what the broker draws.
+    /// The seed of all that the broker draws at random.
     pub seed: u64,
-    /// Whether the time stands still until a command moves it.
+    /// Whether the clock is manual: it stands still until a command advances it.
     pub manual_clock: bool,
 }
 
@@ -73,10 +73,10 @@ impl Options {
         serde_json::from_str(text).map_err(wrong)
     }
 
-    /// The settings that they stand for.
+    /// The settings that the options stand for.
     ///
     /// # Errors
-    /// [`BrokerError::Setting`] for what does not exist or cannot be.
+    /// [`BrokerError::Setting`] for an unknown name or an invalid value.
     pub fn settings(&self) -> Result<Settings, BrokerError> {
         if usize::from(self.nodes) < self.racks.len() {
             let problem = format!("{} racks for {} nodes", self.racks.len(), self.nodes);
@@ -108,7 +108,7 @@ impl Options {
         Ok(settings)
     }
 
-    /// The clock that they stand for.
+    /// The clock that the options stand for.
     pub fn clock(&self) -> Clock {
         let system = Clock::system();
         if self.manual_clock { Clock::manual(system.now_ms()) } else { system }

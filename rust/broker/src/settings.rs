@@ -1,4 +1,4 @@
-//! What a broker can be told: how it is laid out, and Kafka's own broker settings by Kafka's own names.
+//! The settings of a broker: the layout of the cluster, and Kafka's broker settings by Kafka's names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,34 +8,36 @@ use std::str::FromStr;
 use crate::BrokerError;
 use crate::cluster::ConfigType;
 
-/// How the cluster is laid out, and its settings.
+/// The layout of the cluster, and its settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Virtual nodes.
+    /// The number of virtual nodes.
     pub nodes: u16,
-    /// The id of the first of them; each further one has the next.
+    /// The id of the first node; each further one has the next id.
     pub first_node_id: i32,
-    /// Where all of them listen.
+    /// The host that all nodes listen on.
     pub host: String,
-    /// The port of the first node; each further one has the next. 0 takes any free ports.
+    /// The port of the first node; each further one has the next port. 0 takes any free ports.
     pub port: u16,
-    /// The rack of each node, empty for none; fewer than there are nodes leave the rest without.
+    /// The racks of the nodes, in order; empty for none. Further nodes have no rack.
     pub racks: Vec<String>,
-    /// Where topics, offsets and groups are kept; `None` for memory only.
+    /// The directory that stores topics, offsets and groups; `None` for memory only.
     pub data_dir: Option<PathBuf>,
-    /// Topics to make at the start, unless the data directory holds them.
+    /// The topics to create at the start, unless the data directory has them.
     pub topics: Vec<TopicSpec>,
-    /// Where commands are taken, on loopback; nowhere without it. 0 takes any free port.
+    /// The control port, on loopback; `None` for none, 0 for any free port.
     pub control_port: Option<u16>,
-    /// What Metadata answers.
+    /// The cluster id.
     pub cluster_id: String,
-    /// Seeds whatever the broker draws: member ids, topic ids, faults of a probability.
+    /// The seed of all that the broker draws at random: member ids, topic ids, faults with a probability.
     pub seed: u64,
-    /// The highest version of an API to offer, by its code: to play an older Kafka. A negative one withdraws the API.
+    /// The highest offered version of an API, by the API's code, to imitate an older Kafka. A negative one withdraws
+    /// the API.
     pub max_versions: BTreeMap<i16, i16>,
-    /// How long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS after it took over a partition of groups or transactions.
+    /// How long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS after it has become the leader of a partition of
+    /// groups or transactions, in milliseconds.
     pub coordinator_load_ms: i64,
-    /// Kafka's settings.
+    /// Kafka's broker settings.
     pub kafka: KafkaSettings,
 }
 
@@ -59,23 +61,23 @@ impl Default for Settings {
     }
 }
 
-/// What the directory is called that is none.
+/// The log directory that is reported if there is no data directory.
 const MEMORY: &str = "/memory";
 
 impl Settings {
-    /// The directory of all logs, as clients are told of it.
+    /// The directory of all logs, as DescribeLogDirs and the config `log.dirs` report it.
     pub(crate) fn log_dir(&self) -> PathBuf {
         let path = self.data_dir.as_deref().unwrap_or(Path::new(MEMORY));
         std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
     }
 }
 
-/// A topic to make at the start; written `orders:3`, or `orders` for as many partitions as `num.partitions` says.
+/// A topic to create at the start; written `orders:3`, or `orders` for `num.partitions` partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicSpec {
-    /// Its name.
+    /// The topic's name.
     pub name: String,
-    /// Its partitions, if they are said.
+    /// The partition count; `None` for `num.partitions`.
     pub partitions: Option<i32>,
 }
 
@@ -111,10 +113,10 @@ macro_rules! kafka_settings {
         }
 
         impl KafkaSettings {
-            /// The names, in the order of the table.
+            /// The names of all settings, in the order of the table.
             pub const NAMES: &[&str] = &[$($name,)*];
 
-            /// Takes a setting by Kafka's name.
+            /// Sets a setting by Kafka's name.
             ///
             /// # Errors
             /// [`BrokerError::Setting`] for an unknown name, or a value of another type.
@@ -134,7 +136,7 @@ macro_rules! kafka_settings {
                 }
             }
 
-            /// What a setting means.
+            /// The documentation of a setting, which DescribeConfigs returns.
             pub(crate) fn documentation(name: &str) -> Option<&'static str> {
                 match name {
                     $($name => Some(concat!($($doc),*).trim_ascii_start()),)*
@@ -142,7 +144,7 @@ macro_rules! kafka_settings {
                 }
             }
 
-            /// Every setting by Kafka's name, its value as text, and whether that is the default.
+            /// Every setting by Kafka's name, its value as text, and whether it is the default.
             pub fn entries(&self) -> Vec<(&'static str, String, bool)> {
                 let default = Self::default();
                 vec![$(($name, text(&self.$field), self.$field == default.$field),)*]
@@ -260,7 +262,7 @@ kafka_settings! {
     replica_selector_class: String = String::new(), "replica.selector.class";
 }
 
-/// Values as Kafka writes them.
+/// Conversion of a value from and to Kafka's text form.
 trait Text: Sized {
     const KIND: ConfigType;
     fn text(&self) -> String;
@@ -349,7 +351,7 @@ fn unknown(name: &str) -> BrokerError {
     BrokerError::Setting { name: name.to_owned(), problem }
 }
 
-/// How much two names are alike, in percent: the share of pairs of characters that both have.
+/// The similarity of two names in percent: the share of pairs of adjacent bytes that both have.
 fn likeness(one: &str, other: &str) -> usize {
     let pairs = |text: &str| text.as_bytes().array_windows().copied().collect::<Vec<[u8; 2]>>();
     let (ones, mut others) = (pairs(one), pairs(other));

@@ -1,4 +1,4 @@
-//! Faults, as far as the core decides them: in virtual time.
+//! Faults that the core applies, in virtual time. `server.rs` tests those on the bytes of answers.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -149,7 +149,7 @@ fn what_is_held_goes_on_when_it_is_released() {
         world.control(json!({"command": "release_fault", "fault": fault}));
         assert_eq!(world.take(&pending).unwrap().topics[0].error_code, 0);
     }
-    // Removing it does the same: nobody must wait for a fault that is gone.
+    // Removing the fault releases the request, too.
     let fault = set(&mut world, hold("request"));
     let pending = world.send(1, &metadata("orders"), 9);
     assert_eq!(world.control(json!({"command": "remove_fault", "fault": fault}))["hits"], 1);

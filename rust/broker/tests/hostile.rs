@@ -1,5 +1,5 @@
-//! Frames that no client should send, to a broker with topics and groups: an answer or a closed connection, never a panic, and
-//! never memory that they do not pay for.
+//! Invalid frames to a broker with topics and groups: each gets an answer or closes its connection. None causes a
+//! panic, or allocations out of proportion to its size.
 //!
 //! The properties are fuzz targets as well:
 //!
@@ -23,8 +23,8 @@ use monedula_protocol::base64;
 use serde_json::{Value, json};
 use support::World;
 
-/// What a frame may cost, all allocations added up: the internal topics with their partitions, made on first use, and batches
-/// that are decompressed.
+/// The limit on the sum of all allocations for a frame, in bytes. It must allow for creating the internal topics on
+/// first use; `COST_PER_BYTE`, for each byte of the frame, must allow for decompressing batches.
 const COST_PER_FRAME: usize = 32 << 20;
 const COST_PER_BYTE: usize = 4096;
 
@@ -32,7 +32,7 @@ thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Adds up what the current thread allocates.
+/// An allocator that adds up the bytes that the current thread allocates.
 struct Counting;
 
 #[global_allocator]
@@ -59,11 +59,11 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 fn count(bytes: usize) {
-    // A thread that ends may allocate when its locals are gone.
+    // A thread that ends may allocate after its thread locals are destroyed.
     let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + bytes));
 }
 
-/// A world with topics, and with few partitions for coordinators, so that groups and transactions meet.
+/// A cluster with topics, and with few partitions of the internal topics, so that groups and transactions share them.
 fn world() -> World {
     let mut world =
         World::with(2, &[("offsets.topic.num.partitions", "2"), ("transaction.state.log.num.partitions", "2")]);
@@ -81,7 +81,7 @@ fn feed(world: &mut World, frame: Vec<u8>) {
     assert!(allocated <= COST_PER_FRAME + COST_PER_BYTE * length, "{allocated} bytes for a frame of {length}");
 }
 
-/// Every golden request as a frame without its length.
+/// Every golden request as a frame without its length field.
 fn golden() -> &'static [Vec<u8>] {
     static GOLDEN: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     GOLDEN.get_or_init(|| supported().iter().flat_map(|(key, ..)| of(*key)).collect())
@@ -124,7 +124,8 @@ fn arbitrary_frames() {
     bolero::check!().with_iterations(20_000).for_each(|input: &[u8]| feed(&mut world.borrow_mut(), input.to_vec()));
 }
 
-/// Each ten bytes are a golden request (two bytes) with two edits; all of them meet the same cluster, and time passes.
+/// Each ten bytes of the input select a golden request (two bytes) and edit it twice. All requests go to the same
+/// cluster, then time passes.
 #[test]
 fn mutated_requests() {
     bolero::check!().with_iterations(3_000).for_each(|input: &[u8]| {
@@ -141,7 +142,7 @@ fn mutated_requests() {
     });
 }
 
-/// Every golden request as it is, one after the other, and then with extreme numbers at every place.
+/// Sends every golden request unchanged, one after the other, then with extreme numbers at every position.
 #[test]
 fn extreme_numbers_everywhere() {
     const EXTREMES: &[&[u8]] =

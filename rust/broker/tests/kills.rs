@@ -1,4 +1,4 @@
-//! The program, killed with SIGKILL while producers write: whatever it acknowledged is there when it runs again.
+//! Kills the broker's program with SIGKILL while producers write: acknowledged records must survive the restart.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -19,7 +19,7 @@ use monedula_protocol::records::{BatchEncoder, Batches, NewRecord};
 
 const TOPIC: &str = "orders";
 const PARTITIONS: i32 = 3;
-/// Requests that are acknowledged before the kill comes.
+/// The number of acknowledged requests before the kill.
 const ACKNOWLEDGED: usize = 40;
 
 struct Running {
@@ -31,7 +31,7 @@ impl Running {
     fn start(data_dir: &Path) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_monedula-broker"))
             .args(["--port", "0", "--topic", &format!("{TOPIC}:{PARTITIONS}")])
-            // Small segments, so that kills meet their ends too.
+            // Small segments, so that kills also happen while a segment is closed.
             .args(["--setting", "log.segment.bytes=4000", "--data-dir"])
             .arg(data_dir)
             .stdout(Stdio::piped())
@@ -58,7 +58,7 @@ fn exchange(stream: &mut TcpStream, frame: &[u8]) -> std::io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Writes until the broker is gone. Returns the values that were acknowledged, with their offsets.
+/// Writes until the broker is killed. Returns the acknowledged values with their offsets.
 fn write_until_killed(address: &str, partition: i32, round: usize, acknowledged: &AtomicUsize) -> Vec<(i64, String)> {
     let mut stream = TcpStream::connect(address).unwrap();
     let mut stored = Vec::new();
@@ -129,7 +129,7 @@ fn kill_and_look(rounds: usize) {
                     })
                 })
                 .collect();
-            // Each round at another point.
+            // Each round kills after another number of requests.
             while acknowledged.load(Ordering::Relaxed) < ACKNOWLEDGED + round * 7 % 100 {
                 thread::yield_now();
             }
@@ -149,7 +149,7 @@ fn kill_and_look(rounds: usize) {
     }
 }
 
-/// A directory that is gone with the value.
+/// A directory that is removed on drop.
 struct TempDir(PathBuf);
 
 impl Drop for TempDir {

@@ -1,4 +1,4 @@
-//! What the log says of requests and answers.
+//! The log messages about requests and answers.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! What an idle member of a classic group costs, counted by the allocator.
+//! The memory of an idle member of a classic group, counted by the allocator.
 #![allow(unsafe_code, clippy::unwrap_used, reason = "an allocator cannot be written without; a test may panic")]
 
 mod support;
@@ -10,7 +10,7 @@ use monedula_protocol::messages::join_group::{JoinGroupRequest, JoinGroupRequest
 use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
 use support::World;
 
-/// Bytes that are allocated now.
+/// The number of bytes that are allocated at present.
 static ALLOCATED: AtomicIsize = AtomicIsize::new(0);
 
 struct Counting;
@@ -36,11 +36,11 @@ static ALLOCATOR: Counting = Counting;
 const GROUPS: usize = 1000;
 const MEMBERS: usize = 10;
 
-/// The log keeps a record of each generation besides, which retention and compaction end; it is a part of what is counted.
+/// The count includes the log's records of the groups' generations, which retention and compaction would remove.
 #[test]
 fn an_idle_member_costs_less_than_ten_kilobytes() {
     let mut world = World::with(1, &[("group.initial.rebalance.delay.ms", "1")]);
-    // A hundred topics, as a consumer of many subscribes to.
+    // About the size of a subscription to a hundred topics.
     let metadata = vec![7; 2000];
     let before = {
         let connection = world.connect(1);

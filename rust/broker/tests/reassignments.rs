@@ -1,4 +1,4 @@
-//! Partitions that move to other nodes: codes and words are those of Apache Kafka 4.3.1.
+//! AlterPartitionReassignments. The expected error codes and messages are those of Apache Kafka 4.3.1.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -12,7 +12,7 @@ use monedula_protocol::messages::list_partition_reassignments::ListPartitionReas
 use serde_json::json;
 use support::World;
 
-/// A cluster of three nodes with the topic `a`, whose partition is on these.
+/// A cluster of three nodes with the topic `a`, whose only partition has these replicas.
 fn world(replicas: &[i32]) -> World {
     let mut world = World::with(3, &[]);
     let broker_ids = replicas.to_vec();
@@ -24,7 +24,7 @@ fn world(replicas: &[i32]) -> World {
     world
 }
 
-/// Code and words of one partition's move.
+/// Sends a reassignment of one partition. Returns the error code and message.
 fn ask(world: &mut World, name: &str, index: i32, to: Option<&[i32]>, may_change_factor: bool) -> (i16, String) {
     let replicas = to.map(<[i32]>::to_vec);
     let partitions = vec![ReassignablePartition { partition_index: index, replicas, ..Default::default() }];
@@ -42,7 +42,7 @@ fn move_to(world: &mut World, to: &[i32]) {
     assert_eq!(ask(world, "a", 0, Some(to), true), (0, String::new()));
 }
 
-/// Leader, its epoch, replicas and those in sync.
+/// The partition's leader, leader epoch, replicas and in-sync replicas.
 fn seen(world: &mut World) -> (i32, i32, Vec<i32>, Vec<i32>) {
     let topic = support::topic(world, 1, "a");
     let partition = &topic.partitions[0];
@@ -50,7 +50,7 @@ fn seen(world: &mut World) -> (i32, i32, Vec<i32>, Vec<i32>) {
     (partition.leader_id, partition.leader_epoch, replicas, isr)
 }
 
-/// Replicas of the only move, those that it adds, and those that it removes.
+/// The replicas of the only reassignment in progress, those that it adds, and those that it removes.
 fn under_way(world: &mut World) -> Option<(Vec<i32>, Vec<i32>, Vec<i32>)> {
     let answer = world.call(1, &ListPartitionReassignmentsRequest::default(), 0);
     let partition = &answer.topics.first()?.partitions[0];

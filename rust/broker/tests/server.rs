@@ -1,4 +1,5 @@
-//! The broker behind sockets: frames that are none, clients that are gone, many of them, and what faults do to bytes.
+//! The broker on TCP sockets: invalid frames, clients that disconnect, many clients, and faults on the bytes of
+//! answers.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io::{self, Read, Write};
@@ -16,7 +17,7 @@ use monedula_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopi
 use monedula_protocol::messages::metadata::MetadataRequest;
 use serde_json::Value;
 
-/// How long a test waits for what must come.
+/// How long a test waits before it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn broker_with(change: impl FnOnce(&mut Settings)) -> Broker {
@@ -48,7 +49,7 @@ impl Client {
         self.0.write_all(&encode_request(request, version, correlation_id, Some("raw")).unwrap()).unwrap();
     }
 
-    /// An answer without its length.
+    /// Reads an answer, without its length field.
     fn receive(&mut self) -> io::Result<Vec<u8>> {
         let mut length = [0; 4];
         self.0.read_exact(&mut length)?;
@@ -77,7 +78,7 @@ fn long_poll<'a>(max_wait_ms: i32) -> FetchRequest<'a> {
     FetchRequest { max_wait_ms, min_bytes: 1, max_bytes: 1 << 20, topics, ..Default::default() }
 }
 
-/// Waits until the broker's connections are as they should be.
+/// Waits until the broker's connections satisfy a condition.
 fn wait_for_connections(broker: &Broker, is_so: impl Fn(&[Value]) -> bool) {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -142,7 +143,7 @@ fn requests_of_a_connection_are_worked_on_one_after_the_other() {
     client.send(&long_poll(60_000), 11, 1);
     client.send(&ApiVersionsRequest::default(), 0, 2);
     assert!(fetches.wait(1, PATIENCE).unwrap());
-    // Others are served meanwhile, in full.
+    // Other connections are served meanwhile.
     assert!(Client::of(&broker).is_served());
     assert_eq!(behind.hits().unwrap(), 1);
     let record = serde_json::from_str(r#"{"value": "v"}"#).unwrap();
@@ -250,7 +251,7 @@ fn a_black_hole_keeps_the_connection_open_until_it_is_removed() {
         let mut client = Client::of(&broker);
         client.send(&ApiVersionsRequest::default(), 0, 7);
         assert!(fault.wait(1, PATIENCE).unwrap());
-        // Another client's answer comes after whatever would have come here.
+        // When another client has an answer, this one would have received its own.
         assert!(Client::of(&broker).is_served());
         client.0.set_nonblocking(true).unwrap();
         assert_eq!(client.0.read(&mut [0; 1]).unwrap_err().kind(), io::ErrorKind::WouldBlock, "{way:?}");

@@ -1,4 +1,4 @@
-//! What holds for every request, whatever it asks.
+//! Rules for all requests: correlation ids, versions, unknown APIs, topic creation.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -19,7 +19,7 @@ fn an_answer_carries_the_correlation_id_of_its_request() {
     let mut world = World::default();
     let request = ApiVersionsRequest { client_software_name: "x", client_software_version: "1", ..Default::default() };
     for version in 0..=4 {
-        // `call` compares the ids.
+        // `call` compares the correlation ids.
         let answer = world.call(1, &request, version);
         assert_eq!(answer.error_code, 0);
         assert!(!answer.api_keys.is_empty());
@@ -40,7 +40,7 @@ fn an_unknown_version_is_told_to_api_versions_and_closes_with_the_rest() {
     };
     world.send_frame(connection, frame(18, 99));
     let Some(Outcome::Frame(answer)) = world.outcome(connection) else { panic!("no answer") };
-    // In the form of version 0: correlation id, error code, one API with its versions.
+    // The answer is in version 0: correlation id, error code, one API with its versions.
     assert_eq!(answer[..6], [0, 0, 0, 77, 0, 35]);
     assert_eq!(answer[6..], [0, 0, 0, 1, 0, 18, 0, 0, 0, 5]);
     for (key, version) in [(3, 99), (3, -1), (999, 0), (-1, 0)] {
@@ -49,18 +49,18 @@ fn an_unknown_version_is_told_to_api_versions_and_closes_with_the_rest() {
         let outcome = world.outcome(connection);
         assert!(matches!(outcome, Some(Outcome::Closed(_))), "{key} v{version}: {outcome:?}");
     }
-    // Others go on, and so does the first.
+    // The first connection still works.
     assert_eq!(world.call_on(connection, &ApiVersionsRequest::default(), 0).error_code, 0);
 }
 
-/// The lines of a file that Apache Kafka's own classes wrote.
+/// The lines of a golden file, which Apache Kafka's own classes wrote.
 fn golden(file: &str) -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(file).with_extension("jsonl");
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Kafka's own request with nothing in it, as a frame without its length.
+/// Kafka's smallest request of an API, as a frame without its length field.
 fn minimal(name: &str, key: i64, version: i64, flexible_from: i64) -> Option<Bytes> {
     let lines = golden(&format!("{name}Request"));
     let line = lines.iter().find(|line| line["version"] == version && line["case"] == "minimal")?;
@@ -85,7 +85,7 @@ fn what_is_listed_is_answered_and_what_is_not_closes() {
         for version in 0..=api["max"].as_i64().unwrap() + 1 {
             let listed =
                 range.is_some_and(|api| (i64::from(api.min_version)..=i64::from(api.max_version)).contains(&version));
-            // Messages of APIs that are not spoken at all have no golden file.
+            // Unsupported APIs have no golden file.
             let known = range.and_then(|_| minimal(name, key, version, flexible_from));
             let frame = known.clone().unwrap_or_else(|| {
                 let head = [(key as i16).to_be_bytes(), (version as i16).to_be_bytes()].concat();
@@ -95,8 +95,8 @@ fn what_is_listed_is_answered_and_what_is_not_closes() {
             let connection = world.connect(1);
             world.send_frame(connection, frame);
             let closed = matches!(world.outcome(connection), Some(Outcome::Closed(_)));
-            // Produce lists versions that nobody speaks any more, for librdkafka's sake; a version from the future is
-            // answered to ApiVersions.
+            // Produce lists removed versions, because librdkafka needs that. ApiVersions answers a version from the
+            // future.
             if (name == "Produce" && version < 3) || (name == "ApiVersions" && version == 6) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Nodes, leaders and coordinators on command.
+//! The commands about nodes, leaders, coordinators, in-sync replicas and connections.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ impl Core {
         Ok(Value::Null)
     }
 
-    /// Where a node that has stopped listened.
+    /// The port of a stopped node.
     pub(crate) fn stopped_port(&self, id: NodeId) -> Result<u16, BrokerError> {
         match self.nodes.get(id) {
             Some(node) if !node.alive => Ok(node.port),

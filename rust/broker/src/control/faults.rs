@@ -1,4 +1,4 @@
-//! Faults on command.
+//! The commands about faults.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ impl Core {
         self.faults.hits(id)
     }
 
-    /// The hits of all faults: it changes when those of one do.
+    /// The sum of the hits of all faults that are set.
     pub(crate) fn fault_hits(&self) -> u64 {
         self.faults.all_hits()
     }

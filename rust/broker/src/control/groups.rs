@@ -1,5 +1,5 @@
-//! What there is of groups, for a test that wants to know. It is asked as a client would ask, so that it says what a client
-//! would see, whatever the groups look like inside.
+//! The commands that describe groups. They send the requests of a client, so that the answer is what a client would
+//! see.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::faults::Faults;
 const LENGTH_BYTES: usize = 4;
 
 impl Core {
-    /// Every group that a living node coordinates.
+    /// All groups whose coordinator is alive.
     pub(super) fn describe_groups(&mut self) -> Result<Value, BrokerError> {
         let nodes: Vec<NodeId> = self.nodes.alive().map(|node| node.id).collect();
         let mut groups = Vec::new();
@@ -57,7 +57,7 @@ impl Core {
         Ok(found.into())
     }
 
-    /// A group of KIP-848, `None` if it is not one.
+    /// Describes a consumer group (KIP-848); `None` if the group is not one.
     fn new_group(&mut self, node: NodeId, group: &str) -> Result<Option<Map<String, Value>>, BrokerError> {
         if self.offered(ConsumerGroupDescribeRequest::API_KEY).is_none() {
             return Ok(None);
@@ -137,7 +137,7 @@ impl Core {
         Ok(topics.into())
     }
 
-    /// Asks a node as a client would, except that no fault hears of it. Gives the answer without its length.
+    /// Sends a node the request of a client, without any faults. Returns the answer without its length field.
     fn ask<'q, R: Request<'q>>(&mut self, node: NodeId, request: &R, version: i16) -> Result<Bytes, BrokerError> {
         let failed = |problem: String| BrokerError::Command(format!("{}: {problem}", R::API_KEY));
         let frame = encode_request(request, version, 0, Some("control")).map_err(|error| failed(error.to_string()))?;
@@ -164,12 +164,12 @@ fn assignment(assignment: &Assignment<'_>) -> Value {
     assignment.topic_partitions.iter().map(topic).collect::<Map<_, _>>().into()
 }
 
-/// What a consumer's assignment says; null for what is none, or of another kind of client.
+/// Decodes a consumer's assignment; null if it is empty, or from another kind of client.
 fn classic_assignment(mut bytes: &[u8]) -> Value {
     assigned_topics(&mut bytes).map_or(Value::Null, Value::Object)
 }
 
-/// The protocol that Java's consumers agree on among themselves: a version, then topics with their partitions.
+/// Reads an assignment of the consumer protocol: a version, then topics with their partitions.
 fn assigned_topics(bytes: &mut &[u8]) -> Option<Map<String, Value>> {
     let _version: i16 = i16::from_be_bytes(take(bytes)?);
     let mut topics = Map::new();

@@ -1,4 +1,4 @@
-//! Logs on command.
+//! The commands about logs: compaction, truncation, deletion of records.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ impl Core {
         Ok(json!({ "log_start_offset": start_offset }))
     }
 
-    /// The partition that a command names, or all of the topic.
+    /// The partition that a command names, or all partitions of the topic.
     fn partitions_on_command(&self, topic: &str, partition: Option<i32>) -> Result<Vec<i32>, BrokerError> {
         let Some(found) = self.topics.get(topic) else {
             return Err(BrokerError::Command(format!("there is no topic {topic}")));

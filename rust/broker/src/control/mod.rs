@@ -1,4 +1,4 @@
-//! What tests tell the broker: the same commands from Rust, from Python and over the control port.
+//! The commands of tests to the broker. They are the same from Rust, from Python and over the control port.
 
 mod cluster;
 mod faults;
@@ -19,33 +19,33 @@ use crate::faults::Fault;
 
 pub use records::{Data, Record};
 
-/// A command. Its JSON is `{"command": "move_leader", "topic": "orders", "partition": 0, "node": 2}`. Those without arguments are
-/// structs all the same: only so are arguments that they do not take refused.
+/// A command. Its JSON is `{"command": "move_leader", "topic": "orders", "partition": 0, "node": 2}`. Commands without
+/// arguments are struct variants, too, because serde refuses unknown fields only for these.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
-    /// Makes a topic. Answers its id.
+    /// Creates a topic. Answers its name, its id and its partition count.
     CreateTopic {
-        /// Its name.
+        /// The topic's name.
         topic: String,
-        /// How many partitions; the broker's `num.partitions` if it is not said.
+        /// The partition count; default: the broker's `num.partitions`.
         partitions: Option<i32>,
-        /// How many replicas; `default.replication.factor` if it is not said.
+        /// The replication factor; default: the broker's `default.replication.factor`.
         replicas: Option<i16>,
-        /// Its own settings, by Kafka's names.
+        /// The topic's configs, by Kafka's names.
         #[serde(default)]
         config: BTreeMap<String, String>,
     },
     /// Deletes a topic.
     DeleteTopic {
-        /// Its name.
+        /// The topic's name.
         topic: String,
     },
     /// Adds partitions to a topic.
     AddPartitions {
-        /// Its name.
+        /// The topic's name.
         topic: String,
-        /// How many it is to have then.
+        /// The new partition count.
         partitions: i32,
     },
     /// Appends records to a partition, as a producer would. Answers the first offset and the one after the last.
@@ -57,11 +57,11 @@ pub enum Command {
         partition: i32,
         /// The records.
         records: Vec<Record>,
-        /// `gzip`, `snappy`, `lz4` or `zstd`.
+        /// The codec: `none`, `gzip`, `snappy`, `lz4` or `zstd`; default: none.
         compression: Option<String>,
     },
-    /// Makes a node the leader of a partition, in a new epoch. Coordinators are moved by moving the leaders of
-    /// `__consumer_offsets` and `__transaction_state`.
+    /// Makes a node the leader of a partition, in a new leader epoch. Moving the leader of a partition of
+    /// `__consumer_offsets` or `__transaction_state` moves the coordinator. Answers the leader epoch.
     MoveLeader {
         /// The topic.
         topic: String,
@@ -70,7 +70,8 @@ pub enum Command {
         /// The new leader.
         node: NodeId,
     },
-    /// Makes a node the coordinator of a group or a transactional id, with all others of its partition.
+    /// Makes a node the coordinator of a group or a transactional id, and of all others in the same partition of
+    /// `__consumer_offsets` or `__transaction_state`. Answers that topic and partition.
     MoveCoordinator {
         /// The group.
         group: Option<String>,
@@ -79,7 +80,7 @@ pub enum Command {
         /// The new coordinator.
         node: NodeId,
     },
-    /// Stops a node: its port and its connections are closed, and what it led goes to others.
+    /// Stops a node: its port and its connections are closed, and other nodes become leaders of its partitions.
     StopNode {
         /// The node.
         node: NodeId,
@@ -89,14 +90,14 @@ pub enum Command {
         /// The node.
         node: NodeId,
     },
-    /// Puts a node into a rack, or in none.
+    /// Puts a node into a rack, or removes it from its rack.
     SetRack {
         /// The node.
         node: NodeId,
-        /// The rack.
+        /// The rack; `None` for none.
         rack: Option<String>,
     },
-    /// Says which replicas of a partition are in sync.
+    /// Sets the in-sync replicas of a partition.
     SetIsr {
         /// The topic.
         topic: String,
@@ -105,16 +106,18 @@ pub enum Command {
         /// The replicas.
         isr: Vec<NodeId>,
     },
-    /// Keeps only the latest record of each key, at once. Tombstones stay for the topic's `delete.retention.ms`.
+    /// Compacts a log at once: keeps only the latest record of each key. Tombstones stay for the topic's
+    /// `delete.retention.ms`.
     Compact {
         /// The topic.
         topic: String,
-        /// The partition; all of them if it is not said.
+        /// The partition; default: all.
         partition: Option<i32>,
     },
-    /// Drops at once what the topics' retention does not keep, instead of at the next check.
+    /// Applies the retention of all topics at once, instead of at the next check.
     RunRetention {},
-    /// Makes a log end at an offset, and begins a new leader epoch: what an unclean election does.
+    /// Truncates a log to an offset, and begins a new leader epoch, as an unclean leader election does. Answers the
+    /// leader epoch.
     Truncate {
         /// The topic.
         topic: String,
@@ -123,18 +126,18 @@ pub enum Command {
         /// The offset of the next record.
         offset: i64,
     },
-    /// Makes a log start at an offset, whatever the topic's `cleanup.policy`.
+    /// Deletes the records before an offset, whatever the topic's `cleanup.policy`. Answers the log start offset.
     DeleteRecords {
         /// The topic.
         topic: String,
         /// The partition.
         partition: i32,
-        /// The first offset that stays; -1 for the high watermark.
+        /// The new log start offset; -1 for the high watermark.
         before: i64,
     },
-    /// Moves a manual clock.
+    /// Advances a manual clock. Answers its time.
     Advance {
-        /// By so many milliseconds.
+        /// The step in milliseconds.
         ms: i64,
     },
     /// Sets a fault. Answers its id.
@@ -144,37 +147,37 @@ pub enum Command {
     },
     /// Answers the hits of a fault.
     FaultHits {
-        /// Its id.
+        /// The fault's id.
         fault: u64,
     },
-    /// Waits until a fault has so many hits. Answers its hits, and whether there are as many.
+    /// Waits until a fault has a number of hits. Answers its hits, and whether it reached that number in time.
     Wait {
-        /// Its id.
+        /// The fault's id.
         fault: u64,
-        /// The hits.
+        /// The number of hits.
         hits: u64,
-        /// How long to wait.
+        /// The longest wait, in milliseconds of the machine's time.
         timeout_ms: u64,
     },
-    /// Lets go what a fault holds.
+    /// Releases the requests and answers that a fault holds. The fault stays set.
     ReleaseFault {
-        /// Its id.
+        /// The fault's id.
         fault: u64,
     },
-    /// Removes a fault and lets go what it holds. Answers its hits.
+    /// Removes a fault, and releases the requests and answers that it holds. Answers its hits.
     RemoveFault {
-        /// Its id.
+        /// The fault's id.
         fault: u64,
     },
-    /// Removes all faults.
+    /// Removes all faults. Answers how many.
     RemoveFaults {},
     /// Answers all faults that are set.
     Faults {},
-    /// Answers who is connected.
+    /// Answers all connections.
     Connections {},
     /// Answers all groups.
     Groups {},
-    /// Answers one group with its members and offsets.
+    /// Answers one group with its members, their assignments, and its offsets.
     Group {
         /// The group.
         group: String,
@@ -182,10 +185,10 @@ pub enum Command {
 }
 
 impl Core {
-    /// Carries a command out.
+    /// Carries a command out. Returns its answer.
     ///
     /// # Errors
-    /// [`BrokerError::Command`] with what cannot be done and why.
+    /// [`BrokerError::Command`] if the command cannot be carried out, with the reason.
     pub fn control(&mut self, now_ms: i64, command: Command) -> Result<Value, BrokerError> {
         self.tick(now_ms);
         let answer = self.carry_out(command);
@@ -222,7 +225,7 @@ impl Core {
             Command::SetRack { node, rack } => self.set_rack(node, rack),
             Command::SetIsr { topic, partition, isr } => self.set_isr_on_command(&topic, partition, &isr),
             Command::Advance { .. } | Command::Wait { .. } => {
-                // These need what is around the core: its clock, and someone who waits.
+                // The server carries these out: they need its clock, and a task that can wait.
                 Err(BrokerError::Command("the core alone has neither a clock nor the time to wait".to_owned()))
             }
             Command::Fault { fault } => self.set_fault(fault),

@@ -1,4 +1,4 @@
-//! Records on command, so that a test can fill a topic without a producer.
+//! The command that appends records, so that a test can fill a topic without a producer.
 
 use std::ops::Range;
 
@@ -12,33 +12,33 @@ use crate::BrokerError;
 use crate::core::Core;
 use crate::log::validate::{Refusal, single_batch};
 
-/// Bytes of records that go into one batch, so that the usual `max.message.bytes` lets it pass.
+/// The limit on the bytes of records in one batch, so that the default `max.message.bytes` accepts it.
 const BATCH_BYTES: usize = 512 * 1024;
 
 /// A record to append.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Its key.
+    /// The key.
     #[serde(default)]
     pub key: Option<Data>,
-    /// Its value.
+    /// The value; `None` for a tombstone.
     #[serde(default)]
     pub value: Option<Data>,
-    /// Its headers.
+    /// The headers.
     #[serde(default)]
     pub headers: Vec<(String, Option<Data>)>,
-    /// Its time in milliseconds since the Unix epoch; the broker's time if it is not said.
+    /// The timestamp in milliseconds since the Unix epoch; default: the broker's time.
     #[serde(default)]
     pub timestamp_ms: Option<i64>,
 }
 
-/// Bytes: as text, or as `{"base64": "..."}`.
+/// Bytes. Their JSON is a string, or `{"base64": "..."}`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Data(pub Vec<u8>);
 
-/// Bytes as they are written.
+/// The JSON form of [`Data`].
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -83,7 +83,7 @@ impl From<Data> for Written {
 }
 
 impl Core {
-    /// Appends records to a partition, with offsets that follow each other, as a producer of acks=1 would.
+    /// Appends records to a partition at consecutive offsets, as a producer with acks=1 would.
     pub(super) fn append_on_command(
         &mut self,
         topic: &str,
@@ -153,7 +153,7 @@ impl Core {
     }
 }
 
-/// Records in runs that each fit into a batch.
+/// Splits records into slices that each fit into a batch.
 fn batches(mut records: &[Record]) -> impl Iterator<Item = &[Record]> {
     std::iter::from_fn(move || {
         let mut bytes = 0;
@@ -171,7 +171,7 @@ fn batches(mut records: &[Record]) -> impl Iterator<Item = &[Record]> {
 fn size(record: &Record) -> usize {
     let data = |data: &Option<Data>| data.as_ref().map_or(0, |data| data.0.len());
     let headers: usize = record.headers.iter().map(|(key, value)| key.len() + data(value)).sum();
-    // A record has a few bytes of its own.
+    // The fields of a record besides these take a few bytes.
     16 + data(&record.key) + data(&record.value) + headers
 }
 

@@ -1,4 +1,4 @@
-//! Topics on command.
+//! The commands about topics, and the topics that the settings name.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::cluster::{NewTopic, TopicConfig, check_topic_name};
 use crate::core::Core;
 use crate::settings::TopicSpec;
 
-/// More partitions than any test wants, and few enough to be made at once.
+/// The largest partition count. More than a test needs, and few enough to be created in one step.
 const MAX_PARTITIONS: i32 = 100_000;
 
 impl Core {
-    /// Makes the topics that the settings name, as far as the data directory does not hold them already.
+    /// Creates the topics that the settings name, except those that the data directory has already.
     pub(crate) fn create_missing_topics(&mut self, topics: &[TopicSpec]) -> Result<(), BrokerError> {
         for topic in topics {
             if self.topics.get(&topic.name).is_none() {

@@ -1,4 +1,4 @@
-//! What faults do to the bytes of an answer.
+//! The effects of faults on the bytes of an answer.
 
 use bytes::{Bytes, BytesMut};
 use monedula_protocol::api::{ApiKey, Request};
@@ -9,10 +9,10 @@ use monedula_protocol::messages::produce::ProduceRequest;
 use super::Effect;
 use crate::core::{Action, Answer, Current, Wire};
 
-/// Bytes of a frame's length.
+/// The size of a frame's length field.
 const LENGTH_BYTES: usize = 4;
 
-/// An answer after an effect; what the connection is to do with it goes into `wire`.
+/// Applies an effect to an answer. Instructions to the connection, such as fragmentation, are added to `wire`.
 pub(super) fn change(
     action: Action,
     what: &Effect,
@@ -45,7 +45,7 @@ pub(super) fn change(
     }
 }
 
-/// Flips all bits of some bytes behind the length.
+/// Flips all bits of some bytes behind the length field.
 fn corrupt(pieces: &[Bytes], offset: Option<usize>, bytes: usize) -> Vec<Bytes> {
     let mut frame = BytesMut::from(pieces.concat().as_slice());
     let body = frame.len().saturating_sub(LENGTH_BYTES);
@@ -56,10 +56,11 @@ fn corrupt(pieces: &[Bytes], offset: Option<usize>, bytes: usize) -> Vec<Bytes> 
     vec![frame.freeze()]
 }
 
-/// Writes the throttle time into an answer, where the version has one.
+/// Writes the throttle time into an answer, if its version has that field.
 fn throttled(pieces: &[Bytes], ms: i32, current: Current) -> Vec<Bytes> {
     let mut frame = BytesMut::from(pieces.concat().as_slice());
-    // Behind arrays, and tagged fields stand behind it: what is before it has to be understood.
+    // In these answers the field comes after arrays and before tagged fields, so they must be decoded and encoded
+    // again.
     let rewritten = match current.key {
         ApiKey::Produce => rewritten::<ProduceRequest<'_>>(&frame, current, |response| response.throttle_time_ms = ms),
         ApiKey::ApiVersions if current.version >= 1 => {
@@ -78,7 +79,8 @@ fn throttled(pieces: &[Bytes], ms: i32, current: Current) -> Vec<Bytes> {
     vec![frame.freeze()]
 }
 
-/// An answer with something else in it; `None` if it is not of this form, as one to an unknown version is not.
+/// Decodes an answer, changes it, and encodes it again; `None` if it cannot be decoded, such as an answer to an unknown
+/// version.
 fn rewritten<'q, R: Request<'q>>(
     frame: &[u8],
     current: Current,
@@ -89,7 +91,8 @@ fn rewritten<'q, R: Request<'q>>(
     encode_response::<R>(&response, current.version, current.correlation_id).ok()
 }
 
-/// Where the throttle time stands. It is the first field of most answers from their second or third kind on.
+/// The position of the throttle time in an answer; `None` if its version has none. In most answers it is the first
+/// field.
 fn throttle_place(current: Current) -> Option<usize> {
     use ApiKey as Key;
     let Current { key, version, flexible, .. } = current;
@@ -97,7 +100,7 @@ fn throttle_place(current: Current) -> Option<usize> {
     let first = LENGTH_BYTES + header;
     let since = match key {
         Key::Produce | Key::ApiVersions => return None,
-        // Behind the error.
+        // It comes after the error code.
         Key::OffsetDelete => return Some(first + 2),
         Key::JoinGroup | Key::ListOffsets | Key::CreateTopics | Key::OffsetForLeaderEpoch => 2,
         Key::Metadata | Key::OffsetCommit | Key::OffsetFetch => 3,

@@ -1,4 +1,4 @@
-//! A fault as a test declares it: when, what, how often.
+//! A fault as a test declares it: which requests, which effect, how often.
 
 use monedula_protocol::api::{ApiKey, supported};
 use monedula_protocol::error_code::ErrorCode;
@@ -6,131 +6,133 @@ use serde::{Deserialize, Serialize};
 
 use crate::BrokerError;
 
-/// What is to go wrong. Its JSON is `{"when": {"apis": ["Fetch"], "topic": "orders"}, "what": {"effect": "delay", "ms": 50},
+/// A fault. Its JSON is `{"when": {"apis": ["Fetch"], "topic": "orders"}, "what": {"effect": "delay", "ms": 50},
 /// "count": 1}`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fault {
-    /// Which requests it concerns.
+    /// The requests that the fault selects.
     pub when: Selector,
-    /// What becomes of them.
+    /// The effect on these requests.
     pub what: Effect,
-    /// Whether it comes before the request is carried out, or after; what the effect usually means if it is not said.
+    /// Whether the effect comes before the request is carried out, or on its answer. Default: answer for truncate,
+    /// fragment, corrupt and throttle, otherwise request.
     pub on: Option<Side>,
-    /// How many of these requests are let through first.
+    /// How many selected requests pass before the first is hit.
     pub skip: u64,
-    /// How many are hit then; all if it is not said.
+    /// How many requests are hit then; `None` for all.
     pub count: Option<u64>,
-    /// How likely each is hit, drawn from the broker's seed.
+    /// The probability that a request is hit, from 0 to 1, drawn from the broker's seed; `None` for 1.
     pub probability: Option<f64>,
 }
 
-/// Which requests. What is not said selects nothing out.
+/// A selector of requests. A request must match all fields; an empty or absent field matches every request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Selector {
-    /// Any of these APIs, by Kafka's names.
+    /// The APIs, by Kafka's names.
     pub apis: Vec<String>,
-    /// At any of these nodes.
+    /// The nodes that receive the request, by id.
     pub nodes: Vec<i32>,
-    /// Of the client with this id.
+    /// The client id.
     pub client_id: Option<String>,
-    /// That name this topic, by its name or id.
+    /// A topic that the request has, by its name or its id.
     pub topic: Option<String>,
-    /// That name this partition of it.
+    /// A partition of `topic` that the request has.
     pub partition: Option<i32>,
-    /// That name this group.
+    /// A group that the request has.
     pub group: Option<String>,
-    /// That name this transactional id.
+    /// The transactional id of the request.
     pub transactional_id: Option<String>,
-    /// From this version of the API on.
+    /// The lowest version of the API.
     pub min_version: Option<i16>,
-    /// Up to this version.
+    /// The highest version of the API.
     pub max_version: Option<i16>,
 }
 
-/// Before a request is carried out, or on its answer.
+/// The side of an effect: before the request is carried out, or on its answer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// The request is not carried out, or later.
+    /// The request is not carried out, or carried out later.
     Request,
     /// The request has been carried out.
     Answer,
 }
 
-/// What becomes of a request or of its answer.
+/// The effect of a fault on a request or its answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Effect {
-    /// Nothing: it is counted.
+    /// None: the request is only counted.
     #[default]
     Observe,
-    /// An error is answered: for the partitions that are selected where the selector names a topic and the API answers for
-    /// partitions one by one, otherwise for the whole request.
+    /// The answer has an error: for the selected partitions, if the selector has a topic and the API an error code for
+    /// each partition; otherwise for the whole request.
     Error {
-        /// Kafka's name of it.
+        /// Kafka's name of the error.
         error: String,
-        /// For the whole request, whatever is selected.
+        /// Whether the error is for the whole request in any case.
         #[serde(default)]
         whole: bool,
     },
-    /// It goes on later.
+    /// The request or the answer is delayed.
     Delay {
-        /// So many milliseconds.
+        /// The delay in milliseconds.
         ms: i64,
     },
-    /// It goes on when the fault is released or removed.
+    /// The request or the answer is held until the fault is released or removed.
     Hold,
-    /// It is lost, and the connection goes on.
+    /// The request or the answer is lost. The connection stays open.
     Drop,
-    /// The connection is closed in order.
+    /// The connection is closed normally (FIN).
     Close,
     /// The connection is reset (RST).
     Reset,
-    /// So many bytes of the answer, its length among them, are sent; then the connection is closed.
+    /// Only the first bytes of the answer are sent, then the connection is closed.
     Truncate {
-        /// The bytes.
+        /// How many bytes are sent, including the 4 of the length.
         bytes: usize,
     },
-    /// The connection stays open, and is closed when the fault is released or removed.
+    /// Requests or answers of the connection are lost from now on. It stays open until the fault is released or
+    /// removed, which closes it.
     BlackHole {
-        /// What is lost.
+        /// Which direction is lost.
         way: Way,
     },
-    /// The answer is sent in pieces.
+    /// The answer is sent in fragments.
     Fragment {
-        /// Of so many bytes.
+        /// The size of a fragment in bytes.
         bytes: usize,
-        /// With so many milliseconds between.
+        /// The pause after each fragment in milliseconds.
         #[serde(default)]
         pause_ms: u64,
     },
-    /// Bits of the answer are flipped. Its length stays.
+    /// All bits of some bytes of the answer are flipped. The length field stays as it is.
     Corrupt {
-        /// The first byte concerned, counted behind the length; the middle of the answer's second half, which for a Fetch
-        /// are records, if it is not said.
+        /// The offset of the first of these bytes, counted behind the length field. Default: the middle of the second
+        /// half of the answer, which in a Fetch answer is in the records.
         offset: Option<usize>,
-        /// How many bytes.
+        /// How many bytes are flipped.
         #[serde(default = "one")]
         bytes: usize,
     },
-    /// The answer says that the client is throttled, and nothing more is read of it for that time (KIP-219).
+    /// The answer has a throttle time, and the connection is not read for that time (KIP-219).
     Throttle {
-        /// So many milliseconds.
+        /// The throttle time in milliseconds.
         ms: i32,
     },
 }
 
-/// What a black hole swallows.
+/// The direction that a black hole swallows.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// Nothing is read any more, this request included.
+    /// Requests: this one is lost, and the connection is no longer read.
     Requests,
-    /// Requests are carried out, and never answered.
+    /// Answers: requests are carried out, and never answered.
     Answers,
-    /// Both: this request is lost, and nothing is read any more.
+    /// Both: this request is lost, and the connection is no longer read.
     Both,
 }
 
@@ -139,7 +141,7 @@ fn one() -> usize {
 }
 
 impl Fault {
-    /// The side on which it takes effect.
+    /// The side on which the fault takes effect.
     pub(crate) fn side(&self) -> Side {
         self.on.unwrap_or(match self.what {
             Effect::Truncate { .. } | Effect::Fragment { .. } | Effect::Corrupt { .. } | Effect::Throttle { .. } => {
@@ -152,7 +154,7 @@ impl Fault {
     /// Checks names and numbers.
     ///
     /// # Errors
-    /// [`BrokerError::Command`] with the first that cannot be.
+    /// [`BrokerError::Command`] with the first problem.
     pub(crate) fn check(&self) -> Result<Checked, BrokerError> {
         let apis = self.when.apis.iter().map(|name| api(name)).collect::<Result<Vec<_>, _>>()?;
         let error = match &self.what {
@@ -186,7 +188,7 @@ impl Fault {
     }
 }
 
-/// What [`Fault::check`] found names to stand for.
+/// The APIs and the error that the names in a fault stand for, as [`Fault::check`] found them.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) apis: Vec<ApiKey>,
@@ -201,7 +203,7 @@ fn api(name: &str) -> Result<ApiKey, BrokerError> {
     })
 }
 
-/// The codes that Kafka has: from -1 on, without gaps.
+/// The error code of a name. Kafka's codes run from -1 without gaps, so the search ends at the first unknown one.
 fn error_code(name: &str) -> Result<ErrorCode, BrokerError> {
     let known = |code: &ErrorCode| !matches!(code, ErrorCode::Unknown(_));
     let found = (-1..i16::MAX).map(ErrorCode::from_code).take_while(known).find(|code| code.name() == name);

@@ -1,8 +1,9 @@
-//! Faults on demand.
+//! Faults that tests set.
 //!
-//! The core decides: which requests are hit, what is answered instead, what waits and until when, all in its own time. What
-//! concerns bytes on their way goes to the connection as part of the [`Action`]. Every request passes [`on_request`] before it
-//! is carried out, every answer [`on_answer`] before it is sent; partitions are asked for one by one.
+//! The core decides which requests are hit, which answer they get instead, and which requests and answers are delayed,
+//! in its own time. Effects on the bytes of an answer are passed to the connection in the [`Action`]. Every request
+//! passes [`on_request`] before it is carried out, and every answer [`on_answer`] before it is sent. Faults on
+//! partitions are applied by the APIs, which call [`Faults::partition_error`] for each partition.
 
 mod bytes;
 mod fault;
@@ -23,7 +24,7 @@ use crate::cluster::Topics;
 use crate::core::{Action, Answer, Call, ConnectionId, Core, Draw, Wire};
 use waiting::Armed;
 
-/// The APIs that ask [`Faults::partition_error`] for each of their partitions.
+/// The APIs that call [`Faults::partition_error`] for each partition.
 const BY_PARTITION: &[ApiKey] = &[
     ApiKey::Produce,
     ApiKey::Fetch,
@@ -35,38 +36,38 @@ const BY_PARTITION: &[ApiKey] = &[
     ApiKey::OffsetDelete,
 ];
 
-/// What is to go wrong, and what is watched.
+/// The faults that are set, and the requests, answers and connections that they hold.
 #[derive(Debug)]
 pub(crate) struct Faults {
-    /// By id, in the order in which they were set.
+    /// The faults by id, which is the order in which they were set.
     active: BTreeMap<u64, Active>,
     last_id: u64,
     draw: Draw,
-    /// The fault that let a request wait which goes on now: only those behind it are asked.
+    /// While a delayed request resumes, the fault that had delayed it: only the faults after it apply.
     resumed_after: Option<u64>,
-    /// Requests and answers that wait.
+    /// The delayed and held requests and answers.
     waiting: Waiting,
-    /// What the answer that a connection waits for is to meet.
+    /// The effects on the next answer of a connection.
     armed: BTreeMap<ConnectionId, Armed>,
-    /// For the request of a connection (by its correlation id): which faults on partitions hit it.
+    /// Which partition faults hit the present request of a connection, with the correlation id of that request.
     decided: BTreeMap<ConnectionId, (i32, BTreeMap<u64, bool>)>,
-    /// Connections without answers, with the fault that made them so.
+    /// The connections whose answers are dropped, with the fault that does it.
     mute: BTreeMap<ConnectionId, u64>,
-    /// Connections that are not read.
+    /// The connections that are no longer read, with the fault that does it.
     deaf: BTreeMap<ConnectionId, u64>,
 }
 
-/// A fault that is set.
+/// A fault that is set, with its counters.
 #[derive(Debug)]
 struct Active {
     fault: Fault,
     apis: Vec<ApiKey>,
     error: Option<ErrorCode>,
-    /// Requests that were selected.
+    /// How many requests the selector matched.
     matched: u64,
-    /// Those that it was used on.
+    /// How many requests were hit, after `skip`, `count` and `probability`.
     used: u64,
-    /// Those that it took effect on: on an answer, that is later.
+    /// How many requests the fault took effect on. An effect on the answer is counted when the answer is sent.
     hits: u64,
 }
 
@@ -102,19 +103,19 @@ impl Active {
             && when.topic.as_ref().is_none_or(is_named)
     }
 
-    /// Whether it is decided partition by partition.
+    /// Whether the fault applies to single partitions of a request.
     fn is_by_partition(&self, key: ApiKey) -> bool {
         let by_partition = matches!(self.fault.what, Effect::Error { whole: false, .. });
         by_partition && self.fault.when.topic.is_some() && BY_PARTITION.contains(&key)
     }
 
-    /// Whether this request, which is selected, is hit.
+    /// Decides whether a request that the selector matched is hit.
     fn draw(&mut self, draw: &mut Draw) -> bool {
         self.matched += 1;
         if self.matched <= self.fault.skip || self.fault.count.is_some_and(|count| self.used >= count) {
             return false;
         }
-        // 53 bits are what a double holds.
+        // A double has a mantissa of 53 bits.
         let drawn = |draw: &mut Draw| (draw.next() >> 11) as f64 / (1u64 << 53) as f64;
         let is_hit = self.fault.probability.is_none_or(|probability| drawn(draw) < probability);
         self.used += u64::from(is_hit);
@@ -127,7 +128,7 @@ impl Faults {
         Self {
             active: BTreeMap::new(),
             last_id: 0,
-            // Faults that are set must not change which member ids are drawn.
+            // A seed of its own, so that faults do not change which member ids are drawn.
             draw: Draw::new(seed ^ 0x6661_756c_7473),
             resumed_after: None,
             waiting: Waiting::default(),
@@ -138,15 +139,15 @@ impl Faults {
         }
     }
 
-    /// Whether there is nothing to ask.
+    /// Whether no fault is set.
     pub(crate) fn is_empty(&self) -> bool {
         self.active.is_empty()
     }
 
-    /// Sets a fault; answers its id.
+    /// Sets a fault. Returns its id.
     ///
     /// # Errors
-    /// [`BrokerError::Command`] for names and numbers that cannot be.
+    /// [`BrokerError::Command`] for unknown names and invalid numbers.
     pub(crate) fn set(&mut self, fault: Fault) -> Result<u64, BrokerError> {
         let checked = fault.check()?;
         self.last_id += 1;
@@ -163,7 +164,7 @@ impl Faults {
         self.active.get(&id).map(|active| active.hits).ok_or_else(|| unknown(id))
     }
 
-    /// The hits of all faults that are set: it changes when one of them does.
+    /// The sum of the hits of all faults that are set.
     pub(crate) fn all_hits(&self) -> u64 {
         self.active.values().map(|active| active.hits).sum()
     }
@@ -173,8 +174,8 @@ impl Faults {
         self.active.iter().map(|(id, active)| (*id, &active.fault, active.hits))
     }
 
-    /// The error that this partition is to be answered with, if a fault is set on it. Every API that answers for partitions
-    /// one by one asks this for each, before it does anything with it.
+    /// The error to answer for this partition, if a fault hits it. Every API with an error code for each partition
+    /// calls this for each of them, before it handles the partition.
     pub(crate) fn partition_error(&mut self, call: &Call<'_>, topic: &str, partition: i32) -> Option<ErrorCode> {
         if self.active.is_empty() {
             return None;
@@ -191,7 +192,8 @@ impl Faults {
             if !is_partition || !active.is_by_partition(call.key) || !active.selects(call) {
                 continue;
             }
-            // One request is one hit, however many partitions of it and however often a fetch that waits looks at them.
+            // One request counts as one hit, however many of its partitions match and however often a waiting fetch
+            // checks them.
             let is_hit = *decided.1.entry(*id).or_insert_with(|| {
                 let is_hit = active.draw(&mut self.draw);
                 active.hits += u64::from(is_hit);
@@ -204,7 +206,8 @@ impl Faults {
         None
     }
 
-    /// A connection is gone. What it sent and what still waits is carried out all the same: the network had it.
+    /// Drops the state of a closed connection. Its delayed requests are carried out all the same: the network has taken
+    /// them.
     pub(crate) fn disconnected(&mut self, connection: ConnectionId) {
         self.armed.remove(&connection);
         self.decided.remove(&connection);
@@ -223,8 +226,8 @@ fn unknown(id: u64) -> BrokerError {
     BrokerError::Command(format!("there is no fault {id}: it was removed, or never set"))
 }
 
-/// What faults make of a request that is about to be carried out. `None` lets it go on; otherwise this is its answer.
-/// `refused` answers the whole request with an error.
+/// Applies the faults to a request before it is carried out. Returns `None` if it goes on, otherwise its answer.
+/// `refused` makes the answer with an error for the whole request.
 pub(crate) fn on_request(
     core: &mut Core,
     call: &Call<'_>,
@@ -258,7 +261,7 @@ pub(crate) fn on_request(
     None
 }
 
-/// What becomes of a request that is hit before it is carried out.
+/// Applies an effect to a request before it is carried out. Returns its answer; `None` if it goes on.
 fn stop(core: &mut Core, call: &Call<'_>, id: u64, what: &Effect, refused: Option<Answer>) -> Option<Answer> {
     let connection = call.ticket.connection;
     match what {
@@ -286,12 +289,12 @@ fn stop(core: &mut Core, call: &Call<'_>, id: u64, what: &Effect, refused: Optio
             core.reply(connection, Action::Deaf);
             Some(Answer::Later)
         }
-        // What concerns answers was told apart before.
+        // The effects on answers are armed by the caller.
         _ => None,
     }
 }
 
-/// What faults make of an answer. `None` if it waits.
+/// Applies the armed effects to an answer. Returns `None` if it is delayed or held.
 pub(crate) fn on_answer(core: &mut Core, connection: ConnectionId, mut action: Action) -> Option<Action> {
     if core.faults.is_empty() && core.faults.armed.is_empty() {
         return Some(action);
@@ -325,7 +328,8 @@ pub(crate) fn on_answer(core: &mut Core, connection: ConnectionId, mut action: A
 }
 
 impl Core {
-    /// Lets go what a fault holds; the connections that it made black holes of are closed. The fault itself stays.
+    /// Releases the requests and answers that a fault holds, and closes its black-holed connections. The fault stays
+    /// set.
     ///
     /// # Errors
     /// [`BrokerError::Command`] if there is no such fault.
@@ -335,7 +339,7 @@ impl Core {
         Ok(())
     }
 
-    /// Removes a fault, and lets go what it holds. Answers its hits.
+    /// Removes a fault, and releases what it holds, as [`Core::release_fault`] does. Returns its hits.
     ///
     /// # Errors
     /// [`BrokerError::Command`] if there is no such fault.
@@ -358,7 +362,7 @@ impl Core {
         }
     }
 
-    /// Lets go what has waited long enough.
+    /// Resumes the requests and answers whose delay is over.
     pub(crate) fn tick_faults(&mut self) {
         while let Some(due) = self.faults.waiting.take_due(self.now_ms) {
             self.go_on(due);

@@ -1,4 +1,4 @@
-//! Requests and answers that a fault keeps back.
+//! The requests and answers that a fault delays or holds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,25 +9,24 @@ use super::Effect;
 use crate::cluster::NodeId;
 use crate::core::{Action, Answer, Call, ConnectionId};
 
-/// What an answer is to meet on its way: fault, effect, and the answer instead of it.
+/// The effects on the next answer of a connection: the fault's id, its effect, and the answer to send instead.
 pub(super) type Armed = Vec<(u64, Effect, Option<Answer>)>;
 
-/// What was kept back.
+/// A delayed or held request or answer.
 #[derive(Debug)]
 pub(super) enum Waited {
-    /// A request that is not carried out yet. It will be, even if its connection is gone by then: a network does not take
-    /// back what it has taken.
+    /// A request. It is carried out later even if its connection is closed by then, as if it were still in the network.
     Request { fault: u64, connection: ConnectionId, node: NodeId, host: Arc<str>, frame: Bytes },
     /// An answer.
     Answer { connection: ConnectionId, action: Action },
 }
 
-/// All that is kept back.
+/// All delayed and held requests and answers.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    /// By the time at which it goes on, in order of arrival.
+    /// The delayed ones, by the time at which they resume, then by arrival.
     delayed: BTreeMap<(i64, u64), Waited>,
-    /// By fault, in order of arrival.
+    /// The held ones by fault, in order of arrival.
     held: BTreeMap<u64, Vec<Waited>>,
     arrivals: u64,
 }
@@ -49,7 +48,7 @@ impl Waiting {
         self.held.entry(fault).or_default().push(Waited::Answer { connection, action });
     }
 
-    /// What a fault holds, in order.
+    /// Removes and returns the requests and answers that a fault holds, in order of arrival.
     pub(super) fn release(&mut self, fault: u64) -> Vec<Waited> {
         self.held.remove(&fault).unwrap_or_default()
     }

@@ -1,4 +1,5 @@
-//! Commits: who may commit, what is kept, and what ends with a transaction or a topic.
+//! Offset commits: the checks of the member, the commit itself, and the deletion of offsets, groups and topics. Also
+//! the end of a transaction that committed offsets.
 
 use std::sync::Arc;
 
@@ -9,23 +10,23 @@ use super::{ClassicGroup, Committed, ConsumerGroup, Effects, Group, Groups, Iden
 use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;
 
-/// Offsets to be committed.
+/// A request to commit offsets.
 #[derive(Debug)]
 pub(crate) struct Commit<'a> {
     pub(crate) group_id: &'a str,
     pub(crate) who: Identity<'a>,
     /// The version of OffsetCommit or TxnOffsetCommit.
     pub(crate) version: i16,
-    /// Whether the client tells an unknown group and an old member epoch from a wrong generation.
+    /// Whether the client knows the errors GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. Others get ILLEGAL_GENERATION.
     pub(crate) tells_member_epochs: bool,
-    /// How long to keep them, where the client asks for a time of its own.
+    /// The retention time that the client requests, if it does.
     pub(crate) retention_ms: Option<i64>,
-    /// The producer in whose open transaction they are.
+    /// The producer whose open transaction the offsets belong to; `None` outside of a transaction.
     pub(crate) producer_id: Option<i64>,
     pub(crate) offsets: Vec<NewOffset<'a>>,
 }
 
-/// One of them. The topic and its partition exist.
+/// An offset to commit. The caller has checked that the topic and the partition exist.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct NewOffset<'a> {
     pub(crate) topic: &'a str,
@@ -36,10 +37,10 @@ pub(crate) struct NewOffset<'a> {
 }
 
 impl Core {
-    /// Commits offsets, or adds them to a transaction (KIP-447). What became of each, in order.
+    /// Commits offsets, or adds them to a transaction (KIP-447). Returns the error code of each, in order.
     ///
     /// # Errors
-    /// Those that hold for all of them: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and whatever is wrong with the member.
+    /// The errors of the whole request: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of the member checks.
     pub(crate) fn commit_offsets(&mut self, node: NodeId, commit: &Commit<'_>) -> Result<Vec<ErrorCode>, ErrorCode> {
         let partition = self.group_partition(node, commit.group_id)?;
         self.change_group(partition, commit.group_id, |core, slot, effects| core.commit_in(slot, commit, effects))?
@@ -55,7 +56,7 @@ impl Core {
         match &mut slot.group {
             Some(Group::Classic(group)) => group.check_commit(self.now_ms, commit.who, in_transaction)?,
             Some(Group::Consumer(group)) => self.check_consumer_commit(group, commit)?,
-            // Whoever is no member needs no group to commit.
+            // A client without membership may commit to a group that does not exist yet: the commit creates it.
             None if commit.who.generation_id < 0 => {
                 log::info!("group {} is made by a commit without a member", slot.id);
                 let mut group = ClassicGroup::new(Arc::clone(&slot.id));
@@ -83,7 +84,7 @@ impl Core {
             Ok(())
         };
         check().map_err(|error| match error {
-            // Below version 6 of TxnOffsetCommit producers know of generations only.
+            // Producers below version 6 of TxnOffsetCommit do not know STALE_MEMBER_EPOCH.
             ErrorCode::StaleMemberEpoch if in_transaction && !commit.tells_member_epochs => {
                 ErrorCode::IllegalGeneration
             }
@@ -92,7 +93,7 @@ impl Core {
     }
 
     fn has_too_large_metadata(&self, offset: &NewOffset<'_>) -> bool {
-        // Kafka counts Java's characters.
+        // As in Kafka, the bound counts Java characters (UTF-16 units), not bytes.
         let length = offset.metadata.unwrap_or_default().encode_utf16().count();
         length as i64 > i64::from(self.settings.kafka.offset_metadata_max_bytes)
     }
@@ -121,7 +122,8 @@ impl Core {
         ErrorCode::None
     }
 
-    /// Deletes single offsets of a group. What became of each topic's, in order: those of topics that members read stay.
+    /// Deletes offsets of a group (OffsetDelete). Returns the error code of each topic, in order. Offsets of topics
+    /// that a member subscribes to stay.
     ///
     /// # Errors
     /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
@@ -168,7 +170,7 @@ impl Core {
 }
 
 impl Slot {
-    /// Nothing of the group is left.
+    /// Deletes the group and its offsets.
     pub(super) fn delete(&mut self, effects: &mut Effects) {
         for (topic, partition) in self.offsets.partitions() {
             self.offsets.delete(&self.id, &topic, partition, effects);
@@ -179,7 +181,7 @@ impl Slot {
         }
     }
 
-    /// Deletes the offsets of topics that are no more.
+    /// Deletes the offsets of topics that no longer exist.
     pub(super) fn drop_lost_topics(&mut self, core: &Core, effects: &mut Effects) {
         for (topic, partition) in self.offsets.partitions() {
             if core.topics.get(&topic).is_none() {
@@ -190,7 +192,7 @@ impl Slot {
 }
 
 impl Groups {
-    /// A topic was deleted: its offsets go with it.
+    /// Deletes the offsets of a topic that was deleted.
     pub(crate) fn topic_deleted(core: &mut Core, topic: &str) {
         for partition in core.groups.loaded_partitions() {
             for id in core.groups.ids(partition) {
@@ -208,11 +210,12 @@ impl Groups {
     }
 }
 
-/// A producer's transaction has ended, and its marker is written into a partition of `__consumer_offsets`: the offsets that it
-/// committed there count, or are forgotten. May be repeated.
+/// Ends a producer's transaction in a partition of `__consumer_offsets`, in place of writing a marker there: the
+/// offsets of the transaction become committed, or are dropped. It is idempotent.
 ///
 /// # Errors
-/// COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR where nobody leads the partition, and what hindered storing: to be tried again.
+/// COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR if the partition has no leader, and why a record could not be stored.
+/// All of them are retriable.
 pub(crate) fn complete_transaction(
     core: &mut Core,
     producer_id: i64,

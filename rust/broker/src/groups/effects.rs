@@ -1,4 +1,4 @@
-//! What a group leaves to be done after a request or a timer.
+//! The output of a group's state machine after a request or a timer: records to store, and answers to send.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use monedula_protocol::error_code::ErrorCode;
 use crate::cluster::StoredRecord;
 use crate::core::Ticket;
 
-/// Answers and records. All records of one change are stored as one batch before anyone is answered.
+/// The records and answers of one change. All records are stored as one batch before any answer is sent.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     pub(crate) records: Vec<StoredRecord>,
     pub(crate) answers: Vec<(Ticket, GroupAnswer)>,
-    /// A record could not be made: nothing is stored.
+    /// Set if a record could not be encoded: then nothing is stored, and every answer has this error.
     pub(crate) broken: Option<ErrorCode>,
 }
 
-/// An answer that a group may give later.
+/// The answer to a request that a group may keep pending.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum GroupAnswer {
     Join(JoinAnswer),
     Sync(SyncAnswer),
 }
 
-/// What a JoinGroup answer says.
+/// The content of a JoinGroup answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JoinAnswer {
     pub(crate) error: ErrorCode,
@@ -35,11 +35,11 @@ pub(crate) struct JoinAnswer {
     pub(crate) leader: Arc<str>,
     pub(crate) skip_assignment: bool,
     pub(crate) member_id: Arc<str>,
-    /// For the leader only.
+    /// Empty except in the leader's answer.
     pub(crate) members: Vec<JoinedMember>,
 }
 
-/// A member, as the leader is told of it.
+/// A member in the leader's JoinGroup answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JoinedMember {
     pub(crate) member_id: Arc<str>,
@@ -47,7 +47,7 @@ pub(crate) struct JoinedMember {
     pub(crate) metadata: Bytes,
 }
 
-/// What a SyncGroup answer says.
+/// The content of a SyncGroup answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SyncAnswer {
     pub(crate) error: ErrorCode,
@@ -57,7 +57,7 @@ pub(crate) struct SyncAnswer {
 }
 
 impl JoinAnswer {
-    /// A refused join.
+    /// A JoinGroup answer with an error.
     pub(crate) fn refused(error: ErrorCode, member_id: Arc<str>) -> Self {
         Self {
             error,
@@ -73,14 +73,14 @@ impl JoinAnswer {
 }
 
 impl SyncAnswer {
-    /// A refused sync.
+    /// A SyncGroup answer with an error.
     pub(crate) fn refused(error: ErrorCode) -> Self {
         Self { error, protocol_type: None, protocol_name: None, assignment: Bytes::new() }
     }
 }
 
 impl Effects {
-    /// Adds a record. What cannot be encoded has a text beyond 32 kB in it, as newer requests can bring.
+    /// Adds a record. Encoding fails for a string of more than 32 kB: flexible requests can carry one, records cannot.
     pub(crate) fn store(&mut self, record: Result<StoredRecord, WireError>) {
         match record {
             Ok(record) => self.records.push(record),
@@ -99,7 +99,7 @@ impl Effects {
         self.answers.push((ticket, GroupAnswer::Sync(answer)));
     }
 
-    /// The same answers, but all of them saying that it could not be stored.
+    /// The same answers, each with `error` in place of its content.
     pub(crate) fn failed(self, error: ErrorCode) -> Self {
         let failed = |answer| match answer {
             GroupAnswer::Join(answer) => GroupAnswer::Join(JoinAnswer::refused(error, answer.member_id)),

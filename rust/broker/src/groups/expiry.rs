@@ -1,4 +1,4 @@
-//! The sweep of expired offsets (KIP-211), and of groups that nothing is left of.
+//! The sweep of expired offsets (KIP-211). A group without members is deleted with its last offset.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -8,13 +8,13 @@ use crate::core::Core;
 
 const MINUTE_MS: i64 = 60_000;
 
-/// From when on an offset's time runs.
+/// The start of an offset's retention time.
 enum Expiry {
-    /// From its commit.
+    /// Its commit.
     FromCommit,
-    /// From the time when the group became empty.
+    /// The time at which the group became empty, in milliseconds.
     From(i64),
-    /// Not at all: the group is in use, in a way that does not tell which topics.
+    /// None: the group has members whose subscriptions are not known, so its offsets do not expire.
     Never,
 }
 
@@ -33,7 +33,7 @@ impl Group {
 }
 
 impl Core {
-    /// Makes sure that a sweep is due some time.
+    /// Schedules a sweep, unless one is scheduled.
     pub(super) fn schedule_sweep(&mut self) {
         let interval_ms = self.settings.kafka.offsets_retention_check_interval_ms.max(1);
         self.groups.sweep_at_ms.get_or_insert(self.now_ms.saturating_add(interval_ms));
@@ -41,7 +41,7 @@ impl Core {
 }
 
 impl Groups {
-    /// Drops what has expired.
+    /// Deletes the expired offsets of all loaded groups, and schedules the next sweep.
     pub(super) fn sweep(core: &mut Core) {
         core.groups.sweep_at_ms = None;
         core.schedule_sweep();

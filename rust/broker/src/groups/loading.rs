@@ -1,4 +1,4 @@
-//! Taking over a partition of `__consumer_offsets`: its groups are read back from its log, and from nothing else.
+//! Loading a partition of `__consumer_offsets`: the new leader reads the groups back from the partition's log alone.
 
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
@@ -11,7 +11,8 @@ use crate::cluster::{Coordinated, StoredRecord};
 use crate::core::Core;
 
 impl Groups {
-    /// A partition of `__consumer_offsets` has another leader, or the same in a new epoch.
+    /// Handles a new leader, or a new leader epoch, of a partition of `__consumer_offsets`: drops its groups, and loads
+    /// them if the partition has a leader.
     pub(crate) fn leader_changed(core: &mut Core, partition: i32) {
         Self::drop_shard(core, partition);
         let led =
@@ -29,7 +30,8 @@ impl Groups {
         }
     }
 
-    /// Forgets a partition's groups. Whoever waits is to look for the new coordinator.
+    /// Drops a partition's groups. Pending requests are answered NOT_COORDINATOR, so that clients look for the new
+    /// coordinator.
     fn drop_shard(core: &mut Core, partition: i32) {
         let Some(shard) = core.groups.shards.remove(&partition) else {
             return;
@@ -58,7 +60,7 @@ impl Groups {
             }
         }
         for id in core.groups.ids(partition) {
-            // An error says itself what it is, and leaves the group as it was stored.
+            // On an error `change_group` logs it and reads the group back as it was stored.
             let _ = core.change_group(partition, &id, |core, slot, effects| {
                 slot.replayed(core, effects);
                 slot.drop_lost_topics(core, effects);
@@ -67,8 +69,8 @@ impl Groups {
         core.schedule_sweep();
     }
 
-    /// What has become of a group could not be stored: it is forgotten, and the group read back alone. Whoever waits in it is
-    /// answered with the error.
+    /// Undoes a change of a group that could not be stored: reads this group back from the log. Its pending requests
+    /// are answered with the error.
     pub(super) fn restore(core: &mut Core, partition: i32, mut slot: Box<Slot>, error: ErrorCode) {
         let mut effects = Effects::default();
         if let Some(group) = &mut slot.group {
@@ -77,7 +79,7 @@ impl Groups {
         core.send_group_answers(effects);
         *slot = Slot { due_ms: slot.due_ms, ..Slot::new(slot.id.clone()) };
         for record in core.stored(Coordinated::Groups, partition) {
-            // What cannot be read was told when the partition was loaded.
+            // Records that cannot be read were logged when the partition was loaded.
             if let Ok((layout, group_id)) = read_key(&record.key)
                 && *group_id == *slot.id
             {
@@ -122,15 +124,15 @@ fn replay_into(slot: &mut Slot, layout: i16, record: &StoredRecord) -> Result<()
 }
 
 impl Slot {
-    /// All records of the group have been read.
+    /// Finishes a group after all its records have been applied.
     fn replayed(&mut self, core: &mut Core, effects: &mut Effects) {
-        // An offset alone makes a group, too: who commits needs not be a member of one.
+        // Offsets without a group record: a client without membership committed them. They form a classic group.
         self.group.get_or_insert_with(|| Group::Classic(ClassicGroup::new(self.id.clone())));
         self.loaded(core, effects);
     }
 }
 
-/// The layout of a record, and the group's id, which is the first field of every key.
+/// The key version of a record, and the group id, which is the first field of every key.
 fn read_key(key: &[u8]) -> Result<(i16, String), String> {
     let mut reader = Reader::new(key);
     let mut read = || -> Result<(i16, &[u8]), WireError> {

@@ -1,9 +1,10 @@
-//! Groups, classic and KIP-848, and their offsets, by the partition of `__consumer_offsets` that they belong to.
+//! Groups, classic and consumer (KIP-848), and their offsets, by partition of `__consumer_offsets`.
 //!
-//! A partition's groups are a [`Shard`]: loaded from the partition's log by the node that leads it, dropped when another takes
-//! over. Within it each group id has a [`Slot`]. A group is a pure machine: it is given the time and a request, and leaves
-//! [`Effects`]: answers for whoever waits, and records to be stored. [`Core::change_group`] carries them out, and keeps the
-//! one queue of what is due next: nothing looks at all groups but the rare sweep of expired offsets.
+//! The groups of one partition form a [`Shard`]: the partition's leader loads it from the partition's log, and it is
+//! dropped when the leader changes. Within a shard each group id has a [`Slot`]. A group is a pure state machine: its
+//! input is the time and a request, its output is [`Effects`]: answers to pending requests, and records to store.
+//! [`Core::change_group`] carries the effects out and maintains the queue of deadlines. Only the rare sweep of expired
+//! offsets walks all groups.
 
 mod classic;
 mod commits;
@@ -37,44 +38,44 @@ use crate::core::Core;
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     shards: BTreeMap<i32, Shard>,
-    /// When which group of which partition has something to do.
+    /// The deadlines of groups: time, partition of `__consumer_offsets`, group id.
     due: BTreeSet<(i64, i32, Arc<str>)>,
-    /// When which partition will have been loaded.
+    /// When the loading of a partition ends: time, partition.
     loads: BTreeSet<(i64, i32)>,
-    /// When expired offsets are looked for; `None` before the first partition was loaded.
+    /// The time of the next sweep of expired offsets; `None` before the first partition was loaded.
     sweep_at_ms: Option<i64>,
 }
 
-/// The groups of one partition of `__consumer_offsets`, with its leader.
+/// The groups of one partition of `__consumer_offsets`, as its leader keeps them.
 #[derive(Debug, Default)]
 struct Shard {
-    /// When it will have been loaded; `None` from then on.
+    /// When loading ends; `None` once it is loaded.
     loaded_at_ms: Option<i64>,
     slots: BTreeMap<Arc<str>, Box<Slot>>,
 }
 
-/// What there is of one group id.
+/// The state of one group id: its group and its offsets.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) id: Arc<str>,
-    /// `None` where there is no such group: a slot that is left so is dropped.
+    /// `None` if there is no such group. A slot with neither a group nor offsets is dropped.
     pub(crate) group: Option<Group>,
     pub(crate) offsets: Offsets,
-    /// Its entry in the queue.
+    /// Its entry in [`Groups::due`].
     due_ms: Option<i64>,
 }
 
-/// A group.
+/// A group of either protocol.
 #[derive(Debug)]
 pub(crate) enum Group {
-    /// Led by one of its members.
+    /// The classic protocol: the group leader, a member, computes the assignment.
     Classic(ClassicGroup),
-    /// Led by the coordinator (KIP-848).
+    /// The consumer protocol (KIP-848): the coordinator computes the assignment.
     Consumer(ConsumerGroup),
 }
 
 impl Group {
-    /// When [`Group::expire`] has something to do.
+    /// The earliest deadline of the group.
     fn next_due_ms(&self) -> Option<i64> {
         match self {
             Self::Classic(group) => group.next_due_ms(),
@@ -82,11 +83,11 @@ impl Group {
         }
     }
 
-    /// Answers all that wait with an error: another node coordinates the group from now on.
+    /// Answers all pending requests with an error, because this coordinator drops the group.
     fn abandon(&mut self, error: ErrorCode, effects: &mut Effects) {
         match self {
             Self::Classic(group) => group.abandon(error, effects),
-            // None of its requests waits.
+            // Requests to a consumer group are answered at once, so none is pending.
             Self::Consumer(_) => {}
         }
     }
@@ -107,7 +108,7 @@ impl Group {
         }
     }
 
-    /// What kind of clients it has; empty where it only keeps offsets.
+    /// The protocol type, such as `consumer` or `connect`; empty for a group that only stores offsets.
     pub(crate) fn protocol_type(&self) -> &str {
         match self {
             Self::Classic(group) => group.protocol_type().map(|name| &**name).unwrap_or_default(),
@@ -123,7 +124,7 @@ impl Group {
         }
     }
 
-    /// Whether a member reads the topic.
+    /// Whether a member subscribes to the topic.
     pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
         match self {
             Self::Classic(group) => group.is_subscribed_to(topic),
@@ -131,31 +132,31 @@ impl Group {
         }
     }
 
-    /// Whether who asks may look up offsets, if it says who it is.
+    /// Checks the member id and epoch of an OffsetFetch, if it has them.
     ///
     /// # Errors
-    /// What is wrong with who it says it is.
+    /// Those of [`ConsumerGroup::check_offset_fetch`].
     pub(crate) fn check_offset_fetch(&self, member_id: Option<&str>, member_epoch: i32) -> Result<(), ErrorCode> {
         match self {
-            // Members of classic groups do not say.
+            // An OffsetFetch for a classic group names no member.
             Self::Classic(_) => Ok(()),
             Self::Consumer(group) => group.check_offset_fetch(member_id, member_epoch),
         }
     }
 
-    /// Whether single offsets may be deleted.
+    /// Whether OffsetDelete may delete offsets of the group.
     ///
     /// # Errors
     /// NON_EMPTY_GROUP.
     fn check_offset_delete(&self) -> Result<(), ErrorCode> {
         match self {
-            // What others than consumers read cannot be known.
+            // The subscriptions of members that are not consumers cannot be read, so any of their topics may be in use.
             Self::Classic(group) if !group.is_empty() && !group.is_of_consumers() => Err(ErrorCode::NonEmptyGroup),
             Self::Classic(_) | Self::Consumer(_) => Ok(()),
         }
     }
 
-    /// Removes the group from the log.
+    /// Stores the tombstones that remove the group from the log.
     fn store_gone(&self, id: &str, effects: &mut Effects) {
         match self {
             Self::Classic(_) => effects.store(records::classic_group_gone(id)),
@@ -169,7 +170,7 @@ impl Slot {
         Self { id, group: None, offsets: Offsets::default(), due_ms: None }
     }
 
-    /// Does what is due. What is due now must not be due any more afterwards.
+    /// Fires the timers that are due. Afterwards none may be due at this time, or [`Groups::tick`] would not end.
     fn expire(&mut self, core: &mut Core, effects: &mut Effects) {
         match &mut self.group {
             Some(Group::Classic(group)) => group.expire(core.now_ms, effects),
@@ -181,7 +182,7 @@ impl Slot {
         }
     }
 
-    /// The group has been read back: its timers start.
+    /// Starts the timers of a group that was read back from the log.
     fn loaded(&mut self, core: &mut Core, effects: &mut Effects) {
         match &mut self.group {
             Some(Group::Classic(group)) => group.loaded(core.now_ms, core.join_rules(), effects),
@@ -192,7 +193,7 @@ impl Slot {
         }
     }
 
-    /// Removes the group, and leaves its offsets.
+    /// Removes the group and keeps its offsets.
     pub(crate) fn drop_group(&mut self, effects: &mut Effects) {
         if let Some(group) = self.group.take() {
             group.store_gone(&self.id, effects);
@@ -205,14 +206,14 @@ impl Slot {
 }
 
 impl Groups {
-    /// When [`Groups::tick`] has something to do.
+    /// The earliest deadline of all groups, loads and sweeps.
     pub(crate) fn next_due_ms(&self) -> Option<i64> {
         let group = self.due.first().map(|(due_ms, ..)| *due_ms);
         let load = self.loads.first().map(|(due_ms, _)| *due_ms);
         [group, load, self.sweep_at_ms].into_iter().flatten().min()
     }
 
-    /// Does what is due.
+    /// Ends the loads, runs the sweep and fires the groups' timers that are due.
     pub(crate) fn tick(core: &mut Core) {
         let now_ms = core.now_ms;
         while let Some(&(due_ms, partition)) = core.groups.loads.first().filter(|(due_ms, _)| *due_ms <= now_ms) {
@@ -226,12 +227,12 @@ impl Groups {
             core.groups.due.first().filter(|(due_ms, ..)| *due_ms <= now_ms).cloned()
         {
             log::trace!("group {id} of partition {partition} was due at {due_ms}");
-            // An error has the partition loaded again, which says so itself.
+            // On an error `change_group` logs it and reads the group back as it was stored.
             let _ = core.change_group(partition, &id, |core, slot, effects| slot.expire(core, effects));
         }
     }
 
-    /// The slot of a group that is there.
+    /// The slot of a group id, if there is one.
     pub(crate) fn slot(&self, partition: i32, id: &str) -> Option<&Slot> {
         Some(self.shards.get(&partition)?.slots.get(id)?)
     }
@@ -241,12 +242,12 @@ impl Groups {
         self.shards.get(&partition).into_iter().flat_map(|shard| shard.slots.values()).map(|slot| &**slot)
     }
 
-    /// The ids of a partition's groups.
+    /// The group ids of a partition's slots.
     fn ids(&self, partition: i32) -> Vec<Arc<str>> {
         self.slots(partition).map(|slot| Arc::clone(&slot.id)).collect()
     }
 
-    /// The partitions whose groups have been loaded.
+    /// The partitions of `__consumer_offsets` whose groups have been loaded.
     fn loaded_partitions(&self) -> Vec<i32> {
         let loaded = self.shards.iter().filter(|(_, shard)| shard.loaded_at_ms.is_none());
         loaded.map(|(&partition, _)| partition).collect()
@@ -257,7 +258,7 @@ impl Groups {
         found.unwrap_or_else(|| Box::new(Slot::new(id.into())))
     }
 
-    /// Puts a slot back, with its entry in the queue brought up to date.
+    /// Puts a slot back and updates its entry in the queue of deadlines.
     fn put(&mut self, partition: i32, mut slot: Box<Slot>) {
         let due_ms = slot.group.as_ref().and_then(Group::next_due_ms);
         if due_ms != slot.due_ms {
@@ -307,12 +308,12 @@ impl Core {
         led.collect()
     }
 
-    /// Lets `change` work on a group id, and carries out what comes of it: records are stored, then answers sent.
+    /// Runs `change` on the slot of a group id and carries out its effects: stores the records, then sends the answers.
     ///
-    /// `change` may put a group where there is none, or take it away. It must not touch other groups.
+    /// `change` may create or remove the group of the slot. It must not touch other groups.
     ///
     /// # Errors
-    /// What hindered storing. Nothing has happened then: the group is read back as it was stored.
+    /// Why the records could not be stored. The change is undone then: the group is read back as it was stored.
     pub(crate) fn change_group<T>(
         &mut self,
         partition: i32,
@@ -341,7 +342,7 @@ impl Core {
         }
     }
 
-    /// What the settings say of joining.
+    /// The broker's settings for JoinGroup.
     pub(crate) fn join_rules(&self) -> JoinRules {
         JoinRules {
             initial_delay_ms: self.settings.kafka.group_initial_rebalance_delay_ms,

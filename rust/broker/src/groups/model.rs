@@ -7,37 +7,38 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::planted::{Bug, PLANTED};
 
-/// A group and its members' processes, in one state of many.
+/// One state of a model: a group and the processes of its members.
 pub(super) trait Model: Clone {
-    /// What can happen next.
+    /// A step that the model can take.
     type Action: Clone + Debug;
-    /// The state without what does not matter.
+    /// What tells two states apart. States with equal keys behave alike, and only one of them is searched.
     type Key: Eq + Hash;
 
     fn actions(&self) -> Vec<Self::Action>;
 
     /// # Errors
-    /// What does not hold afterwards.
+    /// The invariant that does not hold afterwards.
     fn step(&mut self, action: &Self::Action) -> Result<(), String>;
 
-    /// Whether the group settles when nothing goes wrong any more. `settling` is for states of which that is known.
+    /// Checks that the group becomes stable if no further fault happens. `settling` collects the keys of the states
+    /// that are known to.
     ///
     /// # Errors
-    /// Where it does not.
+    /// The state in which the group is stuck.
     fn converges(&self, settling: &mut HashSet<Self::Key>) -> Result<(), String>;
 
     fn key(&self) -> Self::Key;
 
-    /// Whether the search goes on from here.
+    /// Whether the search goes on from this state.
     fn is_within_bounds(&self) -> bool {
         true
     }
 }
 
-/// Searches breadth first, through so many states at most. How many were seen, and whether those were all.
+/// Searches breadth first through at most `limit` states. Returns how many states it saw, and whether these were all.
 ///
 /// # Errors
-/// What did not hold, and the way there.
+/// The invariant that did not hold, and the actions that lead there.
 pub(super) fn search<M: Model>(first: M, limit: usize) -> Result<(usize, bool), String> {
     let mut seen = HashSet::from([first.key()]);
     let mut settling = HashSet::new();
@@ -64,7 +65,7 @@ pub(super) fn search<M: Model>(first: M, limit: usize) -> Result<(usize, bool), 
     Ok((seen.len(), true))
 }
 
-/// Each of these bugs, planted, must make the search fail.
+/// Asserts that the search fails with each of these bugs planted.
 pub(super) fn assert_found(bugs: &[Bug], search: impl Fn() -> Result<(usize, bool), String>) {
     for &bug in bugs {
         PLANTED.set(Some(bug));
@@ -73,7 +74,7 @@ pub(super) fn assert_found(bugs: &[Bug], search: impl Fn() -> Result<(usize, boo
         if let Ok(Err(problem)) = &found {
             println!("{bug:?}: {problem}");
         }
-        // Some are seen by the machine's own assertion.
+        // A panic counts as found: some bugs violate an assertion of the group itself.
         let missed = matches!(found, Ok(Ok(_)));
         assert!(!missed, "{bug:?} is not found");
     }

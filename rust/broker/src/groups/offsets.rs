@@ -1,6 +1,6 @@
-//! The offsets of one group: what is committed, and what open transactions will commit.
+//! The offsets of one group: the committed ones, and those in open transactions.
 //!
-//! A pure store: [`super::commits`] checks who may commit, and stores what is committed here.
+//! This is a pure store. [`super::commits`] checks whether a commit is allowed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,30 +14,31 @@ use super::records::{self, OffsetKey};
 #[derive(Debug, Default)]
 pub(crate) struct Offsets {
     committed: BTreeMap<Arc<str>, BTreeMap<i32, Committed>>,
-    /// By producer id.
+    /// The offsets of open transactions, by producer id.
     pending: BTreeMap<i64, BTreeMap<(Arc<str>, i32), Committed>>,
     /// The order of the latest commit, transactional ones included.
     last_order: u64,
 }
 
-/// An offset.
+/// An offset as it was committed, or as an open transaction will commit it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Committed {
-    /// Of which topic of that name; zeros where the record was written without it.
+    /// The id of the topic; zeros if the record was written without it.
     pub(crate) topic_id: Uuid,
     pub(crate) offset: i64,
     pub(crate) leader_epoch: i32,
     pub(crate) metadata: Box<str>,
     pub(crate) committed_at_ms: i64,
-    /// Where the client asked for a retention of its own (OffsetCommit up to version 4).
+    /// Set if the client requested a retention time (OffsetCommit up to version 4).
     pub(crate) expires_at_ms: Option<i64>,
-    /// Which of two commits came later: a transaction that ends late must not undo a commit made after its own.
+    /// The number of the commit among all of the group: a transaction that ends must not overwrite an offset that was
+    /// committed after its own.
     pub(crate) order: u64,
 }
 
 impl Committed {
-    /// Whether it is of another topic that had the name before: its offsets say nothing of this one's records (KAFKA-19246).
-    /// Where either is zeros, nobody can tell.
+    /// Whether the offset belongs to an earlier topic of the same name, so that it means nothing for the recreated one
+    /// (KAFKA-19246). False if either id is zeros, because then it cannot be known.
     pub(crate) fn is_of_another(&self, topic_id: Uuid) -> bool {
         !topic_id.is_zero() && !self.topic_id.is_zero() && topic_id != self.topic_id
     }
@@ -52,12 +53,12 @@ impl Offsets {
         self.committed.get(topic)?.get(&partition)
     }
 
-    /// By topic and partition.
+    /// The committed offsets, by topic and partition.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<str>, &BTreeMap<i32, Committed>)> {
         self.committed.iter()
     }
 
-    /// Whether an open transaction will change the offset.
+    /// Whether an open transaction has an offset for the partition.
     pub(crate) fn is_pending(&self, topic: &str, partition: i32) -> bool {
         self.pending.values().any(|offsets| offsets.keys().any(|(name, index)| &**name == topic && *index == partition))
     }
@@ -93,12 +94,12 @@ impl Offsets {
         }
     }
 
-    /// One allocation of a topic's name for all its partitions.
+    /// The topic's name, shared by all its partitions to save allocations.
     fn name(&self, topic: &str) -> Arc<str> {
         self.committed.get_key_value(topic).map_or_else(|| topic.into(), |(name, _)| Arc::clone(name))
     }
 
-    /// Deletes an offset, from open transactions too. Whether there was one.
+    /// Deletes an offset, also from open transactions. Returns whether there was one.
     pub(super) fn delete(&mut self, group: &str, topic: &str, partition: i32, effects: &mut Effects) -> bool {
         let key = OffsetKey { topic, partition, producer_id: None };
         let mut found = self.remove(&key);
@@ -149,12 +150,12 @@ impl Offsets {
         all
     }
 
-    /// A producer's transaction has ended.
+    /// Ends a producer's transaction: its offsets become committed, or are dropped.
     pub(super) fn complete(&mut self, group: &str, producer_id: i64, commit: bool, effects: &mut Effects) {
         for ((topic, partition), pending) in self.pending.remove(&producer_id).unwrap_or_default() {
             let key = OffsetKey { topic: &topic, partition, producer_id: Some(producer_id) };
             effects.store(records::offset(group, &key, None));
-            // Someone else has committed since: the later commit stays, whichever transaction ends first.
+            // The later commit wins, whichever transaction ends first.
             let superseded = self.get(&topic, partition).is_some_and(|found| found.order > pending.order);
             if commit && !superseded {
                 let key = OffsetKey { producer_id: None, ..key };
@@ -164,13 +165,13 @@ impl Offsets {
         }
     }
 
-    /// Takes back a record of the log.
+    /// Applies a record that was read back from the log.
     pub(super) fn replay(&mut self, key: &OffsetKey<'_>, committed: Option<Committed>) {
         let Some(mut committed) = committed else {
             self.remove(key);
             return;
         };
-        // Others write no order: where the record stands tells it.
+        // Records of Kafka, and those with an expiry time, have no order: their position in the log decides.
         if committed.order == 0 {
             committed.order = self.last_order + 1;
         }

@@ -1,26 +1,27 @@
-//! Bugs that tests plant, to see that the model check and the engine's simulation find them. Outside of tests there are none.
+//! Bugs that tests plant, to see that the model checks and the engine's simulation find them. Outside of tests none can
+//! be planted.
 
-/// What a coordinator could do wrong.
+/// A bug of a coordinator.
 #[cfg_attr(not(feature = "planted"), expect(unreachable_pub, reason = "public where others plant them"))]
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// Of a classic group: a sync is answered before the leader has assigned.
+    /// In a classic group, a SyncGroup is answered before the leader has sent the assignment.
     AnswerSyncEarly,
-    /// Of a classic group: a new generation has the old one's number.
+    /// In a classic group, a new generation has the number of the previous one.
     KeepGeneration,
-    /// Of a classic group: who has not joined in time stays.
+    /// In a classic group, a member that has not joined in time stays.
     KeepLate,
-    /// Of a classic group: its first member is not read back after a failover.
+    /// In a classic group, the first member is not read back after a failover.
     ForgetMember,
-    /// A partition is given before its last owner has said that it has given it back.
+    /// In a consumer group, a partition is assigned before its previous owner has acknowledged its revocation.
     GiveBeforeReported,
-    /// A heartbeat that does not tell what is owned is taken for one that owns nothing.
+    /// In a consumer group, a heartbeat without owned partitions counts as one that owns none.
     SilenceIsAck,
-    /// Any epoch is accepted.
+    /// In a consumer group, any member epoch is accepted.
     AcceptStaleEpoch,
-    /// What is being given back is not read back after a failover.
+    /// In a consumer group, partitions that are pending revocation are not read back after a failover.
     ForgetRevocation,
-    /// The group's epoch stays when a member is gone.
+    /// In a consumer group, the group epoch is not bumped when a member is removed.
     SkipBump,
 }
 
@@ -29,7 +30,7 @@ thread_local! {
     pub(super) static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
 }
 
-/// From here on, coordinators of this thread have this bug, or none.
+/// Plants a bug in all coordinators of this thread; `None` removes it.
 #[cfg(feature = "planted")]
 pub fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);

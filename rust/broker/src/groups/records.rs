@@ -1,8 +1,8 @@
-//! The records of `__consumer_offsets`: Kafka's own layouts, and one more for offsets of open transactions.
+//! The records of `__consumer_offsets`: Kafka's own layouts, and one more for the offsets of open transactions.
 //!
-//! Kafka stores those as transactional batches, which a reader only knows to be committed by the marker behind them. Here
-//! each is a record of its own until its transaction ends, so that what a log holds can be read record by record, and be
-//! compacted, without looking at producers.
+//! Kafka stores the offsets of a transaction as transactional batches, and a reader needs the marker behind them to
+//! know whether they are committed. Here each is a record with a key of its own until the transaction ends, so that the
+//! log can be read record by record, and compacted, without tracking producers.
 
 use bytes::Bytes;
 use monedula_protocol::api::Message;
@@ -15,32 +15,32 @@ use monedula_protocol::wire::{Reader, Writer};
 use super::offsets::Committed;
 use crate::cluster::StoredRecord;
 
-/// The version of an offset's key, which is what tells it from other records.
+/// The key version of a committed offset. The version of its key says what kind of record a record is.
 pub(super) const OFFSET_KEY: i16 = 1;
-/// The same of an old layout, which has the same fields.
+/// The older key version of a committed offset, with the same fields.
 pub(super) const OLD_OFFSET_KEY: i16 = 0;
-/// A classic group.
+/// The key version of a classic group.
 pub(super) const CLASSIC_GROUP_KEY: i16 = 2;
-/// An offset of an open transaction: Kafka has nothing under this number.
+/// The key version of an offset in an open transaction. Kafka does not use this number.
 pub(super) const PENDING_OFFSET_KEY: i16 = 100;
 
 const CLASSIC_GROUP_VALUE: i16 = 3;
-/// The layout of an offset, with and without an expiry of its own.
+/// The value version of an offset without an expiry time; the one below is that of an offset with one.
 const OFFSET_VALUE: i16 = 4;
 const EXPIRING_OFFSET_VALUE: i16 = 1;
-/// The tagged field of an offset that says which of two came later; Kafka's readers step over it.
+/// The tagged field with an offset's [`Committed::order`]; Kafka's readers ignore it.
 const ORDER_TAG: u32 = 1000;
 
-/// The key of an offset, or of a pending one.
+/// The key of a committed offset, or of one in an open transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OffsetKey<'a> {
     pub(super) topic: &'a str,
     pub(super) partition: i32,
-    /// Of an open transaction.
+    /// The producer of the open transaction; `None` for a committed offset.
     pub(super) producer_id: Option<i64>,
 }
 
-/// A committed offset, or what removes it.
+/// The record of an offset; without `committed`, the tombstone that removes it.
 pub(super) fn offset(
     group: &str,
     key: &OffsetKey<'_>,
@@ -59,7 +59,8 @@ pub(super) fn offset(
 
 fn offset_value(committed: &Committed) -> Result<Bytes, WireError> {
     let order = committed.order.to_be_bytes();
-    // Who asks for an expiry is too old to have leader epochs, and cannot be in a transaction.
+    // Only version 1 of the value has an expiry time, and it has no leader epoch. Clients that request a retention time
+    // (OffsetCommit up to version 4) send no leader epoch either, and TxnOffsetCommit has no retention time.
     let (version, unknown_tagged_fields) = match committed.expires_at_ms {
         Some(_) => (EXPIRING_OFFSET_VALUE, Vec::new()),
         None => (OFFSET_VALUE, vec![(ORDER_TAG, order.as_slice())]),
@@ -76,13 +77,13 @@ fn offset_value(committed: &Committed) -> Result<Bytes, WireError> {
     encode_value(&value, version)
 }
 
-/// A generation of a classic group.
+/// The record of a generation of a classic group.
 pub(super) fn classic_group(group: &str, value: &GroupMetadataValue<'_>) -> Result<StoredRecord, WireError> {
     let value = encode_value(value, CLASSIC_GROUP_VALUE)?;
     Ok(StoredRecord { value: Some(value), ..classic_group_gone(group)? })
 }
 
-/// What removes a classic group.
+/// The tombstone of a classic group.
 pub(super) fn classic_group_gone(group: &str) -> Result<StoredRecord, WireError> {
     let mut writer = Writer::new();
     writer.i16(CLASSIC_GROUP_KEY);
@@ -97,7 +98,7 @@ fn encode_value<'a>(value: &impl Message<'a>, version: i16) -> Result<Bytes, Wir
     Ok(writer.into_bytes().into())
 }
 
-/// Reads an offset's key behind its number.
+/// Reads the key of an offset, `layout` being its version.
 pub(super) fn read_offset_key(key: &[u8], layout: i16) -> Result<OffsetKey<'_>, WireError> {
     let mut reader = Reader::new(key);
     reader.i16()?;
@@ -106,7 +107,7 @@ pub(super) fn read_offset_key(key: &[u8], layout: i16) -> Result<OffsetKey<'_>, 
     Ok(OffsetKey { topic: fields.topic, partition: fields.partition, producer_id })
 }
 
-/// Reads an offset. Its order is 0 where the record has none.
+/// Reads the value of an offset. The order is 0 if the record has none.
 pub(super) fn read_offset(value: &[u8]) -> Result<Committed, WireError> {
     let mut reader = Reader::new(value);
     let version = reader.i16()?;
@@ -124,7 +125,7 @@ pub(super) fn read_offset(value: &[u8]) -> Result<Committed, WireError> {
     })
 }
 
-/// Reads a generation of a classic group.
+/// Reads the value of a generation of a classic group.
 pub(super) fn read_classic_group(value: &[u8]) -> Result<GroupMetadataValue<'_>, WireError> {
     let mut reader = Reader::new(value);
     let version = reader.i16()?;

@@ -1,4 +1,4 @@
-//! Offsets within transactions: what is visible when, and after a failover.
+//! Tests of offsets in transactions: when they are visible, when they are dropped, and what a failover keeps.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ fn commit(core: &mut Core, producer_id: Option<i64>, partition: i32, offset: i64
     core.commit_offsets(NODE, &commit)
 }
 
-/// The offset, and whether an open transaction may change it.
+/// The committed offset of a partition, and whether an open transaction has one for it.
 fn look(core: &Core, index: i32) -> (Option<i64>, bool) {
     let Some(slot) = core.groups.slot(partition(core), "g") else { return (None, false) };
     (slot.offsets.get("t", index).map(|found| found.offset), slot.offsets.is_pending("t", index))
@@ -62,7 +62,7 @@ fn an_open_transactions_offset_counts_once_it_is_committed() {
             }
             assert_eq!((look(&core, 0), look(&core, 1)), ((Some(1), true), (None, false)));
             let index = partition(&core);
-            // The end of another producer's transaction is none of its business; its own may be told twice.
+            // The end of producer 8's transaction changes nothing. The end of producer 7's own may be repeated.
             for producer_id in [8, 7, 7] {
                 complete_transaction(&mut core, producer_id, index, committed).unwrap();
             }
@@ -119,7 +119,7 @@ fn what_cannot_be_stored_has_not_happened() {
     });
     assert_eq!(changed, Err(ErrorCode::UnknownServerError));
     assert_eq!(look(&core, 0), (Some(1), false));
-    // Nor is there a group that could not be made.
+    // A group whose creation could not be stored does not exist.
     let changed = core.change_group(index, "new", |_, slot, effects| {
         slot.group = Some(Group::Classic(ClassicGroup::new("new".into())));
         effects.broken = Some(ErrorCode::UnknownServerError);
@@ -129,7 +129,7 @@ fn what_cannot_be_stored_has_not_happened() {
     assert_eq!((look(&core, 0), core.groups.slot(index, "new").is_none()), ((Some(1), false), true));
 }
 
-/// What should be there, told without orders: a commit has a place in a line of all commits, and the latest that counts wins.
+/// The expected offsets: all commits are numbered in order, and of those that take effect the latest wins.
 #[derive(Default)]
 struct Model {
     place: u64,

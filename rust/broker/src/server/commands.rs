@@ -1,4 +1,4 @@
-//! Commands: those that the core carries out, and those that need sockets, the clock or a wait.
+//! Carrying out commands. Most are passed to the core; those that need sockets, the clock or a wait are handled here.
 
 use std::time::Duration;
 
@@ -39,7 +39,8 @@ fn advance(shared: &Shared, ms: i64) -> Result<Value, BrokerError> {
     Ok(json!({ "now_ms": shared.clock().now_ms() }))
 }
 
-/// Waits until a fault has so many hits, or the time is over. The time is the machine's, whatever the broker's clock is.
+/// Waits until a fault has the wanted hits, or the timeout has passed. The timeout is in the machine's time, also with
+/// a manual clock.
 async fn wait(shared: &Shared, fault: u64, wanted: u64, timeout_ms: u64) -> Result<Value, BrokerError> {
     let mut changes = shared.watch_hits();
     let reached = async {

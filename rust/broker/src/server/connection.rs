@@ -1,4 +1,4 @@
-//! One connection: a frame in, its answer out, the next frame.
+//! One client connection: it reads a frame, writes its answer, then reads the next frame.
 
 use std::io::{self, IoSlice};
 use std::time::Duration;
@@ -13,20 +13,21 @@ use super::shared::Shared;
 use crate::cluster::NodeId;
 use crate::core::{Action, ConnectionId, Wire};
 
-/// What is read at once of what may be a small request; small, because every idle connection has room for it.
+/// The size of a read for a new request. It is small, because every idle connection has a buffer of that size.
 const READ_BYTES: usize = 8 * 1024;
-/// What is read of the next requests while one is in work. It takes a read to see that the client is gone.
+/// The limit on bytes that are read ahead while a request is in work. Only a read notices that the client has
+/// disconnected.
 const AHEAD_BYTES: usize = 64 * 1024;
 
-/// What a connection runs over.
+/// The transport of a connection.
 pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin {
-    /// Ends it so that the other side sees an error instead of an end.
+    /// Ends the connection so that the client sees an error (RST), not the end of the stream.
     fn reset(self);
 }
 
 impl Transport for TcpStream {
     fn reset(self) {
-        // Where this fails the connection is closed in order, which is as near as it gets.
+        // If this fails, the connection is closed normally.
         let _ = self.set_zero_linger();
     }
 }
@@ -39,7 +40,7 @@ impl Transport for DuplexStream {
 enum End {
     /// The client closed it.
     Client,
-    /// The broker closes it, for this reason.
+    /// The broker closes it, for a reason.
     Broker(String),
     /// A fault resets it.
     Reset,
@@ -53,7 +54,7 @@ pub(super) async fn serve(shared: Shared, node: NodeId, mut stream: impl Transpo
         (kafka.socket_request_max_bytes, kafka.connections_max_idle_ms)
     });
     let mut connection = Connection {
-        // However it ends, also when the task is dropped with the broker, the core is told.
+        // Its drop notifies the core of the end of the connection, also when the task is dropped with the broker.
         registered: Registered { shared, id },
         replies,
         buffer: BytesMut::new(),
@@ -89,10 +90,10 @@ impl Drop for Registered {
 struct Connection {
     registered: Registered,
     replies: UnboundedReceiver<Action>,
-    /// What was read and is not worked on yet.
+    /// The bytes that were read and not handled yet.
     buffer: BytesMut,
     max_bytes: usize,
-    /// `None` for no limit.
+    /// How long the connection may be idle; `None` for no limit.
     max_idle: Option<Duration>,
 }
 
@@ -122,7 +123,7 @@ impl Connection {
         }
     }
 
-    /// The next frame without its length, or how the connection ends instead.
+    /// The next frame without its length field, or how the connection ends.
     async fn next_frame(&mut self, stream: &mut impl Transport) -> io::Result<Result<Bytes, End>> {
         loop {
             let wanted = match self.buffer.first_chunk::<4>() {
@@ -137,8 +138,8 @@ impl Connection {
                 }
                 None => READ_BYTES,
             };
-            // As much as is there already: a length alone, which may be a lie, buys no memory, and a frame that grows is
-            // copied only as often as it doubles.
+            // The buffer at most doubles: a length field alone, which may be false, allocates little memory, and a
+            // frame that grows is copied once each time it doubles.
             self.buffer.reserve(wanted.min(self.buffer.len()).max(READ_BYTES));
             tokio::select! {
                 read = stream.read_buf(&mut self.buffer) => match read? {
@@ -152,10 +153,10 @@ impl Connection {
         }
     }
 
-    /// What the core says to the request that it was given, or how the connection ends meanwhile.
+    /// The core's action for the present request, or how the connection ends meanwhile.
     async fn answer(&mut self, stream: &mut impl Transport) -> io::Result<Result<Action, End>> {
         loop {
-            // Mostly it is there already.
+            // Most requests are answered at once.
             if let Ok(action) = self.replies.try_recv() {
                 return Ok(Ok(action));
             }
@@ -176,7 +177,7 @@ impl Connection {
         }
     }
 
-    /// Writes, unless the connection is to end meanwhile.
+    /// Writes an answer, unless the core ends the connection meanwhile.
     async fn write(&mut self, writing: impl Future<Output = io::Result<Option<End>>>) -> io::Result<Option<End>> {
         tokio::select! {
             biased;
@@ -185,7 +186,7 @@ impl Connection {
         }
     }
 
-    /// Neither reads nor writes until it is told to close.
+    /// Neither reads nor writes until the core closes the connection, or it was idle for too long.
     async fn stay_deaf(&mut self) -> End {
         tokio::select! {
             action = self.replies.recv() => closing(action),
@@ -194,7 +195,7 @@ impl Connection {
     }
 }
 
-/// What is said to a connection that waits for nothing: it is to end.
+/// How the connection ends after an action that does not answer a request.
 fn closing(action: Option<Action>) -> End {
     match action {
         Some(Action::Close(reason)) => End::Broker(reason),
@@ -210,7 +211,7 @@ async fn idle(max_idle: Option<Duration>) {
     }
 }
 
-/// Writes an answer as a fault has it.
+/// Writes an answer with the effects of a fault.
 async fn write_as(stream: &mut impl Transport, pieces: &[Bytes], wire: Wire) -> io::Result<Option<End>> {
     let mut frame = Bytes::from(pieces.concat());
     if let Some(bytes) = wire.cut_after {

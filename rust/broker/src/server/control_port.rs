@@ -1,9 +1,9 @@
-//! The control port: a command as one line of JSON, its answer as another.
+//! The control port: each command is a line of JSON, and each answer is another.
 //!
-//! `{"command": "move_leader", "topic": "orders", "partition": 0, "node": 2}` is answered with `{"ok": null}` or with
-//! `{"error": "..."}`. Commands of a connection are carried out one after the other. It listens on loopback only. Whoever sends
-//! something that is no command gets an error and is disconnected: a web page that posts to every local port must not reach a
-//! command behind its headers.
+//! For example, `{"command": "stop_node", "node": 2}` is answered with `{"ok": null}` or with `{"error": "..."}`. The
+//! commands of a connection are carried out one after the other. The port listens on loopback only. A line that is not
+//! a command is answered with an error, and the connection is closed: otherwise a web page that posts to every local
+//! port could get a command carried out behind its HTTP headers.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,10 +17,10 @@ use super::shared::Shared;
 use crate::BrokerError;
 use crate::control::Command;
 
-/// The longest line: records to append are the longest that there are.
+/// The longest line. The longest commands are those that append records.
 const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Listens for commands.
+/// Opens the control port.
 pub(super) async fn listen(shared: &Shared, port: u16) -> Result<SocketAddr, BrokerError> {
     let host = Ipv4Addr::LOCALHOST;
     let failed = |source| BrokerError::Listen { host: host.to_string(), port, source };
@@ -29,7 +29,7 @@ pub(super) async fn listen(shared: &Shared, port: u16) -> Result<SocketAddr, Bro
     log::info!("commands are taken on {address}");
     let shared = shared.clone();
     tokio::task::spawn_local(async move {
-        // A listener without file descriptors left is of no use: those who are connected go on.
+        // A failed accept, such as for lack of file descriptors, ends the listener. Open connections go on.
         while let Ok((stream, _)) = listener.accept().await {
             tokio::task::spawn_local(converse(shared.clone(), stream));
         }

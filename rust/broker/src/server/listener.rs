@@ -1,4 +1,4 @@
-//! The ports of the nodes.
+//! The listening sockets of the nodes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::shared::Shared;
 use crate::BrokerError;
 use crate::cluster::NodeId;
 
-/// How long a listener rests that got no connection, because there are no file descriptors left.
+/// How long a listener pauses after a failed accept, which happens if there are no file descriptors left.
 const REST: Duration = Duration::from_millis(100);
 
-/// Makes every node listen.
+/// Opens the ports of all nodes.
 pub(super) async fn listen_all(shared: &Shared) -> Result<Vec<(NodeId, SocketAddr)>, BrokerError> {
     let (nodes, port) = shared.with(|core, _| {
         let nodes: Vec<NodeId> = core.nodes.all().map(|node| node.id).collect();
@@ -28,7 +28,7 @@ pub(super) async fn listen_all(shared: &Shared) -> Result<Vec<(NodeId, SocketAdd
     Ok(addresses)
 }
 
-/// Makes a node listen, and tells the core where.
+/// Opens the port of a node, and sets the node's address in the core.
 pub(super) async fn listen(shared: &Shared, node: NodeId, port: u16) -> Result<SocketAddr, BrokerError> {
     let host = shared.with(|core, _| core.settings.host.clone());
     let failed = |source| BrokerError::Listen { host: host.clone(), port, source };
@@ -36,7 +36,8 @@ pub(super) async fn listen(shared: &Shared, node: NodeId, port: u16) -> Result<S
     let address = listener.local_addr().map_err(failed)?;
     shared.with(|core, _| {
         if let Some(node) = core.nodes.get_mut(node) {
-            // The address and not the name: a client might find another address under it, where nobody listens.
+            // The address, not the host name: a client might resolve the name to another address, which has no
+            // listener.
             node.host = address.ip().to_string().into();
             node.port = address.port();
         }
@@ -51,11 +52,11 @@ async fn accept(shared: Shared, node: NodeId, listener: TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                // Answers are written whole: there is nothing to wait for.
+                // Answers are written whole, so Nagle's algorithm would only delay them.
                 let _ = stream.set_nodelay(true);
                 tokio::task::spawn_local(connection::serve(shared.clone(), node, stream, peer.ip().to_string()));
             }
-            // Out of file descriptors: those who are connected go on, and the next one may find a free one.
+            // Out of file descriptors: open connections go on, and a later accept may find a free one.
             Err(error) => {
                 log::warn!("node {node} cannot accept a connection: {error}");
                 tokio::time::sleep(REST).await;

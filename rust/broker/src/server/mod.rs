@@ -1,6 +1,6 @@
-//! The core behind TCP: one thread that owns it, and all connections on that thread.
+//! The server: one thread that owns the core, and serves the TCP connections of all nodes and the control port.
 //!
-//! [`Broker::start`] returns when every node listens. Commands reach the thread over a channel; each is answered.
+//! [`Broker::start`] returns when every node listens. Commands reach the thread over a channel, and each is answered.
 
 mod clock;
 mod commands;
@@ -53,7 +53,7 @@ impl Broker {
     /// Starts a broker on a thread of its own, and waits until all of its nodes listen.
     ///
     /// # Errors
-    /// Settings that cannot be, a port in use, a data directory that cannot be read.
+    /// Invalid settings, a port in use, a data directory that cannot be read.
     pub fn start(settings: Settings, clock: Clock) -> Result<Self, BrokerError> {
         let mut starting = Self::begin(settings, clock, || ())?;
         loop {
@@ -63,10 +63,10 @@ impl Broker {
         }
     }
 
-    /// The same without the wait. `on_thread` is the first that the broker's thread does.
+    /// Starts a broker like [`Broker::start`], but does not wait. The broker's thread calls `on_thread` first.
     ///
     /// # Errors
-    /// When no thread can be had.
+    /// The thread cannot be created.
     pub fn begin(
         settings: Settings,
         clock: Clock,
@@ -83,50 +83,50 @@ impl Broker {
         Ok(Starting { broker: Some(broker), listening })
     }
 
-    /// Where each node listens.
+    /// The address of each node.
     pub fn addresses(&self) -> &[(NodeId, SocketAddr)] {
         &self.addresses
     }
 
-    /// Carries out a command, and waits until that is done.
+    /// Carries out a command, and waits for its answer.
     ///
     /// # Errors
-    /// What the command says cannot be done; [`BrokerError::Stopped`].
+    /// Why the command cannot be carried out; [`BrokerError::Stopped`].
     pub fn control(&self, command: Command) -> Result<Value, BrokerError> {
         self.command(command).wait()
     }
 
-    /// The same without the wait.
+    /// Carries out a command like [`Broker::control`], but does not wait for its answer.
     pub fn command(&self, command: Command) -> Answering {
         let (sender, receiver) = channel();
-        // If the thread is gone, so is the sender, and whoever waits is told.
+        // If the thread has ended, the sender is dropped, and the receiver returns `BrokerError::Stopped`.
         let _ = self.requests.send(Request::Command(Box::new(command), sender));
         Answering(receiver)
     }
 
-    /// Connects to a node without a socket. `capacity` is how many bytes each way can be on their way.
+    /// Connects to a node without a socket. `capacity` is the size in bytes of the buffer in each direction.
     pub fn connect(&self, node: NodeId, capacity: usize) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(capacity);
-        // If the thread is gone the other end is dropped, and whoever reads finds that out.
+        // If the thread has ended, the other end is dropped, and reads return the end of the stream.
         let _ = self.requests.send(Request::Connect(node, theirs));
         ours
     }
 
-    /// Sets a fault, and gives the handle to it.
+    /// Sets a fault. Returns the handle to it.
     ///
     /// # Errors
-    /// Names and numbers that cannot be; [`BrokerError::Stopped`].
+    /// Unknown names and invalid numbers; [`BrokerError::Stopped`].
     pub fn fault(&self, fault: Fault) -> Result<FaultHandle<'_>, BrokerError> {
         let id = self.control(Command::Fault { fault })?;
         Ok(FaultHandle { broker: self, id: id["fault"].as_u64().unwrap_or_default() })
     }
 
-    /// Where the control port is, if there is one.
+    /// The address of the control port, if there is one.
     pub fn control_address(&self) -> Option<SocketAddr> {
         self.control_address
     }
 
-    /// Closes all connections and listeners, and waits for the thread.
+    /// Closes all connections and listeners, and waits for the broker's thread to end.
     pub fn stop(&mut self) {
         let _ = self.requests.send(Request::Stop);
         if let Some(thread) = self.thread.take() {
@@ -145,7 +145,7 @@ fn no_thread(error: std::io::Error) -> BrokerError {
     BrokerError::Command(format!("no thread can be had: {error}"))
 }
 
-/// Where a broker listens.
+/// The addresses that a broker listens on.
 #[derive(Debug)]
 struct Listening {
     addresses: Vec<(NodeId, SocketAddr)>,
@@ -190,7 +190,7 @@ async fn serve(shared: &Shared, mut requests: mpsc::UnboundedReceiver<Request>) 
         match request {
             Request::Command(command, answer) => {
                 let shared = shared.clone();
-                // One that waits keeps no other from being carried out.
+                // A task of its own, so that a command that waits does not delay the others.
                 tokio::task::spawn_local(
                     async move { drop(answer.send(commands::carry_out(&shared, *command).await)) },
                 );

@@ -1,4 +1,4 @@
-//! The core, and the connections that wait for what it says: shared by the tasks of one thread.
+//! The state that the tasks of the broker's thread share: the core, the clock, and the channels to the connections.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use super::Clock;
 use crate::cluster::NodeId;
 use crate::core::{Action, ConnectionId, Core};
 
-/// What the tasks of one broker share; cheap to clone. A borrow never lasts over an await.
+/// A handle to the shared state, cheap to clone. A borrow of the core is never held over an await.
 #[derive(Clone, Debug)]
 pub(super) struct Shared(Rc<Inner>);
 
@@ -22,12 +22,12 @@ struct Inner {
     core: RefCell<Core>,
     clock: Clock,
     replies: RefCell<HashMap<ConnectionId, mpsc::UnboundedSender<Action>>>,
-    /// Who accepts connections for each node.
+    /// The task that accepts connections, for each node that listens.
     listeners: RefCell<HashMap<NodeId, JoinHandle<()>>>,
-    /// What the timekeeper sleeps until.
+    /// The core's next deadline, which [`Shared::keep_time`] sleeps until.
     due_ms: Cell<Option<i64>>,
     earlier: Notify,
-    /// The hits of all faults, for those who wait for one.
+    /// The sum of the hits of all faults, for commands that wait for hits.
     hits: watch::Sender<u64>,
 }
 
@@ -49,14 +49,14 @@ impl Shared {
         &self.0.clock
     }
 
-    /// Lets the core work, and passes on what it says.
+    /// Calls `work` with the core and the time, then sends the core's replies to their connections.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Core, i64) -> T) -> T {
         let mut core = self.0.core.borrow_mut();
         let result = work(&mut core, self.0.clock.now_ms());
         let replies = self.0.replies.borrow();
         for reply in core.drain() {
             if let Some(sender) = replies.get(&reply.connection) {
-                // A connection that is closing does not listen any more.
+                // It fails if the connection is closing, which then needs no reply.
                 let _ = sender.send(reply.action);
             }
         }
@@ -86,7 +86,7 @@ impl Shared {
         self.with(|core, now_ms| core.request(now_ms, connection, &frame));
     }
 
-    /// Changes whenever the hits of a fault do.
+    /// A receiver that is notified whenever the hits of a fault change.
     pub(super) fn watch_hits(&self) -> watch::Receiver<u64> {
         self.0.hits.subscribe()
     }
@@ -95,7 +95,7 @@ impl Shared {
         self.0.listeners.borrow_mut().insert(node, accepting);
     }
 
-    /// Closes a node's port; when this returns it can be listened on again.
+    /// Closes a node's port. When it returns, the port can be opened again.
     pub(super) async fn stop_listening(&self, node: NodeId) {
         let accepting = self.0.listeners.borrow_mut().remove(&node);
         if let Some(accepting) = accepting {
@@ -104,14 +104,15 @@ impl Shared {
         }
     }
 
-    /// Moves a manual clock, and does what falls due on the way at its own time.
+    /// Advances a manual clock in steps, so that each deadline on the way is handled at its own time. Returns false if
+    /// the clock is not manual.
     pub(super) fn advance(&self, by_ms: i64) -> bool {
         let Clock::Manual(clock) = &self.0.clock else { return false };
         let until_ms = self.0.clock.now_ms().saturating_add(by_ms);
         while let Some(due_ms) = self.0.due_ms.get().filter(|due_ms| *due_ms <= until_ms) {
             clock.fetch_max(due_ms, std::sync::atomic::Ordering::Relaxed);
             self.with(|core, now_ms| core.tick(now_ms));
-            // Whatever is due at the same time after its own tick would be for ever.
+            // A deadline that stays the same after its tick would never end the loop.
             if self.0.due_ms.get() == Some(due_ms) {
                 break;
             }
@@ -121,12 +122,12 @@ impl Shared {
         true
     }
 
-    /// Calls the core whenever something is due.
+    /// Ticks the core at each of its deadlines.
     pub(super) async fn keep_time(self) {
         loop {
             let wait = match (self.0.due_ms.get(), &self.0.clock) {
                 (Some(due_ms), Clock::System { .. }) => Some(due_ms - self.0.clock.now_ms()),
-                // A manual clock is moved by a command, which does what is due.
+                // The command that advances a manual clock ticks the core.
                 _ => None,
             };
             match wait {
@@ -136,7 +137,7 @@ impl Shared {
                 }
                 Some(wait_ms) => {
                     let wait = Duration::from_millis(wait_ms as u64);
-                    // Either way the loop looks again at what is due.
+                    // After the timeout, and after a new earlier deadline, the loop computes the wait again.
                     let _ = tokio::time::timeout(wait, self.0.earlier.notified()).await;
                 }
                 None => self.0.earlier.notified().await,

@@ -1,4 +1,5 @@
-//! What is under way on the broker's thread, for callers that must not wait without looking up.
+//! A start or a command in progress on the broker's thread. A caller can wait for it in steps, as Python does to check
+//! for signals.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -8,19 +9,19 @@ use serde_json::Value;
 use super::{Broker, Listening};
 use crate::BrokerError;
 
-/// A broker that starts: reads its data directory, makes its nodes listen.
+/// A broker that is starting: it reads its data directory and opens the ports of its nodes.
 #[derive(Debug)]
 pub struct Starting {
-    /// Stops the thread if this is dropped early.
+    /// Dropping it, while the broker has not started, stops the thread.
     pub(super) broker: Option<Broker>,
     pub(super) listening: Receiver<Result<Listening, BrokerError>>,
 }
 
 impl Starting {
-    /// Waits until the broker runs, or until that time; `None` then.
+    /// Waits until the broker runs, at most until the time `until`. Returns `None` if it does not run by then.
     ///
     /// # Errors
-    /// Settings that cannot be, a port in use, a data directory that cannot be read.
+    /// Invalid settings, a port in use, a data directory that cannot be read.
     pub fn wait_until(&mut self, until: Instant) -> Result<Option<Broker>, BrokerError> {
         let Some(listening) = receive(&self.listening, until)? else { return Ok(None) };
         let mut broker = self.broker.take().ok_or(BrokerError::Stopped)?;
@@ -30,23 +31,23 @@ impl Starting {
     }
 }
 
-/// A command under way.
+/// A command whose answer is pending.
 #[derive(Debug)]
 pub struct Answering(pub(super) Receiver<Result<Value, BrokerError>>);
 
 impl Answering {
-    /// Waits for what comes of the command, or until that time; `None` then.
+    /// Waits for the answer, at most until the time `until`. Returns `None` if there is none by then.
     ///
     /// # Errors
-    /// What the command says cannot be done; [`BrokerError::Stopped`].
+    /// Why the command cannot be carried out; [`BrokerError::Stopped`].
     pub fn wait_until(&mut self, until: Instant) -> Result<Option<Value>, BrokerError> {
         receive(&self.0, until)
     }
 
-    /// Waits for what comes of the command.
+    /// Waits for the answer.
     ///
     /// # Errors
-    /// The same.
+    /// Those of [`Answering::wait_until`].
     pub fn wait(&self) -> Result<Value, BrokerError> {
         self.0.recv().unwrap_or(Err(BrokerError::Stopped))
     }

@@ -1,4 +1,5 @@
-//! What producers ask their coordinator.
+//! The requests to the transaction coordinator: InitProducerId, AddPartitionsToTxn, EndTxn, the descriptions, and the
+//! check of partitions that are written in a transaction.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,24 +11,27 @@ use super::{End, Producer, TopicPartition, Transaction};
 use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;
 
-/// What a request that writes in a transaction does about partitions that are not in it (KIP-890).
+/// How a request that writes in a transaction treats partitions that are not part of it (KIP-890).
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Membership {
-    /// They must be in it. Old clients do not know TRANSACTION_ABORTABLE, and hear INVALID_TXN_STATE.
+    /// They are refused: with TRANSACTION_ABORTABLE, or with INVALID_TXN_STATE if the client is too old to know that
+    /// error.
     Checked {
         /// Whether the client knows TRANSACTION_ABORTABLE.
         knows_abortable: bool,
     },
-    /// They are added.
+    /// They are added to the transaction.
     Added,
 }
 
 impl Core {
-    /// A producer's id and epoch: new ones without a transactional id, else the next ones of it.
+    /// Handles an InitProducerId. Returns a new producer id without a transactional id, otherwise the id and the next
+    /// epoch of the transactional id.
     ///
     /// # Errors
-    /// INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
-    /// PRODUCER_FENCED, and CONCURRENT_TRANSACTIONS while an earlier transaction is being ended.
+    /// INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
+    /// COORDINATOR_NOT_AVAILABLE, PRODUCER_FENCED, and CONCURRENT_TRANSACTIONS while an earlier transaction is being
+    /// completed.
     pub(crate) fn init_producer_id(
         &mut self,
         node: NodeId,
@@ -60,13 +64,13 @@ impl Core {
         if aborts {
             log::info!("the transaction of {id} is aborted: another producer begins");
             self.write_markers(partition, &id);
-            // The producer asks again, and gets an epoch that nobody has seen.
+            // The producer retries, and gets an epoch that was never sent to a client.
             return Err(ErrorCode::ConcurrentTransactions);
         }
         Ok(producer)
     }
 
-    /// Adds partitions to a transaction, which begins with the first.
+    /// Adds partitions to a transaction. The first ones begin it.
     ///
     /// # Errors
     /// INVALID_REQUEST, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
@@ -85,10 +89,10 @@ impl Core {
         }
     }
 
-    /// Whether a partition is in a producer's transaction.
+    /// Checks that a partition is part of a producer's transaction.
     ///
     /// # Errors
-    /// Those of [`Core::add_to_transaction`], and TRANSACTION_ABORTABLE if it is not.
+    /// Those of [`Core::add_to_transaction`], and TRANSACTION_ABORTABLE if the partition is not part of it.
     pub(crate) fn verify_in_transaction(
         &mut self,
         node: NodeId,
@@ -100,7 +104,7 @@ impl Core {
         transaction.verify(producer, partition)
     }
 
-    /// Commits or aborts a transaction. Returns what the producer has for the next one.
+    /// Commits or aborts a transaction. Returns the producer id and epoch for the next one.
     ///
     /// # Errors
     /// Those of [`Core::add_to_transaction`], and INVALID_TXN_STATE.
@@ -149,7 +153,7 @@ impl Core {
     /// The transactional ids that a node coordinates.
     ///
     /// # Errors
-    /// COORDINATOR_LOAD_IN_PROGRESS while any of them are being loaded.
+    /// COORDINATOR_LOAD_IN_PROGRESS while a partition of them is loading.
     pub(crate) fn transactions_of(&self, node: NodeId) -> Result<Vec<(&str, &Transaction)>, ErrorCode> {
         let mut found = Vec::new();
         for (partition, shard) in &self.transactions.shards {
@@ -165,11 +169,12 @@ impl Core {
         Ok(found)
     }
 
-    /// Whether a producer may write in a transaction to a partition, which is added where the request does that. Brokers of
-    /// Kafka ask the coordinator, wherever it is.
+    /// Checks that a producer may write to a partition in a transaction, or adds the partition to it (`membership`).
+    /// The request may arrive at any node; as in Kafka, the node asks the coordinator.
     ///
     /// # Errors
-    /// Those of [`Core::add_to_transaction`] as a producer knows them, INVALID_TXN_STATE, TRANSACTION_ABORTABLE.
+    /// Those of [`Core::add_to_transaction`], but INVALID_PRODUCER_EPOCH for PRODUCER_FENCED; INVALID_TXN_STATE,
+    /// TRANSACTION_ABORTABLE.
     pub(crate) fn join_transaction(
         &mut self,
         id: &str,

@@ -1,4 +1,4 @@
-//! The end of a transaction: markers into its partitions, and then it is complete.
+//! The end of a transaction: writing the markers to its partitions, then completing it.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use super::{State, TopicPartition, Transaction};
 use crate::cluster::{Coordinated, Marker};
 use crate::core::Core;
 
-/// What became of a marker.
+/// The outcome of writing a marker.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Written {
-    /// It is there, or its partition is no more.
+    /// The marker is written, or its partition no longer exists.
     Done,
-    /// Nobody can take it now.
+    /// The partition cannot take the marker now: it has no leader, or too few in-sync replicas.
     Later,
-    /// Someone newer has written there: this coordinator is not to go on.
+    /// The partition has a newer producer epoch or coordinator epoch: this coordinator must not go on.
     Fenced,
 }
 
 impl Core {
-    /// Writes what is left to be written of a prepared transaction's markers, and completes it when that is all.
+    /// Writes the missing markers of a prepared transaction, and completes it once all are written.
     pub(super) fn write_markers(&mut self, partition: i32, id: &Arc<str>) {
         let Some(transaction) = self.transactions.get(partition, id).filter(|found| found.is_prepared()).cloned()
         else {
@@ -45,7 +45,8 @@ impl Core {
                 return;
             }
         }
-        // In memory only: whoever takes over writes all of them again, which changes nothing.
+        // The missing partitions are kept in memory only: a new coordinator writes all markers again, which is
+        // idempotent.
         self.put_transaction(partition, id, left);
     }
 
@@ -63,7 +64,7 @@ impl Core {
             return Written::Later;
         }
         let outcome = if Coordinated::of_topic(topic) == Some(Coordinated::Groups) {
-            // The coordinator of groups notes the end in records of its own.
+            // The group coordinator stores the end in its own records, not as a marker.
             crate::groups::complete_transaction(self, transaction.producer_id, *index, commit)
         } else {
             let marker = Marker {

@@ -1,8 +1,9 @@
-//! Transactions and producer ids.
+//! The transaction coordinator, and producer ids.
 //!
-//! The transactional ids of one partition of `__transaction_state` are a [`Shard`], read back from the partition's log by the
-//! node that leads it. Each id is a pure machine ([`state`]); what it becomes is stored before it is told, and before markers
-//! are written. A transaction that is prepared when its coordinator dies is completed by the next one.
+//! The transactional ids of one partition of `__transaction_state` form a [`Shard`], which the partition's leader reads
+//! back from the partition's log. Each id is a pure state machine ([`state`]). A new state is stored before a request
+//! is answered and before markers are written. If the coordinator fails while a transaction is prepared, the next one
+//! completes it.
 
 mod coordinator;
 mod ending;
@@ -22,24 +23,24 @@ use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;
 use producer_ids::ProducerIds;
 
-/// How long a transaction waits whose markers could not be written.
+/// The time after which markers that could not be written are tried again.
 const MARKER_RETRY_MS: i64 = 100;
 
 /// All transactional ids, and the next producer id.
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
     shards: BTreeMap<i32, Shard>,
-    /// When which transactional id of which partition has something to do.
+    /// The deadlines of transactional ids: time, partition of `__transaction_state`, transactional id.
     due: BTreeSet<(i64, i32, Arc<str>)>,
-    /// When which partition will have been loaded.
+    /// When the loading of a partition ends: time, partition.
     loads: BTreeSet<(i64, i32)>,
     producer_ids: ProducerIds,
 }
 
-/// The transactional ids of one partition of `__transaction_state`, with its leader.
+/// The transactional ids of one partition of `__transaction_state`, as its leader keeps them.
 #[derive(Debug, Default)]
 struct Shard {
-    /// When it will have been loaded; `None` from then on.
+    /// When loading ends; `None` once it is loaded.
     loaded_at_ms: Option<i64>,
     entries: BTreeMap<Arc<str>, Entry>,
 }
@@ -47,19 +48,19 @@ struct Shard {
 #[derive(Debug)]
 struct Entry {
     transaction: Transaction,
-    /// Its entry in the queue.
+    /// Its entry in [`Transactions::due`].
     due_ms: Option<i64>,
 }
 
 impl Transactions {
-    /// When [`Transactions::tick`] has something to do.
+    /// The earliest deadline of all transactional ids and loads.
     pub(crate) fn next_due_ms(&self) -> Option<i64> {
         let due = self.due.first().map(|(due_ms, ..)| *due_ms);
         let load = self.loads.first().map(|(due_ms, _)| *due_ms);
         [due, load].into_iter().flatten().min()
     }
 
-    /// Does what is due.
+    /// Ends the loads that are due, and handles the transactional ids that are due.
     pub(crate) fn tick(core: &mut Core) {
         let now_ms = core.now_ms;
         while let Some(&(due_ms, partition)) = core.transactions.loads.first().filter(|(due_ms, _)| *due_ms <= now_ms) {
@@ -73,7 +74,8 @@ impl Transactions {
         }
     }
 
-    /// Another node leads a partition of `__transaction_state` now, or the same in a new epoch, or nobody does.
+    /// Handles a new leader, or a new leader epoch, of a partition of `__transaction_state`: drops its transactional
+    /// ids, and loads them if the partition has a leader.
     pub(crate) fn leader_changed(core: &mut Core, partition: i32) {
         if let Some(shard) = core.transactions.shards.remove(&partition) {
             if let Some(loaded_at_ms) = shard.loaded_at_ms {
@@ -100,7 +102,7 @@ impl Transactions {
         }
     }
 
-    /// Reads a partition's transactional ids back, and completes what was prepared.
+    /// Reads a partition's transactional ids back, and completes the prepared transactions.
     fn load(core: &mut Core, partition: i32) {
         let mut loaded: BTreeMap<Arc<str>, Transaction> = BTreeMap::new();
         for record in core.stored(Coordinated::Transactions, partition) {
@@ -135,7 +137,7 @@ impl Transactions {
     }
 }
 
-/// The next time at which a check every `interval_ms` looks at something that is due.
+/// The first time at or after `due_ms` of a check that runs every `interval_ms`.
 fn at_check(due_ms: i64, interval_ms: i32) -> i64 {
     let interval_ms = i64::from(interval_ms).max(1);
     let late_ms = due_ms.rem_euclid(interval_ms);
@@ -143,7 +145,7 @@ fn at_check(due_ms: i64, interval_ms: i32) -> i64 {
 }
 
 impl Core {
-    /// The partition of `__transaction_state` of a transactional id that the node asked coordinates.
+    /// The partition of `__transaction_state` that a transactional id belongs to, if `node` leads it and has loaded it.
     ///
     /// # Errors
     /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
@@ -164,7 +166,7 @@ impl Core {
         }
     }
 
-    /// Stores what a transactional id has become, and then makes it so.
+    /// Stores the new state of a transactional id, then applies it.
     fn set_transaction(&mut self, partition: i32, id: &Arc<str>, transaction: Transaction) -> Result<(), ErrorCode> {
         let record = records::transaction(id, Some(&transaction)).map_err(|error| {
             log::error!("transactional id {id} cannot be stored: {error}");
@@ -200,7 +202,8 @@ impl Core {
         Some(at_check(due_ms, settings.transaction_remove_expired_transaction_cleanup_interval_ms))
     }
 
-    /// A transaction is too old, a transactional id was silent too long, or markers are to be written again.
+    /// Handles a transactional id that is due: tries its markers again, aborts a transaction that timed out, or removes
+    /// an id that has expired.
     fn transaction_is_due(&mut self, partition: i32, id: &Arc<str>) {
         let now_ms = self.now_ms;
         let Some(transaction) = self.transactions.get(partition, id).cloned() else { return };
@@ -214,7 +217,7 @@ impl Core {
         } else {
             self.expire_transaction(partition, id, &transaction);
         }
-        // Whatever could not be stored is tried again later, and not at once.
+        // What could not be stored is tried again after a delay, not at once.
         self.transactions.postpone(partition, id, now_ms);
     }
 
@@ -232,7 +235,7 @@ impl Core {
 }
 
 impl Transactions {
-    /// Makes what is still due at this time due a while later.
+    /// Moves a deadline that has passed to [`MARKER_RETRY_MS`] from now.
     fn postpone(&mut self, partition: i32, id: &Arc<str>, now_ms: i64) {
         let Some(entry) = self.shards.get_mut(&partition).and_then(|shard| shard.entries.get_mut(id)) else { return };
         if let Some(due_ms) = entry.due_ms.filter(|due_ms| *due_ms <= now_ms) {

@@ -1,7 +1,8 @@
-//! Producer ids: each is given out once.
+//! The allocation of producer ids. Each id is allocated once.
 //!
-//! With a data directory, blocks of ids are stored as taken before the first of them is given out, as Kafka's controllers do;
-//! after a restart the next block begins. Kafka keeps this in its metadata log; here it is a record of `__transaction_state`.
+//! With a data directory, a block of ids is stored as allocated before the first of them is used, as Kafka's controller
+//! does it; after a restart the next block begins. Kafka stores this in its metadata log, this broker in a record of
+//! `__transaction_state`.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -9,21 +10,21 @@ use super::records::{self, Replayed};
 use crate::cluster::Coordinated;
 use crate::core::Core;
 
-/// Kafka's size of a block.
+/// The number of ids in a block, as in Kafka.
 const BLOCK: i64 = 1000;
-/// Where the record is.
+/// The partition of `__transaction_state` that has the record.
 const PARTITION: i32 = 0;
 
-/// Which ids are taken.
+/// The allocated producer ids.
 #[derive(Debug, Default)]
 pub(super) struct ProducerIds {
     next: i64,
-    /// The end of the ids that are stored as taken; `None` before that was looked up.
+    /// All ids below this one are stored as allocated; `None` before that was read from the log.
     stored_to: Option<i64>,
 }
 
 impl ProducerIds {
-    /// The next id. [`Core::reserve_producer_id`] goes before it.
+    /// Allocates the next id. [`Core::reserve_producer_id`] must be called before.
     pub(super) fn take(&mut self) -> i64 {
         self.next += 1;
         self.next - 1
@@ -31,10 +32,10 @@ impl ProducerIds {
 }
 
 impl Core {
-    /// Sees to it that [`ProducerIds::take`] has an id that will not be given out again.
+    /// Makes sure that the next id of [`ProducerIds::take`] is stored as allocated, if there is a data directory.
     ///
     /// # Errors
-    /// COORDINATOR_LOAD_IN_PROGRESS as in Kafka, if that cannot be stored.
+    /// COORDINATOR_LOAD_IN_PROGRESS, as in Kafka, if the block cannot be stored.
     pub(super) fn reserve_producer_id(&mut self) -> Result<(), ErrorCode> {
         if self.settings.data_dir.is_none() {
             return Ok(());

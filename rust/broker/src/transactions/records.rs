@@ -1,4 +1,4 @@
-//! The records of `__transaction_state`, in Kafka's own layouts.
+//! The records of `__transaction_state`: Kafka's own layout for transactional ids, and one more for producer ids.
 
 use std::collections::BTreeMap;
 
@@ -11,24 +11,24 @@ use monedula_protocol::wire::{Reader, Writer};
 use super::state::{State, Transaction};
 use crate::cluster::StoredRecord;
 
-/// The version of a transactional id's key.
+/// The key version of a transactional id.
 const TRANSACTION_KEY: i16 = 0;
-/// That of the producer ids that are taken: Kafka's controllers keep those, and nothing under this number.
+/// The key version of the allocated producer ids. In Kafka the controller stores these, and this number is not used.
 const PRODUCER_IDS_KEY: i16 = 100;
 const VALUE: i16 = 1;
-/// What version 2 of transactions is called in a record.
+/// Transaction version 2 in the field `client_transaction_version`.
 const RAISES_EPOCH: i16 = 2;
 
-/// A record as it is read back.
+/// A record that was read back from the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Replayed {
-    /// A transactional id; `None` where it was forgotten.
+    /// A transactional id; `None` for its tombstone.
     Transaction(String, Option<Box<Transaction>>),
-    /// All producer ids below this one are taken.
+    /// All producer ids below this one are allocated.
     ProducerIds(i64),
 }
 
-/// A transactional id's record; `None` forgets it.
+/// The record of a transactional id; without `transaction`, its tombstone.
 pub(super) fn transaction(id: &str, transaction: Option<&Transaction>) -> Result<StoredRecord, WireError> {
     let mut writer = Writer::new();
     writer.i16(TRANSACTION_KEY);
@@ -54,7 +54,7 @@ fn value(transaction: &Transaction) -> Result<Bytes, WireError> {
         producer_epoch: transaction.epoch,
         transaction_timeout_ms: transaction.timeout_ms,
         transaction_status: transaction.state as i8,
-        // As in Kafka, Empty has none at all.
+        // As in Kafka, the field is null in Empty.
         transaction_partitions: (transaction.state != State::Empty).then(|| partitions.collect()),
         transaction_last_update_timestamp_ms: transaction.updated_ms,
         transaction_start_timestamp_ms: transaction.start_ms,
@@ -67,7 +67,7 @@ fn value(transaction: &Transaction) -> Result<Bytes, WireError> {
     Ok(writer.into_bytes().into())
 }
 
-/// Says that all producer ids below this one are taken.
+/// The record that all producer ids below this one are allocated.
 pub(super) fn producer_ids(next_id: i64) -> StoredRecord {
     let mut value = Writer::new();
     value.i64(next_id);
@@ -75,10 +75,10 @@ pub(super) fn producer_ids(next_id: i64) -> StoredRecord {
     StoredRecord { key, value: Some(value.into_bytes().into()) }
 }
 
-/// What a record says.
+/// Reads a record.
 ///
 /// # Errors
-/// What is wrong with its bytes.
+/// Why the record cannot be read.
 pub(super) fn read(record: &StoredRecord) -> Result<Replayed, String> {
     let text = |error: WireError| error.to_string();
     let mut key = Reader::new(&record.key);
@@ -132,7 +132,7 @@ mod tests {
         let fenced = ongoing.fenced(9);
         for stored in [&empty, &ongoing, &fenced, &fenced.completed(10)] {
             let record = transaction("t", Some(stored)).unwrap();
-            // What repetitions are known by is lost, as in Kafka.
+            // As in Kafka, the previous epoch is not stored.
             let expected = Transaction { last_epoch: -1, ..stored.clone() };
             assert_eq!(read(&record), Ok(Replayed::Transaction("t".to_owned(), Some(Box::new(expected)))));
         }

@@ -1,33 +1,34 @@
-//! One transactional id: a pure machine. It takes the time and what is asked, and gives back what it becomes.
+//! One transactional id as a pure state machine: it takes the time and a request, and returns its next state.
 //!
 //! ```text
 //!  Empty ── partitions ──► Ongoing ── end ──► PrepareCommit ── markers written ──► CompleteCommit
 //!    ▲                      ▲    │       └──► PrepareAbort ─── markers written ──► CompleteAbort
-//!    │                      │    └─ too old, or another producer comes: as an abort, in a raised epoch
-//!    └── a producer comes ──┴── partitions ────────────────────────────────── from either Complete
+//!    │                      │    └─ timeout, or InitProducerId: PrepareAbort in a raised epoch
+//!    └── InitProducerId ────┴── partitions ────────────────────────────────── from either Complete
 //! ```
 //!
-//! Each state is stored before it is told to anyone, so there is nothing between two states. A producer that speaks
-//! transactions of version 2 (KIP-890: EndTxn from version 5 on) gets a new epoch with every transaction, and may abort where
-//! there is nothing to abort.
+//! Each state is stored before a request is answered, so there are no intermediate states. A producer of transaction
+//! version 2 (KIP-890: EndTxn from version 5 on) gets a new epoch with every transaction, and may abort without a
+//! transaction.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
-/// The last epoch that is given to a producer; one more is left to fence it.
+/// The last epoch that a producer gets. The one after it only serves to fence the producer.
 const LAST_EPOCH: i16 = i16::MAX - 1;
 const NO_ID: i64 = -1;
 const NO_EPOCH: i16 = -1;
 
-/// A partition in a transaction.
+/// A topic and a partition in a transaction.
 pub(crate) type TopicPartition = (Arc<str>, i32);
 
-/// A producer as it calls itself.
+/// The producer id and epoch of a request.
 pub(crate) type Producer = (i64, i16);
 
-/// Kafka's states, with their numbers. Dead and PrepareEpochFence are never stored, and never seen here.
+/// The state of a transactional id, with Kafka's numbers. Kafka's Dead and PrepareEpochFence are never stored, so they
+/// are missing here.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Empty = 0,
@@ -52,7 +53,7 @@ impl State {
         Self::ALL.into_iter().find(|state| *state as i8 == number)
     }
 
-    /// Kafka's name.
+    /// Kafka's name of the state.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
@@ -64,26 +65,26 @@ impl State {
         }
     }
 
-    /// Whether there is a state of this name, be it one that is never seen.
+    /// Whether Kafka has a state of this name, including Dead and PrepareEpochFence.
     pub(crate) fn is_name(name: &str) -> bool {
         Self::ALL.iter().any(|state| state.name() == name) || matches!(name, "Dead" | "PrepareEpochFence")
     }
 }
 
-/// How a producer asks for an end.
+/// An EndTxn request.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct End {
     pub(crate) commit: bool,
-    /// Whether the epoch is raised with it (KIP-890).
+    /// Whether the end raises the epoch (transaction version 2, KIP-890).
     pub(crate) raises_epoch: bool,
 }
 
-/// What an end leads to.
+/// The outcome of an EndTxn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
-    /// It is a repetition: the producer has been told this before.
+    /// The request is a repetition; this is the answer to the first one.
     Already(Producer),
-    /// This is to be stored, and the markers written.
+    /// The prepared transaction, to be stored before its markers are written.
     Prepared(Transaction),
 }
 
@@ -91,26 +92,26 @@ pub(crate) enum Ended {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Transaction {
     pub(crate) producer_id: i64,
-    /// The one before that, by which a repeated request is known after the id changed.
+    /// The previous producer id; -1 for none. It identifies a repeated request after the id changed.
     pub(crate) previous_producer_id: i64,
-    /// What the id will be when the transaction has ended, where the epochs are used up.
+    /// The producer id after the end of the transaction, if the epochs of the present id are exhausted; otherwise -1.
     pub(crate) next_producer_id: i64,
     pub(crate) epoch: i16,
-    /// The one before that, by which a repeated request is known. Not stored, as in Kafka.
+    /// The previous epoch; -1 for none. It identifies a repeated request. As in Kafka, it is not stored.
     pub(crate) last_epoch: i16,
     pub(crate) timeout_ms: i32,
     pub(crate) state: State,
-    /// Those that take part; once it is prepared, those whose markers are still to be written.
+    /// The partitions of the transaction; once it is prepared, those whose markers are not written yet.
     pub(crate) partitions: BTreeSet<TopicPartition>,
-    /// When it began; -1 in Empty.
+    /// When the transaction began; -1 in Empty.
     pub(crate) start_ms: i64,
     pub(crate) updated_ms: i64,
-    /// Whether its end raised the epoch.
+    /// Whether the end of the transaction raised the epoch (transaction version 2).
     pub(crate) raised_epoch: bool,
 }
 
 impl Transaction {
-    /// A transactional id that has just been heard of.
+    /// A new transactional id.
     pub(crate) fn new(producer_id: i64, timeout_ms: i32, now_ms: i64) -> Self {
         Self {
             producer_id,
@@ -139,11 +140,13 @@ impl Transaction {
         self.epoch >= LAST_EPOCH
     }
 
-    /// A producer begins, or goes on after an error with what it has (`expected`, KIP-360). What it becomes is Empty, or an
-    /// abort of what was going on, after which the producer asks again.
+    /// Handles an InitProducerId: from a new producer, or from one that recovers from an error and sends its id and
+    /// epoch (`expected`, KIP-360). The next state is Empty, or the abort of an ongoing transaction, after which the
+    /// producer retries.
     ///
     /// # Errors
-    /// PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, UNKNOWN_SERVER_ERROR where Kafka trips over its own checks.
+    /// PRODUCER_FENCED, CONCURRENT_TRANSACTIONS; UNKNOWN_SERVER_ERROR, as in Kafka, if the epochs are exhausted and
+    /// `expected` has another epoch.
     pub(crate) fn init(
         &self,
         expected: Option<Producer>,
@@ -169,11 +172,11 @@ impl Transaction {
         }
     }
 
-    /// Whether a producer may be the one that this id belongs to; its epoch is looked at later.
+    /// Whether the producer id of a request can be that of this transactional id. The caller checks the epoch.
     fn may_be(&self, (producer_id, epoch): Producer) -> bool {
         self.epoch == NO_EPOCH
             || producer_id == self.producer_id
-            // A repetition, after the request that changed the id was answered in vain.
+            // A repetition: the answer to the request that changed the id was lost.
             || (producer_id == self.previous_producer_id && epoch >= LAST_EPOCH)
     }
 
@@ -203,7 +206,8 @@ impl Transaction {
         }
     }
 
-    /// An abort that its producer did not ask for, and that shuts it out. The last epoch of all is used for nothing else.
+    /// The abort of a transaction that fences its producer by raising the epoch. Only this uses the epoch after
+    /// [`LAST_EPOCH`].
     pub(crate) fn fenced(&self, now_ms: i64) -> Self {
         self.prepared(End { commit: false, raises_epoch: true }, NO_ID, now_ms)
     }
@@ -221,7 +225,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Partitions are added; `None` where they are in the transaction already.
+    /// Adds partitions to the transaction. Returns `None` if all of them are part of it already.
     ///
     /// # Errors
     /// INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
@@ -240,16 +244,16 @@ impl Transaction {
         Ok(Some(Self { state: State::Ongoing, partitions, start_ms, updated_ms: now_ms, ..self.clone() }))
     }
 
-    /// Whether a partition is in the transaction that a producer writes in.
+    /// Checks that a partition is part of the producer's transaction.
     ///
     /// # Errors
-    /// Those of [`Transaction::add`], and TRANSACTION_ABORTABLE if it is not.
+    /// Those of [`Transaction::add`], and TRANSACTION_ABORTABLE if the partition is not part of it.
     pub(crate) fn verify(&self, producer: Producer, partition: &TopicPartition) -> Result<(), ErrorCode> {
         self.check_producer(producer)?;
         if self.partitions.contains(partition) { Ok(()) } else { Err(ErrorCode::TransactionAbortable) }
     }
 
-    /// The producer commits or aborts.
+    /// Handles an EndTxn.
     ///
     /// # Errors
     /// INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE.
@@ -271,7 +275,8 @@ impl Transaction {
             State::PrepareAbort if !end.commit => Err(ErrorCode::ConcurrentTransactions),
             State::CompleteCommit if end.commit && repeats => Ok(Ended::Already(self.producer())),
             State::CompleteAbort if !end.commit && repeats => Ok(Ended::Already(self.producer())),
-            // Version 2 cannot know whether the coordinator heard of its partitions: it aborts to be sure.
+            // A producer of transaction version 2 does not know whether its partitions reached the coordinator, so it
+            // aborts in any case.
             State::Empty | State::CompleteCommit | State::CompleteAbort
                 if end.raises_epoch && !end.commit && !repeats =>
             {
@@ -281,7 +286,7 @@ impl Transaction {
         }
     }
 
-    /// Whether the end repeats one that was made.
+    /// Checks the producer of an EndTxn. Returns whether the request may repeat an earlier one.
     fn check_end(&self, (producer_id, epoch): Producer, end: End) -> Result<bool, ErrorCode> {
         if !end.raises_epoch {
             if producer_id != self.producer_id {
@@ -305,7 +310,7 @@ impl Transaction {
     fn prepared(&self, end: End, next_producer_id: i64, now_ms: i64) -> Self {
         let (epoch, last_epoch) =
             if end.raises_epoch { (self.epoch.saturating_add(1), self.epoch) } else { (self.epoch, self.last_epoch) };
-        // An abort of nothing begins when it ends.
+        // An abort without a transaction starts when it ends.
         let start_ms = if self.state == State::Ongoing { self.start_ms } else { now_ms };
         Self {
             state: if end.commit { State::PrepareCommit } else { State::PrepareAbort },
@@ -319,7 +324,7 @@ impl Transaction {
         }
     }
 
-    /// All markers are written.
+    /// The state after all markers are written.
     pub(crate) fn completed(&self, now_ms: i64) -> Self {
         let (producer_id, epoch) = match self.next_producer_id {
             NO_ID => self.producer(),
@@ -337,12 +342,12 @@ impl Transaction {
         }
     }
 
-    /// When it is aborted for having been open too long.
+    /// When the transaction times out; `None` if none is ongoing.
     pub(crate) fn times_out_at_ms(&self) -> Option<i64> {
         (self.state == State::Ongoing).then(|| self.start_ms.saturating_add(i64::from(self.timeout_ms)) + 1)
     }
 
-    /// When the id is forgotten for having been silent too long.
+    /// When the transactional id expires; `None` while it has a transaction.
     pub(crate) fn expires_at_ms(&self, expiration_ms: i64) -> Option<i64> {
         let expires = matches!(self.state, State::Empty | State::CompleteCommit | State::CompleteAbort);
         expires.then(|| self.updated_ms.saturating_add(expiration_ms))

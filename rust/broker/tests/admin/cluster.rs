@@ -1,4 +1,5 @@
-//! What the cluster says of itself, and elections.
+//! The description of the cluster: ApiVersions, Metadata, DescribeCluster, DescribeLogDirs, DescribeTopicPartitions;
+//! and ElectLeaders.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::api_versions::ApiVersionsRequest;
@@ -63,10 +64,10 @@ fn features_tell_clients_what_they_may_do() {
         answer.finalized_features.iter().map(|f| (f.name, f.min_version_level, f.max_version_level)).collect();
     assert_eq!(finalized, [("metadata.version", 33, 33), ("group.version", 1, 1), ("transaction.version", 2, 2)]);
     assert!(answer.finalized_features_epoch >= 0);
-    // Version 3 cannot carry a lowest version of 0.
+    // Before version 4 a feature with the lowest version 0 is left out, because older clients refuse it.
     let names: Vec<_> = world.call(1, &request, 3).supported_features.iter().map(|f| f.name).collect();
     assert_eq!(names, ["metadata.version"]);
-    // librdkafka takes this for a sign of compression.
+    // librdkafka derives support of compression codecs from Produce version 0.
     let produce = answer.api_keys.iter().find(|api| api.api_key == 0).unwrap();
     assert_eq!((produce.min_version, produce.max_version), (0, 13));
 }
@@ -112,7 +113,7 @@ fn metadata_looks_topics_up_by_name_and_by_id() {
             [(0, name("a")), (UnknownTopicOrPartition.code(), name("b")), (InvalidTopicException.code(), name("b c"))];
         assert_eq!(told(&metadata(&mut world, by_name, version, false)), expected, "version {version}");
     }
-    // An id leaves those that go by name unanswered.
+    // If a request has topic ids, its topics by name are not answered.
     let mixed = [(None, id), (None, unknown), (Some("a"), Uuid::ZERO)];
     assert_eq!(told(&metadata(&mut world, &mixed, 13, false)), [(0, name("a")), (UnknownTopicId.code(), None)]);
     let answer = metadata(&mut world, &[(Some("a"), id)], 10, false);
@@ -143,13 +144,13 @@ fn partitions_of_nodes_that_are_down_are_told() {
         .collect();
     let leaderless = ErrorCode::LeaderNotAvailable.code();
     assert_eq!(told, [(leaderless, -1, 1, vec![2], vec![2], vec![2]), (0, 1, 1, vec![2, 1], vec![1], vec![2])]);
-    // The oldest clients hear only of replicas that they can connect to.
+    // Version 0 lists only replicas that are alive.
     let answer = metadata(&mut world, &both, 0, false);
     let told: Vec<_> = partitions(&answer).into_iter().map(|p| (p.error_code, p.replica_nodes)).collect();
     assert_eq!(told, [(leaderless, vec![]), (ErrorCode::ReplicaNotAvailable.code(), vec![1])]);
 }
 
-/// Code and words of one partition's election.
+/// Elects a partition's leader. Returns the error code and message.
 fn elect(world: &mut World, election_type: i8, name: &str, partition: i32) -> (i16, String) {
     let topic_partitions =
         Some(vec![TopicPartitions { topic: name, partitions: vec![partition], ..Default::default() }]);
@@ -176,14 +177,14 @@ fn leaders_are_elected() {
     world.control(json!({"command": "stop_node", "node": 2}));
     assert_eq!(elect(&mut world, 0, "a", 0).0, PreferredLeaderNotAvailable.code());
     world.control(json!({"command": "start_node", "node": 2}));
-    // It is back and in sync, and leads again when that is asked for: here for all partitions.
+    // Node 2 is back in sync, and becomes leader by a preferred election, here of all partitions.
     let leader = |world: &mut World| crate::support::topic(world, 1, "a").partitions[0].leader_id;
     assert_eq!(leader(&mut world), 3);
     let answer = world.call(1, &ElectLeadersRequest { topic_partitions: None, ..Default::default() }, 2);
     let results = &answer.replica_election_results[0].partition_result;
     assert_eq!((results.len(), results[0].partition_id, results[0].error_code), (1, 0, 0));
     assert_eq!(leader(&mut world), 2);
-    // Only node 2 is in sync, and goes: nobody leads before someone may who is not.
+    // Only node 2 is in sync, and stops: the partition has no leader before an unclean election.
     world.control(json!({"command": "set_isr", "topic": "a", "partition": 0, "isr": [2]}));
     world.control(json!({"command": "stop_node", "node": 2}));
     assert_eq!(leader(&mut world), -1);
@@ -207,7 +208,7 @@ fn replicas_that_came_back_before_their_leader_are_in_sync_once_it_leads() {
     assert_eq!((described.partitions[0].leader_id, in_sync), (2, vec![2, 3]));
 }
 
-/// Topics with their error and partitions, and where the next page begins.
+/// Topics with their error codes and partitions, and the cursor of the next page.
 type Page = (Vec<(String, i16, Vec<i32>)>, Option<(String, i32)>);
 
 fn page(world: &mut World, names: &[&'static str], limit: i32, cursor: Option<(&'static str, i32)>) -> Page {
@@ -272,12 +273,12 @@ fn a_client_that_means_another_broker_shall_bootstrap_again() {
         (Some(&*own), 4711, ErrorCode::RebootstrapRequired),
         (Some("other"), 1, ErrorCode::RebootstrapRequired),
         (Some(""), 1, ErrorCode::RebootstrapRequired),
-        // Both or neither.
+        // A request must have both cluster id and node id, or neither.
         (None, 1, ErrorCode::InvalidRequest),
         (Some(&*own), -1, ErrorCode::InvalidRequest),
     ] {
         assert_eq!(ask(5, cluster_id, node_id), (expected, expected != ErrorCode::None), "{cluster_id:?} {node_id}");
     }
-    // Below version 5 nobody can say.
+    // Requests below version 5 do not have these fields.
     assert_eq!(ask(4, Some("other"), 7), (ErrorCode::None, false));
 }

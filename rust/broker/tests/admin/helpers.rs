@@ -1,4 +1,4 @@
-//! Requests of administrators, short.
+//! Helpers that send admin requests.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::create_topics::{
@@ -36,7 +36,7 @@ pub(crate) fn configured<'a>(name: &'a str, configs: &[(&'a str, Option<&'a str>
     CreatableTopic { configs: configs.iter().map(config).collect(), ..topic(name, 1, 1) }
 }
 
-/// Creates topics, and gives code and words of each.
+/// Creates topics. Returns the error code and message of each.
 pub(crate) fn create(world: &mut World, topics: Vec<CreatableTopic<'_>>) -> Vec<(i16, Option<String>)> {
     let request = CreateTopicsRequest { topics, ..Default::default() };
     let answer = world.call(1, &request, 7);
@@ -61,10 +61,10 @@ pub(crate) fn describe(
     world.call(1, &request, 4).results.remove(0)
 }
 
-/// Value, source, and the synonyms' names and sources.
+/// A config's value, its source, and the names and sources of its synonyms.
 pub(crate) type Described = (String, i8, Vec<(String, i8)>);
 
-/// A config to change, how, and to what.
+/// A change of a config: its name, the operation, and the value.
 pub(crate) type Change<'a> = (&'a str, i8, Option<&'a str>);
 
 pub(crate) fn described(result: &DescribeConfigsResult<'_>) -> Vec<Described> {

@@ -1,4 +1,5 @@
-//! Topics, partitions and configs, created, changed, described and deleted: codes and words are those of Apache Kafka 4.4.0.
+//! Creating, changing, describing and deleting topics, partitions and configs. The expected error codes and messages
+//! are those of Apache Kafka 4.4.0.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod cluster;

@@ -1,5 +1,5 @@
-//! What old clients and tools ask for: AlterConfigs, ListConfigResources, DescribeQuorum, AlterReplicaLogDirs, UpdateFeatures,
-//! and the settings that stand still.
+//! The requests of old clients and tools: AlterConfigs, ListConfigResources, DescribeQuorum, AlterReplicaLogDirs and
+//! UpdateFeatures; and the static broker configs.
 
 use monedula_broker::settings::Settings;
 use monedula_protocol::error_code::ErrorCode;
@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::helpers::{BROKER, GROUP, TOPIC, alter, assigned, configured, create, describe, described};
 use crate::support::World;
 
-/// Replaces a resource's configs, in each version.
+/// Replaces a resource's configs with AlterConfigs. Returns the error code and message.
 fn replace(
     world: &mut World,
     (resource_type, resource_name): (i8, &str),
@@ -96,7 +96,7 @@ fn what_cannot_be_replaced_is_refused_in_kafkas_words() {
         assert_eq!(replace(&mut world, resource, configs, 2), (error, words.to_owned()), "{resource:?} {configs:?}");
     }
     assert_eq!(replace(&mut world, (TOPIC, "a b"), &[], 2).0, InvalidTopicException);
-    // Nothing of it was done.
+    // None of the changes was applied.
     assert_eq!(described(&describe(&mut world, TOPIC, "a", &["retention.ms"]))[0].0, "7");
     let twice = AlterConfigsResource { resource_type: TOPIC, resource_name: "a", ..Default::default() };
     let request = AlterConfigsRequest { resources: vec![twice.clone(), twice], ..Default::default() };
@@ -104,7 +104,7 @@ fn what_cannot_be_replaced_is_refused_in_kafkas_words() {
     assert!(answer.responses.iter().all(|outcome| outcome.error_code == InvalidRequest.code()), "{answer:?}");
 }
 
-/// A hundred thousand resources are answered as fast as they are read: to look for doubles is no work for each pair of them.
+/// The search for duplicates among 100,000 resources must not take quadratic time.
 #[test]
 fn many_resources_are_looked_at_once_each() {
     let mut world = World::default();
@@ -246,7 +246,7 @@ fn a_broker_tells_where_it_is_and_what_it_is() {
     assert_eq!(values, expected.map(|(value, source)| (value.to_owned(), source)));
     let read_only: Vec<_> = told.configs.iter().map(|config| config.read_only).collect();
     assert_eq!(read_only, [true, true, true, false, true, true, true]);
-    // Kafka lets this one be changed; here it is kept, and changes nothing.
+    // Kafka lets this config be changed. This broker stores the value, which has no effect.
     assert_eq!(alter(&mut world, BROKER, "1", &[("log.cleaner.threads", 0, Some("2"))]), (0, None));
     assert_eq!(described(&describe(&mut world, BROKER, "1", &["log.cleaner.threads"]))[0].0, "2");
     let (code, words) = alter(&mut world, BROKER, "1", &[("log.cleaner.threads", 0, Some("many"))]);

@@ -123,7 +123,7 @@ fn a_name_that_comes_twice_is_refused_and_the_others_are_created() {
     let words = Some("Duplicate topic name.".to_owned());
     let outcome = create(&mut world, vec![topic("a", 1, 1), topic("a", 3, 1), topic("b", 1, 1)]);
     assert_eq!(outcome, [(ErrorCode::InvalidRequest.code(), words), (0, None)]);
-    // New ones do not collide with each other.
+    // The topics of one request do not collide with each other.
     assert_eq!(create(&mut world, vec![topic("c.d_e", 1, 1), topic("c_d.e", 1, 1)]), [(0, None), (0, None)]);
 }
 

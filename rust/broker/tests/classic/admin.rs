@@ -1,4 +1,4 @@
-//! Groups are found, listed, described and deleted.
+//! Finding the coordinator; listing, describing and deleting groups.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_groups::DeleteGroupsRequest;
@@ -106,7 +106,7 @@ fn groups_without_members_are_deleted_with_their_offsets() {
     assert_eq!(delete(&mut world, member.node), ErrorCode::GroupIdNotFound);
     assert_eq!(state(&mut world, "g"), "Dead");
     assert_eq!(crate::member::fetch(&mut world, "g", 0).committed_offset, -1);
-    // It stays deleted when the partition is read back.
+    // The group stays deleted when the partition is read back from its log.
     world.control(json!({ "command": "move_coordinator", "group": "g", "node": 3 - member.node }));
     assert_eq!(state(&mut world, "g"), "Dead");
     assert_eq!(crate::member::fetch(&mut world, "g", 0).committed_offset, -1);

@@ -1,4 +1,4 @@
-//! The error of each API in each state of a group, as one table.
+//! The error code of each API in each state of a group.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_groups::DeleteGroupsRequest;
@@ -12,7 +12,7 @@ use monedula_protocol::messages::sync_group::SyncGroupRequest;
 use crate::member::{Member, make_topic, settle, state};
 use crate::support::World;
 
-/// A group in a state, with a member of it and one that waits.
+/// A group in a state, and a member of it.
 fn group_in(state_name: &str) -> (World, Member) {
     let mut world = World::default();
     make_topic(&mut world, "orders");
@@ -130,7 +130,7 @@ fn sessions_out_of_bounds_and_empty_ids_are_refused() {
     assert_eq!(world.call(1, &HeartbeatRequest::default(), 4).error_code, invalid);
     assert_eq!(world.call(1, &LeaveGroupRequest::default(), 5).error_code, invalid);
     assert_eq!(world.call(1, &OffsetDeleteRequest::default(), 0).error_code, invalid);
-    // These are let through with an empty id, for the sake of old clients.
+    // These APIs accept an empty group id, for old clients.
     let describe = DescribeGroupsRequest { groups: vec![""], ..Default::default() };
     assert_eq!(world.call(1, &describe, 5).groups[0].group_state, "Dead");
     let delete = DeleteGroupsRequest { groups_names: vec![""], ..Default::default() };

@@ -1,4 +1,4 @@
-//! Coordinators that move, die and load.
+//! Failovers of the coordinator: it moves, fails and loads.
 
 use monedula_broker::settings::Settings;
 use monedula_protocol::error_code::ErrorCode;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::member::{Member, SESSION_MS, coordinator, describe, fetch, finish, join_all, make_topic};
 use crate::support::World;
 
-/// Three members in one stable generation, one of three nodes coordinating.
+/// Three members of a stable group in a cluster of three nodes.
 fn trio(world: &mut World) -> Vec<Member> {
     make_topic(world, "orders");
     let mut members: Vec<Member> = (0..3).map(|_| Member::new(world, "g")).collect();
@@ -20,7 +20,7 @@ fn trio(world: &mut World) -> Vec<Member> {
 
 fn kill_coordinator(world: &mut World) -> i32 {
     let node = coordinator(world, "g");
-    // Node 1 is the one that tests ask for coordinators.
+    // Node 1 must stay alive, because the tests send FindCoordinator to it.
     let other = if node == 1 { 2 } else { node };
     world.control(json!({ "command": "move_coordinator", "group": "g", "node": other }));
     world.control(json!({ "command": "stop_node", "node": other }));
@@ -112,7 +112,7 @@ fn a_member_that_died_meanwhile_is_dropped_and_one_that_is_back_in_time_is_not()
     assert_eq!(members[2].heartbeat(&mut world), ErrorCode::UnknownMemberId);
 }
 
-/// What a client does, as far as the coordinator sees it: it heeds every answer until all are in one stable generation.
+/// Sends the requests of real clients, following each answer, until all members are in one stable generation.
 fn converge(world: &mut World, members: &mut [Member]) {
     for _ in 0..20 {
         let node = coordinator(world, "g");
@@ -133,7 +133,7 @@ fn converge(world: &mut World, members: &mut [Member]) {
             return;
         }
         let mut joins: Vec<_> = again.iter().map(|&index| (index, members[index].join(world))).collect();
-        // Those that were answered may have been called back since.
+        // A member whose join was answered may have to join again already.
         joins.retain(|(index, waiting)| {
             if world.waits(waiting) {
                 return true;
@@ -179,18 +179,18 @@ fn check_owners(world: &mut World, members: &[Member]) {
     }
 }
 
-/// How far a rebalance has come when its coordinator dies, after the phases of Kafka's first design of it.
+/// The phase of a rebalance in which the coordinator fails, after Kafka's first design of the protocol.
 #[derive(Copy, Clone, Debug)]
 enum Phase {
-    /// Someone wants to join, and nobody has been told.
+    /// A member joins, and no other member has been notified.
     Wanted,
-    /// Some have been told.
+    /// Some members have been notified of the rebalance.
     SomeTold,
-    /// Some have joined.
+    /// Some members have joined.
     SomeJoined,
-    /// All have joined, some know their generation, and nobody has an assignment.
+    /// All members have joined, some have received the generation, and none has an assignment.
     SomeKnowTheGeneration,
-    /// The assignment is stored, and only some have it.
+    /// The assignment is stored, and only some members have received it.
     SomeAssigned,
 }
 
@@ -234,7 +234,7 @@ fn what_only_some_heard_before_the_failover_is_sorted_out_by_generations() {
     let mut world = World::with(3, &[]);
     let mut members = trio(&mut world);
     let old = members[1].clone();
-    // A generation that some heard of, but that was never stored.
+    // A generation that one member has received, but that was never stored.
     let join = members[0].join(&mut world);
     let others = [members[1].join(&mut world), members[2].join(&mut world)];
     assert_eq!(members[0].joined(&mut world, &join).generation_id, 3);
@@ -243,7 +243,7 @@ fn what_only_some_heard_before_the_failover_is_sorted_out_by_generations() {
     members.iter_mut().for_each(|member| member.node = node);
     assert_eq!(members[0].heartbeat(&mut world), ErrorCode::IllegalGeneration);
     assert_eq!(members[0].commit(&mut world, 0, 1), ErrorCode::IllegalGeneration);
-    // One that has not heard of it goes on with the stored one.
+    // A member that has not received it goes on with the stored generation.
     let old = Member { node, ..old };
     assert_eq!((old.generation, old.heartbeat(&mut world)), (2, ErrorCode::None));
 }

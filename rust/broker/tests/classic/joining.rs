@@ -1,4 +1,4 @@
-//! Joining and syncing: the two barriers, generations, protocols.
+//! JoinGroup and SyncGroup: waiting for all members, generations, protocols.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ fn who_has_no_id_gets_a_unique_one_and_has_to_join_with_it() {
     let mut stranger = Member::new(&mut world, "g");
     stranger.id = "test-made-up".to_owned();
     assert_eq!(stranger.refused_join(&mut world), ErrorCode::UnknownMemberId);
-    // Old clients join with the id that the first answer brings.
+    // JoinGroup below version 4: the first join succeeds, and its answer has the member id.
     let mut old = Member { version: 3, ..Member::new(&mut world, "old") };
     let waiting = old.join(&mut world);
     assert!(old.joined(&mut world, &waiting).member_id.starts_with("test-"));
@@ -52,7 +52,7 @@ fn a_rebalance_waits_for_an_id_that_was_handed_out() {
     settle(&mut world, &mut [&mut first]);
     let waiting = second.send_join(&mut world);
     second.id = world.take(&waiting).unwrap().member_id.to_owned();
-    // The leader joins again before the other comes with its id: both are in one generation.
+    // The leader rejoins before the other member joins with its id: both are in one generation.
     let rejoined = first.join(&mut world);
     assert!(world.waits(&rejoined));
     let joined = second.join(&mut world);
@@ -97,7 +97,7 @@ fn both_barriers_hold_until_the_last_and_open_at_once() {
         let name = answers[0].protocol_name.unwrap();
         assert_eq!(found.metadata, member.protocols.iter().find(|(own, _)| *own == name).unwrap().1);
     }
-    // Followers wait for the leader's assignments.
+    // The SyncGroups of followers wait for the leader's assignment.
     let (leading, following): (Vec<&Member>, Vec<&Member>) = [&*a, b, c].into_iter().partition(|m| m.id == leader);
     let syncs: Vec<_> = following.iter().map(|member| member.send_sync(&mut world, &[])).collect();
     assert!(syncs.iter().all(|waiting| world.waits(waiting)));
@@ -152,7 +152,7 @@ fn who_does_not_join_or_sync_in_time_is_dropped_and_the_others_finish() {
     let [a, b, stuck] = &mut members[..] else { unreachable!() };
     let waiting = join_all(&mut world, &mut [a, b, stuck]);
     finish(&mut world, &mut [a, b, stuck], &waiting);
-    // It keeps sending heartbeats, as a client whose processing is stuck does.
+    // The member keeps sending heartbeats, like a client whose processing is stuck.
     let joins = [a.join(&mut world), b.join(&mut world)];
     world.advance(i64::from(REBALANCE_MS) - 1);
     assert_eq!(stuck.heartbeat(&mut world), ErrorCode::RebalanceInProgress);
@@ -160,7 +160,7 @@ fn who_does_not_join_or_sync_in_time_is_dropped_and_the_others_finish() {
     world.advance(1);
     finish(&mut world, &mut [a, b], &joins);
     assert_eq!(stuck.heartbeat(&mut world), ErrorCode::UnknownMemberId);
-    // The same for one that joins but does not sync.
+    // The same for a member that joins but does not sync.
     let joins = join_all(&mut world, &mut [a, b]);
     a.joined(&mut world, &joins[0]);
     b.joined(&mut world, &joins[1]);
@@ -188,7 +188,7 @@ fn a_slow_member_is_in_if_it_joins_before_the_end_and_else_has_another_round() {
     let second = slow.join(&mut world);
     finish(&mut world, &mut [quick, slow], &[first, second]);
     let generation = quick.generation;
-    // Too late: the other is alone for a generation, and then both are in again.
+    // Too late: the other member has a generation alone, then both are in the next one.
     let alone = quick.join(&mut world);
     world.advance(i64::from(REBALANCE_MS));
     finish(&mut world, &mut [quick], &[alone]);
@@ -206,7 +206,7 @@ fn the_first_rebalance_waits_and_goes_on_waiting_while_members_come() {
     let mut world = World::with(1, &[("group.initial.rebalance.delay.ms", "3000")]);
     let mut members: Vec<Member> = (0..4).map(|_| Member::new(&mut world, "g")).collect();
     let mut joins = Vec::new();
-    // Each comes within the delay of the one before it.
+    // Each member joins within the delay of the previous one.
     for member in &mut members[..3] {
         joins.push(member.join(&mut world));
         world.advance(2000);
@@ -217,7 +217,7 @@ fn the_first_rebalance_waits_and_goes_on_waiting_while_members_come() {
     for (member, waiting) in members.iter_mut().zip(&joins) {
         assert_eq!(member.joined(&mut world, waiting).generation_id, 1);
     }
-    // Once there is a generation, nothing is delayed: the group is not empty.
+    // Later rebalances are not delayed, because the group is not empty.
     let [a, b, c, d] = &mut members[..] else { unreachable!() };
     let joins = join_all(&mut world, &mut [a, b, c, d]);
     finish(&mut world, &mut [a, b, c, d], &joins);
@@ -255,7 +255,7 @@ fn most_votes_among_what_all_support_choose_the_protocol() {
     let joins: Vec<_> = members.iter_mut().map(|member| member.join(&mut world)).collect();
     world.advance(1000);
     world.advance(1000);
-    // `sticky` is not supported by all; of the others the first member wants range, two want roundrobin.
+    // Not all members support `sticky`. Of the other protocols one member prefers range, and two prefer roundrobin.
     for (member, waiting) in members.iter_mut().zip(&joins) {
         assert_eq!(member.joined(&mut world, waiting).protocol_name, Some("roundrobin"));
     }
@@ -284,7 +284,7 @@ fn a_member_that_shares_no_protocol_with_the_others_is_refused() {
 #[test]
 fn what_members_say_to_each_other_is_nothing_that_the_coordinator_has_to_know() {
     let mut world = World::default();
-    // A subscription of a version from the future, and a group that has nothing to do with partitions.
+    // A subscription of an unknown future version, and a group that does not assign partitions.
     for (group, kind, metadata) in
         [("future", "consumer", vec![0x7f, 0xff, 1, 2, 3]), ("workers", "connect", b"{\"url\":\"x\"}".to_vec())]
     {
@@ -364,7 +364,7 @@ fn a_group_has_no_more_members_than_it_may() {
     finish(&mut world, &mut [a, b], &joins);
     let third = Member::new(&mut world, "g");
     assert_eq!(third.refused_join(&mut world), ErrorCode::GroupMaxSizeReached);
-    // Those that are in can join again.
+    // Existing members can rejoin.
     let joins = join_all(&mut world, &mut [a, b]);
     finish(&mut world, &mut [a, b], &joins);
 }
@@ -375,7 +375,7 @@ fn a_join_that_is_repeated_gets_what_the_first_would_have_got() {
     let mut members: Vec<Member> = (0..2).map(|_| Member::new(&mut world, "g")).collect();
     let [a, b] = &mut members[..] else { unreachable!() };
     let joins = join_all(&mut world, &mut [a, b]);
-    // Nobody reads the answers: both ask again while the leader has not assigned.
+    // The answers are not read: both members join again before the leader has sent the assignment.
     let again = [a.join(&mut world), b.join(&mut world)];
     let told = |world: &mut World, member: &mut Member, first, second| {
         let first = member.joined(world, first);

@@ -1,4 +1,4 @@
-//! Heartbeats, sessions, leaving, and the state of the group that comes of it.
+//! Heartbeats, sessions, LeaveGroup, and the states of the group that follow.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -47,7 +47,7 @@ fn a_session_does_not_run_while_a_join_waits() {
     assert!(world.waits(&join));
     let last = slow.join(&mut world);
     finish(&mut world, &mut [waiting, slow], &[join, last]);
-    // It begins anew with the answer.
+    // The session restarts with the answer.
     world.advance(i64::from(SESSION_MS) - 1);
     assert_eq!(waiting.heartbeat(&mut world), ErrorCode::None);
     world.advance(i64::from(SESSION_MS));
@@ -90,7 +90,7 @@ fn a_member_that_comes_back_without_its_id_is_another() {
     let mut restarted = Member::new(&mut world, "g");
     let join = restarted.join(&mut world);
     assert_ne!(restarted.id, old.id);
-    // The old one is waited for until its session or the rebalance ends.
+    // The rebalance waits for the old member until its session or the rebalance timeout ends.
     assert!(world.waits(&join));
     world.advance(i64::from(SESSION_MS));
     finish(&mut world, &mut [&mut restarted], &[join]);
@@ -120,7 +120,7 @@ fn the_state_that_is_shown_follows_the_group() {
     assert_eq!(state(&mut world, "g"), "Stable");
     assert_eq!(b.leave(&mut world), ErrorCode::None);
     assert_eq!(state(&mut world, "g"), "Empty");
-    // Nothing is left of it, so the next sweep takes it away.
+    // The group has neither members nor offsets, so the next sweep removes it.
     world.advance(600_000);
     assert_eq!(state(&mut world, "g"), "Dead");
 }

@@ -1,4 +1,4 @@
-//! A member of a group, reduced to what the coordinator sees: its requests, one by one.
+//! A test member of a classic group, which sends its requests one by one.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::describe_groups::{DescribeGroupsRequest, DescribedGroup};
@@ -17,19 +17,19 @@ use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequest
 
 use crate::support::{Pending, World};
 
-/// The session timeout of members that a test says nothing of.
+/// The default session timeout of members.
 pub(crate) const SESSION_MS: i32 = 10_000;
-/// Their rebalance timeout.
+/// The default rebalance timeout of members.
 pub(crate) const REBALANCE_MS: i32 = 60_000;
 
 pub(crate) type JoinWaiting = Pending<JoinGroupRequest<'static>>;
 pub(crate) type SyncWaiting = Pending<SyncGroupRequest<'static>>;
 
-/// A member.
+/// A member of a classic group.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) group: &'static str,
-    /// Where it takes the coordinator to be.
+    /// The node that it sends its requests to.
     pub(crate) node: i32,
     pub(crate) id: String,
     pub(crate) instance: Option<&'static str>,
@@ -61,7 +61,7 @@ impl Member {
         Self { instance: Some(instance), ..Self::new(world, group) }
     }
 
-    /// Sends a JoinGroup as it is: no second one with the id that the first hands out.
+    /// Sends one JoinGroup, without a second one after MEMBER_ID_REQUIRED.
     pub(crate) fn send_join(&self, world: &mut World) -> JoinWaiting {
         let protocols = self.protocols.iter().map(|(name, metadata)| JoinGroupRequestProtocol {
             name: leak(name),
@@ -81,7 +81,7 @@ impl Member {
         world.send(self.node, &request, self.version)
     }
 
-    /// Joins, taking an id first if it has none.
+    /// Joins. If the answer is MEMBER_ID_REQUIRED, joins again with the assigned id.
     pub(crate) fn join(&mut self, world: &mut World) -> JoinWaiting {
         let waiting = self.send_join(world);
         if !self.id.is_empty() || self.instance.is_some() || self.version < 4 {
@@ -93,7 +93,7 @@ impl Member {
         self.send_join(world)
     }
 
-    /// Takes the answer of a join that has to be there, and to be good.
+    /// Takes the answer of a join, which must be complete and without an error.
     #[track_caller]
     pub(crate) fn joined(&mut self, world: &mut World, waiting: &JoinWaiting) -> JoinGroupResponse<'static> {
         let answer = world.take(waiting).expect("the join waits still");
@@ -117,11 +117,11 @@ impl Member {
             assignments: assignments.collect(),
             ..Default::default()
         };
-        // From version 5 on the protocol has to be named; before, members take what was chosen.
+        // From version 5 on, a SyncGroup must have the protocol type and name.
         world.send(self.node, &request, 4)
     }
 
-    /// Takes the answer of a sync that has to be there, and to be good.
+    /// Takes the answer of a sync, which must be complete and without an error.
     #[track_caller]
     pub(crate) fn synced(&self, world: &mut World, waiting: &SyncWaiting) -> SyncGroupResponse<'static> {
         let answer = world.take(waiting).expect("the sync waits still");
@@ -179,14 +179,14 @@ impl Member {
     }
 }
 
-/// Lets all members join, waits for the barrier, and has the leader assign. Each gets its own id as its assignment.
+/// Makes the group stable: all members join and sync, and the leader assigns each member its own id.
 #[track_caller]
 pub(crate) fn settle(world: &mut World, members: &mut [&mut Member]) {
     let waiting: Vec<_> = members.iter_mut().map(|member| member.join(world)).collect();
     finish(world, members, &waiting);
 }
 
-/// What comes after the joins.
+/// Completes a rebalance after the joins: takes their answers, and syncs.
 #[track_caller]
 pub(crate) fn finish(world: &mut World, members: &mut [&mut Member], waiting: &[JoinWaiting]) {
     let mut leader = String::new();
@@ -212,14 +212,14 @@ pub(crate) fn coordinator(world: &mut World, group: &'static str) -> i32 {
     answer.coordinators[0].node_id
 }
 
-/// Makes the topic that members subscribe to.
+/// Creates the topic that members subscribe to.
 pub(crate) fn make_topic(world: &mut World, name: &'static str) {
     let topic = MetadataRequestTopic { name: Some(name), ..Default::default() };
     let request = MetadataRequest { topics: Some(vec![topic]), allow_auto_topic_creation: true, ..Default::default() };
     world.call(1, &request, 9);
 }
 
-/// What a group has committed for a partition of `orders`.
+/// The committed offset of a group for a partition of `orders`.
 pub(crate) fn fetch(world: &mut World, group: &'static str, partition: i32) -> OffsetFetchResponsePartitions<'static> {
     let topic = OffsetFetchRequestTopics { name: "orders", partition_indexes: vec![partition], ..Default::default() };
     let wanted = OffsetFetchRequestGroup { group_id: group, topics: Some(vec![topic]), ..Default::default() };
@@ -241,7 +241,7 @@ pub(crate) fn subscription(topics: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// Requests borrow for as long as their answers wait; a few bytes of each test stay behind.
+/// Leaks a text, because requests borrow for as long as their answers are pending. That is a few bytes in each test.
 pub(crate) fn leak(text: &str) -> &'static str {
     Box::leak(text.to_owned().into_boxed_str())
 }
@@ -251,14 +251,14 @@ pub(crate) fn leak_bytes(bytes: &[u8]) -> &'static [u8] {
 }
 
 impl Member {
-    /// The error of a join that is refused at once.
+    /// Joins, which must be refused at once. Returns the error.
     #[track_caller]
     pub(crate) fn refused_join(&self, world: &mut World) -> ErrorCode {
         let waiting = self.send_join(world);
         ErrorCode::from_code(world.take(&waiting).expect("the join waits").error_code)
     }
 
-    /// Sends heartbeats while the time goes on.
+    /// Advances the time, sending heartbeats.
     #[track_caller]
     pub(crate) fn keep_alive(&self, world: &mut World, for_ms: i64) {
         let step_ms = i64::from(self.session_ms) / 3;
@@ -270,7 +270,7 @@ impl Member {
         }
     }
 
-    /// Who leads: what a member is told that asks again before the leader has assigned.
+    /// The leader of the generation, from the answer to another join before the leader has sent the assignment.
     #[track_caller]
     pub(crate) fn generation_leader(&mut self, world: &mut World) -> String {
         let waiting = self.join(world);
@@ -278,7 +278,8 @@ impl Member {
     }
 }
 
-/// Lets all join so that they are in one generation: whoever joins an empty group is alone in its first, and joins again.
+/// Lets all members join, into one generation: the first to join an empty group gets a generation of its own, and joins
+/// again.
 #[track_caller]
 pub(crate) fn join_all(world: &mut World, members: &mut [&mut Member]) -> Vec<JoinWaiting> {
     let mut waiting: Vec<_> = members.iter_mut().map(|member| member.join(world)).collect();
@@ -295,7 +296,7 @@ fn members_wait(world: &mut World, member: &Member) -> bool {
     state(world, member.group) == "PreparingRebalance"
 }
 
-/// What DescribeGroups says.
+/// The answer to DescribeGroups.
 pub(crate) fn describe(world: &mut World, group: &'static str) -> DescribedGroup<'static> {
     let request = DescribeGroupsRequest { groups: vec![group], ..Default::default() };
     let node = coordinator(world, group);

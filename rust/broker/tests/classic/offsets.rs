@@ -1,4 +1,4 @@
-//! Committed offsets: who may commit, what comes back, and what becomes of them.
+//! Committed offsets: the checks of a commit, OffsetFetch, expiry and deletion.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_topics::{DeleteTopicState, DeleteTopicsRequest};
@@ -19,7 +19,7 @@ use crate::support::World;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// A commit without a member, as an administrator does it.
+/// A commit without membership, as administrators send it.
 fn commit_alone(world: &mut World, group: &'static str, topic: &'static str, offset: i64) -> ErrorCode {
     let partition = OffsetCommitRequestPartition { committed_offset: offset, ..Default::default() };
     let topic = OffsetCommitRequestTopic { name: topic, partitions: vec![partition], ..Default::default() };
@@ -127,7 +127,7 @@ fn what_is_committed_with_an_offset_comes_back_in_every_version() {
         assert_eq!((missing.committed_offset, missing.metadata, missing.error_code), (-1, Some(""), 0));
     }
     for version in 8..=10 {
-        // Without topics: all there are. With them: those, known or not.
+        // Without topics the answer has all offsets, otherwise those of the topics, known or not.
         let all = OffsetFetchRequestGroup { group_id: "g", topics: None, ..Default::default() };
         let unknown = OffsetFetchRequestTopics {
             name: if version < 10 { "nothing" } else { "" },
@@ -186,7 +186,7 @@ fn what_cannot_be_committed_is_told_for_each_partition() {
         ("nothing", 0, ErrorCode::UnknownTopicOrPartition),
     ];
     assert_eq!(told, wanted);
-    // Three characters, of four bytes each.
+    // Three characters: the limit counts these, not their nine bytes.
     let mut member = Member::new(&mut world, "h");
     settle(&mut world, &mut [&mut member]);
     assert_eq!(member.commit_with(&mut world, 0, 1, Some("\u{20ac}\u{20ac}\u{20ac}")), ErrorCode::None);
@@ -255,7 +255,7 @@ fn offsets_expire_when_the_group_has_been_empty_for_the_retention() {
     let mut member = Member::new(&mut world, "g");
     settle(&mut world, &mut [&mut member]);
     assert_eq!(member.commit(&mut world, 0, 5), ErrorCode::None);
-    // A week goes by with the group in use, then most of another without.
+    // The group is in use for eight days, then empty for almost a week.
     member.keep_alive(&mut world, 8 * DAY_MS / 1000);
     assert_eq!(member.leave(&mut world), ErrorCode::None);
     world.advance(7 * DAY_MS - 1);
@@ -332,13 +332,13 @@ fn more_partitions_bring_a_rebalance_when_the_leader_joins_again() {
     let (mut a, mut b) = (Member::new(&mut world, "g"), Member::new(&mut world, "g"));
     let joins = join_all(&mut world, &mut [&mut a, &mut b]);
     finish(&mut world, &mut [&mut a, &mut b], &joins);
-    // A follower whose subscription is the same hears of the generation there is, the leader moves the group on.
+    // A follower that rejoins with the same subscription gets the present generation; a leader begins a rebalance.
     let follower = b.join(&mut world);
     assert_eq!(b.joined(&mut world, &follower).generation_id, 2);
     let leader = a.join(&mut world);
     assert!(world.waits(&leader));
     assert_eq!(b.heartbeat(&mut world), ErrorCode::RebalanceInProgress);
-    // A follower whose subscription changed does so, too.
+    // So does a follower whose subscription changed.
     let rejoined = b.join(&mut world);
     finish(&mut world, &mut [&mut a, &mut b], &[leader, rejoined]);
     b.protocols = vec![("range", crate::member::subscription(&["orders", "new"]))];

@@ -1,4 +1,4 @@
-//! Static members (KIP-345), and leaders that are told to leave the assignment as it is (KIP-814).
+//! Static members (KIP-345), and static leaders that skip the assignment (KIP-814).
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::leave_group::{LeaveGroupRequest, MemberIdentity};
@@ -29,7 +29,7 @@ fn a_static_member_that_is_back_takes_its_place_without_a_rebalance() {
     let sync = back.send_sync(&mut world, &[]);
     assert_eq!(back.synced(&mut world, &sync).assignment, b.id.as_bytes(), "what the old one had");
     assert_eq!(a.heartbeat(&mut world), ErrorCode::None);
-    // Whoever still has the old id is fenced off, whatever it asks.
+    // All requests with the old id are fenced.
     assert_eq!(b.heartbeat(&mut world), ErrorCode::FencedInstanceId);
     assert_eq!(b.refused_join(&mut world), ErrorCode::FencedInstanceId);
     let sync = b.send_sync(&mut world, &[]);
@@ -61,7 +61,7 @@ fn a_leader_that_is_back_leaves_the_assignment_as_it_is() {
     assert_eq!((answer.leader, answer.skip_assignment, answer.members.len()), (back.id.as_str(), true, 2));
     let sync = back.send_sync(&mut world, &[]);
     assert_eq!(back.synced(&mut world, &sync).assignment, a.id.as_bytes());
-    // Before version 9 it was kept from leading instead: it is told the id that led before.
+    // Before version 9 the answer names the old leader id, so that the member does not act as the leader.
     let mut old = Member { id: String::new(), version: 8, ..back.clone() };
     let join = old.join(&mut world);
     let answer = old.joined(&mut world, &join);
@@ -89,7 +89,7 @@ fn a_static_member_is_back_while_the_leader_assigns() {
     a.joined(&mut world, &joins[0]);
     b.joined(&mut world, &joins[1]);
     let waiting = b.send_sync(&mut world, &[]);
-    // The leader would assign to an id that is no more.
+    // The leader would assign partitions to an id that no longer exists.
     let mut back = Member { id: String::new(), ..b.clone() };
     let join = back.join(&mut world);
     assert_eq!(ErrorCode::from_code(world.take(&waiting).unwrap().error_code), ErrorCode::FencedInstanceId);

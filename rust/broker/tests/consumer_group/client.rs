@@ -1,4 +1,4 @@
-//! A member of a consumer group as tests play it: it sends what it is told to send, and keeps what it was answered.
+//! A test member of a consumer group, which sends its heartbeats one by one and keeps the state of its answers.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(crate) const GROUP: &str = "readers";
 /// Partitions by topic id.
 pub(crate) type Owned = BTreeSet<(Uuid, i32)>;
 
-/// A member.
+/// A member of a consumer group.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub(crate) id: String,
@@ -29,7 +29,7 @@ pub(crate) struct Client {
     pub(crate) names: Option<Vec<&'static str>>,
     pub(crate) regex: Option<&'static str>,
     pub(crate) assignor: Option<&'static str>,
-    /// What it was told to own last, and owns since.
+    /// Its last assignment, which it owns.
     pub(crate) owned: Owned,
     pub(crate) rebalance_timeout_ms: i32,
 }
@@ -57,7 +57,7 @@ impl Client {
         Self { names: None, regex: Some(regex), ..Self::new(id, &[]) }
     }
 
-    /// The request that says everything.
+    /// A full heartbeat, with all fields.
     pub(crate) fn full(&self) -> ConsumerGroupHeartbeatRequest<'_> {
         ConsumerGroupHeartbeatRequest {
             instance_id: self.instance_id.as_deref(),
@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    /// The request that says that nothing changed.
+    /// A heartbeat without changes.
     pub(crate) fn short(&self) -> ConsumerGroupHeartbeatRequest<'_> {
         ConsumerGroupHeartbeatRequest {
             group_id: GROUP,
@@ -81,7 +81,7 @@ impl Client {
         }
     }
 
-    /// Sends a request as it is, and has its answer not change the client.
+    /// Sends a heartbeat. Its answer does not change the client.
     pub(crate) fn ask(
         &self,
         world: &mut World,
@@ -90,7 +90,7 @@ impl Client {
         world.call(self.node, request, 1)
     }
 
-    /// Joins, or joins again.
+    /// Joins, or rejoins, in epoch 0.
     pub(crate) fn join(&mut self, world: &mut World) {
         self.epoch = 0;
         self.owned.clear();
@@ -99,7 +99,7 @@ impl Client {
         self.take(&answer);
     }
 
-    /// Tells what it owns, and takes what it is told to own.
+    /// Sends a heartbeat with the owned partitions, and applies the answer.
     pub(crate) fn beat(&mut self, world: &mut World) {
         let request = ConsumerGroupHeartbeatRequest { topic_partitions: Some(as_topics(&self.owned)), ..self.short() };
         let answer = self.ask(world, &request);
@@ -107,7 +107,7 @@ impl Client {
         self.take(&answer);
     }
 
-    /// Follows an answer.
+    /// Applies an answer.
     pub(crate) fn take(&mut self, answer: &ConsumerGroupHeartbeatResponse<'_>) {
         self.epoch = answer.member_epoch;
         if let Some(assignment) = &answer.assignment {
@@ -134,7 +134,7 @@ pub(crate) fn of_topics(topics: &[TopicPartitions<'_>]) -> Owned {
     topics.flat_map(|topic| topic.partitions.iter().map(|partition| (topic.topic_id, *partition))).collect()
 }
 
-/// Makes a topic, and returns its id.
+/// Creates a topic. Returns its id.
 pub(crate) fn create(world: &mut World, topic: &str, partitions: i32) -> Uuid {
     world.control(json!({"command": "create_topic", "topic": topic, "partitions": partitions}));
     topic_id(world, topic)
@@ -155,8 +155,8 @@ pub(crate) fn member<'a>(group: &'a DescribedGroup<'static>, id: &str) -> &'a De
     group.members.iter().find(|member| member.member_id == id).unwrap_or_else(|| panic!("{id} is not there: {group:?}"))
 }
 
-/// Has all clients send heartbeats until nothing moves any more. What a pattern matches is looked at after an answer, so one quiet
-/// round does not do.
+/// Sends heartbeats of all clients until nothing changes. Patterns are resolved after an answer, so one round without
+/// changes is not enough.
 pub(crate) fn settle(world: &mut World, clients: &mut [&mut Client]) {
     let mut quiet = 0;
     for _ in 0..32 {

@@ -1,4 +1,4 @@
-//! Members come and go: epochs, partitions, and what is refused.
+//! Members that join and leave: epochs, the reconciliation of partitions, and refused requests.
 
 use monedula_protocol::messages::consumer_group_describe::ConsumerGroupDescribeRequest;
 use serde_json::json;
@@ -18,12 +18,12 @@ fn the_first_member_gets_all_partitions_at_once() {
     let topic = create(&mut world, "orders", 3);
     let mut one = Client::new("one", &["orders"]);
     let answer = one.ask(&mut world, &one.full());
-    // A group begins at epoch 1, and the join bumps it.
+    // A group begins in epoch 1, and the join bumps it.
     assert_eq!((answer.error_code, answer.member_id, answer.member_epoch), (0, Some("one"), 2));
     assert_eq!(answer.heartbeat_interval_ms, 5000);
     one.take(&answer);
     assert_eq!(one.owned, Owned::from([(topic, 0), (topic, 1), (topic, 2)]));
-    // Nothing changed: nothing is told again, unless it is asked for.
+    // Without a change, only the answer to a full heartbeat has the assignment.
     assert_eq!(one.ask(&mut world, &one.short()).assignment, None);
     assert!(one.ask(&mut world, &one.full()).assignment.is_some());
     let group = describe(&mut world, 1);
@@ -46,14 +46,15 @@ fn a_partition_changes_hands_only_when_it_is_reported_given_back() {
     assert_eq!((two.epoch, two.owned.len()), (3, 0));
     assert_eq!(describe(&mut world, 1).group_state, "Reconciling");
 
-    // The first is told to give one back, and stays in its epoch.
+    // The first member must revoke one partition, and stays in its epoch.
     let had = one.owned.clone();
     let answer = one.ask(&mut world, &one.short());
     assert_eq!(answer.member_epoch, 2);
     one.take(&answer);
     assert_eq!(one.owned.len(), 1);
     let given: Owned = had.difference(&one.owned).copied().collect();
-    // A heartbeat that does not tell what is owned gives nothing back, and neither does one that still has it.
+    // A heartbeat without owned partitions does not acknowledge the revocation, nor does one that still owns the
+    // partition.
     assert_eq!(one.ask(&mut world, &one.short()).member_epoch, 2);
     let still = Client { owned: had, ..one.clone() };
     assert_eq!(still.ask(&mut world, &still.full()).member_epoch, 2);
@@ -113,7 +114,7 @@ fn a_member_that_keeps_what_it_is_to_give_back_is_removed() {
     one.join(&mut world);
     let mut two = Client::new("two", &["orders"]);
     two.join(&mut world);
-    // It lives, but does not do as it is told.
+    // The member sends heartbeats, but does not revoke.
     assert_eq!(one.ask(&mut world, &one.short()).error_code, 0);
     world.advance(2999);
     assert_eq!(one.ask(&mut world, &one.short()).error_code, 0);
@@ -131,7 +132,7 @@ fn a_lost_answer_is_forgiven_if_the_member_has_no_more_than_it_may() {
     one.join(&mut world);
     let mut two = Client::new("two", &["orders"]);
     two.join(&mut world);
-    // The answer to its revocation is lost: it comes again with the epoch before.
+    // The answer to its acknowledgement is lost: it repeats the heartbeat with the previous epoch.
     let answer = one.ask(&mut world, &one.short());
     one.take(&answer);
     let answer = one.ask(&mut world, &one.full());
@@ -142,12 +143,12 @@ fn a_lost_answer_is_forgiven_if_the_member_has_no_more_than_it_may() {
     assert_eq!(greedy.ask(&mut world, &greedy.full()).error_code, 0);
     let answer = one.ask(&mut world, &one.full());
     assert_eq!((answer.error_code, answer.member_epoch), (0, 3));
-    // Epochs from the future, and of the past, are fenced.
+    // Older epochs, and epochs in the future, are fenced.
     for epoch in [1, 4] {
         let wrong = Client { epoch, ..one.clone() };
         assert_eq!(wrong.ask(&mut world, &wrong.full()).error_code, FENCED_MEMBER_EPOCH, "{epoch}");
     }
-    // Who begins again is always let in.
+    // A member may always rejoin in epoch 0.
     one.join(&mut world);
     assert_eq!(one.epoch, 3);
 }
@@ -162,7 +163,7 @@ fn a_group_goes_on_under_another_coordinator_without_a_rebalance() {
     two.join(&mut world);
     let answer = one.ask(&mut world, &one.short());
     one.take(&answer);
-    // One partition is being given back when the coordinator goes.
+    // The coordinator fails while a partition is pending revocation.
     let before = describe(&mut world, 1);
     world.control(json!({"command": "move_leader", "topic": "__consumer_offsets", "partition": 0, "node": 2}));
     assert_eq!(describe(&mut world, 1).error_code, NOT_COORDINATOR);
@@ -174,7 +175,7 @@ fn a_group_goes_on_under_another_coordinator_without_a_rebalance() {
     settle(&mut world, &mut [&mut one, &mut two]);
     assert_eq!((one.epoch, two.epoch), (3, 3));
     assert_eq!((one.owned.len() + two.owned.len(), one.owned.is_disjoint(&two.owned)), (3, true));
-    // Sessions run on the new one, too.
+    // The new coordinator times sessions, too.
     world.advance(45_000);
     assert_eq!(describe(&mut world, 2).group_state, "Empty");
 }
@@ -190,7 +191,7 @@ fn a_group_that_is_not_there_is_told() {
         let client = Client { epoch, ..Client::named("one", "i", &["orders"]) };
         assert_eq!(client.ask(&mut world, &client.short()).error_code, GROUP_ID_NOT_FOUND, "{epoch}");
     }
-    // What is refused leaves no group behind.
+    // A refused join creates no group.
     let client = Client::matching("one", "(");
     assert_eq!(client.ask(&mut world, &client.full()).error_code, 128);
     assert_eq!(describe(&mut world, 1).error_code, GROUP_ID_NOT_FOUND);

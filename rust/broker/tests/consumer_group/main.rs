@@ -1,4 +1,4 @@
-//! Consumer groups (KIP-848) as their members see them.
+//! Consumer groups (KIP-848), as members see them, in virtual time.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod client;

@@ -1,4 +1,5 @@
-//! Groups that change from the classic protocol to the new one and back, with members at work (KIP-848).
+//! The online migration of KIP-848: groups that change between the classic and the consumer protocol while they have
+//! members.
 
 use monedula_protocol::messages::consumer_protocol::ConsumerProtocolAssignment;
 use monedula_protocol::messages::heartbeat::HeartbeatRequest;
@@ -16,7 +17,7 @@ const INCONSISTENT_GROUP_PROTOCOL: i16 = 23;
 const REBALANCE_IN_PROGRESS: i16 = 27;
 const GROUP_ID_NOT_FOUND: i16 = 69;
 
-/// A subscription to `orders`, in version 1, of a member that owns these partitions of it.
+/// A subscription to `orders`, in version 1, of a member that owns these partitions.
 fn subscription(owned: &[i32]) -> Vec<u8> {
     let mut bytes = vec![0, 1, 0, 0, 0, 1, 0, 6];
     bytes.extend(b"orders");
@@ -128,7 +129,7 @@ impl Classic {
         world.call(1, &request, 4).error_code
     }
 
-    /// Does what heartbeats ask for, until they ask for nothing.
+    /// Sends heartbeats, and joins and syncs if they say so, until the group is stable.
     fn settle(&mut self, world: &mut World, others: &mut [&mut Client]) {
         for _ in 0..16 {
             others.iter_mut().for_each(|other| other.beat(world));
@@ -155,7 +156,7 @@ fn kind(world: &mut World) -> (&'static str, &'static str) {
     (group.group_type, group.group_state)
 }
 
-/// A stable classic group of one member that owns both partitions.
+/// A stable classic group with one member, which owns both partitions.
 fn classic_group(world: &mut World) -> Classic {
     create(world, "orders", 2);
     let mut old = Classic::new();
@@ -176,7 +177,7 @@ fn a_classic_group_is_upgraded_in_place_and_downgraded_again() {
     let group = describe(&mut world, 1);
     assert_eq!((member(&group, &old.id).member_type, member(&group, "new").member_type), (0, 1));
 
-    // The classic member is asked to join again, and gives one back by saying so in its next join.
+    // The classic member must join again, and acknowledges the revocation with its next join.
     assert_eq!(old.beat(&mut world), REBALANCE_IN_PROGRESS);
     assert_eq!(old.join(&mut world).error_code, 0);
     assert_eq!(old.sync(&mut world, None), 0);
@@ -187,7 +188,7 @@ fn a_classic_group_is_upgraded_in_place_and_downgraded_again() {
     assert_eq!((old.owned.len(), new.owned.len(), kind(&mut world)), (1, 1, ("consumer", "Stable")));
     assert!(new.owned.iter().all(|(_, partition)| !old.owned.contains(partition)));
 
-    // The last member of the new protocol leaves: the group is a classic one again, and rebalances.
+    // The last member of the consumer protocol leaves: the group is a classic one again, and rebalances.
     new.leave(&mut world, -1);
     assert_eq!(kind(&mut world), ("classic", "PreparingRebalance"));
     assert_eq!(old.beat(&mut world), REBALANCE_IN_PROGRESS);
@@ -210,7 +211,7 @@ fn a_classic_member_joins_a_consumer_group() {
     assert!(old.owned.is_empty());
     old.settle(&mut world, &mut [&mut new]);
     assert_eq!((old.owned.len(), new.owned.len()), (1, 1));
-    // It leaves with the classic protocol, too, and is not left twice.
+    // The classic member leaves with a LeaveGroup. A second one fails.
     let leaver = MemberIdentity { member_id: &old.id, ..Default::default() };
     let request = LeaveGroupRequest { group_id: GROUP, members: vec![leaver], ..Default::default() };
     assert_eq!(world.call(1, &request, 5).members[0].error_code, 0);
@@ -225,7 +226,7 @@ fn a_classic_member_that_is_silent_or_does_not_join_again_is_removed() {
     let old = classic_group(&mut world);
     let mut new = Client::new("new", &["orders"]);
     new.join(&mut world);
-    // Its session is that of its own join.
+    // Its session timeout is the one of its JoinGroup.
     world.advance(9_999);
     assert_eq!(old.beat(&mut world), REBALANCE_IN_PROGRESS);
     world.advance(10_000);
@@ -254,7 +255,7 @@ fn the_policy_says_which_way_groups_may_go() {
     new.join(&mut world);
     old.settle(&mut world, &mut [&mut new]);
     new.leave(&mut world, -1);
-    // As in Kafka, only joins and the heartbeats of the new protocol make a target.
+    // As in Kafka, only a JoinGroup or a ConsumerGroupHeartbeat computes a target assignment, not a Heartbeat.
     assert_eq!((old.beat(&mut world), kind(&mut world)), (0, ("consumer", "Assigning")));
     assert_eq!((old.join(&mut world).error_code, old.sync(&mut world, None)), (0, 0));
     assert_eq!((old.owned.len(), kind(&mut world)), (2, ("consumer", "Stable")));
@@ -276,13 +277,13 @@ fn an_empty_group_changes_its_kind_either_way() {
     assert_eq!((kind(&mut world).0, new.owned.len()), ("consumer", 2));
 }
 
-// As in Kafka 4.3, whose coordinator looks for a protocol that is not there.
+// As in Kafka 4.3, whose coordinator fails because it assumes that the group has a protocol.
 #[test]
 fn a_group_is_not_upgraded_before_its_members_have_agreed_on_a_protocol() {
     let mut world = World::with(1, &[("group.initial.rebalance.delay.ms", "3000")]);
     create(&mut world, "orders", 2);
     let mut new = Client::new("new", &["orders"]);
-    // The first generation gathers still.
+    // The first rebalance still waits for members.
     let mut one = Classic::offering(&["roundrobin", "range"]);
     one.ask_for_id(&mut world);
     let first = one.send_join(&mut world);
@@ -291,7 +292,7 @@ fn a_group_is_not_upgraded_before_its_members_have_agreed_on_a_protocol() {
     world.advance(3000);
     let joined = world.take(&first).unwrap();
     assert_eq!((joined.error_code, joined.protocol_name), (0, Some("roundrobin")));
-    // Nor while somebody joins who does not know what the others agreed on.
+    // Nor while a member joins that does not support the agreed protocol.
     let mut two = Classic::new();
     two.ask_for_id(&mut world);
     let second = two.send_join(&mut world);

@@ -1,4 +1,4 @@
-//! Bugs that Kafka's own coordinator had under this protocol, each with its name, and one that librdkafka has.
+//! Regression tests: bugs that Kafka's coordinator had with this protocol, each by its issue, and bugs of clients.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::support::World;
 const STALE_MEMBER_EPOCH: i16 = 113;
 const UNKNOWN_TOPIC_ID: i16 = 100;
 
-/// Who was given each partition in each epoch.
+/// The member that each partition was assigned to in each epoch.
 #[derive(Default)]
 struct Owners(BTreeMap<(i32, Uuid, i32), String>);
 
@@ -33,7 +33,7 @@ impl Owners {
     }
 }
 
-/// The error of a commit of one partition.
+/// Commits an offset of one partition. Returns the error code.
 fn commit(world: &mut World, client: &Client, topic_id: Uuid, partition: i32, epoch: i32) -> i16 {
     let partition =
         OffsetCommitRequestPartition { partition_index: partition, committed_offset: 7, ..Default::default() };
@@ -48,12 +48,12 @@ fn commit(world: &mut World, client: &Client, topic_id: Uuid, partition: i32, ep
     world.call(1, &request, 10).topics[0].partitions[0].error_code
 }
 
-/// What is committed of one partition, by the name of its topic.
+/// The committed offset of one partition, by the name of its topic.
 fn committed(world: &mut World, topic: &str, partition: i32) -> i64 {
     committed_of(world, OffsetFetchRequestTopics { name: topic, ..Default::default() }, partition, 9)
 }
 
-/// The same by the topic's id.
+/// The committed offset of one partition, by the id of its topic.
 fn committed_by_id(world: &mut World, topic_id: Uuid, partition: i32) -> i64 {
     committed_of(world, OffsetFetchRequestTopics { topic_id, ..Default::default() }, partition, 10)
 }
@@ -65,8 +65,8 @@ fn committed_of(world: &mut World, topic: OffsetFetchRequestTopics<'_>, partitio
     world.call(1, &request, version).groups[0].topics[0].partitions[0].committed_offset
 }
 
-// A member that had given back what one target wanted was moved to that target's epoch, though a newer one wanted more of it: what it
-// had then was another's in the same epoch.
+// The bug: a member that had acknowledged the revocations of one target advanced to that target's epoch, although a
+// newer target revoked more. A partition that it kept then belonged to another member in the same epoch.
 #[test]
 fn kafka_19974_a_partition_has_one_owner_in_each_epoch() {
     let mut world = World::default();
@@ -82,7 +82,7 @@ fn kafka_19974_a_partition_has_one_owner_in_each_epoch() {
     assert_eq!((one.epoch, one.owned.len()), (2, 3), "it is to give back three");
     let mut three = Client::new("three", &["orders"]);
     three.join(&mut world);
-    // It has given them back. A third wants some of what it kept: it stays in its epoch for that.
+    // The member acknowledges. The third member's target revokes more partitions, so the first one stays in its epoch.
     one.beat(&mut world);
     assert_eq!((one.epoch, one.owned.len()), (2, 2));
     for _ in 0..8 {
@@ -97,7 +97,7 @@ fn kafka_19974_a_partition_has_one_owner_in_each_epoch() {
     assert_eq!((one.owned.len(), two.owned.len(), three.owned.len()), (2, 2, 2));
 }
 
-// Kafka 4.0 and 4.1 refused epoch 0 of a member that they still had.
+// The bug: Kafka 4.0 and 4.1 refused epoch 0 from a member that was still in the group.
 #[test]
 fn kafka_19233_who_begins_again_is_let_in_whatever_it_was_doing() {
     let mut world = World::default();
@@ -116,7 +116,8 @@ fn kafka_19233_who_begins_again_is_let_in_whatever_it_was_doing() {
     assert_eq!((one.owned.len(), two.owned.len()), (2, 2));
 }
 
-// In a group that everyone left, the target is of an older epoch than the group, as in Kafka 4.3. Nobody may be given that target.
+// In Kafka 4.3 the target assignment of an emptied group has an older epoch than the group. A new member must not get
+// that target.
 #[test]
 fn kafka_20442_who_joins_an_emptied_group_gets_a_target_of_its_own() {
     let mut world = World::default();
@@ -137,7 +138,8 @@ fn kafka_20442_who_joins_an_emptied_group_gets_a_target_of_its_own() {
     assert_eq!((group.assignment_epoch, member(&group, "three").member_epoch), (group.group_epoch, group.group_epoch));
 }
 
-// KIP-1251: a commit that was on its way when the member's epoch went on was refused, though the partition was the member's all the time.
+// The bug: a commit that was in flight when the member's epoch was bumped was refused, although the member owned the
+// partition all the time.
 #[test]
 fn kip_1251_who_had_a_partition_all_the_time_commits_in_each_epoch_since() {
     let mut world = World::default();
@@ -158,7 +160,7 @@ fn kip_1251_who_had_a_partition_all_the_time_commits_in_each_epoch_since() {
     assert_eq!(commit(&mut world, &two, topic, given, 3), 0);
 }
 
-// Offsets of a topic that was deleted were taken for those of the one made anew under its name.
+// The bug: offsets of a deleted topic were returned for a recreated topic of the same name.
 #[test]
 fn franz_go_1426_a_topic_made_anew_has_no_offsets() {
     let mut world = World::default();
@@ -173,12 +175,13 @@ fn franz_go_1426_a_topic_made_anew_has_no_offsets() {
     assert_eq!(committed(&mut world, "orders", 0), -1);
     assert_eq!(commit(&mut world, &one, old, 0, one.epoch), UNKNOWN_TOPIC_ID);
     assert_eq!(committed(&mut world, "orders", 0), -1);
-    // The member is told that what it has is another topic.
+    // The member's assignment changes to the recreated topic.
     settle(&mut world, &mut [&mut one]);
     assert_eq!(one.owned, Owned::from([(new, 0)]));
 }
 
-// A coordinator that was loading while a topic was deleted and made anew has the offsets of the old one still, under the same name.
+// A coordinator that was loading while a topic was deleted and recreated still has the offsets of the old topic, under
+// the same name.
 #[test]
 fn kafka_19246_offsets_of_a_topic_of_the_same_name_are_not_given_out_by_id() {
     let mut settings = Settings { nodes: 2, coordinator_load_ms: 500, ..Settings::default() };
@@ -187,7 +190,8 @@ fn kafka_19246_offsets_of_a_topic_of_the_same_name_are_not_given_out_by_id() {
     let old = create(&mut world, "orders", 1);
     let mut alone = Client::new("", &[]);
     alone.epoch = -1;
-    // The first commit has the coordinator begin, wherever it is; then it comes to the node that is asked.
+    // The first commit creates `__consumer_offsets`, whichever node coordinates. Then node 1, which the tests ask,
+    // takes over.
     commit(&mut world, &alone, old, 0, -1);
     world.control(json!({"command": "move_coordinator", "group": GROUP, "node": 1}));
     world.advance(500);
@@ -205,8 +209,8 @@ fn kafka_19246_offsets_of_a_topic_of_the_same_name_are_not_given_out_by_id() {
     assert_eq!(committed_by_id(&mut world, new, 0), 7);
 }
 
-// What librdkafka sends where it left while it was given partitions: it begins in epoch 0, and does not say everything. Kafka, too,
-// refuses that, and the client takes it for the end.
+// The bug of librdkafka: after leaving while partitions were being assigned, it joins in epoch 0 without all fields.
+// Kafka refuses that, too, and librdkafka takes it for a fatal error.
 #[test]
 fn who_begins_again_says_everything() {
     let mut world = World::default();

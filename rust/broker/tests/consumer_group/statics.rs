@@ -20,7 +20,7 @@ fn a_static_member_that_comes_back_has_what_it_had() {
     assert_eq!((answer.error_code, answer.member_epoch), (0, -2));
     let group = describe(&mut world, 1);
     assert_eq!((member(&group, "one").member_epoch, group.group_epoch), (-2, epoch));
-    // The others keep what they have.
+    // The other member keeps its partitions.
     let kept = two.owned.clone();
     two.beat(&mut world);
     assert_eq!(two.owned, kept);
@@ -29,7 +29,7 @@ fn a_static_member_that_comes_back_has_what_it_had() {
     again.join(&mut world);
     assert_eq!((again.epoch, &again.owned), (epoch, &had));
     assert_eq!(describe(&mut world, 1).group_epoch, epoch);
-    // Its former self is fenced, by whatever it says.
+    // All requests with the old member id are fenced.
     let former = Client { epoch, ..one.clone() };
     assert_eq!(former.ask(&mut world, &former.full()).error_code, FENCED_INSTANCE_ID);
     assert_eq!(one.leave(&mut world, -2).error_code, FENCED_INSTANCE_ID);

@@ -1,4 +1,4 @@
-//! What members subscribe to, and which assignor serves them.
+//! Subscriptions by name and by pattern, the choice of the assignor, invalid heartbeats, and the group's own configs.
 
 use monedula_protocol::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
 use monedula_protocol::messages::create_partitions::{CreatePartitionsRequest, CreatePartitionsTopic};
@@ -36,7 +36,7 @@ fn partitions_that_are_added_and_topics_that_are_created_come_to_the_members() {
     settle(&mut world, &mut [&mut one, &mut two]);
     assert!(one.owned.contains(&(later, 0)) || two.owned.contains(&(later, 0)));
     assert_eq!(one.epoch, epoch + 2);
-    // A topic of which nobody has heard moves nobody.
+    // A topic that no member subscribes to does not bump the epoch.
     create(&mut world, "other", 1);
     settle(&mut world, &mut [&mut one, &mut two]);
     assert_eq!(one.epoch, epoch + 2);
@@ -67,7 +67,7 @@ fn a_pattern_matches_whole_names_of_topics_that_come_and_go() {
     let mut world = World::default();
     let (first, _) = (create(&mut world, "orders-1", 1), create(&mut world, "all-orders-1", 1));
     let mut one = Client::matching("one", "orders-[0-9]+");
-    // The pattern is looked at after the answer.
+    // The pattern is resolved after the answer.
     one.join(&mut world);
     assert_eq!((one.epoch, one.owned.len()), (1, 0));
     settle(&mut world, &mut [&mut one]);
@@ -77,7 +77,7 @@ fn a_pattern_matches_whole_names_of_topics_that_come_and_go() {
     let second = create(&mut world, "orders-2", 1);
     settle(&mut world, &mut [&mut one]);
     assert_eq!(one.owned, Owned::from([(first, 0), (second, 0)]));
-    // Names and a pattern add up; an empty pattern ends it.
+    // A member can subscribe by name and by pattern. An empty pattern removes the pattern.
     let named = create(&mut world, "named", 1);
     one.names = Some(vec!["named"]);
     let answer = one.ask(&mut world, &one.full());
@@ -89,7 +89,7 @@ fn a_pattern_matches_whole_names_of_topics_that_come_and_go() {
     one.take(&answer);
     settle(&mut world, &mut [&mut one]);
     assert_eq!(one.owned, Owned::from([(named, 0)]));
-    // Internal topics are matched like others, as in Kafka.
+    // As in Kafka, patterns match internal topics, too.
     let offsets = topic_id(&mut world, "__consumer_offsets");
     let mut two = Client::matching("two", "__.*");
     two.join(&mut world);
@@ -121,7 +121,7 @@ fn the_strategy_that_members_name_assigns() {
     assert_eq!(describe(&mut world, 1).assignor_name, "range");
     assert_eq!(one.owned, Owned::from([(topic, 0), (topic, 1)]));
     assert_eq!(two.owned, Owned::from([(topic, 2), (topic, 3)]));
-    // The default is the first of the broker's.
+    // The default is the first assignor of the broker's setting.
     let mut world = World::with(1, &[("group.consumer.assignors", "range,uniform")]);
     create(&mut world, "orders", 4);
     Client::new("one", &["orders"]).join(&mut world);
@@ -175,7 +175,7 @@ fn requests_that_say_too_little_are_refused() {
         let answer = good.ask(&mut world, &request);
         assert_eq!((answer.error_code, answer.error_message), (INVALID_REQUEST, Some(message)));
     }
-    // In version 0 the broker makes the id.
+    // In version 0 the broker assigns the member id.
     let request = ConsumerGroupHeartbeatRequest { member_id: "", ..full };
     let answer = world.call(1, &request, 0);
     assert_eq!((answer.error_code, answer.member_id.map(str::len)), (0, Some(22)));
@@ -199,7 +199,7 @@ fn the_intervals_are_those_that_are_set_for_the_group() {
     create(&mut world, "orders", 1);
     let mut one = Client::new("one", &["orders"]);
     assert_eq!(one.ask(&mut world, &one.full()).heartbeat_interval_ms, 700);
-    // The group's own settings win, and hold from the next heartbeat on.
+    // The group's own configs override the broker's, from the next heartbeat on.
     one.join(&mut world);
     let set = |name, value| AlterableConfig { name, config_operation: 0, value: Some(value), ..Default::default() };
     let configs = vec![set("consumer.heartbeat.interval.ms", "6000"), set("consumer.session.timeout.ms", "50000")];

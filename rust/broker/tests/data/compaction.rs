@@ -1,4 +1,4 @@
-//! Logs that are compacted by themselves: when, how far, and when not.
+//! Automatic compaction of logs: when it runs, and which records it removes.
 
 use monedula_protocol::records::{BatchEncoder, NewRecord};
 use serde_json::json;
@@ -9,10 +9,10 @@ use crate::support::World;
 
 const BACKOFF_MS: i64 = 15_000;
 const COMPACT: (&str, &str) = ("log.cleanup.policy", "compact");
-/// Records of [`put`] in a segment.
+/// How many records of [`put`] fit into a segment.
 const PER_SEGMENT: usize = 10;
 
-/// A record in a batch of its own, always of the same size.
+/// A batch with one record, always of the same size.
 fn record(timestamp_ms: i64, key: u32) -> Vec<u8> {
     let mut encoder = BatchEncoder::new();
     let key = format!("{key:04}");
@@ -25,7 +25,7 @@ fn put(world: &mut World, key: u32) {
     assert_eq!(produce(world, &batch).error_code, 0);
 }
 
-/// A world whose one topic is compacted, and has ten records in a segment.
+/// A world with one topic, which is compacted and has ten records in a segment.
 fn compacted(settings: &[(&str, &str)]) -> World {
     let segment_bytes = (PER_SEGMENT * record(0, 0).len()).to_string();
     let all: Vec<_> = settings.iter().copied().chain([COMPACT, ("log.segment.bytes", &segment_bytes)]).collect();
@@ -43,9 +43,9 @@ fn of_one_keys_records_the_last_stays_and_the_last_segment() {
     world.advance(BACKOFF_MS - 1);
     assert_eq!(left(&mut world).len(), 200);
     world.advance(1);
-    // Of the 19 closed segments the last record; the segment that is appended to is left alone.
+    // Of the 19 closed segments only the last record is left. The active segment is not compacted.
     assert_eq!(left(&mut world), (189..200).collect::<Vec<_>>());
-    // Nothing is done again while nothing changes.
+    // Without new records there is no further compaction.
     world.advance(24 * 3_600_000);
     assert_eq!(left(&mut world), (189..200).collect::<Vec<_>>());
     assert_eq!((list_offset(&mut world, -2, 0).1, list_offset(&mut world, -1, 0).1), (0, 200));
@@ -68,14 +68,14 @@ fn too_small_a_part_that_is_new_is_not_looked_at() {
     (0..101).for_each(|key| put(&mut world, key));
     world.advance(BACKOFF_MS);
     assert_eq!(left(&mut world).len(), 101);
-    // Ten clean segments; ten dirty ones are half of the log, and more than half is asked for.
+    // Ten segments are clean. Ten dirty ones are half of the log, and the ratio must exceed one half.
     (0..100).for_each(|_| put(&mut world, 0));
     world.advance(10 * BACKOFF_MS);
     assert_eq!(left(&mut world).len(), 201);
     (0..10).for_each(|_| put(&mut world, 0));
     world.advance(BACKOFF_MS);
     assert_eq!(left(&mut world).len(), 99 + 1 + 1 + 1);
-    // A smaller ratio is enough as soon as it is set.
+    // A smaller ratio takes effect as soon as it is set.
     (0..20).for_each(|_| put(&mut world, 1));
     world.advance(10 * BACKOFF_MS);
     assert_eq!(left(&mut world).len(), 122);
@@ -86,7 +86,7 @@ fn too_small_a_part_that_is_new_is_not_looked_at() {
 
 #[test]
 fn what_has_waited_for_the_longest_lag_is_compacted_whatever_part_it_is() {
-    // No part is more than all of it.
+    // The dirty ratio cannot exceed 1, so this setting disables compaction by ratio.
     let never = ("log.cleaner.min.cleanable.ratio", "1");
     let mut world = compacted(&[never]);
     (0..25).for_each(|_| put(&mut world, 7));
@@ -98,7 +98,7 @@ fn what_has_waited_for_the_longest_lag_is_compacted_whatever_part_it_is() {
     assert_eq!(left(&mut world).len(), 25);
     world.advance(1);
     assert_eq!(left(&mut world), (19..25).collect::<Vec<_>>());
-    // The segment that is appended to is closed by the first record that is so much younger.
+    // The first record that is younger by the maximum lag closes the active segment.
     put(&mut world, 7);
     world.advance(BACKOFF_MS);
     assert_eq!(left(&mut world), [24, 25]);
@@ -113,7 +113,7 @@ fn what_is_younger_than_the_shortest_lag_stays() {
     assert_eq!(left(&mut world).len(), 40);
     world.advance(1_799_999);
     assert_eq!(left(&mut world).len(), 40);
-    // Time alone makes the first segments old enough, and then the others.
+    // With time the first segments reach the minimum lag, and later the others.
     world.advance(1 + BACKOFF_MS);
     assert_eq!(left(&mut world), (19..40).collect::<Vec<_>>());
     world.advance(1_800_000);
@@ -131,7 +131,7 @@ fn a_tombstone_goes_in_a_round_after_its_retention() {
     fill(&mut world);
     world.advance(BACKOFF_MS);
     assert_eq!(left(&mut world)[..2], [0, 1]);
-    // A round a moment too early leaves it; time alone begins no other.
+    // A compaction just before the retention ends keeps the tombstone. Without dirty records there is no later one.
     world.advance(59_999);
     fill(&mut world);
     world.advance(BACKOFF_MS);
@@ -176,7 +176,8 @@ fn a_log_in_files_is_compacted_and_read_again_after_a_restart() {
     assert_eq!(left(&mut world), (189..200).collect::<Vec<_>>());
     world.advance(10 * BACKOFF_MS);
     assert_eq!(left(&mut world), (189..200).collect::<Vec<_>>());
-    // What is dirty is told from what was compacted before only as long as the broker runs: all is looked at once more.
+    // The boundary between clean and dirty records is kept in memory only, so after a restart the whole log is
+    // compacted once more.
     world.control(json!({"command": "compact", "topic": TOPIC}));
     assert_eq!(left(&mut world), [199]);
 }

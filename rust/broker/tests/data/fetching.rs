@@ -1,4 +1,4 @@
-//! Fetches: limits, waiting, sessions, epochs.
+//! Fetch: limits, waiting, leader epochs, followers.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::fetch::{FetchPartition, FetchRequest, PartitionData};
@@ -26,7 +26,7 @@ fn a_fetch_without_a_session_is_answered_in_full_in_every_version() {
         assert_eq!(records(&data), [(0, "a".to_owned()), (1, "b".to_owned())], "{version}");
         assert_eq!((data.high_watermark, data.last_stable_offset), (2, 2));
         assert_eq!(data.log_start_offset, if version >= 5 { 0 } else { -1 });
-        // And again, nothing being remembered.
+        // The same request again: without a session the broker keeps no state.
         assert_eq!(only(world.call(1, &request, version)), data);
     }
 }
@@ -62,13 +62,13 @@ fn the_first_batch_comes_whole_and_the_rest_within_the_limits() {
     };
     let all = 3 * whole;
     assert_eq!(size(&mut world, 1 << 20, 1 << 20), [all, all]);
-    // KIP-74.
+    // KIP-74: the first batch is returned whole even if it exceeds the limits.
     assert_eq!(size(&mut world, 1, 1), [whole, 0]);
     assert_eq!(size(&mut world, 0, 1 << 20), [whole, 0]);
-    // A limit cuts the last batch.
+    // The last batch is cut off at the limit.
     assert_eq!(size(&mut world, 1 << 20, whole as i32 + 10), [whole + 10, whole + 10]);
     assert_eq!(size(&mut world, (all + whole) as i32 + 5, 1 << 20), [all, whole + 5]);
-    // Less than one batch is no use to a client.
+    // Less than one whole batch is of no use to a client, so it is left out.
     assert_eq!(size(&mut world, all as i32 + 5, 1 << 20), [all, 0]);
 }
 
@@ -78,31 +78,31 @@ fn a_fetch_waits_for_records_and_no_longer_than_asked() {
     let mut world = world();
     produce_values(&mut world, &["a"]);
     let waiting = |offset| FetchRequest { max_wait_ms: 500, ..fetch_request(TOPIC, vec![fetch_partition(0, offset)]) };
-    // What is there is answered at once.
+    // Existing records are answered at once.
     let there = only(world.call(1, &waiting(0), FETCH));
     assert_eq!((values(&there), there.high_watermark, there.last_stable_offset), (vec!["a".to_owned()], 1, 1));
     assert_eq!(there.log_start_offset, 0);
-    // A record that is produced meanwhile too.
+    // A record that is produced during the wait is answered at once, too.
     let pending = world.send(1, &waiting(1), FETCH);
     world.advance(499);
     assert!(world.waits(&pending));
     produce_values(&mut world, &["b"]);
     assert_eq!(values(&only(world.take(&pending).unwrap())), ["b"]);
-    // Without one the time ends the waiting.
+    // Without a new record the fetch is answered after its maximum wait.
     let pending = world.send(1, &waiting(2), FETCH);
     world.advance(499);
     assert!(world.waits(&pending));
     world.advance(1);
     let empty = only(world.take(&pending).unwrap());
     assert_eq!((error(&empty), values(&empty).len(), empty.high_watermark), (ErrorCode::None, 0, 2));
-    // So many bytes are waited for.
+    // A fetch waits for its minimum bytes.
     let bytes = batch(&["c"]).len() as i32;
     let pending = world.send(1, &FetchRequest { min_bytes: 2 * bytes, ..waiting(2) }, FETCH);
     produce_values(&mut world, &["c"]);
     assert!(world.waits(&pending));
     produce_values(&mut world, &["d"]);
     assert_eq!(values(&only(world.take(&pending).unwrap())), ["c", "d"]);
-    // No more than asked, of the partition or in all.
+    // The answer has no more than the maximum bytes of the request, or of the partition.
     for (max_bytes, partition_max_bytes) in [(bytes, 1 << 20), (1 << 20, bytes)] {
         let partition = FetchPartition { partition_max_bytes, ..fetch_partition(0, 0) };
         let request = FetchRequest { max_bytes, ..fetch_request(TOPIC, vec![partition]) };
@@ -115,7 +115,7 @@ fn a_fetch_that_waits_hears_of_another_leader() {
     let mut world = World::with(2, &[("default.replication.factor", "2")]);
     create(&mut world, TOPIC);
     let request = FetchRequest { max_wait_ms: 500, ..fetch_request(TOPIC, vec![fetch_partition(0, 0)]) };
-    // Version 10 may not read from followers.
+    // Version 10 cannot read from followers.
     let pending = world.send(1, &request, 10);
     assert!(world.waits(&pending));
     world.control(serde_json::json!({"command": "move_leader", "topic": TOPIC, "partition": 0, "node": 2}));

@@ -1,4 +1,4 @@
-//! Requests of the data path, short.
+//! Helpers that send the requests of the data path.
 
 use monedula_protocol::compression::Compressor;
 use monedula_protocol::messages::fetch::{
@@ -16,11 +16,11 @@ use crate::support::{START_MS, World};
 
 pub(crate) const TOPIC: &str = "orders";
 
-/// The highest versions without topic ids.
+/// The highest versions of Produce and Fetch without topic ids.
 pub(crate) const PRODUCE: i16 = 12;
 pub(crate) const FETCH: i16 = 12;
 
-/// A world of one node and one topic.
+/// A cluster of one node with one topic.
 pub(crate) fn world_with(partitions: i32, kafka: &[(&str, &str)]) -> World {
     let partitions = partitions.to_string();
     let settings: Vec<_> = kafka.iter().copied().chain([("num.partitions", partitions.as_str())]).collect();
@@ -64,13 +64,13 @@ pub(crate) fn produce_request<'a>(topic: &'a str, index: i32, records: &'a [u8])
     ProduceRequest { acks: -1, timeout_ms: 1000, topic_data, ..Default::default() }
 }
 
-/// Produces a batch to partition 0, and returns what is answered for it.
+/// Produces a batch to partition 0. Returns the partition's answer.
 pub(crate) fn produce(world: &mut World, records: &[u8]) -> PartitionProduceResponse<'static> {
     let mut answer = world.call(1, &produce_request(TOPIC, 0, records), PRODUCE);
     answer.responses.remove(0).partition_responses.remove(0)
 }
 
-/// Produces values, which must succeed, and returns the first offset.
+/// Produces values, which must succeed. Returns the first offset.
 pub(crate) fn produce_values(world: &mut World, values: &[&str]) -> i64 {
     let answer = produce(world, &batch(values));
     assert_eq!(answer.error_code, 0, "{answer:?}");
@@ -81,7 +81,7 @@ pub(crate) fn fetch_partition(partition: i32, fetch_offset: i64) -> FetchPartiti
     FetchPartition { partition, fetch_offset, partition_max_bytes: 1 << 20, ..Default::default() }
 }
 
-/// A request without a session that does not wait.
+/// A Fetch without a session and without a wait.
 pub(crate) fn fetch_request<'a>(topic: &'a str, partitions: Vec<FetchPartition<'a>>) -> FetchRequest<'a> {
     let topics = vec![FetchTopic { topic, partitions, ..Default::default() }];
     FetchRequest { max_wait_ms: 0, min_bytes: 1, max_bytes: 1 << 20, topics, ..Default::default() }
@@ -99,7 +99,7 @@ pub(crate) fn only(mut answer: FetchResponse<'static>) -> PartitionData<'static>
     partitions.remove(0)
 }
 
-/// Offsets and values of the records in an answer; a batch that is cut off at the end is left out.
+/// The offsets and values of the records in an answer. A batch that is cut off at the end is left out.
 pub(crate) fn records(data: &PartitionData<'_>) -> Vec<(i64, String)> {
     let batches = Batches::new(data.records.unwrap_or_default()).map(Result::unwrap);
     let mut records = Vec::new();
@@ -121,7 +121,8 @@ pub(crate) fn records(data: &PartitionData<'_>) -> Vec<(i64, String)> {
     records
 }
 
-/// Offsets and values of all records from an offset on: an answer has those of one segment.
+/// The offsets and values of all records from an offset on. It takes several fetches, because an answer has the records
+/// of one segment.
 pub(crate) fn all_records(world: &mut World, mut offset: i64) -> Vec<(i64, String)> {
     let mut all = Vec::new();
     loop {
@@ -136,7 +137,7 @@ pub(crate) fn values(data: &PartitionData<'_>) -> Vec<String> {
     records(data).into_iter().map(|(_, value)| value).collect()
 }
 
-/// The offset for a timestamp in partition 0, with its error and timestamp.
+/// The error code, offset and timestamp that ListOffsets answers for a timestamp in partition 0.
 pub(crate) fn list_offset(world: &mut World, timestamp: i64, isolation_level: i8) -> (i16, i64, i64) {
     let partitions = vec![ListOffsetsPartition { timestamp, ..Default::default() }];
     let topics = vec![ListOffsetsTopic { name: TOPIC, partitions, ..Default::default() }];

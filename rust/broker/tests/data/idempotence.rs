@@ -1,4 +1,4 @@
-//! Producers with ids: what comes twice, out of order, or from an old epoch; and transactions.
+//! Idempotent producers: duplicate and out-of-order batches, old epochs; and transactional batches.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::describe_producers::{DescribeProducersRequest, TopicRequest};
@@ -20,7 +20,7 @@ fn a_batch_that_comes_again_keeps_its_offset() {
     for count in 0..7 {
         assert_eq!(send(&mut world, 5, 0, 2 * count, &["a", "b"]), (ErrorCode::None, 2 * i64::from(count)));
     }
-    // The last five are known.
+    // The last five batches are known.
     for count in 2..7 {
         assert_eq!(send(&mut world, 5, 0, 2 * count, &["a", "b"]), (ErrorCode::None, 2 * i64::from(count)));
     }
@@ -31,18 +31,18 @@ fn a_batch_that_comes_again_keeps_its_offset() {
 #[test]
 fn sequence_numbers_and_epochs_go_on() {
     let mut world = world();
-    // Nothing is known of it, so any number does.
+    // The producer is unknown, so any sequence number is accepted.
     assert_eq!(send(&mut world, 5, 3, 7, &["a"]), (ErrorCode::None, 0));
     assert_eq!(send(&mut world, 5, 3, 9, &["a"]).0, ErrorCode::OutOfOrderSequenceNumber);
     assert_eq!(send(&mut world, 5, 3, 6, &["a"]).0, ErrorCode::OutOfOrderSequenceNumber);
     assert_eq!(send(&mut world, 5, 3, 8, &["a"]), (ErrorCode::None, 1));
     assert_eq!(send(&mut world, 5, 2, 9, &["a"]).0, ErrorCode::InvalidProducerEpoch);
-    // A new epoch begins at 0.
+    // A new epoch begins with sequence number 0.
     assert_eq!(send(&mut world, 5, 4, 1, &["a"]).0, ErrorCode::OutOfOrderSequenceNumber);
     assert_eq!(send(&mut world, 5, 4, 0, &["a"]), (ErrorCode::None, 2));
-    // Others are others.
+    // Another producer has its own sequence.
     assert_eq!(send(&mut world, 6, 0, 0, &["a"]), (ErrorCode::None, 3));
-    // Numbers begin again behind the largest.
+    // Sequence numbers wrap around to 0.
     assert_eq!(send(&mut world, 7, 0, i32::MAX - 1, &["a", "b"]), (ErrorCode::None, 4));
     assert_eq!(send(&mut world, 7, 0, 0, &["a"]), (ErrorCode::None, 6));
     assert_eq!(send(&mut world, 8, 0, i32::MAX, &["a", "b"]), (ErrorCode::None, 7));

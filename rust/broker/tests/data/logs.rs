@@ -1,4 +1,4 @@
-//! What becomes of logs: deleted, retained, compacted, truncated, and opened again.
+//! Logs: DeleteRecords, retention, compaction, truncation, and reopening.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic};
@@ -48,7 +48,7 @@ fn records_are_deleted_up_to_an_offset() {
     assert_eq!(fetch(&mut world, 1).error_code, ErrorCode::OffsetOutOfRange.code());
     let rest = fetch(&mut world, 2);
     assert_eq!((records(&rest).last().unwrap().1.as_str(), rest.log_start_offset), ("c", 2));
-    // Going back is not possible, and no error.
+    // An offset before the log start offset has no effect, and is not an error.
     assert_eq!(delete_records(&mut world, 1), (ErrorCode::None, 2));
     assert_eq!(delete_records(&mut world, -1), (ErrorCode::None, 3));
     let mut world = world_with(1, &[("log.cleanup.policy", "compact")]);
@@ -66,7 +66,7 @@ fn old_segments_go_by_time() {
     world.control(json!({"command": "run_retention"}));
     assert_eq!(list_offset(&mut world, -2, 0).1, 1);
     assert_eq!(list_offset(&mut world, -1, 0).1, 3);
-    // By itself too, and everything.
+    // The periodic check deletes records, too, here all of them.
     world.advance(300_000);
     assert_eq!((list_offset(&mut world, -2, 0).1, list_offset(&mut world, -1, 0).1), (3, 3));
     put(&mut world, "k", Some("y"));
@@ -112,7 +112,7 @@ fn compaction_keeps_the_latest_of_each_key_at_its_offset() {
     let left = |world: &mut World| -> Vec<(i64, String)> { records(&fetch(world, 0)) };
     let expected =
         |all: &[(i64, &str)]| all.iter().map(|&(offset, value)| (offset, value.to_owned())).collect::<Vec<_>>();
-    // The tombstone stays for a while.
+    // The tombstone stays for `delete.retention.ms`.
     assert_eq!(left(&mut world), expected(&[(2, "3"), (4, ""), (5, "5"), (6, "6")]));
     world.advance(999);
     world.control(json!({"command": "compact", "topic": TOPIC, "partition": 0}));
@@ -121,9 +121,9 @@ fn compaction_keeps_the_latest_of_each_key_at_its_offset() {
     world.control(json!({"command": "compact", "topic": TOPIC}));
     assert_eq!(left(&mut world), expected(&[(2, "3"), (5, "5"), (6, "6")]));
     assert_eq!((list_offset(&mut world, -2, 0).1, list_offset(&mut world, -1, 0).1), (0, 7));
-    // Timestamps are those that the records had.
+    // The records keep their timestamps.
     assert_eq!(list_offset(&mut world, START_MS, 0), (0, 2, START_MS));
-    // And the log goes on.
+    // The log can be appended to and compacted again.
     put(&mut world, "a", Some("7"));
     world.control(json!({"command": "compact", "topic": TOPIC}));
     assert_eq!(left(&mut world), expected(&[(5, "5"), (6, "6"), (7, "7")]));

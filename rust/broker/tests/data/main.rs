@@ -1,4 +1,4 @@
-//! The data path as clients see it: what is produced, fetched and looked up, in virtual time.
+//! The data path as clients see it (Produce, Fetch, ListOffsets and the logs behind them), in virtual time.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod compaction;

@@ -1,4 +1,4 @@
-//! Offsets by time.
+//! ListOffsets.
 
 use monedula_protocol::records::{BatchEncoder, NewRecord};
 
@@ -31,9 +31,9 @@ fn the_first_record_at_or_after_a_time_is_found() {
         assert_eq!(list_offset(&mut world, START_MS + time, 0), (0, offset, START_MS + found), "{time}");
     }
     assert_eq!(list_offset(&mut world, START_MS + 31, 0), (0, -1, -1));
-    // The largest timestamp.
+    // The offset of the record with the largest timestamp.
     assert_eq!(list_offset(&mut world, -3, 0), (0, 5, START_MS + 30));
-    // No remote storage.
+    // There is no remote storage.
     assert_eq!(list_offset(&mut world, -4, 0), (0, 0, -1));
     assert_eq!(list_offset(&mut world, -5, 0), (0, -1, -1));
     assert_eq!(list_offset(&mut world, -7, 0).0, 35);

@@ -1,4 +1,4 @@
-//! What is taken, what is refused, and in which words.
+//! Produce: which batches are accepted, and the error codes and messages of the others.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::produce::{PartitionProduceResponse, ProduceRequest};
@@ -16,7 +16,7 @@ fn error(answer: &PartitionProduceResponse<'_>) -> ErrorCode {
 fn batches_are_stored_and_their_offsets_answered_in_every_version() {
     let mut world = world();
     for (count, version) in (3..=12).enumerate() {
-        // `batch` has -1 in all of the producer's fields.
+        // `batch` makes a batch without a producer: its id, epoch and sequence number are -1.
         let answer = world.call(1, &produce_request(TOPIC, 0, &batch(&["a", "b"])), version);
         let answer = &answer.responses[0].partition_responses[0];
         assert_eq!((error(answer), answer.base_offset), (ErrorCode::None, 2 * count as i64));
@@ -28,7 +28,7 @@ fn batches_are_stored_and_their_offsets_answered_in_every_version() {
         let sent = batch(&["a", "b"]);
         stored.verify_crc().unwrap();
         assert_eq!((stored.header.base_offset, stored.header.partition_leader_epoch), (2 * count as i64, 0));
-        // All but base offset and leader epoch is as it was sent.
+        // The stored bytes differ from those sent only in the base offset and the leader epoch.
         assert_eq!(stored.bytes()[8..12], sent[8..12]);
         assert_eq!(stored.bytes()[16..], sent[16..]);
     }
@@ -96,7 +96,7 @@ fn topics_go_by_id_in_version_13() {
     assert_eq!(error(&answer.responses[0].partition_responses[0]), ErrorCode::UnknownTopicId);
 }
 
-/// A batch of one record, after a change to its bytes and with the right CRC.
+/// A batch with changed bytes and the right CRC.
 fn changed(change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = batch(&["a", "b"]);
     change(&mut bytes);
@@ -134,7 +134,7 @@ fn what_is_no_batch_is_refused_as_kafka_does() {
         assert_eq!(answer.base_offset, -1, "{what}");
     }
     assert_eq!(list_offset(&mut world, -1, 0).1, 0);
-    // The beginning of a second batch is left out, and does no harm.
+    // An incomplete second batch is ignored.
     let cut = [batch(&["a"]), batch(&["b"])[..40].to_vec()].concat();
     assert_eq!(error(&produce(&mut world, &cut)), ErrorCode::None);
     assert_eq!(values(&fetch(&mut world, 0)), ["a"]);
@@ -147,7 +147,7 @@ fn compressed_batches_are_looked_into() {
     for codec in Compression::ALL {
         let good = encode(&fill(BatchEncoder::new().compression(codec, None), &["a", "b"]));
         assert_eq!(error(&produce(&mut world, &good)), ErrorCode::None, "{codec}");
-        // One record fewer than its header says.
+        // The batch has one record fewer than its header says.
         let mut encoder = fill(BatchEncoder::new().compression(codec, None), &["a"]);
         encoder = encoder.last_offset_delta(1);
         let mut short = encode(&encoder);
@@ -182,7 +182,7 @@ fn the_broker_may_set_the_time() {
     stored.verify_crc().unwrap();
     let record = stored.records(stored.payload()).next().unwrap().unwrap();
     assert_eq!(record.timestamp_ms, START_MS + 5);
-    // A producer may not claim to be the broker.
+    // A producer should not send the timestamp type LogAppendTime. It is refused only if there is no timestamp (-1).
     let mut world = world_with(1, &[]);
     let answer = produce(&mut world, &encode(&fill(BatchEncoder::new(), &["a"]).log_append_time(START_MS)));
     assert_eq!(error(&answer), ErrorCode::None, "a time that is there is not looked at further");

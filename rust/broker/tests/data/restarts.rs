@@ -1,4 +1,4 @@
-//! A broker on a data directory: what it acknowledged is there when it starts again, however it ended.
+//! Restarts of a broker with a data directory: acknowledged records survive, however the broker ended.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::helpers::*;
 use crate::support::{START_MS, World};
 
-/// A directory that is gone with the value.
+/// A directory that is removed on drop.
 pub(crate) struct TempDir(PathBuf);
 
 impl TempDir {
@@ -26,7 +26,7 @@ impl TempDir {
         Settings { data_dir: Some(self.0.clone()), ..Settings::default() }
     }
 
-    /// The files below, by name.
+    /// All files in the directory, sorted by name.
     fn files(&self) -> Vec<PathBuf> {
         let mut directories = vec![self.0.clone()];
         let mut files = Vec::new();
@@ -67,12 +67,12 @@ fn topics_and_records_outlive_the_broker() {
     assert_eq!(create(&mut world, TOPIC), id);
     assert_eq!((list_offset(&mut world, -2, 0).1, list_offset(&mut world, -1, 0).1), (1, 3));
     assert_eq!(records(&fetch(&mut world, 1))[1..], [(1, "b".to_owned()), (2, "c".to_owned())]);
-    // What came before comes again with its offset; what comes next goes on.
+    // A duplicate batch is answered with its first offset; the next sequence number is accepted.
     assert_eq!(produce(&mut world, &numbered).base_offset, 2);
     let next = encode(&fill(BatchEncoder::new().producer(5, 0, 1), &["d"]));
     assert_eq!(produce(&mut world, &next).base_offset, 3);
     assert_eq!(produce(&mut world, &batch(&[&"x".repeat(6000)])).error_code, 10);
-    // A topic made now has an id that was not given out before.
+    // A new topic gets a new id.
     assert_ne!(create(&mut world, "another"), id);
 }
 
@@ -129,7 +129,7 @@ fn what_cannot_be_written_is_not_acknowledged() {
     let directory = TempDir::new("unwritable");
     let mut world = World::new(directory.settings());
     create(&mut world, TOPIC);
-    // The partition's directory is made with its first record: a file in its place is in the way.
+    // The partition's directory is created with its first record, so a file of its name makes that fail.
     let topic = directory.files().into_iter().find(|file| file.ends_with("topic.json")).unwrap();
     let in_the_way = topic.parent().unwrap().join("0");
     fs::write(&in_the_way, "").unwrap();
@@ -140,7 +140,8 @@ fn what_cannot_be_written_is_not_acknowledged() {
     assert_eq!(produce_values(&mut world, &["b"]), 0);
 }
 
-/// Starts a broker on a directory of which a file or directory was taken away; what it says is to name that.
+/// Starts a broker on a data directory without the file or directory `taken`. The start must fail with an error about
+/// the path `told`. Returns the error's message.
 #[track_caller]
 fn start_without(directory: &TempDir, taken: &Path, told: &Path) -> String {
     let away = directory.0.with_extension("away");
@@ -148,7 +149,7 @@ fn start_without(directory: &TempDir, taken: &Path, told: &Path) -> String {
     let error = Core::new(directory.settings(), START_MS).unwrap_err();
     let BrokerError::Storage { path, problem } = error else { panic!("{error}") };
     assert_eq!(path, told);
-    // Nothing was changed by looking: with what was missing all is as before.
+    // The failed start changes nothing: with the file back the broker can start.
     fs::rename(&away, taken).unwrap();
     problem
 }
@@ -187,7 +188,7 @@ fn what_was_taken_out_of_the_directory_is_told() {
     assert_eq!(create(&mut world, TOPIC), id);
     let left: Vec<String> = all_records(&mut world, 1).into_iter().map(|(_, value)| value).collect();
     assert_eq!(left, ["b", "c", "d"]);
-    // A log that somebody emptied on purpose goes on where it started.
+    // A log that was emptied on purpose goes on at its log start offset.
     drop(world);
     fs::remove_dir_all(&log).unwrap();
     fs::create_dir(&log).unwrap();
@@ -206,7 +207,7 @@ fn a_topic_that_was_deleted_half_way_is_gone() {
     fs::remove_file(directory.0.join("known").join(&hex)).unwrap();
     let topic = directory.0.join("topics").join(&hex);
     fs::rename(&topic, topic.with_extension("deleted")).unwrap();
-    // A topic that was created half way has no partitions yet.
+    // The directory of a topic whose creation was interrupted has no partitions.
     fs::create_dir(directory.0.join("topics").join("0".repeat(31) + "7")).unwrap();
     let mut world = World::new(directory.settings());
     assert_ne!(create(&mut world, TOPIC), id);

@@ -1,4 +1,4 @@
-//! Fetch sessions (KIP-227).
+//! Incremental fetch sessions (KIP-227).
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::fetch::{FetchRequest, FetchResponse, FetchTopic, ForgottenTopic};
@@ -48,18 +48,18 @@ fn a_session_tells_only_what_is_new() {
     assert_eq!(partitions(&opened), [0, 1, 2]);
     // Nothing changed.
     assert_eq!(partitions(&fetch_in(&mut world, &NOTHING, id, 1)), [0; 0]);
-    // Records in one.
+    // One partition has new records.
     world.call(1, &produce_request(TOPIC, 1, &batch(&["a"])), PRODUCE);
     let news = fetch_in(&mut world, &NOTHING, id, 2);
     assert_eq!((news.session_id, partitions(&news)), (id, vec![1]));
-    // The client goes on there, and leaves another out.
+    // The client advances in that partition, and forgets another.
     let mut on = fetch_request(TOPIC, vec![fetch_partition(1, 1)]);
     on.forgotten_topics_data = vec![ForgottenTopic { topic: TOPIC, partitions: vec![2], ..Default::default() }];
     assert_eq!(partitions(&fetch_in(&mut world, &on, id, 3)), [0; 0]);
     for index in 0..3 {
         world.call(1, &produce_request(TOPIC, index, &batch(&["b"])), PRODUCE);
     }
-    // One that had records before comes after those that had none.
+    // A partition that was answered with records moves behind the others.
     assert_eq!(partitions(&fetch_in(&mut world, &NOTHING, id, 4)), [0, 1]);
 }
 
@@ -91,16 +91,16 @@ fn a_wrong_id_epoch_or_naming_is_refused() {
     }
     let by_id = world.call(1, &FetchRequest { session_id: id, session_epoch: 1, ..NOTHING }, 13);
     assert_eq!(error(&by_id), ErrorCode::FetchSessionTopicIdError);
-    // None of these has hurt it.
+    // None of these requests has affected the session.
     assert_eq!(error(&fetch_in(&mut world, &NOTHING, id, 1)), ErrorCode::None);
-    // The last epoch ends it, a first one opens another.
+    // Epoch -1 ends the session, epoch 0 opens a new one.
     assert_eq!(fetch_in(&mut world, &request, id, -1).session_id, 0);
     assert_eq!(error(&fetch_in(&mut world, &NOTHING, id, 2)), ErrorCode::FetchSessionIdNotFound);
     let id = fetch_in(&mut world, &request, 0, 0).session_id;
     let other = fetch_in(&mut world, &request, id, 0).session_id;
     assert!(other != 0 && other != id);
     assert_eq!(error(&fetch_in(&mut world, &NOTHING, id, 1)), ErrorCode::FetchSessionIdNotFound);
-    // One of which everything was forgotten is gone.
+    // A session without partitions is closed.
     let forgotten = vec![ForgottenTopic { topic: TOPIC, partitions: vec![0], ..Default::default() }];
     let request = FetchRequest { forgotten_topics_data: forgotten, ..NOTHING };
     assert_eq!(fetch_in(&mut world, &request, other, 1).session_id, 0);
@@ -113,7 +113,7 @@ fn a_full_node_gives_a_place_only_for_a_larger_or_a_stale_one() {
     let two = fetch_request(TOPIC, vec![fetch_partition(0, 0), fetch_partition(1, 0)]);
     let id = fetch_in(&mut world, &one, 0, 0).session_id;
     assert_ne!(id, 0);
-    // It is young.
+    // The existing session is too young to be evicted.
     assert_eq!(fetch_in(&mut world, &two, 0, 0).session_id, 0);
     world.advance(120_001);
     fetch_in(&mut world, &NOTHING, id, 1);

@@ -1,6 +1,7 @@
-//! The core in virtual time, for tests of what a client sees: connections, requests as typed messages, answers.
+//! The core in virtual time, for tests from a client's view: connections, requests as typed messages, answers.
 //!
-//! Time stands still unless a test moves it ([`World::advance`]); what falls due on the way is done at its own time.
+//! Time stands still unless a test advances it ([`World::advance`]); each deadline on the way is handled at its own
+//! time.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part; a test may panic")]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -19,18 +20,18 @@ use monedula_protocol::messages::incremental_alter_configs::{
 use monedula_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponseTopic};
 use serde_json::Value;
 
-/// When a world begins: any time that no test takes for a small number.
+/// The time at which a world begins; large, so that it cannot be confused with a duration.
 pub(crate) const START_MS: i64 = 1_700_000_000_000;
 
-/// Calls of the core's `tick` in one step of the time, at most: more is a timer that never comes to an end.
+/// The limit on ticks of the core in one advance of the time. More than that indicate a timer that is always due.
 const TICKS: usize = 100_000;
 
-/// A cluster, the time, and all that was answered.
+/// A cluster with the time and the pending answers.
 #[derive(Debug)]
 pub(crate) struct World {
     /// The cluster.
     pub(crate) core: Core,
-    /// The time.
+    /// The time in milliseconds since the Unix epoch.
     pub(crate) now_ms: i64,
     /// A connection to each node for [`World::call`].
     shared: BTreeMap<i32, ConnectionId>,
@@ -38,27 +39,27 @@ pub(crate) struct World {
     last_correlation_id: i32,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// An answer: the frame without its length.
+    /// An answer: the frame without its length field.
     Frame(Bytes),
-    /// No answer is meant to come (acks=0).
+    /// The request gets no answer (acks=0).
     Nothing,
-    /// The connection was closed, for this reason.
+    /// The connection was closed, for a reason.
     Closed(String),
-    /// An answer that a fault sends in another way.
+    /// An answer with a fault's instructions for sending it.
     Wire(Bytes, Wire),
     /// The connection was reset.
     Reset,
-    /// The connection is not read any more.
+    /// The connection is no longer read.
     Deaf,
 }
 
-/// A request whose answer may come later.
+/// A request whose answer may be pending.
 #[derive(Debug)]
 pub(crate) struct Pending<R> {
-    /// Where it was sent.
+    /// The connection that it was sent on.
     pub(crate) connection: ConnectionId,
     /// Its correlation id.
     pub(crate) correlation_id: i32,
@@ -79,7 +80,7 @@ impl World {
         Self { core, now_ms: START_MS, shared: BTreeMap::new(), answers: HashMap::new(), last_correlation_id: 0 }
     }
 
-    /// A cluster of so many nodes, with Kafka's settings by name.
+    /// A cluster with a number of nodes, and with Kafka's settings by name.
     pub(crate) fn with(nodes: u16, kafka: &[(&str, &str)]) -> Self {
         let mut settings = Settings { nodes, ..Settings::default() };
         for (name, value) in kafka {
@@ -95,13 +96,14 @@ impl World {
         connection
     }
 
-    /// Ends a connection, as a client that is killed does.
+    /// Ends a connection, as if the client was killed.
     pub(crate) fn disconnect(&mut self, connection: ConnectionId) {
         self.core.disconnected(self.now_ms, connection);
         self.collect();
     }
 
-    /// Asks a node and takes the answer, which has to come at once. All calls to a node share a connection.
+    /// Sends a request to a node and takes the answer, which must not be delayed. All calls to a node share a
+    /// connection.
     #[track_caller]
     pub(crate) fn call<'q, R: Request<'q>>(&mut self, node: i32, request: &R, version: i16) -> R::Response<'static> {
         let connection = match self.shared.get(&node) {
@@ -112,7 +114,7 @@ impl World {
         self.call_on(connection, request, version)
     }
 
-    /// The same on a connection of the test's.
+    /// Like [`World::call`], on a given connection.
     #[track_caller]
     pub(crate) fn call_on<'q, R: Request<'q>>(
         &mut self,
@@ -124,14 +126,14 @@ impl World {
         self.take(&pending).unwrap_or_else(|| panic!("{} v{version} is not answered at once", R::API_KEY))
     }
 
-    /// Asks a node on a new connection; the answer may come later.
+    /// Sends a request to a node on a new connection. The answer may be delayed.
     #[track_caller]
     pub(crate) fn send<'q, R: Request<'q>>(&mut self, node: i32, request: &R, version: i16) -> Pending<R> {
         let connection = self.connect(node);
         self.send_on(connection, request, version)
     }
 
-    /// Asks on a connection that waits for no other answer.
+    /// Sends a request on a connection without another pending request.
     #[track_caller]
     pub(crate) fn send_on<'q, R: Request<'q>>(
         &mut self,
@@ -142,7 +144,7 @@ impl World {
         self.send_as(connection, request, version, Some("test"))
     }
 
-    /// The same under a client id.
+    /// Like [`World::send_on`], with a client id.
     #[track_caller]
     pub(crate) fn send_as<'q, R: Request<'q>>(
         &mut self,
@@ -158,19 +160,19 @@ impl World {
         Pending { connection, correlation_id, version, request: PhantomData }
     }
 
-    /// Sends bytes: a frame without its length.
+    /// Sends a frame, given without its length field.
     pub(crate) fn send_frame(&mut self, connection: ConnectionId, frame: Bytes) {
         self.core.request(self.now_ms, connection, &frame);
         self.collect();
     }
 
-    /// The answer, if it is there. A connection that was closed instead fails the test.
+    /// Takes the answer of a request; `None` if it is pending. Panics if the connection was closed.
     #[track_caller]
     pub(crate) fn take<'q, R: Request<'q>>(&mut self, pending: &Pending<R>) -> Option<R::Response<'static>> {
         match self.outcome(pending.connection)? {
             Outcome::Frame(frame) => {
                 assert_eq!(correlation_id(&frame), Ok(pending.correlation_id), "{}", R::API_KEY);
-                // A few bytes for each answer of a test; in exchange answers borrow from nothing.
+                // Leaks the few bytes of the answer, so that it borrows from nothing.
                 let frame: &'static [u8] = Box::leak(frame.to_vec().into_boxed_slice());
                 Some(decode_response::<R>(frame, pending.version).unwrap())
             }
@@ -178,17 +180,17 @@ impl World {
         }
     }
 
-    /// Whether the answer has not come yet.
+    /// Whether the answer is still pending.
     pub(crate) fn waits<R>(&self, pending: &Pending<R>) -> bool {
         self.answers.get(&pending.connection).is_none_or(VecDeque::is_empty)
     }
 
-    /// What came of the oldest request of a connection, if anything did.
+    /// Takes the oldest outcome of a connection, if there is one.
     pub(crate) fn outcome(&mut self, connection: ConnectionId) -> Option<Outcome> {
         self.answers.get_mut(&connection)?.pop_front()
     }
 
-    /// Moves the time on, and does what falls due at its time.
+    /// Advances the time. Each deadline on the way is handled at its own time.
     pub(crate) fn advance(&mut self, by_ms: i64) {
         let until_ms = self.now_ms + by_ms;
         for _ in 0..TICKS {
@@ -208,7 +210,7 @@ impl World {
         panic!("after {TICKS} ticks something is due still, at {:?}", self.core.next_due_ms());
     }
 
-    /// Carries a command out, written as on the control port.
+    /// Carries out a command, given as JSON as on the control port. Returns its answer.
     #[track_caller]
     pub(crate) fn control(&mut self, command: Value) -> Value {
         let command: Command = serde_json::from_value(command).unwrap();
@@ -223,7 +225,7 @@ impl World {
         self.alter(2, name, configs);
     }
 
-    /// Sets settings of all brokers.
+    /// Sets configs of all brokers.
     #[track_caller]
     pub(crate) fn alter_broker(&mut self, configs: &[(&str, &str)]) {
         self.alter(4, "", configs);
@@ -239,7 +241,7 @@ impl World {
         assert_eq!(answer.responses[0].error_code, 0, "{answer:?}");
     }
 
-    /// What is wrong with a command.
+    /// Carries out a command, which must fail. Returns the error message.
     #[track_caller]
     pub(crate) fn control_error(&mut self, command: Value) -> String {
         let command: Command = serde_json::from_value(command).unwrap();
@@ -263,7 +265,7 @@ impl World {
     }
 }
 
-/// What Metadata says of a topic.
+/// The Metadata of a topic, from a node.
 pub(crate) fn topic(world: &mut World, node: i32, name: &str) -> MetadataResponseTopic<'static> {
     let topics = Some(vec![MetadataRequestTopic { name: Some(name), ..Default::default() }]);
     let request = MetadataRequest { topics, allow_auto_topic_creation: false, ..Default::default() };

@@ -1,4 +1,5 @@
-//! Ids and epochs, and who is shut out. What is expected here is what a Kafka 4.3.1 answered to the same requests.
+//! InitProducerId, AddPartitionsToTxn, the descriptions, timeouts and expiry: producer ids, epochs and fencing. The
+//! expected answers are those of a Kafka 4.3.1 to the same requests.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::init_producer_id::InitProducerIdRequest;
@@ -11,7 +12,7 @@ fn producers_without_a_transactional_id_get_ids_that_never_repeat() {
     let mut world = world();
     let ids: Vec<_> = (0..3).map(|_| init_as(&mut world, None, (-1, -1), -5, 5).unwrap()).collect();
     assert_eq!(ids, [(0, 0), (1, 0), (2, 0)]);
-    // What such a producer says of itself is not looked at.
+    // Without a transactional id, the producer id and epoch of the request are ignored.
     assert_eq!(init_as(&mut world, None, (77, 3), 0, 5), Ok((3, 0)));
     assert_eq!(init_as(&mut world, None, (-1, -1), 0, 0), Ok((4, 0)));
 }
@@ -74,11 +75,11 @@ fn a_producer_goes_on_with_its_id_after_an_error() {
     let mut world = world();
     let producer = init(&mut world, "t").unwrap();
     assert_eq!(init_again(&mut world, "t", producer), Ok((0, 1)));
-    // A repetition gets what the answer that was lost had.
+    // A repetition gets the same answer, because the first one may have been lost.
     assert_eq!(init_again(&mut world, "t", producer), Ok((0, 1)));
     assert_eq!(init_again(&mut world, "t", (0, 1)), Ok((0, 2)));
     assert_eq!(init_again(&mut world, "t", producer), Err(ErrorCode::ProducerFenced));
-    // An id that nobody has heard of takes whatever its producer says.
+    // A new transactional id accepts any producer id and epoch.
     assert_eq!(init_again(&mut world, "u", (77, 5)), Ok((1, 0)));
 }
 
@@ -91,7 +92,8 @@ fn a_producer_that_begins_aborts_what_was_going_on() {
         let expected = if goes_on { old } else { (-1, -1) };
         assert_eq!(init_again(&mut world, "t", expected), Err(ErrorCode::ConcurrentTransactions));
         assert_eq!(state(&mut world, "t"), ("CompleteAbort".to_owned(), (0, 1)));
-        // Whoever goes on asks for the epoch that the abort raised already; anyone else gets one that nobody has seen.
+        // A producer that recovers gets the epoch that the abort has raised already; a new producer gets the one after
+        // it.
         let new = init_again(&mut world, "t", expected).unwrap();
         assert_eq!(new, if goes_on { (0, 1) } else { (0, 2) });
         assert_eq!(write(&mut world, "t", old, 0, 1, "late"), ErrorCode::InvalidProducerEpoch);
@@ -109,7 +111,8 @@ fn the_last_epoch_is_followed_by_another_id() {
         let next = init(&mut world, "t").unwrap();
         if next.0 != producer.0 {
             assert_eq!((last, next), ((0, i16::MAX - 1), (1, 0)));
-            // A repetition of what changed the id cannot be told from a producer that was shut out.
+            // A repetition of the request that changed the id cannot be distinguished from a request of a fenced
+            // producer.
             assert_eq!(init_again(&mut world, "t", last), Err(ErrorCode::ProducerFenced));
             return;
         }
@@ -128,7 +131,7 @@ fn a_transaction_in_the_last_epoch_ends_with_another_id() {
     assert_eq!(write(&mut world, "t", producer, 0, 0, "a"), ErrorCode::None);
     let next = end(&mut world, "t", producer, true, Speaks::Two).unwrap();
     assert_eq!(next, (1, 0));
-    // The same again, as its answer may have been lost.
+    // A repetition, because the answer may have been lost.
     assert_eq!(end(&mut world, "t", producer, true, Speaks::Two), Ok(next));
     assert_eq!(write(&mut world, "t", next, 0, 0, "b"), ErrorCode::None);
     assert_eq!(end(&mut world, "t", next, true, Speaks::Two), Ok((1, 1)));
@@ -143,7 +146,7 @@ fn partitions_are_added_all_or_none() {
     assert_eq!(add_to(&mut world, "t", producer, TOPIC, &[0, 2], 3), [None, None]);
     assert_eq!(add_to(&mut world, "t", producer, TOPIC, &[1, 99], 3), [OperationNotAttempted, UnknownTopicOrPartition]);
     assert_eq!(add_to(&mut world, "t", producer, "nothing", &[0], 3), [UnknownTopicOrPartition]);
-    // Clients do not write there themselves.
+    // Clients must not write to this topic themselves.
     assert_eq!(add_to(&mut world, "t", producer, "__consumer_offsets", &[0], 3), [TopicAuthorizationFailed]);
     assert_eq!(add_offsets(&mut world, "t", producer, "g", 4), None);
     let found = describe(&mut world, "t");
@@ -199,7 +202,7 @@ fn transactions_are_described_and_listed() {
     assert_eq!(list(&[], &[producer.0], -1, Some("")), Ok((vec!["t"], vec![])));
     assert_eq!(list(&["Ongoing"], &[], 999, None), Ok((vec!["tea"], vec![])));
     assert_eq!(list(&["Ongoing"], &[], 1000, None), Ok((vec![], vec![])));
-    // The pattern is for the whole id.
+    // The pattern must match the whole transactional id.
     assert_eq!(list(&[], &[], -1, Some("t")), Ok((vec!["t"], vec![])));
     assert_eq!(list(&[], &[], -1, Some("t.*")), Ok((vec!["t", "tea"], vec![])));
     assert_eq!(list(&[], &[], -1, Some("[")), Err(ErrorCode::InvalidRegularExpression));
@@ -212,13 +215,13 @@ fn a_transaction_that_is_open_too_long_is_aborted_and_its_producer_shut_out() {
     assert_eq!(write(&mut world, "t", producer, 0, 0, "lost"), ErrorCode::None);
     world.advance(900);
     assert_eq!(state(&mut world, "t").0, "Ongoing");
-    // It is looked for every ten seconds.
+    // Timed-out transactions are looked for every ten seconds.
     world.advance(11_000);
     assert_eq!(state(&mut world, "t"), ("CompleteAbort".to_owned(), (0, 1)));
     assert_eq!(read(&mut world, 0, true), (vec![], 2));
     assert_eq!(add(&mut world, "t", producer, 0), ErrorCode::ProducerFenced);
     assert_eq!(end(&mut world, "t", producer, true, Speaks::One), Err(ErrorCode::ProducerFenced));
-    // To a producer whose ends raise the epoch this is its own abort.
+    // For a producer of transaction version 2, whose ends raise the epoch, the request repeats its own abort.
     assert_eq!(end(&mut world, "t", producer, true, Speaks::Two), Err(ErrorCode::InvalidTxnState));
     assert_eq!(end(&mut world, "t", producer, false, Speaks::Two), Ok((0, 1)));
     assert_eq!(init_again(&mut world, "t", producer), Ok((0, 1)));
@@ -230,14 +233,14 @@ fn a_transactional_id_that_is_silent_is_forgotten() {
     let mut world = Cluster::new(1, &[("transactional.id.expiration.ms", "1000")]);
     let producer = init(&mut world, "t").unwrap();
     let busy = init_as(&mut world, Some("busy"), (-1, -1), 900_000, 5).unwrap();
-    // It is looked for once an hour, and the hour ends within this.
+    // Expired ids are looked for once an hour. This time includes such a check.
     world.advance(2_000_000);
     assert_eq!(add(&mut world, "busy", busy, 0), ErrorCode::None);
     world.advance(850_000);
     assert_eq!(describe(&mut world, "t").error_code, ErrorCode::TransactionalIdNotFound.code());
     assert_eq!(add(&mut world, "t", producer, 0), ErrorCode::InvalidProducerIdMapping);
     assert_eq!(state(&mut world, "busy").0, "Ongoing");
-    // What is forgotten stays so.
+    // An expired id is not read back by the next coordinator.
     world.control(serde_json::json!({"command": "move_coordinator", "transactional_id": "t", "node": 1}));
     assert_eq!(describe(&mut world, "t").error_code, ErrorCode::TransactionalIdNotFound.code());
     assert_eq!(init(&mut world, "t").unwrap().1, 0);

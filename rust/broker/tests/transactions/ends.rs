@@ -1,4 +1,4 @@
-//! Commits and aborts. What is expected here is what a Kafka 4.3.1 answered to the same requests.
+//! EndTxn: commits and aborts. The expected answers are those of a Kafka 4.3.1 to the same requests.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -23,7 +23,7 @@ fn a_transaction_is_seen_when_it_is_committed() {
         for partition in [0, 1] {
             assert_eq!(read(&mut world, partition, true), (vec!["a".to_owned()], 2));
         }
-        // The next one aborts.
+        // The next transaction is aborted.
         let sequence = if speaks == Speaks::Two { 0 } else { 1 };
         add(&mut world, "t", next, 0);
         assert_eq!(write(&mut world, "t", next, 0, sequence, "b"), ErrorCode::None);
@@ -63,7 +63,8 @@ fn there_is_nothing_to_end() {
         assert_eq!(end(&mut world, "t", producer, commit, Speaks::One), Err(InvalidTxnState));
     }
     assert_eq!(end(&mut world, "t", producer, true, Speaks::Two), Err(InvalidTxnState));
-    // A producer of version 2 cannot know what the coordinator has heard of, so it may always abort.
+    // A producer of transaction version 2 does not know whether its partitions reached the coordinator, so it may
+    // always abort.
     for epoch in 1..=3 {
         producer = end(&mut world, "t", producer, false, Speaks::Two).unwrap();
         assert_eq!(producer, (0, epoch));
@@ -84,7 +85,7 @@ fn transactions_of_others_do_not_hold_up_what_is_done() {
     write(&mut world, "t", first, 0, 0, "a");
     write(&mut world, "u", second, 0, 0, "b");
     end(&mut world, "u", second, true, Speaks::Two).unwrap();
-    // Nothing behind an open transaction is stable.
+    // The last stable offset does not pass an open transaction.
     assert_eq!(read(&mut world, 0, true), (vec![], 0));
     end(&mut world, "t", first, false, Speaks::Two).unwrap();
     assert_eq!(read(&mut world, 0, true), (vec!["b".to_owned()], 4));

@@ -1,4 +1,4 @@
-//! Transactions as clients see them, in virtual time.
+//! Transactions, as clients see them, in virtual time.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod coordinator;

@@ -1,4 +1,4 @@
-//! Offsets that are committed in transactions.
+//! Offsets that are committed in transactions (TxnOffsetCommit).
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::offset_fetch::{
@@ -29,7 +29,7 @@ fn commit_to(
         committed_metadata: Some(""),
         ..Default::default()
     };
-    // From version 6 on the id counts, and the name is left out.
+    // From version 6 on, the request has the topic's id instead of its name.
     let topic_id = if topic == TOPIC { world.leader(0).1 } else { Default::default() };
     let topic =
         TxnOffsetCommitRequestTopic { name: topic, topic_id, partitions: vec![partition], ..Default::default() };
@@ -44,7 +44,7 @@ fn commit_to(
     ErrorCode::from_code(world.ask(node, &request, version).topics[0].partitions[0].error_code)
 }
 
-/// The committed offset, or why it is not told.
+/// The committed offset, or the error of the OffsetFetch.
 fn committed(world: &mut Cluster, require_stable: bool) -> Result<i64, ErrorCode> {
     let node = world.coordinator(0, "g").unwrap();
     let topic = OffsetFetchRequestTopics { name: TOPIC, partition_indexes: vec![0], ..Default::default() };

@@ -1,4 +1,4 @@
-//! What the tests of transactions share: a producer without a mind of its own, and a look at what it did.
+//! Helpers of the transaction tests: a cluster, the requests of a producer one by one, and reading what it wrote.
 
 use std::collections::BTreeSet;
 
@@ -27,19 +27,19 @@ use crate::support::World;
 pub(crate) const TOPIC: &str = "orders";
 pub(crate) const TIMEOUT_MS: i32 = 60_000;
 
-/// Id and epoch.
+/// A producer id and epoch.
 pub(crate) type Producer = (i64, i16);
 
-/// How a producer speaks.
+/// The transaction version of a producer.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Speaks {
-    /// It adds partitions itself, and keeps its epoch.
+    /// Version 1: the producer adds partitions itself, and keeps its epoch.
     One,
-    /// Its writes add partitions, and every end raises its epoch (KIP-890).
+    /// Version 2 (KIP-890): writes add their partitions, and every end raises the epoch.
     Two,
 }
 
-/// A cluster whose nodes come and go.
+/// A cluster whose nodes can be stopped and started.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) world: World,
@@ -48,7 +48,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// With a topic of three partitions, and few partitions of the internal ones.
+    /// A cluster with a topic of three partitions, and with few partitions of the internal topics.
     pub(crate) fn new(nodes: u16, kafka: &[(&str, &str)]) -> Self {
         let mut settings = Settings { nodes, ..Settings::default() };
         let few = [("transaction.state.log.num.partitions", "2"), ("offsets.topic.num.partitions", "2")];
@@ -94,12 +94,12 @@ impl Cluster {
         self.down.contains(&node)
     }
 
-    /// Any node that runs.
+    /// The first node that runs.
     pub(crate) fn any(&self) -> i32 {
         (1..=self.nodes).find(|node| !self.is_down(*node)).unwrap()
     }
 
-    /// Asks on a connection of its own: nodes that stop close those that are open.
+    /// Sends a request on a new connection, because nodes that stop close the open ones.
     #[track_caller]
     pub(crate) fn ask<'q, R: Request<'q>>(&mut self, node: i32, request: &R, version: i16) -> R::Response<'static> {
         let connection = self.world.connect(node);
@@ -108,14 +108,14 @@ impl Cluster {
         answer
     }
 
-    /// Who coordinates a group (0) or a transactional id (1).
+    /// The coordinator of a group (`kind` 0) or a transactional id (`kind` 1).
     pub(crate) fn coordinator(&mut self, kind: i8, key: &str) -> Result<i32, ErrorCode> {
         let request = FindCoordinatorRequest { key_type: kind, coordinator_keys: vec![key], ..Default::default() };
         let found = self.ask(self.any(), &request, 4).coordinators.remove(0);
         ErrorCode::check(found.error_code).map(|()| found.node_id)
     }
 
-    /// A partition's leader, if it has one, and its topic's id.
+    /// The leader of a partition, if it has one, and the topic's id.
     pub(crate) fn leader(&mut self, partition: i32) -> (Option<i32>, Uuid) {
         let topics = Some(vec![MetadataRequestTopic { name: Some(TOPIC), ..Default::default() }]);
         let request = MetadataRequest { topics, ..Default::default() };
@@ -129,7 +129,7 @@ pub(crate) fn world() -> Cluster {
     Cluster::new(1, &[])
 }
 
-/// The error, or the producer's id and epoch.
+/// Sends an InitProducerId. Returns the producer id and epoch, or the error.
 pub(crate) fn init_as(
     world: &mut Cluster,
     id: Option<&str>,
@@ -154,7 +154,7 @@ pub(crate) fn init(world: &mut Cluster, id: &str) -> Result<Producer, ErrorCode>
     init_as(world, Some(id), (-1, -1), TIMEOUT_MS, 5)
 }
 
-/// Goes on with what it has (KIP-360).
+/// Sends an InitProducerId of a producer that recovers, with its id and epoch (KIP-360).
 pub(crate) fn init_again(world: &mut Cluster, id: &str, expected: Producer) -> Result<Producer, ErrorCode> {
     init_as(world, Some(id), expected, TIMEOUT_MS, 5)
 }
@@ -163,7 +163,7 @@ fn topics<'a>(topic: &'a str, partitions: &[i32]) -> Vec<AddPartitionsToTxnTopic
     vec![AddPartitionsToTxnTopic { name: topic, partitions: partitions.to_vec(), ..Default::default() }]
 }
 
-/// The errors of partitions that a client adds.
+/// Sends an AddPartitionsToTxn as a client. Returns the error of each partition.
 pub(crate) fn add_to(
     world: &mut Cluster,
     id: &str,
@@ -189,7 +189,8 @@ pub(crate) fn add(world: &mut Cluster, id: &str, producer: Producer, partition: 
     add_to(world, id, producer, TOPIC, &[partition], 3)[0]
 }
 
-/// What a broker hears that asks whether a partition is in a transaction, or adds it.
+/// Sends an AddPartitionsToTxn as a broker, which checks that a partition is in the transaction, or adds it. Returns
+/// the error.
 pub(crate) fn as_broker(
     world: &mut Cluster,
     id: &str,
@@ -227,7 +228,8 @@ pub(crate) fn add_offsets(world: &mut Cluster, id: &str, producer: Producer, gro
     ErrorCode::from_code(world.ask(node, &request, version).error_code)
 }
 
-/// The error, or what the producer has for its next transaction: nothing new below version 5.
+/// Sends an EndTxn. Returns the producer id and epoch for the next transaction, or the error. Below version 5 they do
+/// not change.
 pub(crate) fn end_in(
     world: &mut Cluster,
     id: &str,
@@ -264,13 +266,13 @@ pub(crate) fn describe(world: &mut Cluster, id: &'static str) -> TransactionStat
     world.ask(node, &request, 0).transaction_states.remove(0)
 }
 
-/// State, id and epoch.
+/// The state of a transactional id, and its producer id and epoch.
 pub(crate) fn state(world: &mut Cluster, id: &'static str) -> (String, Producer) {
     let found = describe(world, id);
     (found.transaction_state.to_owned(), (found.producer_id, found.producer_epoch))
 }
 
-/// A batch with one record. A negative sequence number is that of a producer without idempotence.
+/// A batch with one record. A negative sequence number stands for a producer without idempotence.
 pub(crate) fn batch(producer: Producer, sequence: i32, transactional: bool, value: &str) -> Vec<u8> {
     let encoder = BatchEncoder::new().producer(producer.0, producer.1, sequence);
     let mut encoder = if transactional { encoder.transactional() } else { encoder };
@@ -285,7 +287,7 @@ pub(crate) fn batch(producer: Producer, sequence: i32, transactional: bool, valu
     bytes
 }
 
-/// Writes a record in a transaction. The error, and what is said with it.
+/// Produces a batch in a transaction. Returns the error code and message.
 pub(crate) fn write_in(
     world: &mut Cluster,
     id: &str,
@@ -309,7 +311,7 @@ pub(crate) fn write_in(
     (ErrorCode::from_code(partition.error_code), partition.error_message.map(str::to_owned))
 }
 
-/// Writes a record in a transaction of version 2.
+/// Produces a record in a transaction of version 2. Returns the error code.
 pub(crate) fn write(
     world: &mut Cluster,
     id: &str,
@@ -321,7 +323,7 @@ pub(crate) fn write(
     write_in(world, id, partition, &batch(producer, sequence, true, value), 12).0
 }
 
-/// Values that a reader sees, and the last stable offset.
+/// The values that a reader sees, and the last stable offset.
 pub(crate) fn read(world: &mut Cluster, partition: i32, committed_only: bool) -> (Vec<String>, i64) {
     let (node, topic_id) = world.leader(partition);
     let node = node.unwrap();
@@ -348,7 +350,7 @@ pub(crate) fn read(world: &mut Cluster, partition: i32, committed_only: bool) ->
         if records.is_empty() {
             return (values, last_stable_offset);
         }
-        // Aborted transactions as a client drops them: from the first offset of each to its marker.
+        // Drops the records of aborted transactions as a client does: from the first offset of each to its marker.
         let mut aborted: Vec<(i64, i64)> = data
             .aborted_transactions
             .iter()

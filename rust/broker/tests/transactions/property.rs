@@ -1,5 +1,5 @@
-//! Several producers, nodes that come and go, time that passes: whatever happens, readers of committed records see what was
-//! committed and nothing else.
+//! A property test with several producers, nodes that stop and start, and time that passes: readers of committed
+//! records see all that was committed, and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ const IDS: [&str; 4] = ["a", "b", "c", "d"];
 const PARTITIONS: u64 = 3;
 const NODES: u64 = 3;
 
-/// SplitMix64: what a seed draws is the same everywhere.
+/// SplitMix64, a random generator whose numbers depend only on the seed.
 struct Draw(u64);
 
 impl Draw {
@@ -27,12 +27,12 @@ impl Draw {
     }
 }
 
-/// A producer as it sees itself.
+/// A producer with its own view of its state.
 struct Client {
     id: &'static str,
     speaks: Speaks,
     producer: Option<Producer>,
-    /// What it wrote in its open transaction: partitions and values.
+    /// The partitions and values that it wrote in its open transaction.
     open: Vec<(i32, String)>,
     next_sequence: BTreeMap<i32, i32>,
 }
@@ -43,7 +43,7 @@ struct Run {
     draw: Draw,
     committed: BTreeMap<i32, BTreeSet<String>>,
     last_value: u64,
-    /// What happened, to be read when a seed fails.
+    /// A log of the steps, which is printed when a seed fails.
     trace: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl Run {
         let mut settings = Settings { nodes: NODES as u16, seed, ..Settings::default() };
         settings.kafka.set("transaction.state.log.num.partitions", "2").unwrap();
         settings.kafka.set("offsets.topic.num.partitions", "2").unwrap();
-        // One replica each: a node that is down takes its partition with it, and markers have to wait.
+        // One replica each: the partitions of a stopped node have no leader, so their markers have to wait.
         let world = Cluster::with_replicas(settings, 1);
         let speaks = |index: usize| if index.is_multiple_of(2) { Speaks::Two } else { Speaks::One };
         let client = |(index, id): (usize, &&'static str)| Client {
@@ -73,7 +73,7 @@ impl Run {
             50..65 => self.end(index, true),
             65..75 => self.end(index, false),
             75..80 => {
-                // Killed, and started again.
+                // The producer is killed and restarted.
                 self.clients[index].producer = None;
                 self.begin(index);
             }
@@ -93,7 +93,7 @@ impl Run {
         let outcome = init(&mut self.world, id);
         self.trace.push(format!("{id} begins: {outcome:?}"));
         let client = &mut self.clients[index];
-        // Whatever was open is never committed, whether it was aborted now or is about to be.
+        // The open transaction can no longer be committed: it is aborted, now or by the retry.
         client.open.clear();
         client.next_sequence.clear();
         match outcome {
@@ -156,7 +156,7 @@ impl Run {
                 }
                 client.producer = Some(next);
             }
-            // It was open too long.
+            // The transaction has timed out.
             Err(ErrorCode::ProducerFenced | ErrorCode::InvalidTxnState) => {
                 client.open.clear();
                 client.producer = None;
@@ -178,7 +178,7 @@ impl Run {
         }
     }
 
-    /// What is seen so far was committed.
+    /// Checks that all records that readers see so far were committed.
     fn look(&mut self) {
         for partition in 0..PARTITIONS as i32 {
             if self.world.leader(partition).0.is_none() {
@@ -191,7 +191,7 @@ impl Run {
         }
     }
 
-    /// All nodes run, and all producers begin anew.
+    /// Starts all nodes, and lets all producers begin again, which ends their transactions.
     fn settle(&mut self) {
         for node in 1..=NODES as i32 {
             if self.world.is_down(node) {
@@ -215,7 +215,7 @@ impl Run {
             assert_eq!(once, self.committed.remove(&partition).unwrap_or_default(), "partition {partition}");
             let (_, stable_for_all) = read(&mut self.world, partition, false);
             assert_eq!(stable, stable_for_all);
-            // Of each producer in the order in which it wrote.
+            // The records of each producer are in the order in which it wrote them.
             for id in IDS {
                 let numbers = seen.iter().filter_map(|value| value.strip_prefix(id)?.parse::<u64>().ok());
                 assert!(numbers.is_sorted(), "{id} in partition {partition}: {seen:?}");
@@ -242,6 +242,6 @@ fn readers_see_what_was_committed_and_nothing_else() {
             std::panic::resume_unwind(panic);
         }
     }
-    // Else there would be nothing to see.
+    // Makes sure that the test has committed enough to be meaningful.
     assert!(committed > 1000, "{committed}");
 }

@@ -1,4 +1,4 @@
-//! Coordinators that die: the next one goes on where they were.
+//! Failovers of the transaction coordinator: the next one completes what it had begun.
 
 use monedula_protocol::error_code::ErrorCode;
 use serde_json::json;
@@ -24,7 +24,7 @@ fn an_open_transaction_goes_on_at_the_next_coordinator() {
         assert_eq!(describe(&mut world, "t"), before);
         assert_eq!(write(&mut world, "t", producer, 0, 1, "b"), ErrorCode::None);
         assert_eq!(end(&mut world, "t", producer, commit, Speaks::Two), Ok((0, 1)));
-        // A repetition is known to the next one, too.
+        // The new coordinator recognises a repetition, too.
         fail_over(&mut world);
         assert_eq!(end(&mut world, "t", producer, commit, Speaks::Two), Ok((0, 1)));
         let expected: &[&str] = if commit { &["a", "b"] } else { &[] };
@@ -59,7 +59,7 @@ fn a_prepared_transaction_is_completed_by_the_next_coordinator() {
         assert_eq!(end(&mut world, "t", producer, commit, Speaks::Two), Ok((0, 1)));
         let prepared = if commit { "PrepareCommit" } else { "PrepareAbort" };
         let found = describe(&mut world, "t");
-        // One marker is written, the other cannot be.
+        // One marker is written. The other one has to wait for its partition's leader.
         assert_eq!((found.transaction_state, &found.topics[0].partitions), (prepared, &vec![0]));
         world.stop(1);
         assert_eq!(state(&mut world, "t").0, prepared);
@@ -84,7 +84,7 @@ fn a_coordinator_that_loads_says_so() {
     assert_eq!(write(&mut world, "t", producer, 0, 0, "a"), ErrorCode::None);
     fail_over(&mut world);
     assert_eq!(end(&mut world, "t", producer, true, Speaks::Two), Err(ErrorCode::CoordinatorLoadInProgress));
-    // A write that has to ask the coordinator is told to come again.
+    // A write whose transaction cannot be checked at the coordinator gets a retriable error.
     assert_eq!(write(&mut world, "t", producer, 1, 0, "a"), ErrorCode::NotEnoughReplicas);
     world.advance(500);
     assert_eq!(end(&mut world, "t", producer, true, Speaks::Two), Ok((0, 1)));

@@ -1,4 +1,4 @@
-//! Writing in transactions: whether a partition belongs to one (KIP-890).
+//! Produce in transactions: the check that a partition is part of the transaction (KIP-890).
 
 use monedula_protocol::error_code::ErrorCode;
 use serde_json::json;
@@ -19,7 +19,7 @@ fn old_producers_must_have_added_the_partition() {
     assert_eq!(words.as_deref(), Some("Partition was not added to the transaction"));
     assert_eq!(add(&mut world, "t", producer, 0), ErrorCode::None);
     assert_eq!(write_in(&mut world, "t", 0, &records, 3).0, ErrorCode::None);
-    // Another partition of the same transaction is another matter.
+    // Another partition is not part of the transaction.
     assert_eq!(write_in(&mut world, "t", 1, &records, 11).0, ErrorCode::TransactionAbortable);
 }
 
@@ -46,7 +46,7 @@ fn who_was_shut_out_writes_nothing() {
         assert_eq!(write_in(&mut world, "u", 0, &batch(new, 0, true, "a"), version).0, InvalidProducerIdMapping);
     }
     assert_eq!(write(&mut world, "t", new, 0, 0, "b"), ErrorCode::None);
-    // Within a transaction nothing is written outside of it.
+    // A producer with an open transaction must not write non-transactional batches.
     assert_eq!(write_in(&mut world, "t", 0, &batch(new, 1, false, "c"), 12).0, ErrorCode::InvalidTxnState);
     assert_eq!(read(&mut world, 0, false).0, ["b"]);
 }
@@ -59,7 +59,7 @@ fn writes_wait_until_the_transaction_before_is_ended() {
     world.control(json!({"command": "move_leader", "topic": TOPIC, "partition": 0, "node": 2}));
     world.control(json!({"command": "set_isr", "topic": TOPIC, "partition": 0, "isr": [2]}));
     assert_eq!(write(&mut world, "t", producer, 0, 0, "a"), ErrorCode::None);
-    // The only replica in sync is gone, so its marker has to wait.
+    // The only in-sync replica stops, so the marker has to wait.
     world.stop(2);
     let next = end(&mut world, "t", producer, true, Speaks::Two).unwrap();
     assert_eq!(state(&mut world, "t").0, "PrepareCommit");

@@ -1,4 +1,4 @@
-//! A classic group that was a consumer group (KIP-848) until now.
+//! Making a classic group from a consumer group (the downgrade of KIP-848).
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{ClassicGroup, ClassicState, JoinRules, Member, Protocol, protocols};
 use crate::groups::Effects;
 
-/// A member of it, as it is taken over.
+/// A member of the former consumer group.
 #[derive(Debug)]
 pub(crate) struct ConvertedMember {
     pub(crate) id: Arc<str>,
@@ -21,7 +21,7 @@ pub(crate) struct ConvertedMember {
 }
 
 impl ClassicGroup {
-    /// A stable group of these members.
+    /// Makes a stable group of these members.
     pub(crate) fn converted(id: Arc<str>, now_ms: i64, generation_id: i32, members: Vec<ConvertedMember>) -> Self {
         let mut group = Self::new(id);
         (group.state, group.state_since_ms, group.generation_id) = (ClassicState::Stable, Some(now_ms), generation_id);
@@ -47,7 +47,7 @@ impl ClassicGroup {
         group
     }
 
-    /// Its members are to join again.
+    /// Begins a rebalance: all members must join again.
     pub(crate) fn rebalance(&mut self, now_ms: i64, reason: &str, effects: &mut Effects) {
         self.prepare_rebalance(now_ms, JoinRules::NONE, reason, effects);
     }

@@ -1,4 +1,4 @@
-//! JoinGroup: who may join, and what it moves.
+//! JoinGroup of a classic group: the checks, the new, known and static members, and the rebalance that follows.
 
 use std::sync::Arc;
 
@@ -9,28 +9,30 @@ use super::{ClassicGroup, ClassicState, Member, Protocol, Timer};
 use crate::core::Ticket;
 use crate::groups::{Effects, JoinAnswer, SyncAnswer};
 
-/// From here on, whoever joins without an id is given one to join with (KIP-394).
+/// From this version of JoinGroup on, a dynamic member without an id is assigned one, and must join again with it
+/// (KIP-394).
 const MEMBER_ID_REQUIRED_FROM: i16 = 4;
-/// From here on, a static leader that is replaced is told to leave the assignment as it is (KIP-814).
+/// From this version of JoinGroup on, the answer to a static leader that is replaced says `skip_assignment` (KIP-814).
 const SKIP_ASSIGNMENT_FROM: i16 = 9;
-/// How long the join of a new member is kept. It cannot send heartbeats, and a client that has gone would be in for ever.
+/// How long the JoinGroup of a new member is kept pending. A new member sends no heartbeats, so without a limit a
+/// client that is gone would stay in the group for ever.
 const NEW_MEMBER_TIMEOUT_MS: i64 = 5 * 60 * 1000;
 
-/// What the broker's settings say.
+/// The broker's settings for JoinGroup.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct JoinRules {
-    /// How long the first rebalance of a group waits for more members.
+    /// How long the first rebalance of a group waits for more members (`group.initial.rebalance.delay.ms`).
     pub(crate) initial_delay_ms: i32,
     pub(crate) max_size: usize,
 }
 
-/// A request to join.
+/// A JoinGroup request.
 #[derive(Debug)]
 pub(crate) struct Join<'a> {
     pub(crate) ticket: Ticket,
-    /// Empty for who has none.
+    /// Empty if the client has none.
     pub(crate) member_id: &'a str,
-    /// The id for who has none.
+    /// The id to assign if the client has none.
     pub(crate) new_member_id: Arc<str>,
     pub(crate) instance_id: Option<&'a str>,
     pub(crate) client_id: &'a str,
@@ -50,10 +52,10 @@ impl Join<'_> {
 }
 
 impl ClassicGroup {
-    /// Someone joins, or joins again.
+    /// Handles a JoinGroup, of a new member or of a known one.
     pub(crate) fn join(&mut self, now_ms: i64, join: Join<'_>, effects: &mut Effects) {
         if !self.accepts(&join) {
-            // Kafka also drops a member that comes too late for its place.
+            // As in Kafka, a member that rejoins too late and finds the group full is removed.
             self.remove(join.member_id, effects);
             return join.refuse(ErrorCode::GroupMaxSizeReached, "", effects);
         }
@@ -70,7 +72,8 @@ impl ClassicGroup {
         let member = self.members.get(join.member_id);
         match self.state {
             ClassicState::Empty => true,
-            // Those who wait are counted, not those who are there: so members that come last go where there is no room.
+            // The pending joins are counted, not the members: in a group that is too large, the last to join are
+            // refused.
             ClassicState::PreparingRebalance => {
                 member.is_some_and(|member| member.joining.is_some()) || self.joining < join.rules.max_size
             }
@@ -101,7 +104,7 @@ impl ClassicGroup {
         let member_id = join.member_id;
         if let Some(id) = self.pending.get(member_id).cloned() {
             if join.instance_id.is_some() {
-                // Kafka fails here, too: ids are only handed out to members that are not static.
+                // As in Kafka: member ids are assigned only to dynamic members.
                 return join.refuse(ErrorCode::UnknownServerError, "", effects);
             }
             return self.add_joining(now_ms, id, join, effects);
@@ -116,9 +119,10 @@ impl ClassicGroup {
         let answer_only = match self.state {
             ClassicState::Empty => return join.refuse(ErrorCode::UnknownMemberId, member_id, effects),
             ClassicState::PreparingRebalance => false,
-            // It may have missed the answer to its first join.
+            // The member may have missed the answer to its previous join.
             ClassicState::CompletingRebalance => same,
-            // The leader forces a rebalance: what it assigns may have changed, such as a topic's partitions.
+            // A join of the leader forces a rebalance: what it assigns may have changed, such as a topic's partition
+            // count.
             ClassicState::Stable => same && !self.is_leader(&id),
         };
         if answer_only {
@@ -131,7 +135,7 @@ impl ClassicGroup {
         self.rebalance_or_complete(now_ms, join.rules, &reason, effects);
     }
 
-    /// A new member, which waits for the others.
+    /// Adds a new member and keeps its join pending.
     fn add_joining(&mut self, now_ms: i64, id: Arc<str>, join: Join<'_>, effects: &mut Effects) {
         if self.state == ClassicState::PreparingRebalance && self.initial {
             self.member_added = true;
@@ -165,7 +169,8 @@ impl ClassicGroup {
         self.members.insert(Arc::clone(id), member);
     }
 
-    /// A static member is back without its id (KIP-345): it gets a new one and what the old one had.
+    /// Handles the join of a static member that came back without its member id (KIP-345): it gets a new id and takes
+    /// over the state of the old one.
     fn replace(&mut self, now_ms: i64, old_id: &str, join: Join<'_>, effects: &mut Effects) {
         let new_id = Arc::clone(&join.new_member_id);
         let old_leader = self.leader.clone();
@@ -195,7 +200,7 @@ impl ClassicGroup {
                 let reason = format!("static member {new_id} changes the protocol; client reason: {}", join.reason);
                 self.rebalance_or_complete(now_ms, join.rules, &reason, effects);
             }
-            // The leader may have been told of the old id already, and would assign to it.
+            // The leader may already have received the old id, and would assign partitions to it.
             ClassicState::CompletingRebalance => {
                 let reason = format!("static member {new_id} is back; client reason: {}", join.reason);
                 self.prepare_rebalance(now_ms, join.rules, &reason, effects);
@@ -204,8 +209,8 @@ impl ClassicGroup {
         }
     }
 
-    /// What a static member is told that takes its place without a rebalance. Before KIP-814 a leader was not told that it is
-    /// one, so that it would not assign.
+    /// The answer to a static member that is replaced without a rebalance. Before KIP-814 the answer named the leader's
+    /// old member id, so that a replaced leader took itself for a follower and did not assign.
     fn answer_replaced(&self, new_id: &Arc<str>, old_leader: Option<Arc<str>>, version: i16) -> JoinAnswer {
         let answer = self.generation_for(new_id);
         if version >= SKIP_ASSIGNMENT_FROM {
@@ -214,7 +219,7 @@ impl ClassicGroup {
         JoinAnswer { leader: old_leader.unwrap_or_else(|| "".into()), members: Vec::new(), ..answer }
     }
 
-    /// Whoever still asks under the old id of a static member is told that another has taken its place.
+    /// Answers the pending requests of a static member's old id with FENCED_INSTANCE_ID.
     fn fence(&mut self, old_id: &str, effects: &mut Effects) {
         self.answer_join(old_id, JoinAnswer::refused(ErrorCode::FencedInstanceId, old_id.into()), effects);
         if let Some(ticket) = self.members.get_mut(old_id).and_then(|member| member.syncing.take()) {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::core::Ticket;
 
-/// A member.
+/// A member of a classic group.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) instance_id: Option<Arc<str>>,
@@ -14,18 +14,18 @@ pub(crate) struct Member {
     pub(crate) client_host: Arc<str>,
     pub(crate) session_timeout_ms: i32,
     pub(crate) rebalance_timeout_ms: i32,
-    /// The dearest first.
+    /// The protocols that it supports, in order of preference.
     pub(crate) protocols: Box<[Protocol]>,
     pub(crate) assignment: Bytes,
-    /// A JoinGroup that waits.
+    /// The pending JoinGroup.
     pub(super) joining: Option<Ticket>,
-    /// A SyncGroup that waits.
+    /// The pending SyncGroup.
     pub(super) syncing: Option<Ticket>,
-    /// Whether it waits for its first generation. It does not know its id then, and can send no heartbeats.
+    /// Whether it waits for its first generation. Until then it sends no heartbeats, and may not know its id.
     pub(super) is_new: bool,
 }
 
-/// A protocol that a member can follow.
+/// A protocol that a member supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Protocol {
     pub(crate) name: Arc<str>,
@@ -33,13 +33,14 @@ pub(crate) struct Protocol {
 }
 
 impl Member {
-    /// The metadata for a protocol; empty where it does not support it.
+    /// The member's metadata for a protocol; empty if it does not support the protocol.
     pub(crate) fn metadata(&self, protocol: &str) -> Bytes {
         let found = self.protocols.iter().find(|own| &*own.name == protocol);
         found.map(|own| own.metadata.clone()).unwrap_or_default()
     }
 
-    /// A member that waits for others cannot be expected to send heartbeats; one that nobody has heard of can go.
+    /// Whether the member stays when its session ends: its JoinGroup or SyncGroup is pending, and it waits for other
+    /// members. A new member is not excused: if its first join does not complete in time, it is removed.
     pub(super) fn is_excused(&self) -> bool {
         !self.is_new && (self.joining.is_some() || self.syncing.is_some())
     }

@@ -1,4 +1,4 @@
-//! Who is in the group: members come and go, send heartbeats and commit.
+//! The members of a classic group: adding and removing them, Heartbeat, LeaveGroup and the check of commits.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use monedula_protocol::error_code::ErrorCode;
 use super::{ClassicGroup, ClassicState, JoinRules, Member, Timer};
 use crate::groups::{Effects, JoinAnswer, SyncAnswer};
 
-/// Who a request says it is from.
+/// The member that a request names as its sender.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Identity<'a> {
     pub(crate) member_id: &'a str,
     pub(crate) instance_id: Option<&'a str>,
-    /// Or the member epoch; -1 for who is no member.
+    /// The generation id (classic) or the member epoch (KIP-848); -1 from a client that is not a member.
     pub(crate) generation_id: i32,
 }
 
-/// Someone who is to leave.
+/// A member that a LeaveGroup names.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Leaver<'a> {
     /// May be empty for a static member.
@@ -26,7 +26,7 @@ pub(crate) struct Leaver<'a> {
 }
 
 impl ClassicGroup {
-    /// Whether a request is from a member.
+    /// Checks that a request is from a member of the group.
     pub(super) fn check_member(&self, member_id: &str, instance_id: Option<&str>) -> Result<(), ErrorCode> {
         if let Some(instance_id) = instance_id {
             let existing = self.instances.get(instance_id).ok_or(ErrorCode::UnknownMemberId)?;
@@ -52,8 +52,8 @@ impl ClassicGroup {
         self.members.insert(id, member);
     }
 
-    /// Takes a member out, or an id that was handed out. What waits of it is answered UNKNOWN_MEMBER_ID, so that the client
-    /// joins anew if it is still there.
+    /// Removes a member, or a member id that was assigned. Its pending requests are answered UNKNOWN_MEMBER_ID, so that
+    /// a client that still runs joins again.
     pub(super) fn remove(&mut self, id: &str, effects: &mut Effects) {
         self.answer_join(id, JoinAnswer::refused(ErrorCode::UnknownMemberId, "".into()), effects);
         self.cancel(&Timer::Session(id.into()));
@@ -72,7 +72,7 @@ impl ClassicGroup {
         }
     }
 
-    /// A member was heard of.
+    /// Restarts the session timer of a member.
     pub(super) fn renew_session(&mut self, now_ms: i64, member_id: &str) {
         if let Some((id, member)) = self.members.get_key_value(member_id) {
             let at_ms = now_ms.saturating_add(member.session_timeout_ms.into());
@@ -80,10 +80,10 @@ impl ClassicGroup {
         }
     }
 
-    /// A member lives.
+    /// Handles a Heartbeat.
     ///
     /// # Errors
-    /// REBALANCE_IN_PROGRESS where it is to join again, and whatever is wrong with who it says it is.
+    /// REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
     pub(crate) fn heartbeat(&mut self, now_ms: i64, who: Identity<'_>) -> Result<(), ErrorCode> {
         self.check_member(who.member_id, who.instance_id)?;
         if who.generation_id != self.generation_id {
@@ -96,7 +96,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Members leave, or are taken out by an administrator. What became of each, in order.
+    /// Handles a LeaveGroup, from members or from an administrator. Returns the outcome of each, in order.
     pub(crate) fn leave(
         &mut self,
         now_ms: i64,
@@ -131,7 +131,7 @@ impl ClassicGroup {
         Ok(())
     }
 
-    /// Whether offsets may be committed by who asks. Committing keeps a member alive, as a heartbeat does.
+    /// Checks whether the client may commit offsets. A commit renews the member's session, as a heartbeat does.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS.
@@ -156,7 +156,7 @@ impl ClassicGroup {
             return Ok(());
         }
         match self.state {
-            // The leader is assigning: what is committed now may belong to another soon.
+            // The leader is computing the assignment: the partition may soon belong to another member.
             ClassicState::CompletingRebalance => Err(ErrorCode::RebalanceInProgress),
             _ => {
                 self.renew_session(now_ms, who.member_id);
@@ -167,6 +167,6 @@ impl ClassicGroup {
 }
 
 impl JoinRules {
-    /// For what cannot be the first rebalance of a group.
+    /// The rules of a rebalance that cannot be the group's first.
     pub(super) const NONE: Self = Self { initial_delay_ms: 0, max_size: usize::MAX };
 }

@@ -1,7 +1,8 @@
-//! The classic group: its members choose a protocol and one of them assigns; the coordinator only keeps the barriers.
+//! The classic group: the members agree on a protocol, and the group leader, one of them, computes the assignment. The
+//! coordinator only synchronises them.
 //!
-//! A pure machine, after Kafka's: what it is told in [`join`], [`sync`] and [`members`] moves it between the four states, and
-//! [`rebalance`] has the steps from one to the next.
+//! It is a pure state machine that follows Kafka's. Its inputs are in [`join`], [`sync`] and [`members`]; [`rebalance`]
+//! has the transitions between the four states.
 
 mod converted;
 mod join;
@@ -29,21 +30,21 @@ pub(crate) use member::{Member, Protocol};
 pub(crate) use members::{Identity, Leaver};
 pub(crate) use sync::Sync;
 
-/// Where a group stands.
+/// The state of a classic group.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum ClassicState {
-    /// No members. A group that only keeps offsets is empty, too.
+    /// The group has no members. A group that only stores offsets is empty, too.
     Empty,
-    /// A rebalance waits for the members to join.
+    /// A rebalance has begun, and the coordinator waits for the members to join.
     PreparingRebalance,
-    /// All have joined; the leader is assigning.
+    /// All members have joined, and the coordinator waits for the leader's assignment.
     CompletingRebalance,
     /// Every member has its assignment.
     Stable,
 }
 
 impl ClassicState {
-    /// Kafka's name of it.
+    /// Kafka's name of the state.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
@@ -60,55 +61,57 @@ impl fmt::Display for ClassicState {
     }
 }
 
-/// A group whose members assign among themselves.
+/// A group of the classic protocol.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassicGroup {
     id: Arc<str>,
     state: ClassicState,
-    /// Whether the rebalance that is being prepared is the first of a group that was empty, which waits for more members.
+    /// Whether the rebalance that is being prepared is the first of a group that was empty. It waits for more members,
+    /// for `group.initial.rebalance.delay.ms`.
     initial: bool,
-    /// When the group came into its state; unknown of one that was only made by a commit.
+    /// The time at which the group entered its state; `None` for a group that a commit created.
     state_since_ms: Option<i64>,
     generation_id: i32,
-    /// What kind of group it is; `None` where it only keeps offsets.
+    /// The protocol type of the members; `None` for a group that only stores offsets.
     protocol_type: Option<Arc<str>>,
     protocol_name: Option<Arc<str>>,
     leader: Option<Arc<str>>,
     members: BTreeMap<Arc<str>, Member>,
-    /// Static members by their instance id.
+    /// The member ids of static members, by instance id.
     instances: BTreeMap<Arc<str>, Arc<str>>,
-    /// Ids that were handed out, and with which nobody has joined yet (KIP-394).
+    /// Member ids that were assigned with MEMBER_ID_REQUIRED, and have not been used to join yet (KIP-394).
     pending: BTreeSet<Arc<str>>,
-    /// Members whose SyncGroup of this generation has not come.
+    /// Members that have not sent a SyncGroup in this generation.
     unsynced: BTreeSet<Arc<str>>,
     /// How many members support each protocol.
     supported: BTreeMap<Arc<str>, usize>,
-    /// How many members' joins wait.
+    /// How many members have a pending JoinGroup.
     joining: usize,
-    /// Whether someone joined since the initial delay was last looked at.
+    /// Whether a member joined since the initial delay was last started.
     member_added: bool,
-    /// The topics that its members subscribe to; `None` where that cannot be read.
+    /// The topics that the members subscribe to; `None` if the subscriptions cannot be read.
     subscribed: Option<BTreeSet<String>>,
-    /// What is due when, and the same by what.
+    /// The running timers by deadline; `due_ms` has the same ones by timer.
     timers: BTreeSet<(i64, Timer)>,
     due_ms: BTreeMap<Timer, i64>,
 }
 
-/// What a classic group waits for.
+/// A timer of a classic group.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Timer {
-    /// A member is silent, or has not joined with the id that it was given.
+    /// The session of a member, or the time to join with an assigned member id.
     Session(Arc<str>),
-    /// The rebalance waits no longer.
+    /// The time for members to join in a rebalance.
     Join,
-    /// The first rebalance of a group waits no longer, or once more by the milliseconds that remain.
+    /// The initial delay of a group's first rebalance. If members joined during `delay_ms`, it is extended, by at most
+    /// `remaining_ms` in total.
     FirstJoin { delay_ms: i64, remaining_ms: i64 },
-    /// Members that have not synced are given up.
+    /// The time for members to send a SyncGroup.
     Sync,
 }
 
 impl ClassicGroup {
-    /// A group that has nothing yet.
+    /// An empty group.
     pub(crate) fn new(id: Arc<str>) -> Self {
         Self {
             id,
@@ -148,12 +151,12 @@ impl ClassicGroup {
         self.protocol_name.as_ref()
     }
 
-    /// The protocol, while every member follows it.
+    /// The protocol, if the group is stable.
     pub(crate) fn stable_protocol(&self) -> Option<&str> {
         self.protocol_name.as_deref().filter(|_| self.state == ClassicState::Stable)
     }
 
-    /// By id.
+    /// The members by id.
     pub(crate) fn members(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &Member)> {
         self.members.iter()
     }
@@ -162,7 +165,7 @@ impl ClassicGroup {
         self.state == ClassicState::Empty
     }
 
-    /// Since when the group is empty, if it is and has been more than a place for offsets.
+    /// The time at which the group entered its state; `None` for a group that a commit created.
     pub(crate) fn state_since_ms(&self) -> Option<i64> {
         self.state_since_ms
     }
@@ -194,7 +197,7 @@ impl ClassicGroup {
         }
     }
 
-    /// The time of the joins that are waited for is over, whichever way it was measured.
+    /// Cancels the join timer, that of the first rebalance or that of a later one.
     fn cancel_join(&mut self) {
         let joins: Vec<_> = self.due_ms.range(Timer::Join..Timer::Sync).map(|(timer, _)| timer.clone()).collect();
         for timer in joins {
@@ -202,7 +205,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Answers all that wait with an error: another node coordinates the group from now on.
+    /// Answers all pending requests with an error, because this coordinator drops the group.
     pub(crate) fn abandon(&mut self, error: ErrorCode, effects: &mut Effects) {
         for (id, member) in &mut self.members {
             if let Some(ticket) = member.joining.take() {
@@ -215,7 +218,7 @@ impl ClassicGroup {
         self.joining = 0;
     }
 
-    /// Answers a join that waits. Whether there was one.
+    /// Answers a member's pending JoinGroup. Returns whether there was one.
     fn answer_join(&mut self, member_id: &str, answer: JoinAnswer, effects: &mut Effects) -> bool {
         let Some(ticket) = self.members.get_mut(member_id).and_then(|member| member.joining.take()) else {
             return false;
@@ -225,7 +228,8 @@ impl ClassicGroup {
         true
     }
 
-    /// Lets a member's join wait. If one waits already, its client has given that up: whoever reads the answer is to ask again.
+    /// Keeps a member's JoinGroup pending. An earlier one is answered REBALANCE_IN_PROGRESS: the client has abandoned
+    /// it.
     fn await_join(&mut self, member_id: &str, ticket: Ticket, effects: &mut Effects) {
         let replaced = JoinAnswer::refused(ErrorCode::RebalanceInProgress, member_id.into());
         self.answer_join(member_id, replaced, effects);
@@ -235,7 +239,7 @@ impl ClassicGroup {
         }
     }
 
-    /// The generation as it is told to one of its members.
+    /// The JoinGroup answer with the current generation, for one of its members.
     fn generation_for(&self, member_id: &Arc<str>) -> JoinAnswer {
         let members = if self.is_leader(member_id) { self.joined_members() } else { Vec::new() };
         JoinAnswer {

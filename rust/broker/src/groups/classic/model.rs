@@ -1,13 +1,15 @@
-//! A model check: the coordinator's machine with two or three members, in every order in which requests arrive, late or twice,
-//! answers are on their way or lost, members crash, restart and leave, timers go off, and the coordinator fails over.
+//! A model check of the classic group: the coordinator's state machine with two or three members. It explores every
+//! order in which requests arrive, also late or twice, answers are delayed or lost, members crash, restart and leave,
+//! timers fire, and the coordinator fails over.
 //!
-//! Time is left out: what is scheduled can go off at once, in any order. Generations grow without end, but only how far they are
-//! from the stored one matters. What must hold is in [`World::check`], in [`World::hand_out`] and [`World::store`] as things
-//! happen, and in [`World::converges`].
+//! Time is not modelled: a scheduled timer can fire at once, and timers in any order. Generations grow without end, but
+//! only their distance from the stored generation matters. The invariants of every state are in [`World::check`], those
+//! of a step in [`World::hand_out`] and [`World::store`]; [`World::converges`] checks liveness.
 //!
-//! A generation is stored when its leader has assigned. One that was told to members but not stored is forgotten by a failover,
-//! and its number is used again: so what members are told is compared within the term of one coordinator, and a request that
-//! is late does not outlive the coordinator that it was sent to. The protocol itself does not stand it if one does.
+//! A generation is stored when its leader has sent the assignment. A failover forgets a generation that was sent to
+//! members but not stored, and its number is used again. So the generations that members receive are compared within
+//! the term of one coordinator only, and a late request does not outlive the coordinator that it was sent to: the
+//! protocol itself does not survive one that does.
 
 mod converge;
 mod process;
@@ -25,33 +27,34 @@ use crate::groups::planted::Bug;
 use crate::groups::{GroupAnswer, records};
 use process::{Process, Received, Request, Waits};
 
-/// The number of a request that a process waits for, and of one that nobody waits for any more.
+/// The correlation id of a request whose answer its process awaits; `GIVEN_UP` is that of a request whose answer is
+/// discarded.
 const AWAITED: i32 = 0;
 const GIVEN_UP: i32 = 1;
-/// Ids that one process can have in use at once.
+/// The bound on the member ids that one process can have in use at once.
 const LIVES: usize = 3;
-/// Generations that can be told and forgotten before one is stored.
+/// The bound on the generations that begin without being stored.
 const UNSTORED: i32 = 2;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Way {
     Arrives,
-    /// It arrives, and once more later.
+    /// The request arrives, and is repeated later.
     Twice,
-    /// It arrives when its sender has given it up.
+    /// The request arrives only after its sender has abandoned it.
     Late,
 }
 
 #[derive(Clone, Debug)]
 enum Action {
     Join(usize, Way),
-    /// The leader assigns in one of two ways.
+    /// The process, and which of two assignments a leader sends.
     Sync(usize, usize, Way),
     Heartbeat(usize),
     Receive(usize),
-    /// It waits no longer, or its connection breaks: the answer is lost.
+    /// The process abandons its request, or its connection breaks: the answer is lost.
     GiveUp(usize),
-    /// What was late arrives.
+    /// The late request arrives.
     Arrive(usize),
     Leave(usize),
     Crash(usize),
@@ -59,7 +62,7 @@ enum Action {
     FailOver,
 }
 
-/// What the members of a generation were told by one coordinator.
+/// What one coordinator has sent to the members of a generation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Told {
     generation: i32,
@@ -68,7 +71,7 @@ struct Told {
     ids: BTreeSet<Arc<str>>,
 }
 
-/// What is stored: nothing under a generation of 0.
+/// The stored generation; 0 if nothing is stored.
 #[derive(Clone, Debug, Default)]
 struct Stored {
     generation: i32,
@@ -80,11 +83,11 @@ struct Stored {
 struct Layout {
     members: usize,
     partitions: usize,
-    /// Members with an instance id.
+    /// How many members are static. They are the first ones.
     statics: usize,
     version: i16,
     initial_delay_ms: i32,
-    /// Whether requests can be late.
+    /// Whether requests can arrive late.
     late: bool,
 }
 
@@ -114,7 +117,8 @@ impl World {
         ["i0", "i1", "i2"].get(index).copied().filter(|_| index < self.layout.statics)
     }
 
-    /// An id that nobody knows of. There is no need of ever new ones: none is told from one that was forgotten.
+    /// A member id that is not in use anywhere. Ids are reused once nothing refers to them, which keeps the states
+    /// finite.
     fn free_id(&self, index: usize) -> Arc<str> {
         let told = self.told.iter().flat_map(|told| &told.ids);
         let group = self.group.members.keys().chain(&self.group.pending).chain(self.stored.owned.keys());
@@ -130,7 +134,7 @@ impl World {
         }
     }
 
-    /// Whether a process could yet join as someone new.
+    /// Whether a process may join as a new member, within the bound of [`LIVES`].
     fn has_lives(&self, index: usize) -> bool {
         *self.free_id(index) < *format!("m{index}-{LIVES}")
     }
@@ -139,7 +143,7 @@ impl World {
         JoinRules { initial_delay_ms: self.layout.initial_delay_ms, max_size: usize::MAX }
     }
 
-    /// The coordinator works on a request.
+    /// Lets the coordinator handle a request.
     fn work(&mut self, index: usize, request: &Request, correlation_id: i32) -> Result<(), String> {
         let ticket = Ticket { connection: ConnectionId(index as u64), version: self.layout.version, correlation_id };
         let mut effects = Effects::default();
@@ -173,7 +177,7 @@ impl World {
         self.carry_out(effects)
     }
 
-    /// Records are stored before anyone is answered.
+    /// Stores the records, then delivers the answers.
     fn carry_out(&mut self, effects: Effects) -> Result<(), String> {
         if effects.broken.is_some() {
             return Err("a record could not be made".into());
@@ -181,7 +185,7 @@ impl World {
         for record in effects.records {
             self.store(record.value.ok_or("the group is removed")?)?;
         }
-        // To whom leaders are told to assign.
+        // The member ids in leaders' JoinGroup answers.
         let mut listed = BTreeSet::new();
         for (ticket, answer) in effects.answers {
             if let GroupAnswer::Join(join) = &answer
@@ -202,7 +206,7 @@ impl World {
         Ok(())
     }
 
-    /// Only one assignment of a generation is ever stored, with one owner for each partition.
+    /// Stores a record. Only one assignment of a generation may ever be stored, with one owner for each partition.
     fn store(&mut self, value: Bytes) -> Result<(), String> {
         let read = records::read_classic_group(&value).unwrap();
         let mask = |assignment: &[u8]| assignment.first().copied().unwrap_or(0);
@@ -213,7 +217,7 @@ impl World {
         if !owned.is_empty() && (all != self.all_partitions() || count != all.count_ones()) {
             return Err(format!("a partition has not one owner: {owned:?}"));
         }
-        // A static member has another id when it is back, and still is the same.
+        // A static member that comes back has another id, but keeps its assignment.
         let by_owner = |owned: &BTreeMap<Arc<str>, u8>| {
             let mut owned: Vec<_> = owned.iter().map(|(id, &mask)| (owner(id), mask)).collect();
             owned.sort_unstable();
@@ -232,7 +236,7 @@ impl World {
         (1 << self.layout.partitions) - 1
     }
 
-    /// An answer is sent: it must agree with what the others are told.
+    /// Delivers an answer. It must agree with the answers to other members, and with what is stored.
     fn hand_out(&mut self, ticket: Ticket, answer: GroupAnswer) -> Result<(), String> {
         let index = ticket.connection.0 as usize;
         let received = match &answer {
@@ -260,9 +264,10 @@ impl World {
         Ok(())
     }
 
-    /// All members of a generation are told of one leader and one protocol.
+    /// Checks a JoinGroup answer: all members of a generation must receive the same leader and protocol.
     fn tell(&mut self, join: &JoinAnswer) -> Result<(), String> {
-        // By its owner: before KIP-814 a static leader that is back is told its former id.
+        // Compares the leader's process, not its id: before KIP-814 a static leader that comes back receives its former
+        // id.
         let leader = join.leader.split('-').next().unwrap_or_default().to_owned();
         let (generation, protocol) = (join.generation_id, join.protocol_name.clone());
         let ids = BTreeSet::new();
@@ -278,7 +283,7 @@ impl World {
         Ok(())
     }
 
-    /// Nobody waits any more for what a process has asked.
+    /// Discards the answers to a process's requests, those delivered and those to come.
     fn disown(&mut self, index: usize) {
         self.processes[index].inbox = None;
         let tickets = self.group.members.values_mut().flat_map(|member| [&mut member.joining, &mut member.syncing]);
@@ -309,7 +314,7 @@ impl World {
         self.carry_out(effects)
     }
 
-    /// What holds in every state.
+    /// The invariants of every state.
     fn check(&self) -> Result<(), String> {
         if self.group.joining != self.group.members.values().filter(|member| member.joining.is_some()).count() {
             return Err("the joins that wait are counted wrongly".into());
@@ -328,7 +333,7 @@ impl World {
                 return Err(format!("member {index} is in generation {}, which is not stored", process.generation));
             }
             let known = self.stored.owned.get(&process.id);
-            // Its place can have been taken in its own name, by a request that was late.
+            // A late join of the same static member can have replaced it.
             let is_replaced = known.is_none() && index < self.layout.statics;
             if process.generation == self.stored.generation && !is_replaced && known != Some(&process.owned) {
                 return Err(format!(
@@ -341,7 +346,7 @@ impl World {
     }
 }
 
-/// The process that an id is or was of.
+/// The process that a member id belongs to.
 fn owner(id: &str) -> usize {
     usize::from(id.as_bytes()[1] - b'0')
 }
@@ -417,7 +422,7 @@ impl Model for World {
 
     fn key(&self) -> Vec<u8> {
         let mut key = Key(Vec::with_capacity(256));
-        // Who is in an older generation than the stored one will be in none that comes.
+        // A member in an older generation than the stored one cannot be in a later one, so all older ones count as one.
         let relative = |generation: i32| (generation - self.stored.generation).max(-1);
         let group = &self.group;
         (group.state, group.initial, relative(group.generation_id), group.member_added).hash(&mut key);
@@ -451,7 +456,7 @@ impl Model for World {
     }
 }
 
-/// Keeps what is hashed, so that no two states count as one.
+/// A hasher that keeps the bytes, so that two states never count as one by a collision.
 struct Key(Vec<u8>);
 
 impl Hasher for Key {
@@ -464,7 +469,7 @@ impl Hasher for Key {
     }
 }
 
-/// From a group without members, and from one where all is well.
+/// Searches from an empty group, and from a stable one with all members.
 fn explore(layout: Layout, limit: usize) {
     for first in [World::new(layout), World::settled(layout)] {
         let (states, all) = search(first, limit).unwrap();

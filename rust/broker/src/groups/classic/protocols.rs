@@ -1,4 +1,4 @@
-//! Which protocol a generation follows, and what can be read from its members' metadata.
+//! The choice of a generation's protocol, and the subscriptions in the members' metadata.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,11 +10,12 @@ use monedula_protocol::wire::Reader;
 use super::{ClassicGroup, ClassicState, Member, Protocol};
 use crate::groups::JoinedMember;
 
-/// The protocol type of consumers, whose metadata the coordinator can read.
+/// The protocol type of consumers. The coordinator can read their metadata.
 pub(super) const CONSUMER: &str = "consumer";
 
 impl ClassicGroup {
-    /// Whether a member with these protocols can join: the type is the group's, and one of them is supported by all.
+    /// Whether a member with these protocols can join: the protocol type must be the group's, and all members must
+    /// support one of the protocols.
     pub(super) fn supports(&self, protocol_type: &str, protocols: &[Protocol]) -> bool {
         if self.state == ClassicState::Empty {
             return !protocol_type.is_empty() && !protocols.is_empty();
@@ -30,7 +31,7 @@ impl ClassicGroup {
     pub(super) fn count_protocols(&mut self, protocols: &mut [Protocol]) {
         for protocol in protocols {
             match self.supported.get_key_value(&protocol.name) {
-                // One allocation of the name for all members.
+                // All members share the name, to save allocations.
                 Some((name, _)) => protocol.name = Arc::clone(name),
                 None => _ = self.supported.insert(Arc::clone(&protocol.name), 0),
             }
@@ -48,7 +49,8 @@ impl ClassicGroup {
         }
     }
 
-    /// Each member votes for the first of its protocols that all support; most votes win.
+    /// Selects the protocol: each member votes for the first of its protocols that all members support, and most votes
+    /// win.
     pub(super) fn select_protocol(&self) -> Option<Arc<str>> {
         let mut votes: BTreeMap<&Arc<str>, usize> = BTreeMap::new();
         for member in self.members.values() {
@@ -58,11 +60,11 @@ impl ClassicGroup {
         }
         let most = votes.values().copied().max()?;
         let tied = votes.into_iter().filter(|(_, count)| *count == most);
-        // Kafka takes the first that its hash map comes upon, which the names decide.
+        // As in Kafka, a tie is decided by the iteration order of a Java hash map, and so by the names.
         tied.map(|(name, _)| name).min_by_key(|name| bucket(name)).cloned()
     }
 
-    /// The members for the leader, with what they said of the chosen protocol.
+    /// The members for the leader's answer, with their metadata for the chosen protocol.
     pub(super) fn joined_members(&self) -> Vec<JoinedMember> {
         let protocol = self.protocol_name.as_deref().unwrap_or_default();
         let joined = |(id, member): (&Arc<str>, &Member)| JoinedMember {
@@ -78,7 +80,8 @@ impl ClassicGroup {
         self.protocol_type.as_deref() == Some(CONSUMER)
     }
 
-    /// Whether a member reads the topic. Where that cannot be known, consumers are taken to read every topic.
+    /// Whether a member subscribes to the topic. If the subscriptions are not known, consumers count as subscribed to
+    /// every topic, and other clients to none.
     pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
         self.subscribed.as_ref().map_or_else(|| self.is_of_consumers(), |topics| topics.contains(topic))
     }
@@ -88,7 +91,7 @@ impl ClassicGroup {
         self.subscribed.is_some()
     }
 
-    /// Looks again what the members subscribe to.
+    /// Reads the members' subscriptions again.
     pub(super) fn read_subscriptions(&mut self) {
         self.subscribed = self.subscriptions();
     }
@@ -112,7 +115,7 @@ impl ClassicGroup {
     }
 }
 
-/// A consumer's subscription begins with its version and its topics in every version.
+/// Reads the topics of a consumer's subscription. Every version of it begins with the version and the topics.
 fn read_topics(metadata: &[u8], topics: &mut BTreeSet<String>) -> Result<(), WireError> {
     let mut reader = Reader::new(metadata);
     reader.i16()?;
@@ -125,7 +128,7 @@ fn read_topics(metadata: &[u8], topics: &mut BTreeSet<String>) -> Result<(), Wir
     Ok(())
 }
 
-/// Where a text lies in one of Java's hash maps of the usual size.
+/// The bucket of a string in a Java `HashMap` of the default capacity, 16.
 fn bucket(text: &str) -> u32 {
     let hash = java::hash(text).cast_unsigned();
     (hash ^ (hash >> 16)) & 15

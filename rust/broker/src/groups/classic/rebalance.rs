@@ -1,4 +1,4 @@
-//! From one generation to the next: the barrier of joins, and what ends the waiting.
+//! The rebalance of a classic group: waiting for the joins, the next generation, and the timers that end each wait.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl ClassicGroup {
         }
     }
 
-    /// A rebalance begins: all are to join again.
+    /// Begins a rebalance: all members must join again.
     pub(super) fn prepare_rebalance(&mut self, now_ms: i64, rules: JoinRules, reason: &str, effects: &mut Effects) {
         log::info!("group {}: rebalancing after generation {}: {reason}", self.id, self.generation_id);
         if self.state == ClassicState::CompletingRebalance {
@@ -66,23 +66,24 @@ impl ClassicGroup {
         }
     }
 
-    /// After a join or a leave: whether that was what the others waited for. The first rebalance of a group waits for its
-    /// time, whoever is there.
+    /// After a join or a leave, completes the join phase if all members have joined. The first rebalance of a group
+    /// always waits for its delay.
     pub(super) fn maybe_complete_join(&mut self, now_ms: i64, effects: &mut Effects) {
         if self.state == ClassicState::PreparingRebalance && !self.initial && self.all_joined() {
             self.complete_join(now_ms, effects);
         }
     }
 
-    /// After a member or a reserved id went without leaving: here Kafka does not wait for the first rebalance's time.
+    /// After a session ended, completes the join phase if all other members have joined. As in Kafka, in this case the
+    /// first rebalance of a group does not wait for its delay.
     pub(super) fn complete_join_without_the_lost(&mut self, now_ms: i64, effects: &mut Effects) {
         if self.state == ClassicState::PreparingRebalance && self.all_joined() {
             self.complete_join(now_ms, effects);
         }
     }
 
-    /// The barrier of joins opens. Members that have not joined are dropped, but for static ones: these have until their
-    /// session ends.
+    /// Completes the join phase and begins the next generation. Dynamic members that have not joined are removed;
+    /// static ones stay until their session ends.
     fn complete_join(&mut self, now_ms: i64, effects: &mut Effects) {
         self.cancel_join();
         let late: Vec<_> = self.members.iter().filter(|(_, member)| member.joining.is_none()).collect();
@@ -127,7 +128,7 @@ impl ClassicGroup {
         self.schedule(Timer::Sync, now_ms.saturating_add(self.rebalance_timeout_ms().into()));
     }
 
-    /// Makes sure that the leader is one who has joined. Whether there is one.
+    /// Makes sure that the leader is a member that has joined. Returns whether there is one.
     fn elect_leader(&mut self) -> bool {
         let Some(leader) = &self.leader else { return false };
         if self.members.get(leader).is_some_and(|member| member.joining.is_some()) {
@@ -140,7 +141,7 @@ impl ClassicGroup {
         true
     }
 
-    /// Does what is due.
+    /// Fires the timers that are due.
     pub(crate) fn expire(&mut self, now_ms: i64, effects: &mut Effects) {
         while let Some((due_ms, timer)) = self.timers.first().cloned() {
             if due_ms > now_ms {
@@ -158,7 +159,8 @@ impl ClassicGroup {
         }
     }
 
-    /// More members may come yet where one has come just now.
+    /// Extends the initial delay if a member joined during it, because more may follow. Otherwise completes the join
+    /// phase.
     fn initial_delay_ended(&mut self, now_ms: i64, delay_ms: i64, remaining_ms: i64, effects: &mut Effects) {
         if !self.member_added || remaining_ms == 0 {
             self.member_added = false;
@@ -206,7 +208,7 @@ impl ClassicGroup {
         self.prepare_rebalance(now_ms, JoinRules::NONE, &reason, effects);
     }
 
-    /// The group has been read back: its members' sessions begin anew.
+    /// Starts the sessions of a group that was read back, and a rebalance if the group is larger than `group.max.size`.
     pub(crate) fn loaded(&mut self, now_ms: i64, rules: JoinRules, effects: &mut Effects) {
         let ids: Vec<_> = self.members.keys().cloned().collect();
         for id in &ids {

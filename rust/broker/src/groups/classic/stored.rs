@@ -1,4 +1,4 @@
-//! A classic group as it is written down: one record for a generation, its members and their assignments.
+//! The record of a classic group: one generation with its members and their assignments.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::groups::planted::{Bug, planted};
 use crate::groups::records;
 
 impl ClassicGroup {
-    /// The record of the group as it is now.
+    /// The record of the group in its present state.
     pub(crate) fn record(&self) -> Result<StoredRecord, WireError> {
         let protocol = self.protocol_name.as_deref().unwrap_or_default();
         let metadata: Vec<_> = self.members.values().map(|member| member.metadata(protocol)).collect();
@@ -39,7 +39,7 @@ impl ClassicGroup {
         records::classic_group(&self.id, &value)
     }
 
-    /// The group that a record tells of. A rebalance that was under way is forgotten: its members ask again.
+    /// Reads a group from its record. A rebalance in progress is not stored: its members join again.
     pub(crate) fn from_record(id: Arc<str>, value: &GroupMetadataValue<'_>) -> Self {
         let mut group = Self::new(id);
         group.generation_id = value.generation;
@@ -50,7 +50,7 @@ impl ClassicGroup {
         for stored in value.members.iter().skip(usize::from(planted(Bug::ForgetMember))) {
             let rebalance_timeout_ms =
                 if stored.rebalance_timeout < 0 { stored.session_timeout } else { stored.rebalance_timeout };
-            // Only what was said for the chosen protocol is kept.
+            // The record has only the metadata for the chosen protocol.
             let protocol = Protocol {
                 name: value.protocol.unwrap_or_default().into(),
                 metadata: Bytes::copy_from_slice(stored.subscription),

@@ -1,4 +1,4 @@
-//! SyncGroup: the leader brings the assignments, and each member gets its own.
+//! SyncGroup of a classic group: the leader sends all assignments, and each member receives its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use crate::core::Ticket;
 use crate::groups::planted::{Bug, planted};
 use crate::groups::{Effects, SyncAnswer};
 
-/// A request to sync.
+/// A SyncGroup request.
 #[derive(Debug)]
 pub(crate) struct Sync<'a> {
     pub(crate) ticket: Ticket,
     pub(crate) who: Identity<'a>,
     pub(crate) protocol_type: Option<&'a str>,
     pub(crate) protocol_name: Option<&'a str>,
-    /// From the leader.
+    /// The assignments by member id; only the leader sends them.
     pub(crate) assignments: BTreeMap<&'a str, &'a [u8]>,
 }
 
 impl ClassicGroup {
-    /// A member asks for its assignment.
+    /// Handles a SyncGroup.
     pub(crate) fn sync(&mut self, now_ms: i64, sync: &Sync<'_>, effects: &mut Effects) {
         if let Err(error) = self.check_sync(sync) {
             return effects.sync(sync.ticket, SyncAnswer::refused(error));
         }
         let member_id = sync.who.member_id;
         match self.state {
-            // Nobody is in an empty group, so its check has failed.
+            // Empty cannot occur: an empty group has no members, so the check has failed.
             ClassicState::Empty | ClassicState::PreparingRebalance => {
                 effects.sync(sync.ticket, SyncAnswer::refused(ErrorCode::RebalanceInProgress));
             }
@@ -66,7 +66,8 @@ impl ClassicGroup {
         Ok(())
     }
 
-    /// Lets a member's sync wait. If one waits already, its client has given that up.
+    /// Keeps a member's SyncGroup pending. An earlier one is answered REBALANCE_IN_PROGRESS: the client has abandoned
+    /// it.
     fn await_sync(&mut self, member_id: &str, ticket: Ticket, effects: &mut Effects) {
         let Some(member) = self.members.get_mut(member_id) else { return };
         if let Some(replaced) = member.syncing.replace(ticket) {
@@ -81,7 +82,7 @@ impl ClassicGroup {
         }
     }
 
-    /// The leader has assigned: that is stored, and then told to all who wait.
+    /// Stores the leader's assignment, then answers all pending SyncGroups.
     fn assign(&mut self, now_ms: i64, assignments: &BTreeMap<&str, &[u8]>, effects: &mut Effects) {
         for (id, member) in &mut self.members {
             let assigned = assignments.get(&**id).copied().unwrap_or_else(|| {

@@ -1,4 +1,5 @@
-//! A consumer group in its slot: what comes of requests and timers there, and what is stored for it.
+//! The requests and timers of a consumer group as its slot handles them: creating and converting the group, and storing
+//! its changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::core::Core;
 use crate::groups::{ClassicGroup, Effects, Group, Groups, Join, JoinAnswer, Leaver, Slot, Sync, SyncAnswer};
 
 impl Core {
-    /// Lets `work` see what a group works with.
+    /// Calls `work` with the context of a group.
     pub(crate) fn with_consumer_context<T>(&self, group_id: &str, work: impl FnOnce(&Context<'_>) -> T) -> T {
         let settings = ConsumerSettings {
             session_timeout_ms: self.consumer_session_timeout_ms(group_id),
@@ -27,10 +28,10 @@ impl Core {
         work(&Context { now_ms: self.now_ms, image: &image, settings: &settings })
     }
 
-    /// ConsumerGroupHeartbeat, on the partition that the group belongs to.
+    /// Handles a ConsumerGroupHeartbeat. `partition` is the group's partition of `__consumer_offsets`.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// Why the heartbeat is refused.
     pub(crate) fn consumer_group_heartbeat(
         &mut self,
         partition: i32,
@@ -43,7 +44,7 @@ impl Core {
         let answer = answered.unwrap_or_else(|error| Err(Refusal::new(error, error.name())))?;
         let is_due = |slot: &Slot| matches!(&slot.group, Some(Group::Consumer(group)) if group.regexes_are_due());
         if self.groups.slot(partition, group_id).is_some_and(is_due) {
-            // What hinders storing says so itself, and the answer is out.
+            // `change_group` logs an error, which does not affect the answer.
             let _ = self.change_group(partition, group_id, |core, slot, effects| {
                 core.with_consumer_context(group_id, |context| slot.resolve_regexes(context, effects));
             });
@@ -53,7 +54,7 @@ impl Core {
 }
 
 impl Groups {
-    /// Topics came or went.
+    /// Topic metadata changed: all consumer groups check their subscriptions at their next heartbeat.
     pub(crate) fn metadata_changed(&mut self) {
         for slot in self.shards.values_mut().flat_map(|shard| shard.slots.values_mut()) {
             if let Some(Group::Consumer(group)) = &mut slot.group {
@@ -80,7 +81,7 @@ impl Slot {
                 let (mut group, mut changes) = ConsumerGroup::from_classic(context, &self.id, classic)?;
                 let (answer, more) = group.heartbeat(context, request)?;
                 changes.extend(more);
-                // Whoever waits for the rebalance that is under way is to join for the new one.
+                // Members with a pending request in a classic rebalance must join the consumer group.
                 classic.abandon(ErrorCode::RebalanceInProgress, effects);
                 self.begin_consumer_group(group, effects);
                 (answer, changes)
@@ -98,7 +99,7 @@ impl Slot {
         Ok(answer)
     }
 
-    /// Puts a consumer group in the place of what is there.
+    /// Replaces the slot's group, if it has one, by a consumer group.
     fn begin_consumer_group(&mut self, group: ConsumerGroup, effects: &mut Effects) {
         self.drop_group(effects);
         self.group = Some(Group::Consumer(group));
@@ -126,7 +127,7 @@ impl Slot {
         Ok(HeartbeatAnswer::left(member_id, request.member_epoch))
     }
 
-    /// Removes members. Where only members of the classic protocol are left, the group becomes a classic one.
+    /// Removes members. If only members of the classic protocol are left, the group becomes a classic one.
     fn fence(&mut self, context: &Context<'_>, gone: BTreeSet<Arc<str>>, effects: &mut Effects) {
         let Some(Group::Consumer(group)) = &mut self.group else { return };
         if gone.is_empty() {
@@ -140,7 +141,7 @@ impl Slot {
         self.record(&changes, effects);
     }
 
-    /// Puts a classic group in the place of what is there, and has its members join again for a reason.
+    /// Replaces the slot's group by a classic group. If `rebalance` has a reason, the group rebalances.
     fn begin_classic_group(
         &mut self,
         context: &Context<'_>,
@@ -156,7 +157,7 @@ impl Slot {
         self.group = Some(Group::Classic(classic));
     }
 
-    /// JoinGroup, where the group is a consumer group with members.
+    /// Handles a JoinGroup for a consumer group with members.
     pub(crate) fn join_consumer_group(&mut self, context: &Context<'_>, join: &Join<'_>, effects: &mut Effects) {
         let Some(Group::Consumer(group)) = &mut self.group else { return };
         let joined = match group.join(context, join) {
@@ -175,13 +176,13 @@ impl Slot {
         effects.join(join.ticket, joined.answer);
     }
 
-    /// SyncGroup in a consumer group.
+    /// Handles a SyncGroup for a consumer group.
     pub(crate) fn sync_consumer_group(&mut self, context: &Context<'_>, sync: &Sync<'_>, effects: &mut Effects) {
         let Some(Group::Consumer(group)) = &mut self.group else { return };
         effects.sync(sync.ticket, group.sync(context, sync).unwrap_or_else(SyncAnswer::refused));
     }
 
-    /// LeaveGroup in a consumer group. What became of each, in order.
+    /// Handles a LeaveGroup for a consumer group. Returns the outcome of each leaver, in order.
     pub(crate) fn leave_consumer_group(
         &mut self,
         context: &Context<'_>,
@@ -194,7 +195,7 @@ impl Slot {
         found.into_iter().map(|found| found.map(|_| ())).collect()
     }
 
-    /// Does what is due.
+    /// Removes the members whose deadlines have passed.
     pub(crate) fn expire_consumer_members(&mut self, context: &Context<'_>, effects: &mut Effects) {
         while let Some(Group::Consumer(group)) = &mut self.group {
             let Some(member_id) = group.expired(context.now_ms) else { break };
@@ -217,10 +218,10 @@ impl Slot {
         Refusal::new(ErrorCode::GroupIdNotFound, format!("{what} {} {why}.", self.id))
     }
 
-    /// Applies a record that was read back.
+    /// Applies a record that was read back from the log.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why the record cannot be read.
     pub(crate) fn replay_consumer(&mut self, key_version: i16, record: &StoredRecord) -> Result<(), WireError> {
         let mut key = Reader::new(&record.key);
         key.i16()?;
@@ -228,7 +229,7 @@ impl Slot {
         match &mut self.group {
             Some(Group::Consumer(_)) if change == Change::EpochGone => self.group = None,
             Some(Group::Consumer(group)) => group.apply(&change),
-            // What is left of a group that is gone.
+            // A tombstone of a group that no longer exists.
             _ if record.value.is_none() => {}
             group => {
                 let mut read = ConsumerGroup::new(Arc::clone(&self.id));

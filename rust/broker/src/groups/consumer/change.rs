@@ -1,34 +1,34 @@
-//! The changes that a group's state is made of, each one a record of `__consumer_offsets`.
+//! The changes of a consumer group's state. Each is a record of `__consumer_offsets`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Member, Partitions};
 
-/// A change. What a heartbeat comes to is a list of these: they are stored as one batch, and applied in order; reading a group back
-/// applies the same ones again. Nothing else changes what outlives the coordinator.
+/// A change of a consumer group. A heartbeat produces a list of changes, which are applied in order and stored as one
+/// batch; reading a group back applies them again. Nothing else modifies the state that outlives the coordinator.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
-    /// What a member says of itself.
+    /// The subscription of a member, and its other metadata.
     Subscription(Member),
     SubscriptionGone(Arc<str>),
-    /// What a member owns: its epochs, its state and its partitions.
+    /// The current assignment of a member: its epochs, its state and its partitions.
     Current(Member),
     CurrentGone(Arc<str>),
     Target(Arc<str>, Partitions),
     TargetGone(Arc<str>),
-    /// The epoch of the target, and when it was made.
+    /// The epoch of the target assignment, and the time in milliseconds at which it was computed.
     TargetEpoch(i32, i64),
     TargetEpochGone,
-    /// The group's epoch, and the hash over its topics.
+    /// The group's epoch, and the hash of its topics' metadata.
     Epoch(i32, i64),
     EpochGone,
-    /// What a pattern matches.
+    /// A pattern with the topics that it matches.
     Regex(Arc<str>, ResolvedRegex),
     RegexGone(Arc<str>),
 }
 
-/// The topics that a pattern matched when it was looked at.
+/// The topics that a pattern matched at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ResolvedRegex {
     pub(crate) topics: BTreeSet<Arc<str>>,

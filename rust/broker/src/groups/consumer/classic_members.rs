@@ -1,8 +1,8 @@
-//! Members that still use the classic protocol in a group of the new one: JoinGroup, SyncGroup and Heartbeat take them through the
-//! same steps that ConsumerGroupHeartbeat takes the others through.
+//! Members of a consumer group that still use the classic protocol. JoinGroup, SyncGroup and Heartbeat take them
+//! through the same reconciliation steps that ConsumerGroupHeartbeat takes the others through.
 //!
-//! A generation is the member's epoch. To join is to tell what one owns, and to be moved on; to sync is to ask what came of it.
-//! Nobody waits for others: a join is answered at once.
+//! The generation id is the member epoch. A JoinGroup reports the owned partitions and reconciles the member; the
+//! SyncGroup that follows returns the assignment. A JoinGroup is answered at once, without waiting for other members.
 
 use std::sync::Arc;
 
@@ -23,30 +23,32 @@ use crate::groups::{Identity, Join, JoinAnswer, Leaver, Sync, SyncAnswer};
 
 /// The protocol type of consumers.
 pub(super) const CONSUMER: &str = "consumer";
-/// From here on, whoever joins without an id is given one to join with (KIP-394).
+/// From this version of JoinGroup on, a dynamic member without an id is assigned one, and must join again with it
+/// (KIP-394).
 const MEMBER_ID_REQUIRED_FROM: i16 = 4;
 
-/// What comes of a join.
+/// The outcome of a JoinGroup.
 pub(crate) struct Joined {
     pub(crate) answer: JoinAnswer,
     pub(crate) changes: Vec<Change>,
-    /// The last member of the new protocol was replaced by this one: the group becomes a classic one.
+    /// Set if this member replaced the last one of the consumer protocol: the group becomes a classic one.
     pub(crate) downgrade: Option<Downgrade>,
 }
 
-/// A static member of the new protocol that comes back with the classic one.
+/// The downgrade of a group: its last member of the consumer protocol, a static one, came back with the classic
+/// protocol.
 pub(crate) struct Downgrade {
     pub(crate) joining: Member,
     pub(crate) replaced: Arc<str>,
-    /// Whether the target is out of date.
+    /// Whether the target assignment is out of date, so that the classic group must rebalance.
     pub(crate) rebalance: bool,
 }
 
 impl ConsumerGroup {
-    /// Works on a join of the classic protocol.
+    /// Handles a JoinGroup.
     ///
     /// # Errors
-    /// Why it is refused. Nothing has changed then.
+    /// Why the join is refused. The group is unchanged then.
     pub(crate) fn join(&mut self, context: &Context<'_>, join: &Join<'_>) -> Result<Joined, Refusal> {
         if context.settings.migration == MigrationPolicy::Disabled {
             return Err(Refusal::new(ErrorCode::InconsistentGroupProtocol, "group migration is disabled"));
@@ -100,7 +102,7 @@ impl ConsumerGroup {
         Ok(Joined { answer, changes, downgrade: None })
     }
 
-    /// Whether all members of the classic protocol have a protocol in common with this one.
+    /// Whether the joining member supports a protocol that all members of the classic protocol support.
     fn supports(&self, join: &Join<'_>) -> bool {
         let all = |name: &Arc<str>| {
             let mut classic = self.members.values().filter_map(|member| member.classic.as_ref());
@@ -151,10 +153,10 @@ impl ConsumerGroup {
         Ok(Said { member, owned: by_id(&subscription.owned_partitions, context.image) })
     }
 
-    /// Works on a sync of the classic protocol: the assignment, as of the last join.
+    /// Handles a SyncGroup: returns the assignment as of the member's last join.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// Why the sync is refused.
     pub(crate) fn sync(&mut self, context: &Context<'_>, sync: &Sync<'_>) -> Result<SyncAnswer, ErrorCode> {
         let (member, classic) = self.classic_member(sync.who)?;
         if member.epoch != sync.who.generation_id {
@@ -166,7 +168,8 @@ impl ConsumerGroup {
             return Err(ErrorCode::InconsistentGroupProtocol);
         }
         let (id, session_timeout_ms) = (Arc::clone(&member.id), classic.session_timeout_ms);
-        // While it gives partitions back it has joined already, and has nothing to join again for.
+        // A member that must revoke partitions has joined already, and stays in its epoch: it needs its reduced
+        // assignment, not another join.
         if self.target_epoch > member.epoch && member.state != MemberState::UnrevokedPartitions {
             let due_ms = context.now_ms + i64::from(member.rebalance_timeout_ms);
             self.timers.start_if_absent(&id, Timer::Join, due_ms);
@@ -184,10 +187,10 @@ impl ConsumerGroup {
         })
     }
 
-    /// Works on a heartbeat of the classic protocol.
+    /// Handles a Heartbeat.
     ///
     /// # Errors
-    /// REBALANCE_IN_PROGRESS where the member is to join again, and whatever is wrong with who it says it is.
+    /// REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
     pub(crate) fn classic_heartbeat(&mut self, context: &Context<'_>, who: Identity<'_>) -> Result<(), ErrorCode> {
         let (member, classic) = self.classic_member(who)?;
         if member.epoch != who.generation_id {
@@ -207,7 +210,7 @@ impl ConsumerGroup {
         Ok(())
     }
 
-    /// Whether a partition that a member is to get is still with another.
+    /// Whether another member still holds a partition of the member's target.
     fn waits_for_others(&self, member: &Member) -> bool {
         let target = self.targets.get(&member.id);
         target.into_iter().flat_map(Partitions::iter).any(|(topic, partition)| {
@@ -226,13 +229,13 @@ impl ConsumerGroup {
         Ok((member, classic))
     }
 
-    /// The member that a LeaveGroup is about.
+    /// The member that a LeaveGroup names.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     pub(crate) fn leaver(&self, leaver: &Leaver<'_>) -> Result<Arc<str>, ErrorCode> {
         let found = match leaver.instance_id {
-            // An administrator takes a static member out by its instance id alone.
+            // An administrator removes a static member by its instance id alone.
             Some(instance_id) if leaver.member_id.is_empty() => {
                 let member = self.static_member(instance_id).ok_or(ErrorCode::UnknownMemberId)?;
                 Ok(Arc::clone(&member.id))
@@ -242,7 +245,8 @@ impl ConsumerGroup {
         found.map_err(|refusal| refusal.error)
     }
 
-    /// Whether only members of the classic protocol would be left without a member of the new one, whom a classic one replaces.
+    /// Whether the group can become a classic one when a classic member replaces this member of the consumer protocol:
+    /// it must be the last one, and the migration policy and the group's size must allow it.
     fn can_downgrade_without(&self, context: &Context<'_>, replaced: &Member) -> bool {
         let others = self.members.values().filter(|member| member.id != replaced.id);
         replaced.classic.is_none()
@@ -252,7 +256,7 @@ impl ConsumerGroup {
     }
 }
 
-/// A member with what it says in a join, and what it says it owns.
+/// A member as its JoinGroup describes it, and the partitions that it reports as owned.
 struct Said {
     member: Member,
     owned: Partitions,
@@ -273,13 +277,13 @@ fn joined(member: &Member) -> JoinAnswer {
     }
 }
 
-/// The version in which a member writes, and wants to be written to.
+/// The version of the consumer protocol that a member uses, for its subscription and its assignment.
 pub(super) fn classic_version(classic: &ClassicMember) -> i16 {
     let metadata = classic.protocols.first().map(|(_, metadata)| metadata.clone()).unwrap_or_default();
     consumer_protocol::version(&mut Reader::new(&metadata)).unwrap_or(0).max(0)
 }
 
-/// Partitions in the format of the classic protocol. Topics that are gone are left out.
+/// Encodes an assignment in the format of the classic protocol. Deleted topics are left out.
 pub(super) fn assignment(partitions: &Partitions, version: i16, image: &dyn Image) -> Bytes {
     let topics = partitions.by_topic().filter_map(|(id, partitions)| Some((image.topic_name(id)?, partitions)));
     let topics: Vec<_> = topics.collect();
@@ -290,11 +294,11 @@ pub(super) fn assignment(partitions: &Partitions, version: i16, image: &dyn Imag
     });
     let assigned_partitions = assigned.collect();
     let assignment = ConsumerProtocolAssignment { assigned_partitions, ..Default::default() };
-    // Names come from topics, which have shorter ones than the format allows.
+    // It cannot fail: topic names are shorter than the format allows.
     assignment.write(version).unwrap_or_default().into()
 }
 
-/// Partitions by topic id. Topics that are gone are left out.
+/// Converts partitions by topic name to partitions by topic id. Unknown topics are left out.
 pub(super) fn by_id(topics: &[TopicPartition<'_>], image: &dyn Image) -> Partitions {
     let known = topics.iter().filter_map(|topic| Some((image.topic_id(topic.topic)?, &topic.partitions)));
     known.flat_map(|(id, partitions)| partitions.iter().map(move |&partition| (id, partition))).collect()

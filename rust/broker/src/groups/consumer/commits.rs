@@ -1,4 +1,4 @@
-//! Who may commit offsets in a consumer group, and look them up.
+//! The checks of OffsetCommit and OffsetFetch in a consumer group.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
@@ -6,15 +6,16 @@ use monedula_protocol::types::Uuid;
 use super::{ConsumerGroup, Member};
 use crate::groups::Identity;
 
-/// From here on, OffsetCommit knows of member epochs.
+/// The first version of OffsetCommit with member epochs.
 const EPOCHS_FROM: i16 = 9;
 
 impl ConsumerGroup {
-    /// Whether who asks may commit offsets: at once, or, where a member is returned that is in a later epoch by now, only those that
-    /// [`Member::check_commit_of`] lets through.
+    /// Checks whether the client may commit offsets. `None` allows all offsets. If a member is returned, the request
+    /// has an earlier epoch than the member, and [`Member::check_commit_of`] decides for each partition.
     ///
     /// # Errors
-    /// UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, and of a member of the classic protocol ILLEGAL_GENERATION.
+    /// UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, and ILLEGAL_GENERATION for a member of the classic
+    /// protocol.
     pub(crate) fn check_commit(
         &self,
         who: Identity<'_>,
@@ -25,7 +26,7 @@ impl ConsumerGroup {
         if epoch < 0 && self.is_empty() {
             return Ok(None);
         }
-        // Producers of old clients do not say who they are.
+        // The producers of old clients send no member id and no epoch.
         if in_transaction && epoch == -1 && who.member_id.is_empty() && who.instance_id.is_none() {
             return Ok(None);
         }
@@ -39,10 +40,10 @@ impl ConsumerGroup {
         Ok(Some(member).filter(|_| epoch != member.epoch))
     }
 
-    /// Whether who asks may look up offsets.
+    /// Checks the member id and epoch of an OffsetFetch. A request without them is allowed.
     ///
     /// # Errors
-    /// UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, and of a member of the classic protocol ILLEGAL_GENERATION.
+    /// UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, and ILLEGAL_GENERATION for a member of the classic protocol.
     pub(crate) fn check_offset_fetch(&self, member_id: Option<&str>, member_epoch: i32) -> Result<(), ErrorCode> {
         if member_id.is_none() && member_epoch < 0 {
             return Ok(());
@@ -53,8 +54,8 @@ impl ConsumerGroup {
 }
 
 impl Member {
-    /// Whether the member may commit for a partition in an epoch before its own: it has to have known then that the partition is
-    /// its own (KIP-1251).
+    /// Checks whether the member may commit for a partition in an earlier epoch than its own: the partition must have
+    /// been assigned to it by then (KIP-1251).
     ///
     /// # Errors
     /// As [`ConsumerGroup::check_commit`].

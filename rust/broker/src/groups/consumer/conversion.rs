@@ -1,5 +1,6 @@
-//! Between the two kinds of group (KIP-848, "online migration"): a classic group of consumers becomes a consumer group when the
-//! first member of the new protocol joins, and is one again when the last has left.
+//! Conversion between the two kinds of group (the online migration of KIP-848): a classic group of consumers becomes a
+//! consumer group when the first member of the consumer protocol joins, and a classic group again when the last one has
+//! left.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,10 +13,11 @@ use super::{Change, ClassicMember, ConsumerGroup, Context, Downgrade, Held, Memb
 use crate::groups::classic::{ClassicGroup, ConvertedMember, Member as OldMember};
 
 impl ConsumerGroup {
-    /// The consumer group that a classic one becomes, with its records.
+    /// Converts a classic group to a consumer group. Returns the group, and the changes to store.
     ///
     /// # Errors
-    /// GROUP_ID_NOT_FOUND with what stands in the way; UNKNOWN_SERVER_ERROR while the members have no protocol in common yet.
+    /// GROUP_ID_NOT_FOUND if the group cannot be converted, with the reason; UNKNOWN_SERVER_ERROR while the members
+    /// have not agreed on a protocol.
     pub(crate) fn from_classic(
         context: &Context<'_>,
         id: &Arc<str>,
@@ -36,8 +38,9 @@ impl ConsumerGroup {
             return Err(refused("the group size exceeds the consumer group maximum size"));
         }
         let (generation, mut group) = (classic.generation_id(), Self::new(Arc::clone(id)));
-        // Kafka's coordinator takes it for granted that there is one: before the first generation, and while who joined since does
-        // not know the one of the last generation, it fails without a word.
+        // Kafka's coordinator assumes that all members support the protocol of the last generation. Before the first
+        // generation, and if a member that joined since does not support it, Kafka fails with an error without a
+        // message.
         let known = |protocol: &&Arc<str>| {
             classic.members().all(|(_, member)| member.protocols.iter().any(|own| own.name == **protocol))
         };
@@ -65,7 +68,7 @@ impl ConsumerGroup {
         Ok((group, changes))
     }
 
-    /// Whether the group becomes a classic one when these members are gone.
+    /// Whether the group becomes a classic one when these members are removed.
     pub(crate) fn downgrades_without(&self, context: &Context<'_>, gone: &BTreeSet<Arc<str>>) -> bool {
         let mut left = self.members.values().filter(|member| !gone.contains(&member.id)).peekable();
         let count = self.members.len() - gone.len();
@@ -75,8 +78,8 @@ impl ConsumerGroup {
             && count as i64 <= i64::from(context.settings.classic_max_size)
     }
 
-    /// The classic group that is left when these members are gone, or when a classic member has taken the place of the last of the
-    /// new protocol.
+    /// Converts the group to a classic one, without these members. `downgrade` has the classic member that replaces the
+    /// last one of the consumer protocol, if that is the cause.
     pub(crate) fn to_classic(
         &self,
         context: &Context<'_>,

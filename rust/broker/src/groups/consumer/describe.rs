@@ -1,14 +1,14 @@
-//! What others may see of a group.
+//! The state of a consumer group as the describe and list requests return it.
 
 use super::{Assignor, ConsumerGroup, Partitions};
 
-/// The state of a group, as Kafka names it.
+/// Kafka's state of a consumer group.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GroupState {
     Empty,
-    /// Its epoch is past that of its target.
+    /// The group's epoch is ahead of the target assignment's.
     Assigning,
-    /// Members are on their way.
+    /// Not all members are reconciled with the target assignment.
     Reconciling,
     Stable,
 }
@@ -37,7 +37,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// The group's epoch.
+    /// The group epoch.
     pub(crate) fn epoch(&self) -> i32 {
         self.epoch
     }
@@ -50,7 +50,7 @@ impl ConsumerGroup {
         self.targets.get(member_id)
     }
 
-    /// The assignor that most members ask for, if any does.
+    /// The name of the assignor that most members prefer; `None` if no member names one.
     pub(crate) fn assignor_name(&self) -> Option<&'static str> {
         self.preferred_assignor().map(Assignor::name)
     }

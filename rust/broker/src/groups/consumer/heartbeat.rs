@@ -1,4 +1,4 @@
-//! ConsumerGroupHeartbeat: joining, staying, and telling what one owns.
+//! ConsumerGroupHeartbeat of a member that joins or stays; `leave.rs` has those that leave.
 
 use crate::groups::planted::{Bug, planted};
 use std::collections::BTreeSet;
@@ -13,14 +13,14 @@ use super::{
     Timer,
 };
 
-/// A request, already found to be well formed.
+/// A ConsumerGroupHeartbeat request. The caller has checked that it is well formed.
 #[derive(Clone, Debug)]
 pub(crate) struct Heartbeat {
     pub(crate) member_id: Arc<str>,
     pub(crate) member_epoch: i32,
     pub(crate) instance_id: Option<Arc<str>>,
     pub(crate) rack_id: Option<Arc<str>>,
-    /// -1 if nothing changed.
+    /// -1 if it has not changed since the last heartbeat.
     pub(crate) rebalance_timeout_ms: i32,
     pub(crate) subscribed_names: Option<BTreeSet<Arc<str>>>,
     pub(crate) subscribed_regex: Option<Arc<str>>,
@@ -30,28 +30,28 @@ pub(crate) struct Heartbeat {
     pub(crate) client_host: Arc<str>,
 }
 
-/// What the member is told.
+/// The content of a ConsumerGroupHeartbeat answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeartbeatAnswer {
     pub(crate) member_id: Arc<str>,
     pub(crate) member_epoch: i32,
     pub(crate) heartbeat_interval_ms: i32,
-    /// `None` if nothing changed.
+    /// `None` if it has not changed since the last answer.
     pub(crate) assignment: Option<Partitions>,
 }
 
-/// What comes of a member's new subscription.
+/// The outcome of [`ConsumerGroup::subscribe`].
 pub(super) struct Subscribed {
     pub(super) epoch: i32,
-    /// Whether the member has to look at its partitions again.
+    /// Whether the member's subscription changed, so that its assignment must be checked against it.
     pub(super) changed: bool,
 }
 
 impl ConsumerGroup {
-    /// Works on a heartbeat that joins or stays.
+    /// Handles a heartbeat that joins or stays. Returns the answer, and the changes to store.
     ///
     /// # Errors
-    /// Why it is refused. Nothing has changed then.
+    /// Why the heartbeat is refused. The group is unchanged then.
     pub(crate) fn heartbeat(
         &mut self,
         context: &Context<'_>,
@@ -64,10 +64,11 @@ impl ConsumerGroup {
             Some(instance_id) => self.rejoining_static_member(request, instance_id, &mut changes)?,
         };
         let mut member = request.updated(&before);
-        // Since Kafka 4.4 another assignor assigns at once; before, with the next change.
+        // As since Kafka 4.4, a change of the preferred assignor bumps the epoch at once. Before, the next bump applied
+        // it.
         let is_outvoted = self.assignor_now(context) != self.assignor(context, &member);
         let subscribed = self.subscribe(context, &before, &member, &mut changes, |update| {
-            // A pattern that is new is resolved after this answer, and bumps the epoch then.
+            // A new pattern is resolved after this answer, and bumps the epoch then.
             is_outvoted || update == RegexUpdate::UpdatedAndResolved
         })?;
         let (target_epoch, target) = self.target_for(context, subscribed.epoch, &member, &mut changes);
@@ -102,10 +103,10 @@ impl ConsumerGroup {
         Ok((answer, changes))
     }
 
-    /// Has a member's time to give partitions back run, or stop.
+    /// Starts or stops the member's timer to revoke partitions.
     pub(super) fn watch_rebalance(&mut self, now_ms: i64, member: &Member) {
         log::debug!("member {} of group {} is in epoch {} now: {:?}", member.id, self.id, member.epoch, member.state);
-        // Members of the classic protocol have timers of their own.
+        // Members of the classic protocol have the join and sync timers instead.
         if member.classic.is_some() {
             return;
         }
@@ -171,7 +172,7 @@ impl ConsumerGroup {
         Ok(self.replace(existing, &request.member_id, changes))
     }
 
-    /// Puts a member with another id in the place of a static member. It has what the old one had, as of epoch 0.
+    /// Replaces a static member by one with another id, which takes over its state, in epoch 0.
     pub(super) fn replace(&self, old: &Member, id: &Arc<str>, changes: &mut Vec<Change>) -> Member {
         log::info!("member {id} takes the place of static member {} in group {}", old.id, self.id);
         let new = Member { id: Arc::clone(id), epoch: JOIN_EPOCH, previous_epoch: JOIN_EPOCH, ..old.clone() };
@@ -187,7 +188,7 @@ impl ConsumerGroup {
         new
     }
 
-    /// The static member, if it is the one that asks.
+    /// The static member with this instance id, if it has this member id.
     pub(super) fn known_static_member(&self, member_id: &str, instance_id: &str) -> Result<&Member, Refusal> {
         let Some(member) = self.static_member(instance_id) else {
             return Err(Refusal::new(ErrorCode::UnknownMemberId, format!("Instance id {instance_id} is unknown.")));
@@ -205,7 +206,8 @@ impl ConsumerGroup {
         Refusal::new(ErrorCode::UnknownMemberId, message)
     }
 
-    /// Records what a member says of itself, and bumps the group's epoch where that or the topics have changed.
+    /// Adds the changes of a member's subscription, and bumps the group's epoch if the subscription or the topics
+    /// changed.
     pub(super) fn subscribe(
         &self,
         context: &Context<'_>,
@@ -235,7 +237,8 @@ impl ConsumerGroup {
 }
 
 impl Heartbeat {
-    /// A full request tells everything: members send one when they join, and when they do not know what the broker knows.
+    /// Whether the request has all fields. A member sends a full request when it joins, and after an error that leaves
+    /// open what the coordinator has received.
     fn is_full(&self) -> bool {
         self.rebalance_timeout_ms != -1
             && (self.subscribed_names.is_some() || self.subscribed_regex.is_some())
@@ -268,8 +271,8 @@ impl Heartbeat {
     }
 }
 
-/// Whether a member comes with the epoch it is in, or with the one before and no more than it may have: then it missed the
-/// answer that moved it on.
+/// Checks the member epoch of a request. Besides the current epoch, the previous one is accepted if the member owns no
+/// more than it is assigned: then it missed the answer with the new epoch.
 fn check_epoch(member: &Member, request: &Heartbeat) -> Result<(), Refusal> {
     let (received, current) = (request.member_epoch, member.epoch);
     let is_subset = |owned: &Partitions, assigned: &Held| {

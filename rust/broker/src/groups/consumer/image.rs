@@ -1,4 +1,4 @@
-//! What the machine sees of the cluster: which topics there are.
+//! The view that a consumer group has of the cluster: its topics, their partitions and racks.
 
 use std::sync::Arc;
 
@@ -6,25 +6,25 @@ use monedula_protocol::types::Uuid;
 
 use crate::cluster::{Nodes, Topics};
 
-/// The topics.
+/// The topics of a cluster.
 pub(crate) trait Image {
     fn topic_id(&self, name: &str) -> Option<Uuid>;
 
     fn topic_name(&self, id: Uuid) -> Option<Arc<str>>;
 
-    /// How many partitions a topic has.
+    /// The number of partitions of a topic.
     fn partitions(&self, id: Uuid) -> Option<i32>;
 
-    /// The names of all topics, internal ones too: Kafka matches patterns against them as well.
+    /// The names of all topics. Internal ones are included, because Kafka matches patterns against them, too.
     fn names(&self) -> Vec<Arc<str>>;
 
-    /// What has a group assign anew when it changes: the racks that each partition's replicas are in, by partition.
+    /// The racks of each partition's replicas, by partition. A change of them bumps the group's epoch.
     fn racks(&self, _id: Uuid) -> Vec<Vec<Arc<str>>> {
         Vec::new()
     }
 }
 
-/// The cluster's.
+/// The topics of the broker's cluster.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct ClusterImage<'a> {
     pub(crate) topics: &'a Topics,

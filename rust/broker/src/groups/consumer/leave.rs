@@ -1,4 +1,4 @@
-//! Leaving, by word and by silence.
+//! Members that leave a consumer group: by a heartbeat, by a timeout, or for a while; and the group's tombstones.
 
 use crate::groups::planted::{Bug, planted};
 use std::collections::BTreeSet;
@@ -9,10 +9,10 @@ use super::{
 };
 
 impl ConsumerGroup {
-    /// The member that a request to leave is about.
+    /// The member that a request to leave names.
     ///
     /// # Errors
-    /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID. The epoch is not looked at, as in Kafka: who leaves need not be up to date.
+    /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID. As in Kafka the member epoch is not checked.
     pub(crate) fn leaving_member(&self, member_id: &str, instance_id: Option<&str>) -> Result<Arc<str>, Refusal> {
         let member = match instance_id {
             None => self.members.get(member_id).ok_or_else(|| self.unknown(member_id))?,
@@ -21,7 +21,7 @@ impl ConsumerGroup {
         Ok(Arc::clone(&member.id))
     }
 
-    /// A static member leaves for a while: what it has is kept for its return, until its session ends.
+    /// Handles a static member that leaves temporarily: its assignment is kept until it comes back or its session ends.
     pub(crate) fn leave_for_a_while(&mut self, member_id: &str) -> Vec<Change> {
         let Some(member) = self.members.get(member_id) else {
             return Vec::new();
@@ -53,7 +53,7 @@ impl ConsumerGroup {
         let epoch = if planted(Bug::SkipBump) { self.epoch } else { self.epoch + 1 };
         changes.push(Change::Epoch(epoch, hash));
         if self.members.keys().all(|id| gone.contains(id)) {
-            // Nobody is left to assign to: since Kafka 4.4 the empty group counts as assigned, at no time.
+            // As since Kafka 4.4, the target assignment of an empty group is up to date, with the timestamp 0.
             changes.push(Change::TargetEpoch(epoch, 0));
         }
         self.apply_all(&changes);
@@ -61,7 +61,7 @@ impl ConsumerGroup {
         changes
     }
 
-    /// A member whose time is up; to be asked until there is none.
+    /// The next member to remove because a deadline has passed. The caller repeats this until it returns `None`.
     pub(crate) fn expired(&mut self, now_ms: i64) -> Option<Arc<str>> {
         while let Some((id, timer)) = self.timers.pop_due(now_ms) {
             let Some(member) = self.members.get(&id) else { continue };
@@ -78,7 +78,7 @@ impl ConsumerGroup {
         None
     }
 
-    /// Starts the timers of a group that has been read back.
+    /// Starts the timers of a group that was read back from the log.
     pub(crate) fn start_timers(&mut self, context: &Context<'_>) {
         let members: Vec<Member> = self.members.values().cloned().collect();
         for member in members {
@@ -90,7 +90,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// The records that take a group out of the log.
+    /// The tombstones that remove the group from the log.
     pub(crate) fn tombstones(&self) -> Vec<Change> {
         let members = || self.members.keys().cloned();
         let mut changes: Vec<Change> = members().map(Change::CurrentGone).collect();
@@ -104,7 +104,7 @@ impl ConsumerGroup {
 }
 
 impl HeartbeatAnswer {
-    /// What a member that leaves is told.
+    /// The answer to a member that leaves.
     pub(crate) fn left(member_id: Arc<str>, member_epoch: i32) -> Self {
         Self { member_id, member_epoch, heartbeat_interval_ms: 0, assignment: None }
     }

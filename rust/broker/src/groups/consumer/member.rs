@@ -7,27 +7,27 @@ use bytes::Bytes;
 
 use super::Held;
 
-/// The epoch of a request that joins.
+/// The member epoch of a heartbeat that joins.
 pub(crate) const JOIN_EPOCH: i32 = 0;
-/// The epoch of a request that leaves, and of a member that is being removed.
+/// The member epoch of a heartbeat that leaves, and of a member that is being removed.
 pub(crate) const LEAVE_EPOCH: i32 = -1;
-/// The epoch of a static member that will be back, in its last request and as long as it is away.
+/// The member epoch of a static member that leaves temporarily: in its last heartbeat, and until it comes back.
 pub(crate) const LEAVE_STATIC_EPOCH: i32 = -2;
 
-/// Where a member is on its way to its target.
+/// The reconciliation state of a member.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum MemberState {
-    /// It has all that it is to have.
+    /// The member is assigned its whole target of its epoch.
     #[default]
     Stable,
-    /// It was told to give partitions back, and has not said yet that it has.
+    /// The member must revoke partitions, and has not acknowledged that yet.
     UnrevokedPartitions,
-    /// It waits for partitions that others have not given back yet.
+    /// The member waits for partitions that other members have not revoked yet.
     UnreleasedPartitions,
 }
 
 impl MemberState {
-    /// As it is stored.
+    /// The state as it is stored.
     pub(crate) fn code(self) -> i8 {
         match self {
             Self::Stable => 0,
@@ -43,20 +43,20 @@ impl MemberState {
     }
 }
 
-/// What is kept of a member that uses the classic protocol.
+/// The additional state of a member that uses the classic protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClassicMember {
     pub(crate) session_timeout_ms: i32,
-    /// By name, the dearest first: subscriptions in the format of the classic protocol.
+    /// The protocols by name, in order of preference, with subscriptions in the format of the classic protocol.
     pub(crate) protocols: Vec<(Arc<str>, Bytes)>,
 }
 
-/// A member.
+/// A member of a consumer group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Member {
     pub(crate) id: Arc<str>,
     pub(crate) epoch: i32,
-    /// The one before: whoever missed the answer that bumped it comes with this one.
+    /// The epoch before this one. A member that missed the answer with the new epoch still sends it.
     pub(crate) previous_epoch: i32,
     pub(crate) state: MemberState,
     pub(crate) instance_id: Option<Arc<str>>,
@@ -65,12 +65,12 @@ pub(crate) struct Member {
     pub(crate) client_id: Arc<str>,
     pub(crate) client_host: Arc<str>,
     pub(crate) subscribed_names: BTreeSet<Arc<str>>,
-    /// Empty for none.
+    /// The subscribed pattern; empty for none.
     pub(crate) subscribed_regex: Arc<str>,
     pub(crate) server_assignor: Option<Arc<str>>,
-    /// What it was told to own.
+    /// The partitions that are assigned to the member.
     pub(crate) assigned: Held,
-    /// What it was told to give back, and still holds.
+    /// The partitions that the member must revoke, and still holds.
     pub(crate) pending_revocation: Held,
     pub(crate) classic: Option<ClassicMember>,
 }
@@ -96,7 +96,7 @@ impl Member {
         }
     }
 
-    /// The pattern that it subscribes to.
+    /// The subscribed pattern, if there is one.
     pub(crate) fn regex(&self) -> Option<&Arc<str>> {
         Some(&self.subscribed_regex).filter(|regex| !regex.is_empty())
     }

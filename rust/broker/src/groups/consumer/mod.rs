@@ -1,15 +1,17 @@
-//! The coordinator of KIP-848: one pure machine for each consumer group.
+//! The consumer group of KIP-848: one pure state machine for each group.
 //!
-//! A group has an epoch, which grows with each change of its members, their subscriptions or the topics they subscribe to. For
-//! each epoch there is a target: who is to own what in the end. Each member moves there by itself: it first gives back what the
-//! target does not leave it, and says so; only then it goes on to the target's epoch, and is given what nobody else holds.
+//! A group has an epoch, which is bumped with each change of its members, their subscriptions or the topics they
+//! subscribe to. For each epoch the assignor computes a target assignment. Each member reconciles with it by itself: it
+//! first revokes the partitions that are not in its target, and acknowledges that; only then it advances to the
+//! target's epoch, and is assigned those partitions of its target that no other member holds.
 //!
-//! [`ConsumerGroup::heartbeat`] works out what a request changes, as a list of [`Change`]s, and touches nothing before it knows
-//! that the request is good. The changes are then applied and stored. What is not stored ([`Timers`], `refresh`) is made anew
-//! when a group is read back.
+//! [`ConsumerGroup::heartbeat`] computes the effect of a request as a list of [`Change`]s, and modifies nothing before
+//! all checks have passed. The changes are then applied and stored. State that is not stored ([`Timers`], `refresh`) is
+//! rebuilt when a group is read back.
 //!
-//! `reconcile.rs` has the steps of a member, `subscriptions.rs` what the group subscribes to, `assignors/` the targets,
-//! `classic_members.rs` the members that still use the classic protocol, and `conversion.rs` the way between the two kinds of group.
+//! `reconcile.rs` has the steps of a member, `subscriptions.rs` the topics of the group, `assignors/` the target
+//! assignments, `classic_members.rs` the members that still use the classic protocol, and `conversion.rs` the
+//! conversion between the two kinds of group.
 
 mod assignors;
 mod calls;
@@ -50,33 +52,33 @@ pub(crate) use records::{is_consumer_record, read_record};
 pub(crate) use settings::{ConsumerSettings, MigrationPolicy};
 pub(crate) use timers::{Timer, Timers};
 
-/// A consumer group. See the module.
+/// A consumer group. The module explains how it works.
 #[derive(Clone, Debug)]
 pub(crate) struct ConsumerGroup {
     id: Arc<str>,
     epoch: i32,
-    /// A hash over the topics that the group subscribes to, as they were when the epoch was bumped last.
+    /// The hash of the subscribed topics' metadata at the last bump of the epoch.
     metadata_hash: i64,
     target_epoch: i32,
-    /// When the target was made; 0 if there was none yet.
+    /// The time at which the target assignment was computed; 0 if there is none yet.
     target_at_ms: i64,
     members: BTreeMap<Arc<str>, Member>,
-    /// Members by instance id.
+    /// The member ids of static members, by instance id.
     static_members: BTreeMap<Arc<str>, Arc<str>>,
     targets: BTreeMap<Arc<str>, Partitions>,
-    /// The epoch of whoever holds a partition, or is still to give it back.
+    /// The member epoch of the member that holds a partition, whether assigned or pending revocation.
     holders: BTreeMap<(Uuid, i32), i32>,
     regexes: BTreeMap<Arc<str>, ResolvedRegex>,
-    /// How many members subscribe to each pattern.
+    /// How many members subscribe with each pattern.
     regex_members: BTreeMap<Arc<str>, usize>,
     timers: Timers,
-    /// Topics may have changed since they were looked at last.
+    /// Whether topic metadata may have changed since `metadata_hash` was computed.
     refresh: bool,
-    /// Topics may have come or gone since patterns were matched last.
+    /// Whether topics may have been created or deleted since the patterns were resolved.
     refresh_regexes: bool,
 }
 
-/// What a request is refused with.
+/// The error code and message that a request is refused with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) error: ErrorCode,
@@ -89,7 +91,7 @@ impl Refusal {
     }
 }
 
-/// What a group works with.
+/// The environment of a group: the time, the topics and the settings.
 #[derive(Copy, Clone)]
 pub(crate) struct Context<'a> {
     pub(crate) now_ms: i64,
@@ -129,13 +131,14 @@ impl ConsumerGroup {
         self.members.get(self.static_members.get(instance_id)?)
     }
 
-    /// Members or topics may have to be looked at anew: with the next heartbeat of any member.
+    /// Marks the topic metadata and the patterns for a check at the next heartbeat of any member.
     pub(crate) fn request_refresh(&mut self) {
         self.refresh = true;
         self.refresh_regexes = true;
     }
 
-    /// When [`ConsumerGroup::expire`] has something to do.
+    /// The earliest deadline of the group's timers. [`ConsumerGroup::expired`] returns the members whose deadline has
+    /// passed.
     pub(crate) fn next_due_ms(&self) -> Option<i64> {
         self.timers.next_due_ms()
     }

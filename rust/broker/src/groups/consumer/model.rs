@@ -1,12 +1,14 @@
-//! A model check: the coordinator's machine with two or three members, in every order in which requests are worked on, answers
-//! are lost, requests repeated, members crash, restart, leave and expire, topics grow, and the coordinator fails over.
+//! A model check of the consumer group: the coordinator's state machine with two or three members. It explores every
+//! order in which requests are handled, answers are lost, requests are repeated, members crash, restart, leave and
+//! expire, topics grow, and the coordinator fails over.
 //!
-//! Epochs grow without end, but only their order matters: states that differ in nothing else count as one, which makes them
-//! finite. What must hold is in [`World::check`] and [`World::converges`].
+//! Epochs grow without end, but only their order matters: states that differ in nothing else count as one, which keeps
+//! their number finite. The invariants are in [`World::check`], and [`World::converges`] checks liveness.
 //!
-//! Two things are left out, because the protocol itself does not stand them. A request does not arrive after a later one of the
-//! same member: it would tell of partitions as given back that the member has been given since. For the same reason, a member that
-//! tells what it owns forgets what it was told and has not taken yet; the answer tells it again.
+//! Two things are not modelled, because the protocol itself does not survive them. A request does not arrive after a
+//! later one of the same member: it would acknowledge the revocation of partitions that were assigned to the member
+//! since. For the same reason, a member that reports its owned partitions drops an assignment that it has not applied
+//! yet; the answer repeats it.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, LazyLock};
@@ -21,10 +23,10 @@ use crate::groups::model::{self, Model, assert_found};
 use crate::groups::planted::Bug;
 
 const TOPIC: Uuid = Uuid([7; 16]);
-/// Rounds of heartbeats after which a group without faults has settled.
+/// The bound on rounds of heartbeats after which a group without faults must be stable.
 const ROUNDS: usize = 12;
 
-/// One topic.
+/// The only topic, with its partition count.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 struct Topic(i32);
 
@@ -46,38 +48,38 @@ impl Image for Topic {
     }
 }
 
-/// A member as its process knows itself.
+/// The process of a member, with its own view of its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Process {
     running: bool,
     epoch: i32,
-    /// What it reads.
+    /// The partitions that it reads.
     owned: BTreeSet<i32>,
-    /// What it was told to own, as long as it has not done so.
+    /// The assignment that it has received and not applied yet.
     told: Option<BTreeSet<i32>>,
-    /// The coordinator gave it up, which it does not know.
+    /// Whether the coordinator has removed it without its knowledge.
     is_ghost: bool,
-    /// Counts its lives: a static member has another id in each. Only the parity is kept.
+    /// The parity of the count of its restarts: a static member has another id after each.
     life: u8,
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Loss {
     None,
-    /// It is worked on, and the answer gets lost.
+    /// The request is handled, and the answer is lost.
     Answer,
-    /// It is worked on twice, and the first answer arrives.
+    /// The request is handled twice, and the first answer arrives.
     Twice,
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Action {
     Join(usize, Loss),
-    /// Tells all that it owns.
+    /// The process sends a full heartbeat, with all that it owns.
     Full(usize, Loss),
-    /// Tells nothing new.
+    /// The process sends a heartbeat without changes.
     Short(usize, Loss),
-    /// Does as it was told.
+    /// The process applies the assignment that it has received.
     Follow(usize),
     Leave(usize),
     LeaveForAWhile(usize),
@@ -90,12 +92,12 @@ enum Action {
 #[derive(Clone, Debug)]
 struct World {
     group: ConsumerGroup,
-    /// The same, read back from what was stored.
+    /// The same group, read back from the stored records.
     stored: ConsumerGroup,
     processes: Vec<Process>,
     topic: Topic,
     max_partitions: i32,
-    /// Members with an instance id.
+    /// How many members are static. They are the first ones.
     statics: usize,
 }
 
@@ -191,7 +193,7 @@ impl World {
         self.check()
     }
 
-    /// The process ends, and with it all that it knew. Its next one is another life.
+    /// Ends the process and clears its state. A static member's next process has another id.
     fn stop(&mut self, index: usize) {
         let life = self.processes[index].life ^ 1;
         self.processes[index] = Process { life, ..Process::default() };
@@ -234,7 +236,7 @@ impl World {
 
     fn send(&mut self, index: usize, full: bool, loss: Loss) -> Result<(), String> {
         if self.processes[index].epoch == JOIN_EPOCH {
-            // Whoever begins again has nothing, whatever it had.
+            // A member that joins again owns nothing.
             self.processes[index].owned.clear();
         }
         if full {
@@ -243,7 +245,7 @@ impl World {
         let request = self.request(index, full);
         let answer = self.work(index, &request)?;
         if loss == Loss::Twice {
-            // Its answer is the one that gets lost.
+            // The second answer is lost.
             let _ = self.work(index, &request)?;
         }
         if loss != Loss::Answer {
@@ -252,7 +254,7 @@ impl World {
         Ok(())
     }
 
-    /// The coordinator works on a request.
+    /// Lets the coordinator handle a request.
     fn work(&mut self, index: usize, request: &Heartbeat) -> Result<Result<HeartbeatAnswer, ErrorCode>, String> {
         let (topic, settings) = (self.topic, settings());
         let before = self.group.members.get(&request.member_id).cloned();
@@ -294,13 +296,13 @@ impl World {
                 }
             }
             Err(ErrorCode::UnreleasedInstanceId) => process.running = false,
-            // It has lost all that it had, and begins again.
+            // The member has lost its partitions, and joins again.
             Err(_) => *process = Process { running: true, life: process.life, ..Process::default() },
         }
         Ok(())
     }
 
-    /// What holds in every state.
+    /// The invariants of every state.
     fn check(&self) -> Result<(), String> {
         let mut owners = BTreeSet::new();
         let mut holders = BTreeSet::new();
@@ -331,11 +333,11 @@ impl World {
         Ok(())
     }
 
-    /// When nothing goes wrong any more, every partition gets to one member and stays there.
+    /// Checks that without further faults each partition gets one owner, which keeps it.
     fn converges(&self) -> Result<(), String> {
         let mut world = self.clone();
         for index in 0..world.processes.len() {
-            // Whoever is down stays down, and its session ends.
+            // A stopped process stays stopped, and its session ends.
             if !world.processes[index].running {
                 let ids: Vec<_> =
                     world.group.members.keys().filter(|id| id.starts_with(&format!("m{index}-"))).cloned().collect();
@@ -360,7 +362,7 @@ impl World {
                 if world.processes[index].told.is_some() {
                     world.step(Action::Follow(index))?;
                 }
-                // A static member's former life is still in: nothing but the end of its session helps.
+                // A static member's former process is still a member: it can only join once that session ends.
                 if !world.processes[index].running {
                     let former: Vec<_> = world
                         .group
@@ -384,7 +386,7 @@ impl World {
         Err(format!("the group does not settle: {:?} {:?}", world.group, world.processes))
     }
 
-    /// Whether every partition is owned, by members as they are running, and evenly.
+    /// Whether the running members own all partitions, evenly, and the group is stable.
     fn has_settled(&self) -> bool {
         let sizes = || self.processes.iter().filter(|process| process.running).map(|process| process.owned.len());
         let (Some(least), Some(most)) = (sizes().min(), sizes().max()) else { return true };
@@ -396,9 +398,9 @@ impl World {
             && !self.group.refresh
     }
 
-    /// The state without what does not matter: epochs by their order.
+    /// What tells two states apart, with epochs replaced by their ranks.
     fn key(&self) -> Vec<i32> {
-        // In which epoch a partition was given matters to commits alone.
+        // The assignment epochs of partitions matter to commits only, so they are left out.
         let mut key = key_of(&self.group, false);
         for process in &self.processes {
             let flags = i32::from(process.running) | i32::from(process.is_ghost) << 1 | i32::from(process.life) << 2;
@@ -415,7 +417,7 @@ impl World {
     }
 }
 
-/// A number that is no epoch: epochs are -2 and on.
+/// Maps a number to one that cannot be an epoch. Epochs are at least -2.
 fn mark(value: i32) -> i32 {
     -10 - value
 }
@@ -424,7 +426,7 @@ fn mask(partitions: &BTreeSet<i32>) -> i32 {
     partitions.iter().fold(0, |mask, partition| mask | 1 << partition)
 }
 
-/// What is stored of a group.
+/// The stored state of a group as numbers; with assignment epochs if `with_given`.
 fn key_of(group: &ConsumerGroup, with_given: bool) -> Vec<i32> {
     let mut key = vec![group.epoch, group.target_epoch, mark((group.metadata_hash & 0xffff) as i32)];
     for member in group.members.values() {

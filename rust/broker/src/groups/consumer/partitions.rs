@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_protocol::types::Uuid;
 
-/// Partitions by topic; no topic is there without any.
+/// A set of partitions by topic id. It has no topics without partitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Partitions(BTreeMap<Uuid, BTreeSet<i32>>);
 
-/// Partitions that a member holds, each with the epoch in which it was given it (KIP-1251): who commits for a partition must
-/// have heard of that epoch.
+/// The partitions that a member holds, each with its assignment epoch (KIP-1251): the member epoch in which it was
+/// assigned. A commit for a partition is refused if its member epoch is older than that.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Held(BTreeMap<Uuid, BTreeMap<i32, i32>>);
 
@@ -31,12 +31,12 @@ impl Partitions {
         self.0.get(&topic).is_some_and(|partitions| partitions.contains(&partition))
     }
 
-    /// One by one, by topic id.
+    /// The topic id and index of each partition, sorted.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Uuid, i32)> {
         self.0.iter().flat_map(|(&topic, partitions)| partitions.iter().map(move |&partition| (topic, partition)))
     }
 
-    /// Topic by topic, by id.
+    /// The partitions of each topic, sorted by topic id.
     pub(crate) fn by_topic(&self) -> impl Iterator<Item = (Uuid, &BTreeSet<i32>)> {
         self.0.iter().map(|(&topic, partitions)| (topic, partitions))
     }
@@ -57,7 +57,7 @@ impl Held {
         self.0.entry(topic).or_default().insert(partition, epoch);
     }
 
-    /// The epoch in which the partition was given.
+    /// The assignment epoch of a partition.
     pub(crate) fn epoch(&self, topic: Uuid, partition: i32) -> Option<i32> {
         self.0.get(&topic)?.get(&partition).copied()
     }
@@ -70,23 +70,23 @@ impl Held {
         self.0.is_empty()
     }
 
-    /// One by one, by topic id: topic, partition, epoch.
+    /// The topic id, index and assignment epoch of each partition, sorted.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Uuid, i32, i32)> {
         let one = |topic: Uuid| move |(&partition, &epoch): (&i32, &i32)| (topic, partition, epoch);
         self.0.iter().flat_map(move |(&topic, partitions)| partitions.iter().map(one(topic)))
     }
 
-    /// Topic by topic, by id.
+    /// The partitions of each topic with their assignment epochs, sorted by topic id.
     pub(crate) fn by_topic(&self) -> impl Iterator<Item = (Uuid, &BTreeMap<i32, i32>)> {
         self.0.iter().map(|(&topic, partitions)| (topic, partitions))
     }
 
-    /// Without the epochs.
+    /// The partitions without their assignment epochs.
     pub(crate) fn partitions(&self) -> Partitions {
         self.iter().map(|(topic, partition, _)| (topic, partition)).collect()
     }
 
-    /// With one epoch for all.
+    /// These partitions, all with the same assignment epoch.
     pub(crate) fn at(partitions: &Partitions, epoch: i32) -> Self {
         partitions.iter().map(|(topic, partition)| (topic, partition, epoch)).collect()
     }

@@ -1,4 +1,4 @@
-//! The steps of one member towards its target.
+//! The reconciliation of a member with its target assignment.
 
 use crate::groups::planted::{Bug, planted};
 use std::collections::BTreeSet;
@@ -7,20 +7,21 @@ use monedula_protocol::types::Uuid;
 
 use super::{ConsumerGroup, Held, Member, MemberState, Partitions};
 
-/// What decides a member's next step.
+/// The input of a member's next reconciliation step.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Step<'a> {
     pub(super) target_epoch: i32,
     pub(super) target: &'a Partitions,
-    /// The topics that the member subscribes to, as far as they exist.
+    /// The existing topics that the member subscribes to.
     pub(super) subscribed: &'a BTreeSet<Uuid>,
     pub(super) subscription_changed: bool,
-    /// What the member says it owns; `None` if it says nothing, which never counts as having given anything back.
+    /// The partitions that the member reports as owned; `None` if it reports none, which never acknowledges a
+    /// revocation.
     pub(super) owned: Option<&'a Partitions>,
 }
 
 impl ConsumerGroup {
-    /// The member after its next step: itself, if it cannot move.
+    /// The member after its next step, or unchanged if there is none.
     pub(super) fn reconciled(&self, member: &Member, step: &Step<'_>) -> Member {
         if !step.subscription_changed && member.is_reconciled_to(step.target_epoch) {
             return member.clone();
@@ -45,7 +46,7 @@ impl ConsumerGroup {
 
         let mut next = member.clone();
         if !revoked.is_empty() && step.still_owns(&revoked) {
-            // It stays in its epoch until it says that it has given them back.
+            // The member stays in its epoch until it acknowledges the revocation.
             next.advance(member.epoch);
             next.state = MemberState::UnrevokedPartitions;
             (next.assigned, next.pending_revocation) = (assigned, revoked);
@@ -70,7 +71,8 @@ impl ConsumerGroup {
         next
     }
 
-    /// Whether nobody else holds a partition. What the member itself was to give back comes back to it at once.
+    /// Whether no other member holds a partition. A partition that the member itself must revoke can be assigned to it
+    /// again.
     fn is_free(&self, member: &Member, topic: Uuid, partition: i32) -> bool {
         planted(Bug::GiveBeforeReported)
             || !self.holders.contains_key(&(topic, partition))
@@ -87,7 +89,7 @@ impl Step<'_> {
     }
 }
 
-/// A member that has no step to take yet gives back at once what it does not subscribe to any more.
+/// Revokes the partitions of topics that a member no longer subscribes to, ahead of the next target.
 fn without_unsubscribed(member: &Member, step: &Step<'_>) -> Member {
     let (kept, dropped): (Vec<_>, Vec<_>) =
         member.assigned.iter().partition(|(topic, ..)| step.subscribed.contains(topic));

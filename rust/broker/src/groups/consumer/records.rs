@@ -1,4 +1,4 @@
-//! Changes as records of `__consumer_offsets`, laid out as Kafka's are.
+//! The changes of a consumer group as records of `__consumer_offsets`, in Kafka's layouts.
 
 use crate::groups::planted::{Bug, planted};
 use std::sync::Arc;
@@ -24,19 +24,19 @@ const TARGET: i16 = 7;
 const CURRENT: i16 = 8;
 const REGEX: i16 = 16;
 
-/// Whether a key of this version belongs to a group of the new protocol.
+/// Whether a record with this key version belongs to a consumer group.
 pub(crate) fn is_consumer_record(key_version: i16) -> bool {
     matches!(key_version, GROUP | SUBSCRIPTION | TARGET_EPOCH | TARGET | CURRENT | REGEX)
 }
 
-/// The change that a record stands for, after the version of its key was read.
+/// Reads the change in a record. `key` starts behind the key version.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Why the record cannot be read.
 pub(crate) fn read_record(key_version: i16, key: &mut Reader<'_>, value: Option<&[u8]>) -> Result<Change, WireError> {
     let mut value = value.map(Reader::new);
     if let Some(value) = &mut value {
-        // Values have one version only.
+        // The version: all values have only version 0.
         value.i16()?;
     }
     match key_version {
@@ -135,7 +135,7 @@ fn held(topics: &[CurrentPartitions<'_>], member_epoch: i32) -> Held {
     let mut all = Held::default();
     for topic in topics {
         for (index, &partition) in topic.partitions.iter().enumerate() {
-            // What an older broker stored has no epochs.
+            // Records of older brokers have no assignment epochs.
             let epoch = topic.assignment_epochs.get(index).copied().unwrap_or(member_epoch);
             all.insert(topic.topic_id, partition, epoch);
         }
@@ -144,10 +144,10 @@ fn held(topics: &[CurrentPartitions<'_>], member_epoch: i32) -> Held {
 }
 
 impl Change {
-    /// The record to store.
+    /// The record of the change.
     ///
     /// # Errors
-    /// A text that is too long for a record, as keys have shorter ones than requests.
+    /// A string of more than 32 kB: flexible requests can carry one, keys of records cannot.
     pub(crate) fn record(&self, group_id: &str) -> Result<StoredRecord, WireError> {
         let group = |version| encode(&ConsumerGroupKey { group_id, ..Default::default() }, version);
         let member = |version, member_id: &Arc<str>| {
@@ -189,7 +189,7 @@ impl Change {
     }
 }
 
-/// A key or a value behind its version.
+/// Encodes a key or a value, with its version in front.
 fn encode<'a>(message: &impl Message<'a>, version: i16) -> Result<Bytes, WireError> {
     let mut writer = Writer::new();
     writer.i16(version);

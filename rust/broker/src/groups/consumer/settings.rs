@@ -1,24 +1,24 @@
-//! The settings that a consumer group goes by.
+//! The settings of a consumer group.
 
 use super::Assignor;
 use crate::settings::KafkaSettings;
 
-/// Settings of a group: the broker's, or the group's own.
+/// The settings of a consumer group: the broker's, overridden by the group's own configs.
 #[derive(Clone, Debug)]
 pub(crate) struct ConsumerSettings {
     pub(crate) session_timeout_ms: i32,
     pub(crate) heartbeat_interval_ms: i32,
-    /// How long a target stands at least before another is made.
+    /// The shortest time between two target assignments, in milliseconds.
     pub(crate) assignment_interval_ms: i32,
     pub(crate) max_size: i32,
     /// The first is the default.
     pub(crate) assignors: Vec<Assignor>,
     pub(crate) migration: MigrationPolicy,
-    /// Members of a classic group, which a downgrade makes of this one.
+    /// The limit on members of a classic group, which a downgrade must respect.
     pub(crate) classic_max_size: i32,
 }
 
-/// Which ways groups may change protocol while they have members.
+/// The directions in which a group with members may change its protocol (`group.consumer.migration.policy`).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MigrationPolicy {
     Disabled,
@@ -49,7 +49,7 @@ impl MigrationPolicy {
 }
 
 impl ConsumerSettings {
-    /// Those of the broker.
+    /// The broker's settings.
     pub(crate) fn new(kafka: &KafkaSettings) -> Self {
         let mut assignors: Vec<Assignor> =
             kafka.group_consumer_assignors.split(',').filter_map(|name| Assignor::by_name(name.trim())).collect();
@@ -67,7 +67,7 @@ impl ConsumerSettings {
         }
     }
 
-    /// Kafka's name for the assignor that is taken where no member asks for one.
+    /// The assignor that is used if no member names one.
     pub(crate) fn default_assignor(&self) -> Assignor {
         self.assignors.first().copied().unwrap_or(Assignor::Uniform)
     }

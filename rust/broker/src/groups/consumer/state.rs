@@ -1,4 +1,4 @@
-//! Applying changes to a group.
+//! Applying changes to a consumer group, both new ones and those that are read back from the log.
 
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl ConsumerGroup {
             Change::TargetEpoch(epoch, at_ms) => (self.target_epoch, self.target_at_ms) = (*epoch, *at_ms),
             Change::TargetEpochGone => (self.target_epoch, self.target_at_ms) = (-1, 0),
             Change::Epoch(epoch, hash) => (self.epoch, self.metadata_hash) = (*epoch, *hash),
-            // The group is dropped with this record.
+            // The caller drops the group.
             Change::EpochGone => {}
             Change::Regex(regex, resolved) => {
                 self.regexes.insert(Arc::clone(regex), resolved.clone());

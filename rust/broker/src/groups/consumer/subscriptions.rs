@@ -1,4 +1,4 @@
-//! What a group subscribes to: by name, and by pattern.
+//! The subscriptions of a consumer group, by topic name and by pattern, and the resolution of patterns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use regex::Regex;
 
 use super::{Change, ConsumerGroup, Context, Image, Member, Refusal, ResolvedRegex};
 
-/// What became of the pattern of a member.
+/// How a request changed the pattern of a member.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum RegexUpdate {
     Unchanged,
-    /// It is another, and not known yet what it matches.
+    /// The pattern changed, and its matches are not known yet.
     Updated,
-    /// It is another, or none, and known what it matches.
+    /// The pattern changed, and its matches are known; or it was removed.
     UpdatedAndResolved,
 }
 
-/// What all members subscribe to, seen after a change.
+/// The subscriptions of all members, as they are after a change.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Subscriptions {
     members: usize,
-    /// How many members name a topic.
+    /// How many members subscribe to a topic by name.
     by_name: BTreeMap<Arc<str>, usize>,
     /// How many patterns match a topic.
     by_regex: BTreeMap<Arc<str>, usize>,
-    /// How many members have a pattern.
+    /// How many members subscribe with a pattern.
     regexes: BTreeMap<Arc<str>, usize>,
 }
 
@@ -44,7 +44,7 @@ impl Subscriptions {
         }
     }
 
-    /// A hash over the topics that exist: their ids, their partitions, and the racks these are in.
+    /// A hash of the metadata of the existing topics: their ids, partition counts and racks. 0 if no topic exists.
     pub(super) fn hash(&self, image: &dyn Image) -> i64 {
         let names: BTreeSet<&Arc<str>> = self.by_name.keys().chain(self.by_regex.keys()).collect();
         let mut hash = Fnv::default();
@@ -63,7 +63,7 @@ impl Subscriptions {
     }
 }
 
-/// FNV-1a: it only has to be the same on the next run.
+/// An FNV-1a hasher. The hash is stored, so it must be the same in the next process.
 struct Fnv(u64);
 
 impl Default for Fnv {
@@ -77,13 +77,14 @@ impl Fnv {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
-        // Pieces are kept apart.
+        // The length keeps adjacent pieces apart.
         self.0 = (self.0 ^ bytes.len() as u64).wrapping_mul(0x0100_0000_01b3);
     }
 }
 
 impl ConsumerGroup {
-    /// What is subscribed to when `member` has taken the place of what is known of it, and of the static member before it.
+    /// The group's subscriptions with `member` in place of its present state, and of the static member that it
+    /// replaces.
     pub(super) fn subscriptions_with(&self, member: &Member) -> Subscriptions {
         let before = self.members.get(&member.id);
         let replaced = member.instance_id.as_ref().and_then(|instance_id| self.static_members.get(instance_id));
@@ -94,13 +95,13 @@ impl ConsumerGroup {
         self.subscriptions(others.chain([member]), dropped.into_iter().collect())
     }
 
-    /// What is subscribed to when these members are gone.
+    /// The group's subscriptions without these members.
     pub(super) fn subscriptions_without(&self, gone: &BTreeSet<Arc<str>>) -> Subscriptions {
         let left = self.members.values().filter(|member| !gone.contains(&member.id));
         self.subscriptions(left, self.regexes_without(gone).iter().collect())
     }
 
-    /// The patterns that nobody has when these members are gone.
+    /// The patterns that no member has once these members are gone.
     pub(super) fn regexes_without(&self, gone: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
         let of_gone = gone.iter().filter_map(|id| self.members.get(id)).filter_map(Member::regex);
         let is_left = |regex: &Arc<str>| {
@@ -131,7 +132,7 @@ impl ConsumerGroup {
         all
     }
 
-    /// Members that have a pattern.
+    /// How many members subscribe with a pattern.
     fn subscribers(&self, regex: &str) -> usize {
         self.regex_members.get(regex).copied().unwrap_or(0)
     }
@@ -142,14 +143,18 @@ impl ConsumerGroup {
             || self.regexes.values().any(|resolved| resolved.topics.contains(topic))
     }
 
-    /// The ids of what a member subscribes to, as far as it exists.
+    /// The ids of the existing topics that a member subscribes to.
     pub(super) fn subscribed_topics(&self, member: &Member, image: &dyn Image) -> BTreeSet<Uuid> {
         let by_regex = member.regex().and_then(|regex| self.regexes.get(regex));
         let by_regex = by_regex.into_iter().flat_map(|resolved| &resolved.topics);
         member.subscribed_names.iter().chain(by_regex).filter_map(|name| image.topic_id(name)).collect()
     }
 
-    /// Looks at the pattern of a member that was `before`.
+    /// Compares a member's pattern with that of `before`. Adds the change that drops the old pattern if no other member
+    /// has it.
+    ///
+    /// # Errors
+    /// INVALID_REGULAR_EXPRESSION.
     pub(super) fn update_regex(
         &self,
         before: &Member,
@@ -176,13 +181,14 @@ impl ConsumerGroup {
         Ok(RegexUpdate::Updated)
     }
 
-    /// Whether [`ConsumerGroup::resolve_regexes`] is to be called.
+    /// Whether [`ConsumerGroup::resolve_regexes`] must be called.
     pub(crate) fn regexes_are_due(&self) -> bool {
         !self.regex_members.is_empty() && (self.refresh_regexes || self.regex_members.len() != self.regexes.len())
     }
 
-    /// Looks which topics the members' patterns match now. Kafka does so in the background: the heartbeat that brought the
-    /// pattern is answered before. It then waits ten seconds at least before it does so again; here nothing has to be waited for.
+    /// Resolves the members' patterns to topics. As in Kafka, where this runs in the background, the heartbeat that
+    /// brought a pattern is answered without it. Kafka waits at least ten seconds before it resolves patterns again;
+    /// this broker does not.
     pub(crate) fn resolve_regexes(&mut self, context: &Context<'_>) -> Vec<Change> {
         self.refresh_regexes = false;
         let wanted: Vec<_> = self.regex_members.keys().cloned().collect();
@@ -192,7 +198,7 @@ impl ConsumerGroup {
         for regex in wanted {
             let topics: BTreeSet<Arc<str>> = match compile(&regex) {
                 Ok(compiled) => names.iter().filter(|name| compiled.is_match(name)).cloned().collect(),
-                // It was stored by a version of this broker that took it.
+                // The pattern was stored by a version of this broker that accepted it.
                 Err(_) => BTreeSet::new(),
             };
             changed |= self.regexes.get(&regex).map_or(!topics.is_empty(), |before| before.topics != topics);
@@ -213,14 +219,14 @@ impl ConsumerGroup {
     }
 }
 
-/// A pattern that matches whole names, as Kafka's does. RE2's syntax is what the `regex` crate speaks.
+/// Compiles a pattern that matches whole names, as in Kafka. The `regex` crate has the syntax of RE2.
 fn compile(regex: &str) -> Result<Regex, String> {
-    // The pattern alone first: it must not reach out of the group that is put around it.
+    // The pattern must compile alone, too: `a)|(b` would only compile within the group that is put around it.
     Regex::new(regex).map_err(|error| describe(&error))?;
     Regex::new(&format!("^(?:{regex})$")).map_err(|error| describe(&error))
 }
 
-/// What is wrong, in one line.
+/// The last line of the error, which says what is wrong.
 fn describe(error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();

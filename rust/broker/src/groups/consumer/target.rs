@@ -1,4 +1,4 @@
-//! Making the target of a group epoch.
+//! Computing the target assignment of a group epoch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use super::assignors::{MemberSpec, Spec};
 use super::{Assignor, Change, ConsumerGroup, Context, Member, Partitions};
 
 impl ConsumerGroup {
-    /// The target of `member`, made anew if the group's epoch is past it: with the epoch of the target.
+    /// The epoch of the target assignment, and the target of `member`. The assignment is computed again if the group's
+    /// epoch is ahead of it.
     pub(super) fn target_for(
         &self,
         context: &Context<'_>,
@@ -36,7 +37,8 @@ impl ConsumerGroup {
         (epoch, own)
     }
 
-    /// Changes that follow each other quickly are assigned together (KIP-1263).
+    /// Whether a new target assignment may be computed: `group.consumer.assignment.interval.ms` after the last one, so
+    /// that changes in quick succession are assigned together (KIP-1263).
     fn may_assign(&self, context: &Context<'_>) -> bool {
         let interval_ms = i64::from(context.settings.assignment_interval_ms);
         self.target_at_ms == 0 || interval_ms == 0 || context.now_ms >= self.target_at_ms + interval_ms
@@ -60,7 +62,7 @@ impl ConsumerGroup {
             target: target.cloned().unwrap_or_default(),
         };
         let mut members: Vec<_> = others.map(|other| one(other, self.targets.get(&other.id))).collect();
-        // A static member takes over the target of the one before it.
+        // A static member takes over the target of the member that it replaces.
         let own = replaced.filter(|id| **id != member.id).unwrap_or(&member.id);
         members.push(one(member, self.targets.get(own)));
         in_hash_order(&mut members, |member| &member.id);
@@ -70,18 +72,18 @@ impl ConsumerGroup {
         Spec { members, homogeneous: self.subscriptions_with(member).are_homogeneous(), topics, taken }
     }
 
-    /// The assignor that most members ask for.
+    /// The assignor that most members prefer, with `member` in place of its present state; otherwise the default.
     pub(super) fn assignor(&self, context: &Context<'_>, member: &Member) -> Assignor {
         let others = self.members.values().filter(|other| other.id != member.id);
         elect(others.chain([member])).unwrap_or_else(|| context.settings.default_assignor())
     }
 
-    /// The same, as the members are so far.
+    /// The assignor that most members prefer at present; otherwise the default.
     pub(super) fn assignor_now(&self, context: &Context<'_>) -> Assignor {
         self.preferred_assignor().unwrap_or_else(|| context.settings.default_assignor())
     }
 
-    /// The same, for those who look at the group.
+    /// The assignor that most members prefer at present; `None` if no member names one.
     pub(super) fn preferred_assignor(&self) -> Option<Assignor> {
         elect(self.members.values())
     }
@@ -95,7 +97,7 @@ fn elect<'a>(members: impl Iterator<Item = &'a Member>) -> Option<Assignor> {
     let mut votes: Vec<(&str, usize)> = votes.into_iter().collect();
     in_hash_order(&mut votes, |(name, _)| name);
     let most = votes.iter().map(|(_, count)| *count).max()?;
-    // Of several with as many votes, the first in Java's order.
+    // As in Kafka, a tie is decided by the iteration order of a Java hash map.
     let (name, _) = votes.into_iter().find(|(_, count)| *count == most)?;
     Assignor::by_name(name)
 }

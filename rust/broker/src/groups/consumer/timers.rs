@@ -1,18 +1,18 @@
-//! Deadlines of members.
+//! The timers of a consumer group's members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What a member is to do in time.
+/// A timer of a member: what it must do before a deadline.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Timer {
-    /// To send a heartbeat.
+    /// Send a heartbeat.
     Session,
-    /// To give back what it was told to, while in this epoch.
+    /// Acknowledge the revocation of partitions, while it is in this epoch.
     Rebalance { epoch: i32 },
-    /// To join again (classic protocol).
+    /// Join again (classic protocol).
     Join,
-    /// To ask for its assignment (classic protocol).
+    /// Send a SyncGroup (classic protocol).
     Sync,
 }
 
@@ -27,7 +27,7 @@ impl Timer {
     }
 }
 
-/// All of a group's.
+/// All timers of a group. A member has at most one of each kind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timers {
     by_member: BTreeMap<(Arc<str>, u8), (i64, Timer)>,
@@ -35,14 +35,14 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Starts a timer of a member, in place of the one of its kind that runs.
+    /// Starts a timer of a member. It replaces a running one of the same kind.
     pub(crate) fn start(&mut self, member: &Arc<str>, timer: Timer, due_ms: i64) {
         self.cancel(member, timer.kind());
         self.by_member.insert((Arc::clone(member), timer.kind()), (due_ms, timer));
         self.queue.insert((due_ms, Arc::clone(member), timer.kind()));
     }
 
-    /// Starts one unless it runs.
+    /// Starts a timer of a member, unless one of the same kind runs.
     pub(crate) fn start_if_absent(&mut self, member: &Arc<str>, timer: Timer, due_ms: i64) {
         if !self.by_member.contains_key(&(Arc::clone(member), timer.kind())) {
             self.start(member, timer, due_ms);
@@ -71,7 +71,7 @@ impl Timers {
         self.queue.first().map(|(due_ms, ..)| *due_ms)
     }
 
-    /// Takes the first that is due.
+    /// Removes and returns the first timer that is due.
     pub(crate) fn pop_due(&mut self, now_ms: i64) -> Option<(Arc<str>, Timer)> {
         let (_, member, kind) = self.queue.first().filter(|(due_ms, ..)| *due_ms <= now_ms).cloned()?;
         let timer = self.by_member.get(&(Arc::clone(&member), kind)).map(|(_, timer)| *timer);

@@ -1,12 +1,12 @@
-//! What becomes of a group when nothing goes wrong any more.
+//! Liveness of the model: without further faults, the group becomes stable.
 
 use super::*;
 
-/// Turns of every process after which a group without faults has settled.
+/// The bound on rounds, of one step of each process, after which a group without faults must be stable.
 const ROUNDS: usize = 60;
 
 impl World {
-    /// All members are there.
+    /// A stable group with all members.
     pub(super) fn settled(layout: Layout) -> Self {
         let mut world = Self::new(layout);
         world.processes.iter_mut().for_each(|process| process.running = true);
@@ -19,7 +19,7 @@ impl World {
         world
     }
 
-    /// Every living member gets to the same generation, and every partition to one of them.
+    /// Checks that all running members reach the same generation, and that each partition has one owner.
     pub(super) fn converges(&self, settling: &mut HashSet<Vec<u8>>) -> Result<(), String> {
         let mut world = self.clone();
         world.layout.late = false;
@@ -39,7 +39,7 @@ impl World {
         Err(format!("the group does not settle: {:?} {:?}", world.group, world.processes))
     }
 
-    /// Each process does what comes next. Whether there was anything.
+    /// Each process takes its next step. Returns whether there was one besides heartbeats of stable members.
     fn take_turns(&mut self) -> Result<bool, String> {
         let mut moved = false;
         for index in 0..self.processes.len() {
@@ -58,7 +58,8 @@ impl World {
         Ok(moved)
     }
 
-    /// What is due next goes off: the sessions of the dead, then what waits for the living. Whether there was anything.
+    /// Fires the next timer: first the sessions of stopped processes, then the join and sync timers. Returns whether
+    /// there was one.
     fn let_time_pass(&mut self) -> Result<bool, String> {
         let dead = self.group.due_ms.keys().find(|timer| matches!(timer, Timer::Session(id) if !self.is_alive(id)));
         let barrier = || self.group.due_ms.keys().find(|timer| !matches!(timer, Timer::Session(_)));
@@ -67,7 +68,7 @@ impl World {
         Ok(true)
     }
 
-    /// Whether a process goes by the id, or will when it is answered.
+    /// Whether a running process has the id, or will have it with the answer that it awaits.
     fn is_alive(&self, id: &Arc<str>) -> bool {
         let awaited = |ticket: &Ticket| ticket.correlation_id == AWAITED;
         let waits = |member: &Member| member.joining.iter().chain(&member.syncing).any(awaited);

@@ -1,4 +1,4 @@
-//! A member as its process knows itself, and what it does.
+//! The process of a member in the model: its own state, and the requests that it sends.
 
 use super::*;
 use crate::groups::{Leaver, SyncAnswer};
@@ -17,7 +17,7 @@ pub(super) enum Request {
     Sync { id: Arc<str>, generation: i32, assignments: Vec<(Arc<str>, u8)> },
 }
 
-/// An answer on its way.
+/// An answer that is on its way to the process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Received {
     pub(super) error: ErrorCode,
@@ -32,11 +32,11 @@ pub(super) struct Process {
     pub(super) running: bool,
     pub(super) waits: Waits,
     pub(super) id: Arc<str>,
-    /// -1 where it is to join.
+    /// -1 if it must join.
     pub(super) generation: i32,
-    /// Whom it is to assign to, if it leads.
+    /// The members that it assigns to, if it is the leader.
     pub(super) view: Vec<Arc<str>>,
-    /// Whether it has its assignment.
+    /// Whether it has received its assignment.
     has_synced: bool,
     pub(super) owned: u8,
     pub(super) inbox: Option<Received>,
@@ -83,7 +83,7 @@ impl Process {
         self.running && self.waits == Waits::No && self.generation >= 0 && !self.has_synced
     }
 
-    /// The ids that it knows of.
+    /// All member ids that it refers to.
     pub(super) fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
         let inbox = self.inbox.iter().flat_map(|received| received.view.iter().chain([&received.id]));
         let (late, assigned): (_, &[_]) = match &self.late {
@@ -97,7 +97,7 @@ impl Process {
 
     pub(super) fn relative(&self, relative: &impl Fn(i32) -> i32) -> Self {
         let mut process = self.clone();
-        // Not to be confused with having none.
+        // -2 stands for no generation: `relative` returns -1 for an old one.
         let shown = |generation: i32| if generation < 0 { -2 } else { relative(generation) };
         process.generation = shown(self.generation);
         if let Some(received) = &mut process.inbox {
@@ -109,14 +109,14 @@ impl Process {
         process
     }
 
-    /// It is to join, with what it knows of itself. As before each join, it gives up what it owns.
+    /// Resets the process to join with this id. As before each join, it revokes its partitions.
     fn begin_again(&mut self, id: Arc<str>) {
         let late = self.late.take();
         *self = Self { running: true, id, late, ..Self::default() };
     }
 
     pub(super) fn give_up(&mut self) {
-        // A sync can be sent again.
+        // The generation stays, so it may send the SyncGroup again.
         self.waits = Waits::No;
     }
 
@@ -129,7 +129,7 @@ impl Process {
             }
             (ErrorCode::None, _) => (self.has_synced, self.owned) = (true, received.owned),
             (ErrorCode::MemberIdRequired, _) => self.begin_again(received.id),
-            // It tries again at the new coordinator.
+            // It retries at the new coordinator.
             (ErrorCode::NotCoordinator, _) => {}
             (error, _) => self.refused(error)?,
         }
@@ -140,7 +140,7 @@ impl Process {
         match error {
             ErrorCode::UnknownMemberId => self.begin_again("".into()),
             ErrorCode::IllegalGeneration | ErrorCode::RebalanceInProgress => self.begin_again(Arc::clone(&self.id)),
-            // Another has taken its place: it ends.
+            // Another process with its instance id has replaced it: it ends.
             ErrorCode::FencedInstanceId => *self = Self { late: self.late.take(), ..Self::default() },
             error => return Err(format!("nobody should be answered {error:?}")),
         }
@@ -190,19 +190,19 @@ impl World {
 
     pub(super) fn leave(&mut self, index: usize) -> Result<(), String> {
         let id = Arc::clone(&self.processes[index].id);
-        // What it waits for goes with it.
+        // Stopping discards the answers that it awaits.
         self.stop(index);
         if id.is_empty() {
             return Ok(());
         }
         let leaver = Leaver { member_id: &id, instance_id: self.instance(index), reason: "" };
         let mut effects = Effects::default();
-        // It does not look at the answer.
+        // The process has ended, so the answer does not matter.
         let _ = self.group.leave(0, &[leaver], &mut effects);
         self.carry_out(effects)
     }
 
-    /// The process ends, and with it all that it knew. What it sent may still arrive.
+    /// Ends the process and clears its state. A late request of it may still arrive.
     pub(super) fn stop(&mut self, index: usize) {
         self.disown(index);
         let late = self.processes[index].late.take();

@@ -1,7 +1,8 @@
-//! The uniform assignor where members subscribe to different topics.
+//! The uniform assignor for members that subscribe to different topics.
 //!
-//! Members keep what they have and still subscribe to; what is free goes to the least loaded subscriber; then, topic by topic,
-//! partitions move from the most to the least loaded of its subscribers, until a round over all topics moves none.
+//! Members keep the partitions of topics that they still subscribe to. Each free partition goes to the least loaded
+//! subscriber. Then, topic by topic, partitions move from the most to the least loaded subscriber, until a round over
+//! all topics moves none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use monedula_protocol::types::Uuid;
 use super::Spec;
 use crate::groups::consumer::Partitions;
 
-/// Rounds of balancing after which it is good enough.
+/// The bound on rounds of balancing.
 const MAX_ROUNDS: usize = 16;
 
 pub(super) fn assign(spec: &Spec) -> BTreeMap<Arc<str>, Partitions> {
@@ -28,16 +29,16 @@ pub(super) fn assign(spec: &Spec) -> BTreeMap<Arc<str>, Partitions> {
 
 struct Topic {
     id: Uuid,
-    /// Members, by index.
+    /// The indexes of its subscribers.
     subscribers: Vec<usize>,
-    /// Who has each partition.
+    /// The owner of each partition, by the member's index.
     owners: Vec<Option<usize>>,
 }
 
 struct Builder {
-    /// Those that weigh most for their subscribers first.
+    /// Sorted by partitions per subscriber, the highest first.
     topics: Vec<Topic>,
-    /// By the index of the member.
+    /// The target of each member, by its index.
     targets: Vec<Partitions>,
     sizes: Vec<usize>,
 }
@@ -56,7 +57,7 @@ impl Builder {
         };
         let mut topics: Vec<Topic> = subscribers.into_iter().map(topic).collect();
         topics.sort_by(|a, b| {
-            // Partitions for each subscriber, without dividing.
+            // Compares partitions per subscriber without division.
             let (of_a, of_b) = (a.owners.len() * b.subscribers.len(), b.owners.len() * a.subscribers.len());
             of_b.cmp(&of_a)
                 .then_with(|| a.subscribers.len().cmp(&b.subscribers.len()))
@@ -111,13 +112,13 @@ impl Builder {
         }
     }
 
-    /// Moves partitions of one topic between its subscribers, and says how many.
+    /// Moves partitions of a topic between its subscribers. Returns how many.
     fn balance_topic(&mut self, topic: usize) -> usize {
         let mut balancer = Balancer::new(&self.topics[topic].subscribers, &self.sizes);
         if balancer.imbalance <= 1 {
             return 0;
         }
-        // What each member can give away, its highest partition first.
+        // The partitions that each member can lose; `pop` takes the highest first.
         let mut of_member: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (partition, owner) in self.topics[topic].owners.iter().enumerate() {
             if let Some(owner) = owner {
@@ -156,12 +157,13 @@ impl Builder {
     }
 }
 
-/// Hands out the subscribers of a topic from both ends of their load.
+/// Selects the least and the most loaded subscribers of a topic.
 ///
-/// Those with the least are one range at the front, taken in turn; when its end is reached, all have one more, and the range grows
-/// by those that had as many before. Those with the most are a range at the back, likewise.
+/// The members are sorted by load. The least loaded ones form a range at the front, and are selected in turn. At the
+/// end of the range each of them has one partition more, and the range grows by the members that have as many. The most
+/// loaded ones form a range at the back, in the same way.
 struct Balancer {
-    /// By load, then by index.
+    /// The subscribers, sorted by load, then by index.
     members: Vec<usize>,
     imbalance: usize,
     least_end: usize,
@@ -170,7 +172,7 @@ struct Balancer {
     most_start: usize,
     most_end: usize,
     most_load: i64,
-    /// One past the next.
+    /// The position after the next most loaded member.
     next_most: usize,
 }
 
@@ -208,7 +210,7 @@ impl Balancer {
 
     fn most_loaded(&mut self, sizes: &[usize]) -> Option<usize> {
         if self.next_most <= self.most_start {
-            // All of the range may have been excluded: then the load of those before it is what counts.
+            // If all of the range was excluded, the next range has the load of the member before it.
             self.most_load = match self.most_start.checked_sub(1) {
                 Some(before) if self.most_end <= self.most_start => sizes[self.members[before]] as i64,
                 _ => self.most_load - 1,
@@ -225,7 +227,7 @@ impl Balancer {
         Some(self.members[self.next_most])
     }
 
-    /// Takes the member that was handed out last out of the range of those with the most.
+    /// Removes the member that was selected last from the range of the most loaded ones.
     fn exclude_most_loaded(&mut self) {
         self.members.swap(self.next_most, self.most_end - 1);
         self.most_end -= 1;
@@ -236,7 +238,7 @@ impl Balancer {
     }
 }
 
-/// As Java compares UUIDs: two signed numbers.
+/// The order in which Java compares UUIDs: as two signed numbers.
 fn java_order(id: Uuid) -> (i64, i64) {
     let id = u128::from_be_bytes(id.0);
     ((id >> 64) as i64, id as i64)

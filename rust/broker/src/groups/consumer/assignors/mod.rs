@@ -1,4 +1,4 @@
-//! Who is to own what: Kafka's server-side assignors.
+//! Kafka's server-side assignors, which compute the target assignment of a consumer group.
 
 mod heterogeneous;
 mod range;
@@ -11,7 +11,7 @@ use monedula_protocol::types::Uuid;
 
 use super::Partitions;
 
-/// The assignors, by the names they have in `group.consumer.assignors`.
+/// An assignor, by its name in `group.consumer.assignors`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Assignor {
     Uniform,
@@ -32,7 +32,7 @@ impl Assignor {
         Self::ALL.into_iter().find(|assignor| assignor.name() == name)
     }
 
-    /// The target of each member.
+    /// Computes the target of each member.
     pub(crate) fn assign(self, spec: &Spec) -> BTreeMap<Arc<str>, Partitions> {
         if spec.members.is_empty() {
             return BTreeMap::new();
@@ -45,27 +45,28 @@ impl Assignor {
     }
 }
 
-/// What is to be assigned to whom.
+/// The input of an assignor: the members and the topics.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
-    /// In the order in which Kafka walks them (see [`monedula_protocol::java::in_hash_order`]), which decides who gets what.
+    /// The members in the order in which Kafka iterates over them (see [`monedula_protocol::java::in_hash_order`]). The
+    /// assignment depends on it.
     pub(crate) members: Vec<MemberSpec>,
-    /// Whether all of them subscribe to the same topics.
+    /// Whether all members subscribe to the same topics.
     pub(crate) homogeneous: bool,
-    /// The partitions of each topic that someone subscribes to.
+    /// The partition count of each topic that a member subscribes to.
     pub(crate) topics: BTreeMap<Uuid, i32>,
-    /// Whose partitions were in the target before, of members that are gone too.
+    /// All partitions of the previous target assignment, whichever member they belong to.
     pub(crate) taken: BTreeSet<(Uuid, i32)>,
 }
 
-/// A member, as an assignor sees it.
+/// A member in the input of an assignor.
 #[derive(Clone, Debug)]
 pub(crate) struct MemberSpec {
     pub(crate) id: Arc<str>,
     pub(crate) instance_id: Option<Arc<str>>,
-    /// What it subscribes to, as far as it exists.
+    /// The existing topics that it subscribes to.
     pub(crate) topics: BTreeSet<Uuid>,
-    /// Its target until now.
+    /// Its previous target.
     pub(crate) target: Partitions,
 }
 

@@ -1,7 +1,7 @@
-//! The range assignor: of each topic, each member that subscribes to it gets partitions that follow each other.
+//! The range assignor: it divides the partitions of each topic into consecutive ranges, one for each subscriber.
 //!
-//! Members are sorted by instance id, then by id, so topics with as many partitions and the same subscribers are assigned alike:
-//! what belongs together by key comes to the same member.
+//! Members are sorted by instance id, then by id, so topics with the same subscribers and as many partitions are
+//! divided alike: records that are partitioned by the same key reach the same member.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use monedula_protocol::types::Uuid;
 use super::{MemberSpec, Spec};
 use crate::groups::consumer::Partitions;
 
-/// What is left of a topic while members are served.
+/// The partitions of a topic that are not assigned yet, from `next` to `partitions`.
 struct Rest {
     next: i32,
     partitions: i32,
     quota: i32,
-    /// Members that get one more than the quota: the first ones.
+    /// How many further members get one more than the quota. The first ones do.
     extra: i32,
 }
 
 pub(super) fn assign(spec: &Spec) -> BTreeMap<Arc<str>, Partitions> {
     let mut members: Vec<&MemberSpec> = spec.members.iter().collect();
-    // Static members come first, and keep their place when they come back with another id.
+    // Static members come first, and keep their position when they come back with another id.
     members.sort_by_key(|member| (member.instance_id.is_none(), member.instance_id.clone(), member.id.clone()));
     let mut subscribers: BTreeMap<Uuid, i32> = BTreeMap::new();
     for topic in members.iter().flat_map(|member| &member.topics) {

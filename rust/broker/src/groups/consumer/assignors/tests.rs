@@ -1,4 +1,5 @@
-//! The assignors beside Kafka's own: `tests/golden/assignors.jsonl` has what those made of groups that lived for a while.
+//! Compares the assignors with Kafka's own: `tests/golden/assignors.jsonl` has the targets that Kafka computed for
+//! groups over several changes.
 
 use monedula_protocol::java::in_hash_order;
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! The uniform assignor where all members subscribe to the same topics: sizes differ by one at most, and members keep what
-//! they have as far as that allows.
+//! The uniform assignor for members that all subscribe to the same topics: their partition counts differ by one at
+//! most, and members keep as many partitions of their previous targets as that allows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,19 +31,19 @@ pub(super) fn assign(spec: &Spec) -> BTreeMap<Arc<str>, Partitions> {
 }
 
 struct Shares {
-    /// What every member gets at least.
+    /// The partition count that every member gets at least.
     quota: i32,
     /// How many members may still get one more.
     extra: i32,
-    /// Partitions that nobody has.
+    /// Partitions that no member keeps.
     free: Vec<(Uuid, i32)>,
-    /// Members with room, and how much.
+    /// Members below their share, and how many partitions they lack.
     unfilled: Vec<(Arc<str>, i32)>,
     targets: BTreeMap<Arc<str>, Partitions>,
 }
 
 impl Shares {
-    /// Leaves a member what it has, up to its share. `left` counts the members from this one on.
+    /// Lets a member keep its partitions up to its share. `left` counts the members from this one on.
     fn keep(&mut self, member: &MemberSpec, left: usize) {
         let mut has_extra = self.extra > 0;
         let mut room = self.quota + i32::from(has_extra);
@@ -58,7 +58,7 @@ impl Shares {
                 }
             }
         }
-        // Enough members follow that may need the odd one to stay as they are.
+        // More members follow than there are extra partitions left: one of them may keep a partition with this extra.
         if room > 0 && has_extra && left as i64 > i64::from(self.extra) {
             room -= 1;
             has_extra = false;
@@ -70,7 +70,7 @@ impl Shares {
         self.targets.insert(Arc::clone(&member.id), kept);
     }
 
-    /// Gives away what is free.
+    /// Assigns the free partitions to the members below their share.
     fn fill(mut self) -> BTreeMap<Arc<str>, Partitions> {
         let mut free = self.free.into_iter();
         for (member, room) in self.unfilled {
