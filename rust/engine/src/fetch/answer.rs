@@ -7,10 +7,10 @@ use monedula_protocol::messages::fetch::{FetchResponse, PartitionData};
 use monedula_protocol::records::{BatchHeader, Batches};
 use monedula_protocol::types::Uuid;
 
-use super::SlotId;
+use super::AssignmentId;
 use super::fault::Fault;
 use super::machine::{FetchMachine, Output};
-use super::partition::{Phase, Slot};
+use super::partition::{PartitionState, Phase};
 use crate::{Now, TopicPartition};
 
 /// An aborted transaction that the fetched records may hold parts of.
@@ -136,7 +136,7 @@ impl FetchMachine {
         self.forget_retired();
     }
 
-    fn find(&self, name: &str, id: Uuid, partition: i32) -> Option<SlotId> {
+    fn find(&self, name: &str, id: Uuid, partition: i32) -> Option<AssignmentId> {
         if id != Uuid::ZERO {
             return self.by_id.get(&(id, partition)).copied();
         }
@@ -144,16 +144,16 @@ impl FetchMachine {
     }
 
     /// Whether the partition still waits for just what `node` was asked.
-    fn is_expected(&self, node_id: i32, id: SlotId) -> bool {
+    fn is_expected(&self, node_id: i32, id: AssignmentId) -> bool {
         let asked = self.nodes.get(&node_id).and_then(|node| node.session.asked(id));
-        let Some((asked, slot)) = asked.zip(self.slots.get(&id)) else { return false };
-        slot.span == asked.span && slot.offset == asked.offset && slot.phase == Phase::Fetching
+        let Some((asked, state)) = asked.zip(self.partitions.get(&id)) else { return false };
+        state.span == asked.span && state.offset == asked.offset && state.phase == Phase::Fetching
     }
 
     fn partition_answer<'a>(
         &mut self,
         node_id: i32,
-        id: SlotId,
+        id: AssignmentId,
         data: &PartitionData<'a>,
         now: Now,
     ) -> Option<Fetched<'a>> {
@@ -173,26 +173,26 @@ impl FetchMachine {
         fetched
     }
 
-    fn accept<'a>(&mut self, id: SlotId, data: &PartitionData<'a>) -> Option<Fetched<'a>> {
+    fn accept<'a>(&mut self, id: AssignmentId, data: &PartitionData<'a>) -> Option<Fetched<'a>> {
         let (max_partition_bytes, answer) = (self.config.max_partition_bytes, self.answers);
-        let slot = self.slots.get_mut(&id)?;
+        let state = self.partitions.get_mut(&id)?;
         let records = data.records.unwrap_or_default();
         if !records.is_empty() {
-            slot.served = answer;
+            state.served = answer;
         }
-        let (stepped, broken) = step(records, slot);
-        let (partition, span) = (slot.partition.clone(), slot.span);
-        slot.attempts = 0;
-        slot.high_watermark = Some(data.high_watermark);
+        let (stepped, broken) = step(records, state);
+        let (partition, span) = (state.partition.clone(), state.span);
+        state.attempts = 0;
+        state.high_watermark = Some(data.high_watermark);
         if stepped.whole_bytes > 0 {
-            (slot.offset, slot.offset_epoch) = (stepped.next_offset, stepped.leader_epoch);
-            slot.max_bytes = max_partition_bytes;
+            (state.offset, state.offset_epoch) = (stepped.next_offset, stepped.leader_epoch);
+            state.max_bytes = max_partition_bytes;
         } else if !records.is_empty() && broken.is_none() {
             // Only the head of a batch larger than the cap fitted (KIP-74): ask for more next time.
-            slot.max_bytes = slot.max_bytes.saturating_mul(2);
+            state.max_bytes = state.max_bytes.saturating_mul(2);
         }
         // What is beyond the end of a bounded read is nobody's.
-        let wanted = slot.end.is_none_or(|end| stepped.next_offset < end);
+        let wanted = state.end.is_none_or(|end| stepped.next_offset < end);
         let stops = |broken: &Broken| wanted && broken.is_final || stepped.whole_bytes == 0;
         if let Some(Broken { reason, .. }) = broken.filter(stops) {
             self.stop(id, Fault::Corrupt { partition: partition.clone(), offset: stepped.next_offset, reason });
@@ -216,7 +216,7 @@ impl FetchMachine {
     }
 
     /// Fetches from the replica that the leader names from now on (KIP-392).
-    fn prefer(&mut self, node_id: i32, id: SlotId, replica: i32, now: Now) {
+    fn prefer(&mut self, node_id: i32, id: AssignmentId, replica: i32, now: Now) {
         if replica < 0 || replica == node_id {
             return;
         }
@@ -224,28 +224,35 @@ impl FetchMachine {
             return self.want_metadata();
         }
         let until = now + self.config.preferred_replica_ttl;
-        if let Some(slot) = self.slots.get_mut(&id) {
-            slot.preferred = Some((replica, until));
+        if let Some(state) = self.partitions.get_mut(&id) {
+            state.preferred = Some((replica, until));
         }
     }
 
-    fn partition_error(&mut self, node_id: i32, id: SlotId, error: ErrorCode, data: &PartitionData<'_>, now: Now) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        let partition = slot.partition.clone();
-        let from_follower = slot.leader != Some(node_id);
-        slot.preferred = None;
+    fn partition_error(
+        &mut self,
+        node_id: i32,
+        id: AssignmentId,
+        error: ErrorCode,
+        data: &PartitionData<'_>,
+        now: Now,
+    ) {
+        let Some(state) = self.partitions.get_mut(&id) else { return };
+        let partition = state.partition.clone();
+        let from_follower = state.leader != Some(node_id);
+        state.preferred = None;
         match error {
             // A follower may lag behind the leader's log: only the leader's word counts.
             ErrorCode::OffsetOutOfRange if from_follower => {}
-            ErrorCode::OffsetOutOfRange => slot.phase = Phase::OutOfRange,
+            ErrorCode::OffsetOutOfRange => state.phase = Phase::OutOfRange,
             ErrorCode::TopicAuthorizationFailed => self.stop(id, Fault::TopicDenied { partition }),
             ErrorCode::CorruptMessage => {
-                let (offset, reason) = (slot.offset, "the broker found its own log corrupt (CORRUPT_MESSAGE)".into());
+                let (offset, reason) = (state.offset, "the broker found its own log corrupt (CORRUPT_MESSAGE)".into());
                 self.stop(id, Fault::Corrupt { partition, offset, reason });
             }
             error if error.is_retriable() || retry_despite(error) => {
                 let leader = &data.current_leader;
-                if leader.leader_id >= 0 && leader.leader_epoch > slot.leader_epoch {
+                if leader.leader_id >= 0 && leader.leader_epoch > state.leader_epoch {
                     let (leader, leader_epoch) = (leader.leader_id, leader.leader_epoch);
                     self.emit(Output::LeaderHint { partition, leader, leader_epoch });
                 }
@@ -264,9 +271,9 @@ fn retry_despite(error: ErrorCode) -> bool {
 }
 
 /// Steps over the batches without touching their records.
-fn step(records: &[u8], slot: &Slot) -> (Stepped, Option<Broken>) {
+fn step(records: &[u8], state: &PartitionState) -> (Stepped, Option<Broken>) {
     let mut stepped =
-        Stepped { whole_bytes: 0, record_count: 0, next_offset: slot.offset, leader_epoch: slot.offset_epoch };
+        Stepped { whole_bytes: 0, record_count: 0, next_offset: state.offset, leader_epoch: state.offset_epoch };
     let mut last: Option<(BatchHeader, Stepped)> = None;
     let mut batches = Batches::new(records);
     while let Some(batch) = batches.next() {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use monedula_protocol::types::Uuid;
 
-use super::SlotId;
+use super::AssignmentId;
 use super::fault::Fault;
 use super::node::{Demand, Node};
-use super::partition::{Phase, ResetPolicy, Slot, Start};
+use super::partition::{PartitionState, Phase, ResetPolicy, Start};
+use super::partition_table::PartitionTable;
 use super::session::Sent;
-use super::slots::Slots;
 use crate::backoff::{Backoff, Jitter};
 use crate::cluster::Cluster;
 use crate::{Now, TopicPartition};
@@ -36,7 +36,7 @@ pub struct FetchConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Look up where `start` is (ListOffsets, one attempt) and call [`FetchMachine::resolved`].
-    Resolve {
+    ListOffset {
         /// Partition.
         partition: TopicPartition,
         /// Span to echo.
@@ -45,14 +45,14 @@ pub enum Output {
         start: Start,
     },
     /// Look up both ends of the log and call [`FetchMachine::resolved`] with `log_start` set.
-    ResolveRange {
+    ListLogRange {
         /// Partition.
         partition: TopicPartition,
         /// Span to echo.
         span: u64,
     },
     /// Ask the leader where `offset_epoch` ends (OffsetForLeaderEpoch) and call [`FetchMachine::validated`].
-    Validate {
+    OffsetForLeaderEpoch {
         /// Partition.
         partition: TopicPartition,
         /// Span to echo.
@@ -113,19 +113,19 @@ pub struct FetchPlan {
 pub struct FetchMachine {
     pub(super) config: FetchConfig,
     pub(super) jitter: Jitter,
-    pub(super) slots: Slots,
-    /// Slots of bounded reads that are fetched to their ends.
-    complete: BTreeSet<SlotId>,
-    pub(super) by_partition: BTreeMap<TopicPartition, SlotId>,
-    pub(super) by_id: BTreeMap<(Uuid, i32), SlotId>,
+    pub(super) partitions: PartitionTable,
+    /// Partitions of bounded reads that are fetched to their ends.
+    complete: BTreeSet<AssignmentId>,
+    pub(super) by_partition: BTreeMap<TopicPartition, AssignmentId>,
+    pub(super) by_id: BTreeMap<(Uuid, i32), AssignmentId>,
     pub(super) nodes: BTreeMap<i32, Node>,
     /// Names of partitions that were given up but that a session may still hold.
-    pub(super) retired: BTreeMap<SlotId, TopicPartition>,
+    pub(super) retired: BTreeMap<AssignmentId, TopicPartition>,
     pub(super) brokers: BTreeSet<i32>,
-    timers: BTreeSet<(Now, SlotId)>,
+    timers: BTreeSet<(Now, AssignmentId)>,
     outputs: VecDeque<Output>,
     refresh_wanted: bool,
-    next_slot: SlotId,
+    next_id: AssignmentId,
     /// Requests so far.
     requests: u64,
     /// Answers so far.
@@ -141,7 +141,7 @@ impl FetchMachine {
         Self {
             config,
             jitter: Jitter::new(seed),
-            slots: Slots::default(),
+            partitions: PartitionTable::default(),
             complete: BTreeSet::new(),
             by_partition: BTreeMap::new(),
             by_id: BTreeMap::new(),
@@ -151,7 +151,7 @@ impl FetchMachine {
             timers: BTreeSet::new(),
             outputs: VecDeque::new(),
             refresh_wanted: false,
-            next_slot: 0,
+            next_id: 0,
             requests: 0,
             answers: 0,
         }
@@ -160,9 +160,9 @@ impl FetchMachine {
     /// Starts reading `partition` as `span`, replacing what it was read as before.
     pub fn assign(&mut self, partition: TopicPartition, span: u64, start: Start, cluster: &Cluster, now: Now) {
         self.unassign(&partition, now);
-        let id = self.next_slot;
-        self.next_slot += 1;
-        let slot = Slot {
+        let id = self.next_id;
+        self.next_id += 1;
+        let state = PartitionState {
             partition: partition.clone(),
             span,
             phase: Phase::Failed,
@@ -185,7 +185,7 @@ impl FetchMachine {
             served: 0,
             waits_for_topic: false,
         };
-        self.slots.insert(id, slot);
+        self.partitions.insert(id, state);
         self.by_partition.insert(partition, id);
         self.start(id, start);
         self.learn(id, cluster, false, now);
@@ -195,39 +195,39 @@ impl FetchMachine {
     /// Stops reading `partition`.
     pub fn unassign(&mut self, partition: &TopicPartition, now: Now) {
         let Some(id) = self.by_partition.remove(partition) else { return };
-        if let Some(slot) = self.slots.get_mut(&id) {
-            slot.phase = Phase::Failed;
+        if let Some(state) = self.partitions.get_mut(&id) {
+            state.phase = Phase::Failed;
         }
         self.touch(id, now);
-        let Some(slot) = self.slots.remove(&id) else { return };
+        let Some(state) = self.partitions.remove(&id) else { return };
         self.complete.remove(&id);
-        self.end_lookup(slot.lookup);
-        self.by_id.remove(&(slot.topic_id, partition.partition));
+        self.end_lookup(state.lookup);
+        self.by_id.remove(&(state.topic_id, partition.partition));
         if self.nodes.values().any(|node| node.session.asked(id).is_some()) {
-            self.retired.insert(id, slot.partition);
+            self.retired.insert(id, state.partition);
         }
     }
 
     /// Has `partition` wait for its topic where that is missing, as members of groups do: the next rebalance takes it away,
     /// unless the topic is back.
     pub fn wait_for_topic(&mut self, partition: &TopicPartition) {
-        if let Some(slot) = self.by_partition.get(partition).and_then(|id| self.slots.get_mut(id)) {
-            slot.waits_for_topic = true;
+        if let Some(state) = self.by_partition.get(partition).and_then(|id| self.partitions.get_mut(id)) {
+            state.waits_for_topic = true;
         }
     }
 
     /// Goes on elsewhere in `partition`, as `span`. Mends a partition that stopped. A recreated topic is adopted.
     pub fn seek(&mut self, partition: &TopicPartition, span: u64, start: Start, cluster: &Cluster, now: Now) {
         let Some(&id) = self.by_partition.get(partition) else { return };
-        if let Some(slot) = self.slots.get_mut(&id) {
-            slot.span = span;
-            slot.attempts = 0;
-            slot.retry_at = Now::ZERO;
-            slot.missing_answers = 0;
-            slot.high_watermark = None;
-            self.by_id.remove(&(slot.topic_id, partition.partition));
-            slot.topic_id = Uuid::ZERO;
-            let lookup = slot.lookup.take();
+        if let Some(state) = self.partitions.get_mut(&id) {
+            state.span = span;
+            state.attempts = 0;
+            state.retry_at = Now::ZERO;
+            state.missing_answers = 0;
+            state.high_watermark = None;
+            self.by_id.remove(&(state.topic_id, partition.partition));
+            state.topic_id = Uuid::ZERO;
+            let lookup = state.lookup.take();
             self.end_lookup(lookup);
         }
         self.start(id, start);
@@ -238,22 +238,22 @@ impl FetchMachine {
     /// Fetches `partition` only up to `end`, exclusive; whole batches may reach beyond it.
     pub fn bound(&mut self, partition: &TopicPartition, end: i64, now: Now) {
         let Some(&id) = self.by_partition.get(partition) else { return };
-        if let Some(slot) = self.slots.get_mut(&id) {
-            slot.end = Some(end);
+        if let Some(state) = self.partitions.get_mut(&id) {
+            state.end = Some(end);
         }
         self.touch(id, now);
     }
 
     /// Whether there are partitions, each with an end, and everything before the ends is fetched.
     pub fn is_complete(&self) -> bool {
-        self.slots.len() > 0 && self.complete.len() == self.slots.len()
+        self.partitions.len() > 0 && self.complete.len() == self.partitions.len()
     }
 
     /// Pauses or resumes fetching `partition`. What was fetched stays with the driver.
     pub fn set_paused(&mut self, partition: &TopicPartition, paused: bool, now: Now) {
         let Some(&id) = self.by_partition.get(partition) else { return };
-        if let Some(slot) = self.slots.get_mut(&id) {
-            slot.paused = paused;
+        if let Some(state) = self.partitions.get_mut(&id) {
+            state.paused = paused;
         }
         self.touch(id, now);
     }
@@ -262,10 +262,10 @@ impl FetchMachine {
     /// will come up again.
     pub fn rewind(&mut self, partition: &TopicPartition, span: u64, offset: i64, now: Now) {
         let Some(id) = self.current(partition, span) else { return };
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        (slot.offset, slot.offset_epoch) = (offset, -1);
-        if slot.phase == Phase::Failed {
-            slot.phase = Phase::Fetching;
+        let Some(state) = self.partitions.get_mut(&id) else { return };
+        (state.offset, state.offset_epoch) = (offset, -1);
+        if state.phase == Phase::Failed {
+            state.phase = Phase::Fetching;
             // Of a partition that stopped no news was taken: its leader, and whether its topic still is what it was.
             self.want_metadata();
         }
@@ -275,8 +275,8 @@ impl FetchMachine {
     /// The driver found `partition` unreadable at `offset`.
     pub fn unreadable(&mut self, partition: &TopicPartition, span: u64, offset: i64, now: Now) {
         let Some(id) = self.current(partition, span) else { return };
-        if let Some(slot) = self.slots.get_mut(&id) {
-            (slot.offset, slot.offset_epoch, slot.phase) = (offset, -1, Phase::Failed);
+        if let Some(state) = self.partitions.get_mut(&id) {
+            (state.offset, state.offset_epoch, state.phase) = (offset, -1, Phase::Failed);
         }
         self.touch(id, now);
     }
@@ -341,13 +341,13 @@ impl FetchMachine {
     /// How often a partition was looked at so far. A fetch looks at what changed since the last one, not at all that is
     /// assigned.
     pub fn looks(&self) -> u64 {
-        self.slots.looks()
+        self.partitions.looks()
     }
 
     /// Whether any partition stopped, and how many are assigned.
     pub fn stopped(&self) -> (usize, usize) {
-        let stopped = self.slots.values().filter(|slot| slot.phase == Phase::Failed).count();
-        (stopped, self.slots.len())
+        let stopped = self.partitions.values().filter(|state| state.phase == Phase::Failed).count();
+        (stopped, self.partitions.len())
     }
 
     /// The request to send to `node` now; it counts as sent.
@@ -369,41 +369,43 @@ impl FetchMachine {
             self.reopen(node_id);
         }
         let node = self.nodes.get_mut(&node_id)?;
-        let slots = &self.slots;
+        let partitions = &self.partitions;
         let ids = if node.session.wants_full() { &node.members } else { &dirty };
-        let wanted =
-            ids.iter().map(|&id| (id, slots.get(&id).filter(|slot| slot.home == Some(node_id)).map(Slot::to_send)));
+        let wanted = ids.iter().map(|&id| {
+            (id, partitions.get(&id).filter(|state| state.home == Some(node_id)).map(PartitionState::to_send))
+        });
         let request = node.session.request(wanted);
         node.sent_at = Some(now);
         let retired = &self.retired;
-        let mut sent: Vec<(&Slot, Sent)> =
-            request.send.iter().filter_map(|&(id, sent)| Some((slots.get(&id)?, sent))).collect();
+        let mut sent: Vec<(&PartitionState, Sent)> =
+            request.send.iter().filter_map(|&(id, sent)| Some((partitions.get(&id)?, sent))).collect();
         // Brokers fill their answers in the order of a full request: what was served longest ago comes first, or a busy
         // partition would starve those behind it. In a session they see to that themselves.
         if request.full {
-            sent.sort_by_key(|(slot, _)| slot.served);
+            sent.sort_by_key(|(state, _)| state.served);
         }
-        let name = |id: &SlotId| slots.get(id).map(|slot| &slot.partition).or_else(|| retired.get(id)).cloned();
+        let name =
+            |id: &AssignmentId| partitions.get(id).map(|state| &state.partition).or_else(|| retired.get(id)).cloned();
         Some(FetchPlan {
             session_id: request.session_id,
             session_epoch: request.epoch,
             by_topic_id,
-            partitions: sent.into_iter().map(|(slot, sent)| (slot.partition.clone(), sent.topic_id, sent)).collect(),
+            partitions: sent.into_iter().map(|(state, sent)| (state.partition.clone(), sent.topic_id, sent)).collect(),
             forget: request.forget.iter().filter_map(|(id, topic_id)| Some((name(id)?, *topic_id))).collect(),
         })
     }
 
     /// Whether the next request would both add and forget the same name. A broker adds first, and then forgets what it has
     /// just been told to add: such a change needs a new session.
-    fn clashes(&self, node_id: i32, id: SlotId) -> bool {
+    fn clashes(&self, node_id: i32, id: AssignmentId) -> bool {
         let known = self.nodes.get(&node_id).and_then(|node| node.session.asked(id));
-        let fetched_here = |slot: &&Slot| slot.home == Some(node_id);
-        match (known, self.slots.get(&id)) {
+        let fetched_here = |state: &&PartitionState| state.home == Some(node_id);
+        match (known, self.partitions.get(&id)) {
             (None, _) => false,
-            (Some(known), Some(slot)) => fetched_here(&slot) && slot.topic_id != known.topic_id,
+            (Some(known), Some(state)) => fetched_here(&state) && state.topic_id != known.topic_id,
             (Some(_), None) => {
                 let successor = self.retired.get(&id).and_then(|partition| self.by_partition.get(partition));
-                successor.and_then(|id| self.slots.get(id)).is_some_and(|slot| fetched_here(&slot))
+                successor.and_then(|id| self.partitions.get(id)).is_some_and(|state| fetched_here(&state))
             }
         }
     }
@@ -433,7 +435,7 @@ impl FetchMachine {
         };
         for id in members {
             // A follower that fails is given up at once; its leader is the safe choice.
-            if self.slots.get_mut(&id).is_some_and(|slot| slot.preferred.take().is_some()) {
+            if self.partitions.get_mut(&id).is_some_and(|state| state.preferred.take().is_some()) {
                 self.touch(id, now);
             }
         }
@@ -452,9 +454,9 @@ impl FetchMachine {
         self.retired.retain(|&id, _| nodes.values().any(|node| node.session.asked(id).is_some()));
     }
 
-    pub(super) fn current(&self, partition: &TopicPartition, span: u64) -> Option<SlotId> {
+    pub(super) fn current(&self, partition: &TopicPartition, span: u64) -> Option<AssignmentId> {
         let id = *self.by_partition.get(partition)?;
-        (self.slots.get(&id)?.span == span).then_some(id)
+        (self.partitions.get(&id)?.span == span).then_some(id)
     }
 
     pub(super) fn emit(&mut self, output: Output) {
@@ -465,88 +467,88 @@ impl FetchMachine {
         self.refresh_wanted = true;
     }
 
-    pub(super) fn set_phase(&mut self, id: SlotId, phase: Phase) {
-        if let Some(slot) = self.slots.get_mut(&id) {
-            slot.phase = phase;
+    pub(super) fn set_phase(&mut self, id: AssignmentId, phase: Phase) {
+        if let Some(state) = self.partitions.get_mut(&id) {
+            state.phase = phase;
         }
     }
 
     /// Stops a partition for good, or until the user seeks.
-    pub(super) fn stop(&mut self, id: SlotId, fault: Fault) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        if slot.phase != Phase::Failed {
-            slot.phase = Phase::Failed;
-            let span = slot.span;
+    pub(super) fn stop(&mut self, id: AssignmentId, fault: Fault) {
+        let Some(state) = self.partitions.get_mut(&id) else { return };
+        if state.phase != Phase::Failed {
+            state.phase = Phase::Failed;
+            let span = state.span;
             self.emit(Output::Stopped { span, fault });
         }
     }
 
     /// Waits a little longer each time before the partition is tried again.
-    pub(super) fn back_off(&mut self, id: SlotId, now: Now) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        slot.retry_at = now + self.config.backoff.delay(slot.attempts, &mut self.jitter);
-        slot.attempts += 1;
+    pub(super) fn back_off(&mut self, id: AssignmentId, now: Now) {
+        let Some(state) = self.partitions.get_mut(&id) else { return };
+        state.retry_at = now + self.config.backoff.delay(state.attempts, &mut self.jitter);
+        state.attempts += 1;
     }
 
     /// The position is found, or found to be elsewhere.
-    pub(super) fn position(&mut self, id: SlotId, offset: i64, offset_epoch: i32, moved_from: Option<i64>) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        (slot.offset, slot.offset_epoch, slot.phase) = (offset, offset_epoch, Phase::Fetching);
-        slot.attempts = 0;
-        let (partition, span) = (slot.partition.clone(), slot.span);
+    pub(super) fn position(&mut self, id: AssignmentId, offset: i64, offset_epoch: i32, moved_from: Option<i64>) {
+        let Some(state) = self.partitions.get_mut(&id) else { return };
+        (state.offset, state.offset_epoch, state.phase) = (offset, offset_epoch, Phase::Fetching);
+        state.attempts = 0;
+        let (partition, span) = (state.partition.clone(), state.span);
         self.emit(Output::Positioned { partition, span, offset, moved_from });
     }
 
-    fn start(&mut self, id: SlotId, start: Start) {
+    fn start(&mut self, id: AssignmentId, start: Start) {
         let policy = self.config.reset;
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        let (partition, span) = (slot.partition.clone(), slot.span);
-        slot.phase = match (start, policy) {
+        let Some(state) = self.partitions.get_mut(&id) else { return };
+        let (partition, span) = (state.partition.clone(), state.span);
+        state.phase = match (start, policy) {
             (Start::Offset(offset, offset_epoch), _) => {
-                (slot.offset, slot.offset_epoch) = (offset, offset_epoch);
+                (state.offset, state.offset_epoch) = (offset, offset_epoch);
                 self.emit(Output::Positioned { partition, span, offset, moved_from: None });
                 self.set_phase(id, if offset_epoch >= 0 { Phase::Validating } else { Phase::Fetching });
                 return;
             }
-            (Start::Policy, ResetPolicy::Earliest) => Phase::Resolving(Start::Earliest),
-            (Start::Policy, ResetPolicy::Latest) => Phase::Resolving(Start::Latest),
+            (Start::Policy, ResetPolicy::Earliest) => Phase::ListingOffset(Start::Earliest),
+            (Start::Policy, ResetPolicy::Latest) => Phase::ListingOffset(Start::Latest),
             (Start::Policy, ResetPolicy::Fail) => {
-                slot.phase = Phase::Fetching;
+                state.phase = Phase::Fetching;
                 return self.stop(id, Fault::NoOffset { partition });
             }
-            (start, _) => Phase::Resolving(start),
+            (start, _) => Phase::ListingOffset(start),
         };
     }
 
     /// Brings timers, lookups and session membership of a partition up to date with its state.
-    pub(super) fn touch(&mut self, id: SlotId, now: Now) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        let home = slot.fetchable_at(now);
-        if let Some(old) = slot.home.filter(|&old| Some(old) != home)
+    pub(super) fn touch(&mut self, id: AssignmentId, now: Now) {
+        let Some(state) = self.partitions.get_mut(&id) else { return };
+        let home = state.fetchable_at(now);
+        if let Some(old) = state.home.filter(|&old| Some(old) != home)
             && let Some(node) = self.nodes.get_mut(&old)
         {
             node.give_up(id);
         }
-        slot.home = home;
-        if slot.is_complete() {
+        state.home = home;
+        if state.is_complete() {
             self.complete.insert(id);
         } else {
             self.complete.remove(&id);
         }
         if let Some(home) = home {
-            self.nodes.entry(home).or_default().take(id, slot);
+            self.nodes.entry(home).or_default().take(id, state);
         }
-        if slot.phase != Phase::Failed && slot.retry_at > now {
-            self.timers.insert((slot.retry_at, id));
+        if state.phase != Phase::Failed && state.retry_at > now {
+            self.timers.insert((state.retry_at, id));
         }
-        if let Some((_, until)) = slot.preferred.filter(|&(_, until)| until > now) {
+        if let Some((_, until)) = state.preferred.filter(|&(_, until)| until > now) {
             self.timers.insert((until, id));
         }
         self.look_up(id, now);
     }
 }
 
-impl Slot {
+impl PartitionState {
     fn to_send(&self) -> Sent {
         Sent {
             span: self.span,

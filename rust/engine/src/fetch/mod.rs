@@ -7,20 +7,20 @@
 
 mod answer;
 mod fault;
-mod lookups;
+mod list_offsets;
 mod machine;
-mod news;
+mod metadata_update;
 mod node;
 mod partition;
+mod partition_table;
 mod session;
-mod slots;
 
 pub use answer::{Aborted, Fetched};
 pub use fault::Fault;
 pub use machine::{FetchConfig, FetchMachine, FetchPlan, Output};
 pub use node::Demand;
-pub use partition::{EpochEnd, ResetPolicy, Resolved, Start};
+pub use partition::{EpochEnd, ListedOffset, ResetPolicy, Start};
 pub use session::{Sent, Session, SessionRequest};
 
 /// Names a partition from its assignment to its end; never used twice.
-pub type SlotId = u32;
+pub type AssignmentId = u32;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use monedula_protocol::types::Uuid;
 
-use super::SlotId;
-use super::partition::Slot;
+use super::AssignmentId;
+use super::partition::PartitionState;
 use super::session::Session;
 use crate::Now;
 
@@ -24,13 +24,13 @@ pub struct Demand {
 pub(super) struct Node {
     pub(super) session: Session,
     /// Partitions fetched from here.
-    pub(super) members: BTreeSet<SlotId>,
+    pub(super) members: BTreeSet<AssignmentId>,
     /// Members of which more is there than was fetched, or of which that is not known yet.
-    behind: BTreeSet<SlotId>,
+    behind: BTreeSet<AssignmentId>,
     /// Members whose topic id is not known.
-    unnamed: BTreeSet<SlotId>,
+    unnamed: BTreeSet<AssignmentId>,
     /// Partitions whose entry in the session may have to change.
-    pub(super) dirty: BTreeSet<SlotId>,
+    pub(super) dirty: BTreeSet<AssignmentId>,
     /// The number of the last request.
     pub(super) asked: u64,
     pub(super) sent_at: Option<Now>,
@@ -44,16 +44,16 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Notes that `slot` is fetched from here, and how it stands.
-    pub(super) fn take(&mut self, id: SlotId, slot: &Slot) {
+    /// Notes that the partition is fetched from this broker, and how it stands.
+    pub(super) fn take(&mut self, id: AssignmentId, state: &PartitionState) {
         self.members.insert(id);
         self.dirty.insert(id);
-        note(&mut self.behind, id, slot.is_behind());
-        note(&mut self.unnamed, id, slot.topic_id == Uuid::ZERO);
+        note(&mut self.behind, id, state.is_behind());
+        note(&mut self.unnamed, id, state.topic_id == Uuid::ZERO);
     }
 
     /// The partition is not fetched from here any more.
-    pub(super) fn give_up(&mut self, id: SlotId) {
+    pub(super) fn give_up(&mut self, id: AssignmentId) {
         self.members.remove(&id);
         self.behind.remove(&id);
         self.unnamed.remove(&id);
@@ -75,7 +75,7 @@ impl Node {
     }
 }
 
-fn note(set: &mut BTreeSet<SlotId>, id: SlotId, is_in: bool) {
+fn note(set: &mut BTreeSet<AssignmentId>, id: AssignmentId, is_in: bool) {
     if is_in {
         set.insert(id);
     } else {

@@ -35,7 +35,7 @@ pub enum ResetPolicy {
 
 /// A partition's offset lookup, answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ListedOffset {
     /// The offset asked for; for a position out of range, the log's end.
     pub offset: i64,
     /// Leader epoch of that offset, -1 unknown.
@@ -50,7 +50,7 @@ pub type EpochEnd = Option<i64>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// An offset lookup is to be made, or under way.
-    Resolving(Start),
+    ListingOffset(Start),
     /// The position left the log; both its ends are looked up.
     OutOfRange,
     /// The leader changed; the position is checked against the new leader's epochs (KIP-320).
@@ -62,7 +62,7 @@ pub(super) enum Phase {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Slot {
+pub(super) struct PartitionState {
     pub(super) partition: TopicPartition,
     pub(super) span: u64,
     pub(super) phase: Phase,
@@ -97,7 +97,7 @@ pub(super) struct Slot {
     pub(super) waits_for_topic: bool,
 }
 
-impl Slot {
+impl PartitionState {
     /// Whether everything before the end of a bounded read is fetched.
     pub(super) fn is_complete(&self) -> bool {
         self.end.is_some_and(|end| self.phase == Phase::Fetching && self.offset >= end)

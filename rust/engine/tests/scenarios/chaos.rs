@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
-use monedula_engine::fetch::{Output, ResetPolicy, Resolved, Start};
+use monedula_engine::fetch::{ListedOffset, Output, ResetPolicy, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{Reply, Request, World, data, empty, error, ms, p};
@@ -201,17 +201,17 @@ impl Chaos {
     fn output(&mut self, output: Output) {
         match output {
             Output::Positioned { span, offset, .. } => drop(self.expected.insert(span, offset)),
-            Output::Resolve { partition, span, start } => {
+            Output::ListOffset { partition, span, start } => {
                 let log = &self.logs[partition.partition as usize];
                 let offset = if start == Start::Earliest { log.start } else { log.end };
-                self.look_up(&partition, span, Resolved { offset, leader_epoch: -1, log_start: None });
+                self.look_up(&partition, span, ListedOffset { offset, leader_epoch: -1, log_start: None });
             }
-            Output::ResolveRange { partition, span } => {
+            Output::ListLogRange { partition, span } => {
                 let log = &self.logs[partition.partition as usize];
-                let found = Resolved { offset: log.end, leader_epoch: -1, log_start: Some(log.start) };
+                let found = ListedOffset { offset: log.end, leader_epoch: -1, log_start: Some(log.start) };
                 self.look_up(&partition, span, found);
             }
-            Output::Validate { partition, span, .. } => {
+            Output::OffsetForLeaderEpoch { partition, span, .. } => {
                 let end = self.logs[partition.partition as usize].end;
                 let answer = if self.strikes(4) { Err(ErrorCode::FencedLeaderEpoch) } else { Ok(Some(end)) };
                 self.world.machine.validated(&partition, span, answer, self.world.now);
@@ -229,7 +229,7 @@ impl Chaos {
         }
     }
 
-    fn look_up(&mut self, partition: &TopicPartition, span: u64, found: Resolved) {
+    fn look_up(&mut self, partition: &TopicPartition, span: u64, found: ListedOffset) {
         let answer = if self.strikes(4) { Err(ErrorCode::NetworkException) } else { Ok(Some(found)) };
         self.world.machine.resolved(partition, span, answer, self.world.now);
     }

@@ -96,7 +96,7 @@ fn a_lookup_left_with_a_dead_leader_is_made_again_with_the_new_one() {
     let span = world.assign(0, Start::Earliest);
     world.outputs();
     world.metadata(&[(2, 1)]);
-    let wanted = Output::Resolve { partition: p(0), span, start: Start::Earliest };
+    let wanted = Output::ListOffset { partition: p(0), span, start: Start::Earliest };
     assert!(world.outputs().contains(&wanted), "the lookup stays with a leader that may never answer");
     world.resolved(0, span, 7, None);
     assert_eq!(asked(&world.fetch(2), 0), Some(7));
@@ -111,6 +111,6 @@ fn lookups_that_fail_back_off_and_are_repeated() {
         world.machine.resolved(&p(0), span, Err(ErrorCode::NetworkException), world.now);
         assert_eq!(world.outputs(), vec![Output::RefreshMetadata]);
         world.advance(ms(1200));
-        assert_eq!(world.outputs(), vec![Output::Resolve { partition: p(0), span, start: Start::Latest }]);
+        assert_eq!(world.outputs(), vec![Output::ListOffset { partition: p(0), span, start: Start::Latest }]);
     }
 }

@@ -147,7 +147,7 @@ fn a_timestamp_beyond_the_log_starts_at_the_end() {
     let mut world = World::new(ResetPolicy::Earliest, &[1]);
     let span = world.assign(0, Start::Timestamp(1_700_000_000_000));
     world.machine.resolved(&p(0), span, Ok(None), world.now);
-    let wanted = Output::Resolve { partition: p(0), span, start: Start::Latest };
+    let wanted = Output::ListOffset { partition: p(0), span, start: Start::Latest };
     assert!(world.outputs().contains(&wanted));
 }
 

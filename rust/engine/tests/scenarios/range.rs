@@ -12,7 +12,7 @@ fn out_of_range(reset: ResetPolicy) -> (World, u64) {
     world.fetch(1);
     world.outputs();
     world.answer(1, vec![error(0, ErrorCode::OffsetOutOfRange)]);
-    assert_eq!(world.outputs(), vec![Output::ResolveRange { partition: p(0), span }]);
+    assert_eq!(world.outputs(), vec![Output::ListLogRange { partition: p(0), span }]);
     assert!(world.try_fetch(1).is_none());
     (world, span)
 }
@@ -92,7 +92,7 @@ fn a_failed_lookup_of_the_range_keeps_the_position_and_is_repeated() {
     world.machine.resolved(&p(0), span, Err(ErrorCode::LeaderNotAvailable), world.now);
     assert_eq!(world.outputs(), vec![Output::RefreshMetadata]);
     world.advance(ms(130));
-    assert_eq!(world.outputs(), vec![Output::ResolveRange { partition: p(0), span }]);
+    assert_eq!(world.outputs(), vec![Output::ListLogRange { partition: p(0), span }]);
     world.resolved(0, span, 200, Some(80));
     assert_eq!(asked(&world.fetch(1), 0), Some(80));
 }

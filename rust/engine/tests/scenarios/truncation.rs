@@ -19,7 +19,10 @@ fn moved(reset: ResetPolicy) -> (World, u64) {
 #[test]
 fn a_new_leader_epoch_has_the_position_checked_before_the_next_fetch() {
     let (mut world, span) = moved(ResetPolicy::Earliest);
-    assert_eq!(world.outputs(), vec![Output::Validate { partition: p(0), span, leader_epoch: 1, offset_epoch: 0 }]);
+    assert_eq!(
+        world.outputs(),
+        vec![Output::OffsetForLeaderEpoch { partition: p(0), span, leader_epoch: 1, offset_epoch: 0 }]
+    );
     assert!(world.try_fetch(2).is_none());
     world.machine.validated(&p(0), span, Ok(Some(10)), world.now);
     assert_eq!(asked(&world.fetch(2), 0), Some(10));
@@ -68,7 +71,7 @@ fn a_failed_check_is_repeated_after_a_backoff() {
         world.machine.validated(&p(0), span, Err(code), world.now);
         assert_eq!(world.outputs(), vec![Output::RefreshMetadata], "{code}");
         world.advance(ms(1200));
-        assert!(matches!(world.outputs()[..], [Output::Validate { .. }]), "{code}");
+        assert!(matches!(world.outputs()[..], [Output::OffsetForLeaderEpoch { .. }]), "{code}");
     }
 }
 
@@ -109,7 +112,12 @@ fn records_that_come_with_a_divergence_are_not_delivered() {
 fn a_start_with_a_known_epoch_is_checked_first() {
     let mut world = World::new(ResetPolicy::Fail, &[1]);
     let span = world.assign(0, Start::Offset(30, 0));
-    assert!(world.outputs().contains(&Output::Validate { partition: p(0), span, leader_epoch: 0, offset_epoch: 0 }));
+    assert!(world.outputs().contains(&Output::OffsetForLeaderEpoch {
+        partition: p(0),
+        span,
+        leader_epoch: 0,
+        offset_epoch: 0
+    }));
     assert!(world.try_fetch(1).is_none());
 }
 

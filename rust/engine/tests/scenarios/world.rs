@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use monedula_engine::backoff::Backoff;
 use monedula_engine::cluster::Cluster;
-use monedula_engine::fetch::{FetchConfig, FetchMachine, FetchPlan, Output, ResetPolicy, Resolved, Sent, Start};
+use monedula_engine::fetch::{FetchConfig, FetchMachine, FetchPlan, ListedOffset, Output, ResetPolicy, Sent, Start};
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::compression::Compressor;
 use monedula_protocol::error_code::ErrorCode;
@@ -301,7 +301,7 @@ impl World {
 
     /// Answers an offset lookup.
     pub(crate) fn resolved(&mut self, partition: i32, span: u64, offset: i64, log_start: Option<i64>) {
-        let found = Resolved { offset, leader_epoch: -1, log_start };
+        let found = ListedOffset { offset, leader_epoch: -1, log_start };
         self.machine.resolved(&p(partition), span, Ok(Some(found)), self.now);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::fetch::{Resolved, Start};
+use monedula_engine::fetch::{ListedOffset, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{Event, Running};
@@ -37,7 +37,7 @@ impl Running {
                 let answer = answers.remove(&partition).unwrap_or(UNANSWERED);
                 (partition, span, resolved(answer, by_time, None))
             });
-            let _ = events.send(Event::Resolved { answers: answers.collect() });
+            let _ = events.send(Event::ListedOffsets { answers: answers.collect() });
         });
     }
 
@@ -63,7 +63,7 @@ impl Running {
                 };
                 (partition, span, answer)
             });
-            let _ = events.send(Event::Resolved { answers: answers.collect() });
+            let _ = events.send(Event::ListedOffsets { answers: answers.collect() });
         });
     }
 
@@ -85,15 +85,15 @@ impl Running {
                 let answer = answers.remove(&partition).unwrap_or(UNANSWERED);
                 (partition, span, answer.map(|found| found.map(|end| end.offset)))
             });
-            let _ = events.send(Event::Validated { answers: answers.collect() });
+            let _ = events.send(Event::EpochEnds { answers: answers.collect() });
         });
     }
 }
 
 /// An offset lookup's answer for the machine. Only a lookup by time may find nothing.
-fn resolved(answer: Answer, by_time: bool, log_start: Option<i64>) -> Result<Option<Resolved>, ErrorCode> {
+fn resolved(answer: Answer, by_time: bool, log_start: Option<i64>) -> Result<Option<ListedOffset>, ErrorCode> {
     match answer? {
-        Some(found) => Ok(Some(Resolved { offset: found.offset, leader_epoch: found.leader_epoch, log_start })),
+        Some(found) => Ok(Some(ListedOffset { offset: found.offset, leader_epoch: found.leader_epoch, log_start })),
         None if by_time => Ok(None),
         None => Err(ErrorCode::UnknownServerError),
     }

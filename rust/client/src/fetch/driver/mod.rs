@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use monedula_engine::cluster::Cluster;
-use monedula_engine::fetch::{Fault, FetchConfig, FetchMachine, Output, Resolved, Start};
+use monedula_engine::fetch::{Fault, FetchConfig, FetchMachine, ListedOffset, Output, Start};
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::mpsc;
@@ -30,8 +30,8 @@ use crate::tasks::caught;
 
 enum Event {
     Fetched { node: i32, answer: Result<(Frame, i16), RequestError>, charge: Charge },
-    Resolved { answers: Vec<(TopicPartition, u64, Result<Option<Resolved>, ErrorCode>)> },
-    Validated { answers: Vec<(TopicPartition, u64, Result<Option<i64>, ErrorCode>)> },
+    ListedOffsets { answers: Vec<(TopicPartition, u64, Result<Option<ListedOffset>, ErrorCode>)> },
+    EpochEnds { answers: Vec<(TopicPartition, u64, Result<Option<i64>, ErrorCode>)> },
 }
 
 /// What the driver works with.
@@ -235,12 +235,12 @@ impl Running {
         let now = self.now();
         match event {
             Event::Fetched { node, answer, charge } => self.fetched(node, answer, charge),
-            Event::Resolved { answers } => {
+            Event::ListedOffsets { answers } => {
                 for (partition, span, answer) in answers {
                     self.machine.resolved(&partition, span, answer, now);
                 }
             }
-            Event::Validated { answers } => {
+            Event::EpochEnds { answers } => {
                 for (partition, span, answer) in answers {
                     self.machine.validated(&partition, span, answer, now);
                 }
@@ -330,13 +330,13 @@ impl Running {
         let mut validations = BTreeMap::new();
         while let Some(output) = self.machine.poll() {
             match output {
-                Output::Resolve { partition, span, start } => {
+                Output::ListOffset { partition, span, start } => {
                     lookups.insert(partition, (span, start));
                 }
-                Output::ResolveRange { partition, span } => {
+                Output::ListLogRange { partition, span } => {
                     ranges.insert(partition, span);
                 }
-                Output::Validate { partition, span, offset_epoch, .. } => {
+                Output::OffsetForLeaderEpoch { partition, span, offset_epoch, .. } => {
                     validations.insert(partition, (span, offset_epoch));
                 }
                 Output::RefreshMetadata => self.driver.metadata.want(),

@@ -2,10 +2,10 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::SlotId;
+use super::AssignmentId;
 use super::fault::Fault;
 use super::machine::{FetchMachine, Output};
-use super::partition::{EpochEnd, Phase, ResetPolicy, Resolved, Start};
+use super::partition::{EpochEnd, ListedOffset, Phase, ResetPolicy, Start};
 use crate::{Now, TopicPartition};
 
 impl FetchMachine {
@@ -14,17 +14,17 @@ impl FetchMachine {
         &mut self,
         partition: &TopicPartition,
         span: u64,
-        answer: Result<Option<Resolved>, ErrorCode>,
+        answer: Result<Option<ListedOffset>, ErrorCode>,
         now: Now,
     ) {
         let Some(id) = self.looked_up(partition, span) else { return };
-        let Some(slot) = self.slots.get(&id) else { return };
-        let (phase, position) = (slot.phase, slot.offset);
+        let Some(state) = self.partitions.get(&id) else { return };
+        let (phase, position) = (state.phase, state.offset);
         match (answer, phase) {
-            (Ok(Some(found)), Phase::Resolving(_)) => self.position(id, found.offset, found.leader_epoch, None),
+            (Ok(Some(found)), Phase::ListingOffset(_)) => self.position(id, found.offset, found.leader_epoch, None),
             (Ok(Some(found)), Phase::OutOfRange) => self.leave_range(id, position, found, now),
             // No offset for that timestamp: the end of the log is where such records will come.
-            (Ok(None), _) => self.set_phase(id, Phase::Resolving(Start::Latest)),
+            (Ok(None), _) => self.set_phase(id, Phase::ListingOffset(Start::Latest)),
             (Ok(Some(_)), _) => {}
             (Err(code), _) => self.retry(id, code, now),
         }
@@ -44,9 +44,9 @@ impl FetchMachine {
     }
 
     /// The leader's log of the position's epoch ends at `end` (KIP-320).
-    pub(super) fn truncate_to(&mut self, id: SlotId, end: i64) {
-        let Some(slot) = self.slots.get(&id) else { return };
-        let (offset, partition) = (slot.offset, slot.partition.clone());
+    pub(super) fn truncate_to(&mut self, id: AssignmentId, end: i64) {
+        let Some(state) = self.partitions.get(&id) else { return };
+        let (offset, partition) = (state.offset, state.partition.clone());
         if end >= offset {
             self.set_phase(id, Phase::Fetching);
         } else if self.config.reset == ResetPolicy::Fail {
@@ -56,9 +56,9 @@ impl FetchMachine {
         }
     }
 
-    fn leave_range(&mut self, id: SlotId, offset: i64, found: Resolved, now: Now) {
-        let Some(slot) = self.slots.get(&id) else { return };
-        let (partition, log_start, log_end) = (slot.partition.clone(), found.log_start.unwrap_or(0), found.offset);
+    fn leave_range(&mut self, id: AssignmentId, offset: i64, found: ListedOffset, now: Now) {
+        let Some(state) = self.partitions.get(&id) else { return };
+        let (partition, log_start, log_end) = (state.partition.clone(), found.log_start.unwrap_or(0), found.offset);
         if (log_start..=log_end).contains(&offset) {
             // The leader that answered holds the position after all: the other answer was an old one.
             // Not at once: a broker that contradicts itself must not be asked in a spin.
@@ -74,9 +74,9 @@ impl FetchMachine {
         }
     }
 
-    fn retry(&mut self, id: SlotId, code: ErrorCode, now: Now) {
-        let Some(slot) = self.slots.get(&id) else { return };
-        let partition = slot.partition.clone();
+    fn retry(&mut self, id: AssignmentId, code: ErrorCode, now: Now) {
+        let Some(state) = self.partitions.get(&id) else { return };
+        let partition = state.partition.clone();
         match code {
             ErrorCode::TopicAuthorizationFailed => self.stop(id, Fault::TopicDenied { partition }),
             // UNSUPPORTED_FOR_MESSAGE_FORMAT and the like: no retry mends them.
@@ -93,19 +93,22 @@ impl FetchMachine {
         }
     }
 
-    pub(super) fn look_up(&mut self, id: SlotId, now: Now) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        let Some(leader) = slot.leader.filter(|_| slot.lookup.is_none() && slot.retry_at <= now) else { return };
-        let (partition, span) = (slot.partition.clone(), slot.span);
-        let output = match slot.phase {
-            Phase::Resolving(start) => Output::Resolve { partition, span, start },
-            Phase::OutOfRange => Output::ResolveRange { partition, span },
-            Phase::Validating => {
-                Output::Validate { partition, span, leader_epoch: slot.leader_epoch, offset_epoch: slot.offset_epoch }
-            }
+    pub(super) fn look_up(&mut self, id: AssignmentId, now: Now) {
+        let Some(state) = self.partitions.get_mut(&id) else { return };
+        let Some(leader) = state.leader.filter(|_| state.lookup.is_none() && state.retry_at <= now) else { return };
+        let (partition, span) = (state.partition.clone(), state.span);
+        let output = match state.phase {
+            Phase::ListingOffset(start) => Output::ListOffset { partition, span, start },
+            Phase::OutOfRange => Output::ListLogRange { partition, span },
+            Phase::Validating => Output::OffsetForLeaderEpoch {
+                partition,
+                span,
+                leader_epoch: state.leader_epoch,
+                offset_epoch: state.offset_epoch,
+            },
             Phase::Fetching | Phase::Failed => return,
         };
-        slot.lookup = Some(leader);
+        state.lookup = Some(leader);
         let node = self.nodes.entry(leader).or_default();
         if node.lookups == 0 {
             node.hold_until = now + Self::HOLD;
@@ -115,9 +118,9 @@ impl FetchMachine {
     }
 
     /// The partition whose lookup ended, unless it has moved on meanwhile.
-    fn looked_up(&mut self, partition: &TopicPartition, span: u64) -> Option<SlotId> {
+    fn looked_up(&mut self, partition: &TopicPartition, span: u64) -> Option<AssignmentId> {
         let id = self.current(partition, span)?;
-        let lookup = self.slots.get_mut(&id)?.lookup.take()?;
+        let lookup = self.partitions.get_mut(&id)?.lookup.take()?;
         self.end_lookup(Some(lookup));
         Some(id)
     }
