@@ -1,4 +1,4 @@
-//! News of the cluster: leaders, epochs, topic ids, topics that vanish and come back.
+//! Metadata updates: leaders, epochs, topic ids, topics that vanish and come back.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
@@ -11,8 +11,7 @@ use crate::cluster::{Cluster, Partition, Topic};
 use crate::{Now, TopicPartition};
 
 impl FetchMachine {
-    /// The cluster view changed: leaders, epochs, ids, topics that vanished.
-    pub fn cluster_changed(&mut self, cluster: &Cluster, now: Now) {
+    pub(super) fn update_metadata(&mut self, cluster: &Cluster, now: Now) {
         self.brokers = cluster.brokers.keys().copied().collect();
         for id in self.partitions.ids() {
             self.learn(id, cluster, true, now);
@@ -20,8 +19,8 @@ impl FetchMachine {
         }
     }
 
-    /// Takes over what the cluster view says of the partition. Where the view is not `fresh`, what it lacks or refuses may
-    /// be old news, from before the user asked: newer metadata has to say so again.
+    /// Takes over what the cluster view says of the partition. A view that is not `fresh` may be older than the assignment or
+    /// the seek: what it lacks or refuses does not count before newer metadata says so again.
     pub(super) fn learn(&mut self, id: AssignmentId, cluster: &Cluster, fresh: bool, now: Now) {
         let Some(state) = self.partitions.get_mut(&id) else { return };
         if state.phase == Phase::Failed {
@@ -65,7 +64,8 @@ impl FetchMachine {
         true
     }
 
-    /// The position belongs to a topic that is no more. A group takes the partition away, and gives it anew.
+    /// The position belongs to a topic that was deleted and created again. A group revokes such a partition, and assigns it
+    /// again.
     fn recreated(&mut self, id: AssignmentId, partition: TopicPartition) {
         match self.partitions.get_mut(&id) {
             Some(state) if state.waits_for_topic => state.phase = Phase::Failed,
@@ -102,15 +102,15 @@ impl FetchMachine {
         if state.phase == Phase::Fetching && newer_epoch && state.offset_epoch >= 0 {
             state.phase = Phase::Validating;
         }
-        // A lookup left with the old leader may never be answered.
-        let lookup = state.lookup.take();
-        self.end_lookup(lookup);
+        // A lookup that was sent to the old leader may never be answered.
+        let lookup_at = state.lookup_at.take();
+        self.end_lookup(lookup_at);
     }
 
     fn topic_fault(&self, id: AssignmentId, topic: &Topic) -> Option<Fault> {
         let state = self.partitions.get(&id)?;
         let partition = state.partition.clone();
-        // A count below what it was began anew in between.
+        // A count below the earlier one started again from zero in between.
         let unknown = topic.unknown_answers.checked_sub(state.unknown_before).unwrap_or(topic.unknown_answers);
         match topic.error {
             ErrorCode::TopicAuthorizationFailed => Some(Fault::TopicDenied { partition }),

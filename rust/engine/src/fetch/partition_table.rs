@@ -1,5 +1,5 @@
-//! The assigned partitions of a machine and their states. Every look at one is counted: the work of a fetch has to grow with what changed, not
-//! with what is assigned, and a test holds it to that.
+//! The table of assigned partitions. It counts every look at a state: the work of a fetch has to grow with what changed, not
+//! with what is assigned, and a test checks that.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use super::AssignmentId;
 use super::partition::PartitionState;
 
+/// The states of the assigned partitions.
 #[derive(Debug, Default)]
 pub(super) struct PartitionTable {
     by_id: BTreeMap<AssignmentId, PartitionState>,

@@ -25,7 +25,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Whether the broker has to be told. The span is ours alone and never travels.
+    /// Whether a change has to be sent. The span is the client's own, and never sent.
     fn differs(&self, other: &Self) -> bool {
         Self { span: 0, ..*self } != Self { span: 0, ..*other }
     }

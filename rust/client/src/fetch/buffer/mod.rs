@@ -278,14 +278,11 @@ impl Delivery {
         self.arrived.notify_all();
     }
 
-    /// Takes what a fetch brought; `frame` holds its records.
-    pub(crate) fn push(&self, fetched: Fetched<'_>, frame: &Bytes) {
-        let data = match fetched.records.is_empty() {
-            true => Bytes::new(),
-            false => frame.slice_ref(fetched.records),
-        };
-        let compressed = !self.inflater.is_idle() && is_compressed(fetched.records);
-        let cut = if compressed { segments(&data, SEGMENT_BYTES) } else { vec![data.clone()] };
+    /// Takes what a fetch brought: whole record batches.
+    pub(crate) fn push(&self, fetched: Fetched, records: Bytes) {
+        let bytes = records.len();
+        let compressed = !self.inflater.is_idle() && is_compressed(&records);
+        let cut = if compressed { segments(&records, SEGMENT_BYTES) } else { vec![records] };
         let cut: Vec<Arc<Segment>> = cut.into_iter().map(|data| Arc::new(Segment::new(data))).collect();
         let aborted: Arc<[AbortedTransaction]> = fetched
             .aborted
@@ -298,19 +295,19 @@ impl Delivery {
         lane.last_stable_offset = Some(fetched.last_stable_offset).filter(|&offset| offset >= 0);
         lane.log_start_offset = Some(fetched.log_start_offset).filter(|&offset| offset >= 0);
         // Of a partition that stopped nothing is handed out before a seek: it would only hold memory.
-        if data.is_empty() || lane.fault.is_some() {
+        if bytes == 0 || lane.fault.is_some() {
             return;
         }
         let held_back = lane.is_held_back();
         lane.queued_records += fetched.record_count;
-        lane.queued_bytes += data.len();
+        lane.queued_bytes += bytes;
         for segment in &cut {
             let (segment, aborted) = (segment.clone(), aborted.clone());
             lane.pieces.push_back(Piece::Data(Data { segment, aborted }));
         }
         if !held_back {
             state.queued_records += fetched.record_count;
-            state.queued_bytes += data.len();
+            state.queued_bytes += bytes;
         }
         state.offer(&fetched.partition);
         drop(state);

@@ -90,14 +90,15 @@ impl World {
         let fetched = Fetched {
             partition: p(index as i32),
             span,
-            records: &frame,
+            place: (0, 0),
+            record_bytes: frame.len(),
             record_count: ANSWER_RECORDS as u64,
             aborted: Vec::new(),
             high_watermark: LOG_END,
             last_stable_offset: LOG_END,
             log_start_offset: 0,
         };
-        self.delivery.push(fetched, &frame);
+        self.delivery.push(fetched, frame);
     }
 
     /// The driver has time for one command.
