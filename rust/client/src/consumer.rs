@@ -23,14 +23,16 @@ use tokio::task::JoinHandle;
 
 use self::alone::Alone;
 pub use self::membership::Unfinished;
+use crate::budget::Budget;
+use crate::committed_starts::CommittedStarts;
 use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;
 pub use crate::coordinator::{Commits, Committed, GroupOffset};
 use crate::error::ClientError;
-use crate::fetch::budget::Budget;
 use crate::fetch::buffer::Delivery;
 pub use crate::fetch::buffer::{PartitionStatus, Want};
 use crate::fetch::command::Command;
+pub use crate::fetch::command::Position;
 use crate::fetch::driver::Driver;
 use crate::group::Step;
 use crate::group::handle::Group;
@@ -41,8 +43,6 @@ use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 pub use crate::offsets::Found;
 use crate::offsets::{EARLIEST, LATEST, Offsets, Question};
-use crate::starts::CommittedStarts;
-pub use crate::starts::Position;
 
 /// What the pool may keep beyond the byte budget before it gives memory back.
 const COLUMNS_BYTES: usize = 28 << 20;

@@ -9,9 +9,8 @@ use monedula_engine::fetch::Start;
 
 use super::{Consumer, Partitions, membership};
 use crate::error::ClientError;
-use crate::fetch::command::Command;
+use crate::fetch::command::{Command, Position};
 use crate::lock::lock;
-use crate::starts::Position;
 
 impl Consumer {
     /// Replaces the assignment by these partitions. `end` bounds each for a read that ends.

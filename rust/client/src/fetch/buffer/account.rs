@@ -14,7 +14,7 @@ use super::partition::Lane;
 use super::rows::ByRows;
 use super::{Delivery, State};
 use crate::error::ClientError;
-use crate::group::{CommitOutcome, HandedBatch};
+use crate::fetch::step::{CommitOutcome, HandedBatch};
 
 /// What is kept of a group; without one, nothing of it.
 #[derive(Default)]

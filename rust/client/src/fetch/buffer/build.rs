@@ -14,7 +14,7 @@ use super::{Delivery, State, Want};
 use crate::error::ClientError;
 use crate::fetch::command::Command;
 use crate::fetch::inflate::Payload;
-use crate::group::{HandedBatch, PendingCallback, Step};
+use crate::fetch::step::{HandedBatch, PendingCallback, Step};
 
 /// What waiting came to.
 enum Waited {

@@ -21,7 +21,7 @@ use super::row_gate::RowClock;
 use super::{Delivery, State};
 use crate::error::ClientError;
 use crate::fetch::command::Command;
-use crate::group::{Leaving, PendingCallback};
+use crate::fetch::step::{Leaving, PendingCallback};
 
 /// Until when records may be handed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

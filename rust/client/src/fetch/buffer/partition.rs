@@ -7,8 +7,8 @@ use monedula_columns::{AbortedTransaction, PartitionWalker, WalkOptions};
 use monedula_engine::TopicPartition;
 
 use super::PartitionStatus;
+use crate::budget::Charge;
 use crate::error::ClientError;
-use crate::fetch::budget::Charge;
 use crate::fetch::inflate::Segment;
 
 /// What is to be walked next.

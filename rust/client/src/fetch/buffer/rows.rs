@@ -11,7 +11,7 @@ use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, Place};
 
 use super::row_gate::RowGate;
 use super::{Delivery, State, Want};
-use crate::group::HandedBatch;
+use crate::fetch::step::HandedBatch;
 
 /// A batch whose rows are handed out one by one.
 pub(super) struct ByRows {

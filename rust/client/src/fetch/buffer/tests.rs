@@ -6,7 +6,7 @@ use monedula_protocol::compression::Compressor;
 use monedula_protocol::records::{BatchEncoder, NewRecord};
 
 use super::*;
-use crate::fetch::budget::Budget;
+use crate::budget::Budget;
 
 /// Records of one answer.
 const ANSWER_RECORDS: i64 = 5;

@@ -7,8 +7,7 @@ use monedula_engine::fetch::{Input, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use super::Running;
-use crate::fetch::command::Command;
-use crate::starts::Position;
+use crate::fetch::command::{Command, Position};
 
 impl Running {
     pub(super) fn command(&mut self, command: Command) {

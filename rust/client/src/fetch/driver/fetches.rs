@@ -12,9 +12,9 @@ use monedula_protocol::types::Uuid;
 
 use super::credit::Credit;
 use super::{Event, Running};
+use crate::budget::{Charge, Room};
 use crate::config::ClientConfig;
 use crate::error::RequestError;
-use crate::fetch::budget::{Charge, Room};
 use crate::log::Level;
 use crate::net::connection::{Expected, Frame};
 use crate::net::metadata::Endpoint;

@@ -15,18 +15,18 @@ use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::mpsc;
 
+use crate::budget::{Budget, Charge};
+use crate::committed_starts::CommittedStarts;
 use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
-use crate::fetch::budget::{Budget, Charge};
 use crate::fetch::buffer::Delivery;
-use crate::fetch::command::Command;
+use crate::fetch::command::{Command, Position};
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::connection::Frame;
 use crate::net::metadata::{Metadata, View};
 use crate::net::network::Network;
 use crate::offsets::{Offsets, UNKNOWN_TOPIC_ANSWERS};
-use crate::starts::{CommittedStarts, Position};
 use crate::tasks::caught;
 
 /// What comes back from the tasks that wait for answers.

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
-use monedula_engine::fetch::Start;
 use monedula_engine::group::classic::CommitOffset;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -16,21 +15,6 @@ use crate::coordinator::{Coordinators, GroupOffset};
 use crate::error::ClientError;
 use crate::fetch::buffer::Delivery;
 use crate::log::{Level, Log};
-
-/// Where a partition that is assigned by hand starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Position {
-    /// There.
-    At(Start),
-    /// At the offset that the group of `group.id` has committed; where it has none, as `auto.offset.reset` says.
-    Committed,
-}
-
-impl From<Start> for Position {
-    fn from(start: Start) -> Self {
-        Self::At(start)
-    }
-}
 
 /// Looks up committed offsets for partitions that wait for theirs.
 #[derive(Clone)]
