@@ -5,9 +5,9 @@ use std::sync::Arc;
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 
-/// What the user wants of the driver. Spans come from the delivery, which is told first.
+/// What the user wants of the driver. Spans come from the buffer, which changes first.
 #[derive(Clone, Debug)]
-pub(crate) enum Command {
+pub(crate) enum FetchCommand {
     Assign {
         /// With the span, where to start, and the exclusive end of a bounded read.
         partitions: Vec<(TopicPartition, u64, Start, Option<i64>)>,

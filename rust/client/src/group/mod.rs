@@ -3,7 +3,7 @@
 //!
 //! The machine decides, the task does: it sends calls (`calls`), computes assignments where the member leads (`assigning`),
 //! knows which topics a subscription means (`subscription`) and which ids they have (`topics`), and tells the [`crate::fetch::buffer`] which partitions may be handed
-//! out, until when, and which callbacks are to be run in the user's thread. What the user finished stands in the delivery's
+//! out, until when, and which callbacks are to be run in the user's thread. What the user finished stands in the buffer's
 //! ledger.
 
 mod assigning;
@@ -27,7 +27,7 @@ pub use monedula_engine::group::consumer::MembershipError;
 pub use monedula_engine::ledger::{BatchId, Holder, Place};
 
 pub(crate) use self::commits::closed;
-pub use crate::fetch::buffer::RowGate;
+pub use crate::fetch::buffer::RowCursor;
 pub use crate::fetch::step::{CommitOutcome, HandedBatch, Leaving, PendingCallback, Step};
 
 pub use self::machine::State;

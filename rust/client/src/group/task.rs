@@ -105,7 +105,7 @@ impl Task {
     /// Runs until the membership is closed, or its user's side is gone.
     pub(super) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
         let mut view = self.parts.metadata.watch();
-        let delivery = self.parts.delivery.clone();
+        let buffer = self.parts.buffer.clone();
         while !self.closed {
             let wake_at = self.wake_at();
             tokio::select! {
@@ -118,11 +118,11 @@ impl Task {
                     let view = view.borrow_and_update().clone();
                     self.view(&view);
                 }
-                () = delivery.group_wanted.notified() => self.look(),
+                () = buffer.group_wanted.notified() => self.look(),
                 () = tokio::time::sleep_until(wake_at.into()) => self.handle(Input::Tick),
             }
         }
-        self.parts.delivery.set_leaving(false);
+        self.parts.buffer.set_leaving(false);
     }
 
     fn wake_at(&self) -> Instant {
@@ -142,7 +142,7 @@ impl Task {
             Order::Unsubscribe => {
                 self.forget_subscription();
                 match self.state.is_unsubscribed() {
-                    true => self.parts.delivery.set_leaving(false),
+                    true => self.parts.buffer.set_leaving(false),
                     false => self.handle(Input::Unsubscribe),
                 }
             }
@@ -152,7 +152,7 @@ impl Task {
             }
             Order::Abandon => {
                 self.abandoned = true;
-                for callback in self.parts.delivery.take_callbacks() {
+                for callback in self.parts.buffer.take_callbacks() {
                     self.handle(Input::CalledBack { ticket: callback.ticket });
                 }
             }
@@ -188,7 +188,7 @@ impl Task {
 
     /// The user came into a call, or finished something that was waited for.
     fn look(&mut self) {
-        for (ticket, offsets) in self.parts.delivery.settled() {
+        for (ticket, offsets) in self.parts.buffer.take_finished_revocations() {
             self.inputs.push_back(Input::Settled { ticket, offsets });
         }
         let counted = self.commit_by_count();
@@ -212,7 +212,7 @@ impl Task {
         if let Some(Subscription::ServerPattern(pattern)) = &self.subscription {
             if matches!(self.state, State::Classic(_)) {
                 let error = super::subscription::pattern_for_nobody(pattern);
-                return self.parts.delivery.raise(error, true);
+                return self.parts.buffer.raise(error, true);
             }
             self.give_pattern(pattern.clone());
         }
@@ -225,7 +225,7 @@ impl Task {
             self.parts.metadata.release(topics);
         }
         self.parts.metadata.set_filter(None);
-        self.parts.delivery.forget_topics();
+        self.parts.buffer.forget_topics();
         self.denied.clear();
         self.missing.clear();
         self.release_resolved();
@@ -292,7 +292,7 @@ impl Task {
                 crate::offsets::missing(&first, &view.cluster)
                 && self.denied.insert(topic.clone())
             {
-                self.parts.delivery.topic_failed(error);
+                self.parts.buffer.topic_failed(error);
             }
         }
     }
@@ -321,7 +321,7 @@ impl Task {
     pub(super) fn handle(&mut self, input: Input) {
         self.inputs.push_back(input);
         while let Some(input) = self.inputs.pop_front() {
-            let polled = self.parts.delivery.polled().saturating_duration_since(self.shared.started);
+            let polled = self.parts.buffer.polled().saturating_duration_since(self.shared.started);
             let mut outputs = Vec::new();
             {
                 let mut machine = self.shared.machine();
@@ -371,35 +371,35 @@ impl Task {
     }
 
     fn act_in_either(&mut self, effect: Effect) {
-        let delivery = &self.parts.delivery;
+        let buffer = &self.parts.buffer;
         match effect {
             Effect::Gained { partitions } => {
                 self.parts.metadata.hold(partitions.iter().map(|partition| partition.topic.clone()));
-                delivery.gained(&partitions);
+                buffer.assigned(&partitions);
             }
-            Effect::Start { partitions } => delivery.start(partitions),
+            Effect::Start { partitions } => buffer.start_owned(partitions),
             Effect::StartFailed { partition, code } => {
-                delivery.start_failed(&partition, None, fault(partition.clone(), code).into());
+                buffer.start_failed(&partition, None, fault(partition.clone(), code).into());
             }
             Effect::Settle { ticket, partitions } => {
-                delivery.settle(ticket, partitions, self.listens.revoked && !self.abandoned);
+                buffer.revoke(ticket, partitions, self.listens.revoked && !self.abandoned);
                 self.bring_settled();
             }
             Effect::Snapshot { ticket, scope } => {
                 let offsets = match &scope {
-                    Scope::All => delivery.snapshot(None),
-                    Scope::Only(partitions) => delivery.snapshot(Some(partitions)),
+                    Scope::All => buffer.snapshot(None),
+                    Scope::Only(partitions) => buffer.snapshot(Some(partitions)),
                 };
                 self.inputs.push_back(Input::Settled { ticket, offsets });
             }
             Effect::Callback { ticket, kind, partitions } => self.call_back(ticket, kind, partitions),
             Effect::Dropped { partitions } => {
-                delivery.dropped(&partitions);
+                buffer.released(&partitions);
                 self.parts.metadata.release(partitions.iter().map(|partition| partition.topic.clone()));
             }
             Effect::Committed { ticket, outcomes } => self.committed(ticket, outcomes),
             Effect::Lease { until } => {
-                delivery.set_lease(until.map_or(Lease::Out, |until| Lease::Until(self.shared.started + until)));
+                buffer.set_lease(until.map_or(Lease::Expired, |until| Lease::Until(self.shared.started + until)));
             }
             Effect::Closed => self.closed = true,
         }
@@ -418,7 +418,7 @@ impl Task {
     }
 
     fn bring_settled(&mut self) {
-        for (ticket, offsets) in self.parts.delivery.settled() {
+        for (ticket, offsets) in self.parts.buffer.take_finished_revocations() {
             self.inputs.push_back(Input::Settled { ticket, offsets });
         }
     }
@@ -426,17 +426,17 @@ impl Task {
     fn call_back(&mut self, ticket: Ticket, kind: CallbackKind, partitions: BTreeSet<TopicPartition>) {
         if self.listens.to(kind) && !self.abandoned {
             let partitions = partitions.into_iter().collect();
-            return self.parts.delivery.call_back(PendingCallback { ticket, kind, partitions });
+            return self.parts.buffer.queue_callback(PendingCallback { ticket, kind, partitions });
         }
         if kind == CallbackKind::Assigned {
-            self.parts.delivery.announced(&partitions);
+            self.parts.buffer.on_assigned_done(&partitions);
         }
         self.inputs.push_back(Input::CalledBack { ticket });
     }
 
     fn raise(&self, error: MembershipError, fatal: bool) {
         self.parts.log.record(Level::Warning, "groups", || error.to_string());
-        self.parts.delivery.raise(error.into(), fatal);
+        self.parts.buffer.raise(error.into(), fatal);
     }
 
     fn happened(&mut self, event: MemberEvent) {
@@ -446,10 +446,10 @@ impl Task {
         match &event {
             MemberEvent::StateChanged { to, .. } => {
                 self.state = *to;
-                self.parts.delivery.set_stale(to.is_stale());
+                self.parts.buffer.set_awaits_poll(to.is_stale());
                 if to.is_unsubscribed() {
                     self.lead(BTreeSet::new());
-                    self.parts.delivery.set_leaving(false);
+                    self.parts.buffer.set_leaving(false);
                 }
             }
             MemberEvent::Group(GroupEvent::Joined { leader: false, .. }) => {
@@ -458,11 +458,11 @@ impl Task {
             }
             MemberEvent::Group(GroupEvent::Retried { api, .. }) => self.parts.metrics.retriable_error(api),
             MemberEvent::Group(GroupEvent::Lost { partitions, .. }) => {
-                let untold = self.parts.delivery.lost(partitions, self.listens.to(CallbackKind::Lost));
+                let untold = self.parts.buffer.lost(partitions, self.listens.to(CallbackKind::Lost));
                 self.inputs.extend(untold.into_iter().map(|ticket| Input::CalledBack { ticket }));
             }
             MemberEvent::Group(GroupEvent::LeaseExpired) => {
-                let stalled = self.parts.delivery.queued_records();
+                let stalled = self.parts.buffer.queued_records();
                 self.shared.figures().counted.records_stalled += stalled;
             }
             _ => {}

@@ -1,14 +1,15 @@
-//! From fetched bytes to batches: lanes (one a partition), the queue of those with data, and waiting for it.
+//! From fetched bytes to batches: the partition buffers, the queue of those with data, and waiting for it.
 //!
 //! Two locks. `turn` is held while a batch is built, and by everything that changes what may be handed out: a batch never
 //! holds rows of a partition that was sought or given up before it was returned. `state` is held for moments only. Order:
 //! `turn` before `state`.
 
-mod account;
 mod build;
-mod gates;
-mod partition;
-mod row_gate;
+mod finished_offsets;
+mod lease;
+mod membership;
+mod partition_buffer;
+mod row_cursor;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -28,15 +29,16 @@ use monedula_protocol::compression::Compression;
 use monedula_protocol::records::Batches;
 use tokio::sync::{Notify, mpsc};
 
-use self::account::Account;
-use self::gates::Gates;
-pub(crate) use self::gates::{CommitCall, Lease};
-use self::partition::{Data, Lane, Piece};
-pub use self::row_gate::RowGate;
-use self::rows::Returned;
+use self::finished_offsets::FinishedOffsets;
+pub(crate) use self::lease::Lease;
+pub(crate) use self::membership::CommitCall;
+use self::membership::Membership;
+use self::partition_buffer::{Data, PartitionBuffer, Piece};
+pub use self::row_cursor::RowCursor;
+use self::rows::ReturnedRows;
 use crate::budget::Budget;
 use crate::error::ClientError;
-use crate::fetch::command::Command;
+use crate::fetch::command::FetchCommand;
 use crate::fetch::inflate::{Inflater, SEGMENT_BYTES, Segment};
 use crate::lock::lock;
 use crate::metrics::Metrics;
@@ -75,15 +77,15 @@ pub struct PartitionStatus {
     pub fault: Option<ClientError>,
 }
 
-pub(crate) struct Delivery {
+pub(crate) struct FetchBuffer {
     state: Mutex<State>,
     arrived: Condvar,
-    turn: Mutex<Turn>,
+    build_state: Mutex<BuildState>,
     inflater: Inflater,
     options: WalkOptions,
     pool: BufferPool,
     metrics: Metrics,
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<FetchCommand>,
     /// All that was ready is handed out, and the driver waits for budget.
     pub(crate) drained: Notify,
     /// The group's task has something to look at.
@@ -92,10 +94,10 @@ pub(crate) struct Delivery {
 
 #[derive(Default)]
 struct State {
-    lanes: BTreeMap<TopicPartition, Lane>,
+    partitions: BTreeMap<TopicPartition, PartitionBuffer>,
     ready: VecDeque<TopicPartition>,
     /// Rows that were handed out and given back, in the order of the log: they go before what is ready.
-    returned: BTreeMap<TopicPartition, VecDeque<Returned>>,
+    returned: BTreeMap<TopicPartition, VecDeque<ReturnedRows>>,
     /// When the oldest of what is ready came.
     ready_since: Option<Instant>,
     queued_records: u64,
@@ -111,12 +113,12 @@ struct State {
     woken: bool,
     closed: bool,
     next_span: u64,
-    gates: Gates,
-    account: Account,
+    membership: Membership,
+    finished: FinishedOffsets,
 }
 
 /// What building a batch needs, once for all batches.
-struct Turn {
+struct BuildState {
     columns: ColumnSet,
     scratch: Scratch,
     /// Kept from batch to batch, with the limits that it was made for: it knows how large the columns became, and so
@@ -124,7 +126,7 @@ struct Turn {
     builder: Option<(BatchBuilder, usize, usize)>,
 }
 
-impl Delivery {
+impl FetchBuffer {
     pub(crate) fn new(
         columns: ColumnSet,
         options: WalkOptions,
@@ -132,12 +134,12 @@ impl Delivery {
         pool: BufferPool,
         budget: &Budget,
         metrics: Metrics,
-        commands: mpsc::UnboundedSender<Command>,
+        commands: mpsc::UnboundedSender<FetchCommand>,
     ) -> Self {
         Self {
             state: Mutex::default(),
             arrived: Condvar::new(),
-            turn: Mutex::new(Turn { columns, scratch: Scratch::default(), builder: None }),
+            build_state: Mutex::new(BuildState { columns, scratch: Scratch::default(), builder: None }),
             inflater: Inflater::start(decode_threads, budget, &options, &pool),
             options,
             pool,
@@ -150,24 +152,24 @@ impl Delivery {
 
     /// Adds a partition, or starts it anew, and returns its span.
     pub(crate) fn add(&self, partition: &TopicPartition, end: Option<i64>) -> u64 {
-        let _turn = self.turn();
+        let _build = self.lock_build();
         let mut state = self.state();
         state.remove(partition);
         let span = state.new_span();
-        state.lanes.insert(partition.clone(), Lane::new(span, end));
-        state.account.restart(partition, span, None);
+        state.partitions.insert(partition.clone(), PartitionBuffer::new(span, end));
+        state.finished.restart(partition, span, None);
         span
     }
 
     /// Gives a partition up; what was fetched of it is dropped. False if it was not there.
     pub(crate) fn remove(&self, partition: &TopicPartition) -> bool {
-        let _turn = self.turn();
+        let _build = self.lock_build();
         self.state().remove(partition)
     }
 
     /// As [`Self::remove`], unless the partition was added anew since it had this span.
     pub(crate) fn remove_span(&self, partition: &TopicPartition, span: u64) {
-        let _turn = self.turn();
+        let _build = self.lock_build();
         let mut state = self.state();
         if state.current(partition, span).is_some() {
             state.remove(partition);
@@ -176,16 +178,16 @@ impl Delivery {
 
     /// Drops what was fetched of `partition` and gives it a new span; `None` if it is not assigned.
     pub(crate) fn restart(&self, partition: &TopicPartition) -> Option<u64> {
-        let _turn = self.turn();
+        let _build = self.lock_build();
         let mut state = self.state();
         state.forget_queued(partition);
         state.forget_returned(partition);
         state.stop_rows_of(partition);
         let span = state.new_span();
-        let lane = state.lanes.get_mut(partition)?;
-        lane.restart(span);
-        lane.since = span;
-        state.account.restart(partition, span, None);
+        let buffer = state.partitions.get_mut(partition)?;
+        buffer.restart(span);
+        buffer.since = span;
+        state.finished.restart(partition, span, None);
         Some(span)
     }
 
@@ -193,10 +195,10 @@ impl Delivery {
     pub(crate) fn aim(&self, partition: &TopicPartition, span: u64, start: Start) {
         let Start::Offset(offset, leader_epoch) = start else { return };
         let mut state = self.state();
-        let State { lanes, account, .. } = &mut *state;
-        let Some(lane) = lanes.get_mut(partition).filter(|lane| lane.span == span) else { return };
-        lane.target = Some(offset);
-        account.restart(partition, span, Some(Place { offset, leader_epoch }));
+        let State { partitions, finished, .. } = &mut *state;
+        let Some(buffer) = partitions.get_mut(partition).filter(|buffer| buffer.span == span) else { return };
+        buffer.target = Some(offset);
+        finished.restart(partition, span, Some(Place { offset, leader_epoch }));
     }
 
     /// Goes on elsewhere in `partition`; what was fetched of it is dropped. `None` if it is not assigned.
@@ -204,39 +206,39 @@ impl Delivery {
         let span = self.restart(partition)?;
         self.aim(partition, span, start);
         let mut state = self.state();
-        let lane = state.current(partition, span)?;
-        if std::mem::replace(&mut lane.started, true) {
-            self.command(Command::Seek { partition: partition.clone(), span, start });
+        let buffer = state.current(partition, span)?;
+        if std::mem::replace(&mut buffer.started, true) {
+            self.command(FetchCommand::Seek { partition: partition.clone(), span, start });
             return Some(());
         }
         // A partition whose committed offset is not known yet: it will not be asked for any more.
-        let (is_owned, end) = (lane.owned, lane.end);
-        self.command(Command::Assign { partitions: vec![(partition.clone(), span, start, end)], is_owned });
+        let (is_owned, end) = (buffer.owned, buffer.end);
+        self.command(FetchCommand::Assign { partitions: vec![(partition.clone(), span, start, end)], is_owned });
         self.change(&mut state, partition, |_| ());
         Some(())
     }
 
     /// Stops or resumes handing out and fetching `partition`; what was fetched is kept. `None` if it is not assigned.
     pub(crate) fn set_paused(&self, partition: &TopicPartition, paused: bool) -> Option<()> {
-        let _turn = self.turn();
+        let _build = self.lock_build();
         let mut state = self.state();
-        state.lanes.get(partition)?;
-        self.change(&mut state, partition, |lane| lane.paused = paused);
+        state.partitions.get(partition)?;
+        self.change(&mut state, partition, |buffer| buffer.paused = paused);
         drop(state);
         self.arrived.notify_all();
         Some(())
     }
 
-    /// Changes what keeps a lane back, and tells the driver what came of it: under one lock, so that two changes cannot
+    /// Changes what keeps a buffer back, and tells the driver what came of it: under one lock, so that two changes cannot
     /// overtake each other.
-    fn change(&self, state: &mut State, partition: &TopicPartition, change: impl FnOnce(&mut Lane)) {
-        let Some(lane) = state.lanes.get_mut(partition) else { return };
-        let before = lane.is_held_back();
-        change(lane);
-        let (after, started) = (lane.is_held_back(), lane.started);
-        let (records, bytes) = (lane.queued_records, lane.queued_bytes);
-        if after && let Some(walker) = &mut lane.walker {
-            // Nobody knows for how long: of all lanes, only the first in the queue may hold a batch that it decompressed.
+    fn change(&self, state: &mut State, partition: &TopicPartition, change: impl FnOnce(&mut PartitionBuffer)) {
+        let Some(buffer) = state.partitions.get_mut(partition) else { return };
+        let before = buffer.is_held_back();
+        change(buffer);
+        let (after, started) = (buffer.is_held_back(), buffer.started);
+        let (records, bytes) = (buffer.queued_records, buffer.queued_bytes);
+        if after && let Some(walker) = &mut buffer.walker {
+            // Nobody knows for how long: of all partitions, only the first in the queue may hold a batch that it decompressed.
             walker.shelve();
         }
         match (before, after) {
@@ -252,11 +254,11 @@ impl Delivery {
         }
         state.offer(partition);
         if started {
-            self.command(Command::Pause { partition: partition.clone(), paused: after });
+            self.command(FetchCommand::Pause { partition: partition.clone(), paused: after });
         }
     }
 
-    fn command(&self, command: Command) {
+    fn command(&self, command: FetchCommand) {
         // The driver may be gone already; then nothing is fetched any more either.
         let _ = self.commands.send(command);
     }
@@ -264,14 +266,14 @@ impl Delivery {
     /// The driver found where `partition` starts, or where it goes on because the log lost the position.
     pub(crate) fn positioned(&self, partition: &TopicPartition, span: u64, offset: i64) {
         let mut state = self.state();
-        let Some(lane) = state.current(partition, span) else { return };
-        if lane.position.is_none() {
-            lane.walk_from(partition, offset, &self.options);
-            if let Some(ledger) = &mut state.account.ledger {
+        let Some(buffer) = state.current(partition, span) else { return };
+        if buffer.position.is_none() {
+            buffer.walk_from(partition, offset, &self.options);
+            if let Some(ledger) = &mut state.finished.ledger {
                 ledger.start(partition, span, Place { offset, leader_epoch: -1 }, false);
             }
         } else {
-            lane.pieces.push_back(Piece::Position(offset));
+            buffer.pieces.push_back(Piece::Position(offset));
             state.offer(partition);
         }
         drop(state);
@@ -290,20 +292,20 @@ impl Delivery {
             .map(|entry| AbortedTransaction { producer_id: entry.producer_id, first_offset: entry.first_offset })
             .collect();
         let mut state = self.state();
-        let Some(lane) = state.current(&fetched.partition, fetched.span) else { return };
-        lane.high_watermark = Some(fetched.high_watermark);
-        lane.last_stable_offset = Some(fetched.last_stable_offset).filter(|&offset| offset >= 0);
-        lane.log_start_offset = Some(fetched.log_start_offset).filter(|&offset| offset >= 0);
+        let Some(buffer) = state.current(&fetched.partition, fetched.span) else { return };
+        buffer.high_watermark = Some(fetched.high_watermark);
+        buffer.last_stable_offset = Some(fetched.last_stable_offset).filter(|&offset| offset >= 0);
+        buffer.log_start_offset = Some(fetched.log_start_offset).filter(|&offset| offset >= 0);
         // Of a partition that stopped nothing is handed out before a seek: it would only hold memory.
-        if bytes == 0 || lane.fault.is_some() {
+        if bytes == 0 || buffer.fault.is_some() {
             return;
         }
-        let held_back = lane.is_held_back();
-        lane.queued_records += fetched.record_count;
-        lane.queued_bytes += bytes;
+        let held_back = buffer.is_held_back();
+        buffer.queued_records += fetched.record_count;
+        buffer.queued_bytes += bytes;
         for segment in &cut {
             let (segment, aborted) = (segment.clone(), aborted.clone());
-            lane.pieces.push_back(Piece::Data(Data { segment, aborted }));
+            buffer.pieces.push_back(Piece::Data(Data { segment, aborted }));
         }
         if !held_back {
             state.queued_records += fetched.record_count;
@@ -320,13 +322,13 @@ impl Delivery {
     /// The partition stopped: raised once, then kept in its status; raised on every call once nothing else is left.
     pub(crate) fn stopped(&self, partition: &TopicPartition, span: u64, error: ClientError) {
         let mut state = self.state();
-        let Some(lane) = state.current(partition, span) else { return };
+        let Some(buffer) = state.current(partition, span) else { return };
         // What was fetched before the error is handed out first.
-        if lane.mid_piece || !lane.pieces.is_empty() {
-            lane.pieces.push_back(Piece::Fault(error));
+        if buffer.mid_piece || !buffer.pieces.is_empty() {
+            buffer.pieces.push_back(Piece::Fault(error));
             state.offer(partition);
         } else {
-            lane.fault = Some(error.clone());
+            buffer.fault = Some(error.clone());
             state.raise.push_back(error);
         }
         drop(state);
@@ -380,17 +382,17 @@ impl Delivery {
             return Vec::new();
         }
         // A batch that is being built may free some.
-        let _turn = self.turn();
+        let _build = self.lock_build();
         let mut state = self.state();
         if !state.pins_memory() {
             return Vec::new();
         }
         let mut evicted = Vec::new();
-        for (partition, lane) in &mut state.lanes {
-            if lane.pins_memory()
-                && let Some(position) = lane.evict(partition, &self.options)
+        for (partition, buffer) in &mut state.partitions {
+            if buffer.pins_memory()
+                && let Some(position) = buffer.evict(partition, &self.options)
             {
-                evicted.push((partition.clone(), lane.span, position));
+                evicted.push((partition.clone(), buffer.span, position));
             }
         }
         evicted
@@ -410,10 +412,10 @@ impl Delivery {
         let mut state = self.state();
         state.closed = true;
         state.stop_all_rows();
-        let (lanes, returned) = (std::mem::take(&mut state.lanes), std::mem::take(&mut state.returned));
+        let (partitions, returned) = (std::mem::take(&mut state.partitions), std::mem::take(&mut state.returned));
         state.ready.clear();
         drop(state);
-        drop((lanes, returned));
+        drop((partitions, returned));
         self.inflater.close();
         self.arrived.notify_all();
     }
@@ -421,30 +423,30 @@ impl Delivery {
     /// Each partition with where it stands.
     pub(crate) fn status(&self) -> BTreeMap<TopicPartition, PartitionStatus> {
         let state = self.state();
-        let lanes = state.lanes.iter();
-        lanes.map(|(partition, lane)| (partition.clone(), state.status_of(partition, lane))).collect()
+        let partitions = state.partitions.iter();
+        partitions.map(|(partition, buffer)| (partition.clone(), state.status_of(partition, buffer))).collect()
     }
 
     /// Where one partition stands; `None` if it is not assigned.
     pub(crate) fn status_of(&self, partition: &TopicPartition) -> Option<PartitionStatus> {
         let state = self.state();
-        state.lanes.get(partition).map(|lane| state.status_of(partition, lane))
+        state.partitions.get(partition).map(|buffer| state.status_of(partition, buffer))
     }
 
     /// Whether there is no partition, and the consumer not closed.
     pub(crate) fn is_empty(&self) -> bool {
         let state = self.state();
-        state.lanes.is_empty() && !state.closed
+        state.partitions.is_empty() && !state.closed
     }
 
     /// Whether every bounded partition is read to its end.
     pub(crate) fn all_done(&self) -> bool {
         let state = self.state();
-        !state.closed && state.returned.is_empty() && state.lanes.values().all(Lane::is_done)
+        !state.closed && state.returned.is_empty() && state.partitions.values().all(PartitionBuffer::is_done)
     }
 
-    fn turn(&self) -> MutexGuard<'_, Turn> {
-        lock(&self.turn)
+    fn lock_build(&self) -> MutexGuard<'_, BuildState> {
+        lock(&self.build_state)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -458,8 +460,8 @@ impl State {
         self.next_span
     }
 
-    fn current(&mut self, partition: &TopicPartition, span: u64) -> Option<&mut Lane> {
-        self.lanes.get_mut(partition).filter(|lane| lane.span == span)
+    fn current(&mut self, partition: &TopicPartition, span: u64) -> Option<&mut PartitionBuffer> {
+        self.partitions.get_mut(partition).filter(|buffer| buffer.span == span)
     }
 
     fn remove(&mut self, partition: &TopicPartition) -> bool {
@@ -467,14 +469,14 @@ impl State {
         self.forget_returned(partition);
         self.stop_rows_of(partition);
         self.ready.retain(|ready| ready != partition);
-        self.account.released(partition);
-        self.lanes.remove(partition).is_some()
+        self.finished.released(partition);
+        self.partitions.remove(partition).is_some()
     }
 
-    fn status_of(&self, partition: &TopicPartition, lane: &Lane) -> PartitionStatus {
+    fn status_of(&self, partition: &TopicPartition, buffer: &PartitionBuffer) -> PartitionStatus {
         let returned = self.returned.get(partition).and_then(|returned| returned.front());
-        let status = lane.status();
-        PartitionStatus { position: returned.map(Returned::first_offset).or(status.position), ..status }
+        let status = buffer.status();
+        PartitionStatus { position: returned.map(ReturnedRows::first_offset).or(status.position), ..status }
     }
 
     fn uncount(&mut self, records: u64, bytes: usize) {
@@ -485,42 +487,42 @@ impl State {
     /// What is queued of a partition will not be handed out, and its errors will not be raised.
     fn forget_queued(&mut self, partition: &TopicPartition) {
         self.raise.retain(|error| error.partition() != Some(partition));
-        let Some(lane) = self.lanes.get(partition) else { return };
-        if !lane.is_held_back() {
-            let (records, bytes) = (lane.queued_records, lane.queued_bytes);
+        let Some(buffer) = self.partitions.get(partition) else { return };
+        if !buffer.is_held_back() {
+            let (records, bytes) = (buffer.queued_records, buffer.queued_bytes);
             self.uncount(records, bytes);
         }
     }
 
     /// Whether nothing can be handed out, and what is kept back takes memory.
     fn pins_memory(&mut self) -> bool {
-        !self.has_ready() && self.lanes.values().any(Lane::pins_memory)
+        !self.has_ready() && self.partitions.values().any(PartitionBuffer::pins_memory)
     }
 
-    /// Whether there is anything to hand out. Forgets lanes in the queue that have nothing any more.
+    /// Whether there is anything to hand out. Forgets partitions in the queue that have nothing any more.
     fn has_ready(&mut self) -> bool {
         while let Some(partition) = self.ready.front() {
-            let lane = self.lanes.get_mut(partition);
-            if lane.as_ref().is_some_and(|lane| lane.has_data()) {
+            let buffer = self.partitions.get_mut(partition);
+            if buffer.as_ref().is_some_and(|buffer| buffer.has_data()) {
                 return true;
             }
-            if let Some(lane) = lane {
-                lane.queued = false;
+            if let Some(buffer) = buffer {
+                buffer.queued = false;
             }
             self.ready.pop_front();
         }
         false
     }
 
-    /// Puts a lane that has something to hand out into the queue, once. One in the middle of a batch that it decompressed goes
+    /// Puts a buffer that has something to hand out into the queue, once. One in the middle of a batch that it decompressed goes
     /// first: there is memory for one such batch beyond the budget, not for one of each partition.
     fn offer(&mut self, partition: &TopicPartition) {
-        let Some(lane) = self.lanes.get_mut(partition) else { return };
-        if !lane.has_data() {
+        let Some(buffer) = self.partitions.get_mut(partition) else { return };
+        if !buffer.has_data() {
             return;
         }
-        let was_queued = std::mem::replace(&mut lane.queued, true);
-        if lane.walker.as_ref().is_some_and(PartitionWalker::holds_payload) {
+        let was_queued = std::mem::replace(&mut buffer.queued, true);
+        if buffer.walker.as_ref().is_some_and(PartitionWalker::holds_payload) {
             if was_queued {
                 self.ready.retain(|ready| ready != partition);
             }

@@ -7,16 +7,16 @@ use monedula_engine::fetch::{Input, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use super::Running;
-use crate::fetch::command::{Command, Position};
+use crate::fetch::command::{FetchCommand, Position};
 
 impl Running {
-    pub(super) fn command(&mut self, command: Command) {
-        if !matches!(command, Command::Pause { .. }) && !self.refusing.is_empty() {
+    pub(super) fn command(&mut self, command: FetchCommand) {
+        if !matches!(command, FetchCommand::Pause { .. }) && !self.refusing.is_empty() {
             self.refusing.clear();
             self.tell_fatal();
         }
         match command {
-            Command::Assign { partitions, is_owned } => {
+            FetchCommand::Assign { partitions, is_owned } => {
                 // The caller of the assignment may have given metadata a cluster view with it: with that, nothing is asked.
                 if self.adopt(&self.driver.metadata.cluster()) {
                     self.grow();
@@ -27,14 +27,14 @@ impl Running {
                     self.handle(Input::Assign { partition: &partition, span, start, end, waits_for_topic, cluster });
                 }
             }
-            Command::AssignTopic { topic, start } => {
+            FetchCommand::AssignTopic { topic, start } => {
                 self.topics.insert(topic, (start, false));
                 // The assignment had metadata forget earlier errors of the topic.
                 self.adopt(&self.driver.metadata.cluster());
                 self.driver.metadata.want();
                 self.grow();
             }
-            Command::Unassign { partitions, topics } => {
+            FetchCommand::Unassign { partitions, topics } => {
                 for partition in partitions {
                     self.handle(Input::Unassign { partition: &partition });
                 }
@@ -43,20 +43,20 @@ impl Running {
                     // Some may have been added after the user's side listed what there was.
                     let of_topic = self.grown.extract_if(.., |partition, _| partition.topic == *topic);
                     for (partition, span) in of_topic.collect::<Vec<_>>() {
-                        self.driver.delivery.remove_span(&partition, span);
+                        self.driver.buffer.remove_span(&partition, span);
                         self.handle(Input::Unassign { partition: &partition });
                     }
                 }
                 // Once more after the user's own call: the error may have come in between.
-                self.driver.delivery.forget_topics();
+                self.driver.buffer.forget_topics();
             }
-            Command::Seek { partition, span, start } => {
+            FetchCommand::Seek { partition, span, start } => {
                 let cluster = &self.cluster.clone();
                 self.handle(Input::Seek { partition: &partition, span, start, cluster });
             }
-            Command::SeekTopic { topic, start } => self.seek_topic(&topic, start),
-            Command::Pause { partition, paused } => self.handle(Input::Pause { partition: &partition, paused }),
-            Command::Unreadable { partition, span, offset } => {
+            FetchCommand::SeekTopic { topic, start } => self.seek_topic(&topic, start),
+            FetchCommand::Pause { partition, paused } => self.handle(Input::Pause { partition: &partition, paused }),
+            FetchCommand::Unreadable { partition, span, offset } => {
                 self.handle(Input::Unreadable { partition: &partition, span, offset });
             }
         }
@@ -74,8 +74,8 @@ impl Running {
         for &index in known {
             let partition = TopicPartition::new(topic.clone(), index);
             let span = match start {
-                Position::At(_) => self.driver.delivery.restart(&partition),
-                Position::Committed => self.driver.delivery.wait_for_start(&partition),
+                Position::At(_) => self.driver.buffer.restart(&partition),
+                Position::Committed => self.driver.buffer.wait_for_start(&partition),
             };
             let Some(span) = span else { continue };
             self.grown.insert(partition.clone(), span);
@@ -105,7 +105,7 @@ impl Running {
         let first = TopicPartition::new(name.clone(), 0);
         match crate::offsets::missing(&first, &cluster) {
             Err(error) if !known => {
-                self.driver.delivery.topic_failed(error);
+                self.driver.buffer.topic_failed(error);
                 self.topics.remove(name);
                 return;
             }
@@ -115,13 +115,13 @@ impl Running {
         let mut waiting = Vec::new();
         for &index in topic.partitions.keys() {
             let partition = TopicPartition::new(name.clone(), index);
-            if self.driver.delivery.status_of(&partition).is_some() {
+            if self.driver.buffer.status_of(&partition).is_some() {
                 continue;
             }
             let start = if known { Start::Earliest.into() } else { start };
             let span = match start {
-                Position::At(_) => self.driver.delivery.add(&partition, None),
-                Position::Committed => self.driver.delivery.add_waiting(&partition, None),
+                Position::At(_) => self.driver.buffer.add(&partition, None),
+                Position::Committed => self.driver.buffer.add_waiting(&partition, None),
             };
             self.grown.insert(partition.clone(), span);
             match start {

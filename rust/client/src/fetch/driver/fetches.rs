@@ -54,12 +54,12 @@ impl Running {
         let flush = starved || self.machine.is_complete();
         if flush != self.flush {
             self.flush = flush;
-            self.driver.delivery.set_flush(flush);
+            self.driver.buffer.set_flush(flush);
         }
         if starved {
             self.driver.metrics.budget_waits(u64::from(!self.starved));
-            // Behind the word to flush, from which on the delivery tells when nothing is left.
-            for (partition, span, offset) in self.driver.delivery.evict_held_back() {
+            // Behind the word to flush, from which on the buffer tells when nothing is left.
+            for (partition, span, offset) in self.driver.buffer.evict_held_back() {
                 self.handle(Input::Rewind { partition: &partition, span, offset });
             }
         }
@@ -114,7 +114,7 @@ impl Running {
                 Output::Fetched(fetched) => {
                     let records = frame.slice_ref(fetched.records(&response));
                     is_empty &= records.is_empty();
-                    self.driver.delivery.push(fetched, records);
+                    self.driver.buffer.push(fetched, records);
                 }
                 output => self.act(output),
             }

@@ -19,8 +19,8 @@ use crate::budget::{Budget, Charge};
 use crate::committed_starts::CommittedStarts;
 use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
-use crate::fetch::buffer::Delivery;
-use crate::fetch::command::{Command, Position};
+use crate::fetch::buffer::FetchBuffer;
+use crate::fetch::command::{FetchCommand, Position};
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::connection::Frame;
@@ -43,7 +43,7 @@ pub(crate) struct Driver {
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) offsets: Offsets,
     pub(crate) starts: CommittedStarts,
-    pub(crate) delivery: Arc<Delivery>,
+    pub(crate) buffer: Arc<FetchBuffer>,
     pub(crate) budget: Budget,
     pub(crate) log: Log,
     pub(crate) metrics: Metrics,
@@ -74,7 +74,7 @@ struct Running {
     grown: BTreeMap<TopicPartition, u64>,
     /// Whether a fetch waits for budget.
     starved: bool,
-    /// What the delivery was last told: hand out what is there.
+    /// What the buffer was last told: hand out what is there.
     flush: bool,
     /// When a cluster that was never reached counts as unreachable.
     bootstrap_deadline: Option<Instant>,
@@ -84,16 +84,16 @@ struct Running {
 
 impl Driver {
     /// Runs until all senders of commands are gone. A panic is an error for every call from then on.
-    pub(crate) async fn run(self, commands: mpsc::UnboundedReceiver<Command>, seed: u64) {
-        let (delivery, log) = (self.delivery.clone(), self.log.clone());
+    pub(crate) async fn run(self, commands: mpsc::UnboundedReceiver<FetchCommand>, seed: u64) {
+        let (buffer, log) = (self.buffer.clone(), self.log.clone());
         if let Err(reason) = caught(self.run_until_closed(commands, seed)).await {
             let error = ClientError::Internal(format!("the task that fetches ended: {reason}"));
             log.record(Level::Warning, "fetch", || error.to_string());
-            delivery.set_fatal(Some(error));
+            buffer.set_fatal(Some(error));
         }
     }
 
-    async fn run_until_closed(self, mut commands: mpsc::UnboundedReceiver<Command>, seed: u64) {
+    async fn run_until_closed(self, mut commands: mpsc::UnboundedReceiver<FetchCommand>, seed: u64) {
         let (events, mut inbox) = mpsc::unbounded_channel();
         let config = FetchConfig {
             reset: self.config.reset,
@@ -104,7 +104,7 @@ impl Driver {
             unknown_topic_answers: UNKNOWN_TOPIC_ANSWERS,
         };
         let mut view = self.metadata.watch();
-        let (budget, delivery) = (self.budget.clone(), self.delivery.clone());
+        let (budget, buffer) = (self.budget.clone(), self.buffer.clone());
         let mut running = Running {
             driver: self,
             machine: FetchMachine::new(config, seed),
@@ -146,7 +146,7 @@ impl Driver {
                 }
                 () = budget.freed(), if running.starved => {}
                 () = budget.awaited() => {}
-                () = delivery.drained.notified(), if running.starved => {}
+                () = buffer.drained.notified(), if running.starved => {}
             }
         }
     }
@@ -206,7 +206,7 @@ impl Running {
     /// What keeps rows from coming is raised where there are none to hand out.
     fn tell_fatal(&self) {
         let unreachable = self.driver.metadata.unreachable(&self.driver.metadata.view());
-        self.driver.delivery.set_fatal(unreachable.or_else(|| self.refusing.values().next().cloned()));
+        self.driver.buffer.set_fatal(unreachable.or_else(|| self.refusing.values().next().cloned()));
     }
 
     fn tick(&mut self) {
@@ -260,12 +260,12 @@ impl Running {
                 format!("{partition}: the log no longer holds offset {lost}; reading goes on at {offset}")
             });
         }
-        self.driver.delivery.positioned(partition, span, offset);
+        self.driver.buffer.positioned(partition, span, offset);
     }
 
     fn stopped(&self, span: u64, fault: Fault) {
         self.driver.log.record(Level::Warning, "fetch", || format!("stopped: {fault}"));
         let partition = fault.partition().clone();
-        self.driver.delivery.stopped(&partition, span, fault.into());
+        self.driver.buffer.stopped(&partition, span, fault.into());
     }
 }

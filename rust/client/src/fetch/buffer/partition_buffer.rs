@@ -26,7 +26,7 @@ pub(super) struct Data {
     pub(super) aborted: Arc<[AbortedTransaction]>,
 }
 
-pub(super) struct Lane {
+pub(super) struct PartitionBuffer {
     /// Changes with each assignment and seek: what was fetched for another span is dropped.
     pub(super) span: u64,
     /// Out while a batch is being built from it.
@@ -57,8 +57,8 @@ pub(super) struct Lane {
     /// Whether the user was told of it.
     pub(super) announced: bool,
     /// Whether it is to be given up.
-    pub(super) settling: bool,
-    /// Whether the lane stands in the ready queue.
+    pub(super) revoking: bool,
+    /// Whether the buffer stands in the ready queue.
     pub(super) queued: bool,
     pub(super) high_watermark: Option<i64>,
     pub(super) last_stable_offset: Option<i64>,
@@ -67,7 +67,7 @@ pub(super) struct Lane {
     pub(super) fault: Option<ClientError>,
 }
 
-impl Lane {
+impl PartitionBuffer {
     pub(super) fn new(span: u64, end: Option<i64>) -> Self {
         Self {
             span,
@@ -86,7 +86,7 @@ impl Lane {
             owned: false,
             started: true,
             announced: true,
-            settling: false,
+            revoking: false,
             queued: false,
             high_watermark: None,
             last_stable_offset: None,
@@ -107,7 +107,7 @@ impl Lane {
 
     /// Whether nothing of it is to be handed out or fetched, whatever there is.
     pub(super) fn is_held_back(&self) -> bool {
-        self.paused || self.settling || !self.started || !self.announced
+        self.paused || self.revoking || !self.started || !self.announced
     }
 
     /// Whether a bounded read of it is over.
@@ -117,8 +117,8 @@ impl Lane {
 
     /// Drops everything that was fetched; reading starts anew, as `span`.
     pub(super) fn restart(&mut self, span: u64) {
-        let Self { end, paused, gained, since, owned, started, announced, settling, queued, .. } = *self;
-        *self = Self { paused, gained, since, owned, started, announced, settling, queued, ..Self::new(span, end) };
+        let Self { end, paused, gained, since, owned, started, announced, revoking, queued, .. } = *self;
+        *self = Self { paused, gained, since, owned, started, announced, revoking, queued, ..Self::new(span, end) };
     }
 
     /// Drops what was fetched and not handed out, to make room; returns where it is to be fetched again from.
