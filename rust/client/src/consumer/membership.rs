@@ -134,7 +134,7 @@ impl Consumer {
 
     /// A call waits in a task of the runtime's for as long as this lives: that is polling, and callbacks can be run.
     pub fn waits(&self) -> impl Send + Sync + use<> {
-        self.buffer.waits_in_a_task()
+        self.buffer.begin_waiting_in_task()
     }
 
     /// What `holder` was handed is finished.

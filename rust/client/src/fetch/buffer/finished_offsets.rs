@@ -1,7 +1,7 @@
-//! The offsets of a group member: what the user was handed, what of it is finished, and what of that is committed.
+//! Finished offsets: what the user was handed, what of it is finished, and what of that is committed.
 //!
-//! The ledger says what may be committed. It stands under the lock of the buffer: what is handed out and what is finished change
-//! in one step with the partitions.
+//! The ledger knows what may be committed. It is behind the lock `state` of the buffer: what is handed out and what is finished
+//! changes in one step with the partitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use super::{FetchBuffer, State};
 use crate::error::ClientError;
 use crate::fetch::step::{CommitOutcome, HandedBatch};
 
-/// What is kept of a group; without one, nothing of it.
+/// What was handed out, finished and committed; empty without a `group.id`.
 #[derive(Default)]
 pub(super) struct FinishedOffsets {
     /// Kept where there is a `group.id`.
@@ -24,20 +24,32 @@ pub(super) struct FinishedOffsets {
     last_batch: BatchId,
     /// Batches whose rows are handed out one by one.
     pub(super) rows: BTreeMap<BatchId, RowBatch>,
-    /// Rows in the hands of each holder, and rows finished since the last automatic commit; counted where one depends on it.
+    /// After how many finished rows an automatic commit is due; rows are counted only where there is one.
     commit_after: Option<u64>,
+    /// Rows in the hands of each holder.
     held_rows: BTreeMap<Holder, u64>,
+    /// Rows finished since the last automatic commit.
     finished_rows: u64,
-    /// Brought to be committed and not known to be, and the last that is known to be, since the partition was gained or sought.
+    /// Offsets given to a commit whose outcome is not known. Forgotten, as the next ones are, with an assignment or a seek.
     committing: BTreeMap<TopicPartition, CommitOffset>,
+    /// Offsets committed last.
     committed: BTreeMap<TopicPartition, CommitOffset>,
-    /// Partitions that were given up or lost while records of them were in the user's hands, or finished and not committed: what
-    /// a transaction has of these, another member will bring as well.
+    /// Partitions that were released or lost while the user held records of them, or had finished some that are not committed: the
+    /// next owner reads these again, so a transaction that has them must abort.
     revoked_unfinished: BTreeSet<TopicPartition>,
 }
 
+/// What a commit means for one partition.
+enum ToCommit {
+    /// This offset is to be sent.
+    Send(CommitOffset),
+    /// As much is committed already: nothing is to be sent.
+    Committed(CommitOffset),
+}
+
 impl FinishedOffsets {
-    /// What was finished of batches whose rows are handed out one by one. `all`: the row in the user's hands too.
+    /// Finishes in the ledger what is finished of batches whose rows are handed out one by one; with `all`, the row in the user's
+    /// hands too.
     pub(super) fn sync_rows(&mut self, only: Option<Holder>, all: bool) {
         let Some(ledger) = &mut self.ledger else { return self.rows.retain(|_, rows| !rows.is_used_up()) };
         let mut used_up = Vec::new();
@@ -98,39 +110,35 @@ impl FinishedOffsets {
         self.committed.remove(partition);
     }
 
-    /// What committing a batch that ends at `next` means for a partition. `Ok`: nothing has to be sent.
-    fn offset_to_commit(
-        &mut self,
-        partition: &TopicPartition,
-        next: Place,
-    ) -> Option<Result<CommitOffset, CommitOffset>> {
+    /// What committing a batch that ends at `next` means for a partition; `None` if nothing of it may be committed.
+    fn offset_to_commit(&mut self, partition: &TopicPartition, next: Place) -> Option<ToCommit> {
         let ledger = self.ledger.as_mut()?;
         let finished = ledger.finished(partition)?;
-        // Whoever read on in another thread did not mean the user's work on those batches to be done (contract 1).
+        // Another thread may have finished what follows this batch: committing this one says nothing of that (contract 1).
         let at = if finished.offset <= next.offset { finished } else { next };
         let reaches = |committed: &&CommitOffset| committed.offset >= at.offset;
-        // Never below what an earlier commit said; one that is in flight is sent again, to be waited for.
+        // Never below an earlier commit. One that is in flight is sent again, since its outcome is not known.
         if let Some(committing) = self.committing.get(partition).filter(reaches) {
-            return Some(Err(committing.clone()));
+            return Some(ToCommit::Send(committing.clone()));
         }
         if let Some(committed) = self.committed.get(partition).filter(reaches) {
-            return Some(Ok(committed.clone()));
+            return Some(ToCommit::Committed(committed.clone()));
         }
         if at == finished {
             ledger.snapshot(Some(&BTreeSet::from([partition.clone()])));
         }
         let at = offset_at(at);
         self.committing.insert(partition.clone(), at.clone());
-        Some(Err(at))
+        Some(ToCommit::Send(at))
     }
 
-    /// A name for a batch.
+    /// A new id for a batch.
     pub(super) fn new_batch(&mut self) -> BatchId {
         self.last_batch += 1;
         self.last_batch
     }
 
-    /// Notes a batch, and names it.
+    /// Enters a batch into the ledger; returns its id.
     pub(super) fn hand_out(
         &mut self,
         holder: Holder,
@@ -143,19 +151,19 @@ impl FinishedOffsets {
             let mut spans = columns.spans.iter();
             spans.any(|span| span.partition == partition.partition && span.topic == partition.topic)
         };
-        // Only markers and aborted records: there is nothing that the user could finish.
+        // Places of which the batch has no rows, only markers and aborted records, are nothing that the user could finish.
         let (rows, markers): (Vec<_>, Vec<_>) = places.iter().cloned().partition(|(partition, ..)| has_rows(partition));
         ledger.hand_out(id, holder, &rows);
         self.count_held(holder, columns.record_batch.num_rows());
-        let passed = self.new_batch();
+        let markers_id = self.new_batch();
         if let Some(ledger) = self.ledger.as_mut().filter(|_| !markers.is_empty()) {
-            ledger.hand_out(passed, holder, &markers);
-            ledger.finish(passed);
+            ledger.hand_out(markers_id, holder, &markers);
+            ledger.finish(markers_id);
         }
         id
     }
 
-    /// Rows that were given back go to `holder`.
+    /// Rows that were given back are handed out to `holder`.
     pub(super) fn hand_out_again(&mut self, id: BatchId, holder: Holder, rows: usize) {
         if let Some(ledger) = &mut self.ledger {
             ledger.pass_on(id, Keeper::Holder(holder));
@@ -173,7 +181,8 @@ impl FinishedOffsets {
         self.ledger.as_mut().is_some_and(|ledger| ledger.divide(id, partition, pieces, keeper))
     }
 
-    /// Parts of a batch, each to be finished by its name. `None` if the batch is finished already, or counts for nothing.
+    /// Makes a batch of each part of a batch, to be finished by its id. `None` if the batch is finished already, or counts for
+    /// nothing.
     fn hand_over(&mut self, id: BatchId, parts: &[(TopicPartition, Place)]) -> Option<Vec<BatchId>> {
         self.ledger.as_ref()?.keeper(id)?;
         let named: Vec<(BatchId, &(TopicPartition, Place))> =
@@ -210,8 +219,7 @@ fn offset_at(at: Place) -> CommitOffset {
 }
 
 impl FetchBuffer {
-    /// Keeps account of what is handed out and finished from now on; `commit_after`: the task is to be told when so many rows
-    /// are finished.
+    /// Keeps a ledger from now on. With `commit_after`, the group's task is notified when so many rows are finished.
     pub(crate) fn keep_ledger(&self, commit_after: Option<u64>) {
         let mut state = self.state();
         state.finished.ledger = Some(Ledger::default());
@@ -228,7 +236,7 @@ impl FetchBuffer {
         self.state().finished.has_finished_enough()
     }
 
-    /// A commit of these came to an end.
+    /// A commit of these offsets ended, for each with success or not.
     pub(crate) fn committed<'c>(
         &self,
         outcomes: impl IntoIterator<Item = (&'c TopicPartition, &'c CommitOffset, bool)>,
@@ -251,7 +259,7 @@ impl FetchBuffer {
         }
     }
 
-    /// What `holder` holds is finished; all that is finished and not known to be committed.
+    /// What `holder` holds is finished. Returns all that is finished and not known to be committed.
     pub(crate) fn finish_all(&self, holder: Holder) -> BTreeMap<TopicPartition, CommitOffset> {
         let mut state = self.state();
         state.finished.finish_held(holder);
@@ -261,7 +269,8 @@ impl FetchBuffer {
         offsets
     }
 
-    /// A batch becomes one for each of its spans, and each of these is finished by itself: asking for more finishes none.
+    /// A batch becomes one for each of its runs of rows of a partition. Each of these is finished by its id: asking for the next
+    /// batch finishes none.
     ///
     /// # Errors
     /// If the batch is finished already.
@@ -278,7 +287,7 @@ impl FetchBuffer {
         }
         let mut state = self.state();
         let since = |partition, span| {
-            state.partitions.get(partition).is_some_and(|buffer: &PartitionBuffer| span >= buffer.since)
+            state.partitions.get(partition).is_some_and(|buffer: &PartitionBuffer| span >= buffer.position_span)
         };
         let counts = batch.places.iter().any(|(partition, span, _)| since(partition, *span));
         let ids = match state.finished.hand_over(batch.id, &places) {
@@ -287,7 +296,7 @@ impl FetchBuffer {
                 let message = "this batch is finished already: hand it over before the next one is asked for, and once";
                 return Err(ClientError::Argument(message.into()));
             }
-            // All of it was lost or sought since: there is nothing to finish, and whoever works on it does it in vain.
+            // All its partitions were lost or sought since: there is nothing to finish.
             None => places.iter().map(|_| state.finished.new_batch()).collect(),
         };
         state.finished.uncount_held(holder, batch.columns.record_batch.num_rows());
@@ -302,7 +311,7 @@ impl FetchBuffer {
         Ok(parts.collect())
     }
 
-    /// A batch of so many rows is finished, and committed when it is time.
+    /// A batch of so many rows is finished; it is committed with the next commit.
     pub(crate) fn finish_batch(&self, id: BatchId, rows: usize) {
         let mut state = self.state();
         if let Some(ledger) = &mut state.finished.ledger
@@ -334,7 +343,7 @@ impl FetchBuffer {
         unfinished
     }
 
-    /// A batch is finished: what is to be sent for it, and what is known without.
+    /// A batch is finished and is to be committed: which offsets have to be sent for that, and the outcome of the others.
     pub(crate) fn finish(
         &self,
         id: BatchId,
@@ -349,13 +358,13 @@ impl FetchBuffer {
         let (mut send, mut known) = (BTreeMap::new(), CommitOutcome::new());
         for (partition, span, next) in places {
             match partitions.get(partition) {
-                Some(buffer) if *span >= buffer.since => match finished.offset_to_commit(partition, *next) {
-                    Some(Err(at)) => _ = send.insert(partition.clone(), at),
-                    Some(Ok(at)) => _ = known.insert(partition.clone(), (at, Ok(()))),
+                Some(buffer) if *span >= buffer.position_span => match finished.offset_to_commit(partition, *next) {
+                    Some(ToCommit::Send(at)) => _ = send.insert(partition.clone(), at),
+                    Some(ToCommit::Committed(at)) => _ = known.insert(partition.clone(), (at, Ok(()))),
                     None => {}
                 },
-                // The user went elsewhere since: what it read before counts for nothing (seed S083).
-                Some(buffer) if *span >= buffer.gained => {}
+                // The user sought elsewhere since: what it read before counts for nothing (seed S083).
+                Some(buffer) if *span >= buffer.assigned_span => {}
                 _ => _ = known.insert(partition.clone(), (offset_at(*next), Err(CommitError::NotOwned))),
             }
         }
@@ -374,14 +383,9 @@ impl FetchBuffer {
         }
     }
 
-    /// Takes the partitions that were given up with records of them not committed.
+    /// Takes the partitions that were released or lost with records of them not committed.
     pub(crate) fn take_revoked_unfinished(&self) -> BTreeSet<TopicPartition> {
         std::mem::take(&mut self.state().finished.revoked_unfinished)
-    }
-
-    /// Whether the partition is read.
-    pub(crate) fn owns(&self, partition: &TopicPartition) -> bool {
-        self.state().partitions.contains_key(partition)
     }
 
     /// A transaction with these offsets was committed.
@@ -396,7 +400,8 @@ impl FetchBuffer {
         self.committed(offsets.iter().map(|(partition, at)| (partition, at, true)));
     }
 
-    /// Where to begin again, of partitions of which records were handed out that are not committed.
+    /// Partitions of which records were handed out that are not committed, with where to read again from; `None` where nothing
+    /// is committed.
     pub(crate) fn bases(&self) -> Vec<(TopicPartition, Option<Place>)> {
         self.state().finished.ledger.as_ref().map(Ledger::bases).unwrap_or_default()
     }

@@ -1,45 +1,44 @@
-//! From fetched bytes to batches: the partition buffers, the queue of those with data, and waiting for it.
+//! The fetch buffer: what was fetched and is not handed out yet, by partition, and batches made of it.
 //!
-//! Two locks. `turn` is held while a batch is built, and by everything that changes what may be handed out: a batch never
-//! holds rows of a partition that was sought or given up before it was returned. `state` is held for moments only. Order:
-//! `turn` before `state`.
+//! Two locks. `build_state` is held while a batch is built, and by everything that changes what may be handed out: a batch never
+//! holds rows of a partition that was sought or released before it was returned. `state` is held for moments only. Order:
+//! `build_state` before `state`.
 
+mod assignment;
 mod build;
+mod callbacks;
+mod filling;
 mod finished_offsets;
 mod lease;
 mod membership;
 mod partition_buffer;
+mod revocation;
 mod row_cursor;
 mod rows;
+mod state;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use monedula_columns::{
-    AbortedTransaction, BatchBuilder, BufferPool, ColumnSet, PartitionWalker, Scratch, WalkOptions, segments,
-};
+use monedula_columns::{BatchBuilder, BufferPool, ColumnSet, Scratch, WalkOptions};
 use monedula_engine::TopicPartition;
-use monedula_engine::fetch::{Fetched, Start};
+use monedula_engine::fetch::Start;
 use monedula_engine::ledger::Place;
-use monedula_protocol::compression::Compression;
-use monedula_protocol::records::Batches;
 use tokio::sync::{Notify, mpsc};
 
-use self::finished_offsets::FinishedOffsets;
 pub(crate) use self::lease::Lease;
 pub(crate) use self::membership::CommitCall;
-use self::membership::Membership;
-use self::partition_buffer::{Data, PartitionBuffer, Piece};
+use self::partition_buffer::PartitionBuffer;
 pub use self::row_cursor::RowCursor;
-use self::rows::ReturnedRows;
+use self::state::State;
 use crate::budget::Budget;
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
-use crate::fetch::inflate::{Inflater, SEGMENT_BYTES, Segment};
+use crate::fetch::inflate::Inflater;
 use crate::lock::lock;
 use crate::metrics::Metrics;
 
@@ -50,13 +49,13 @@ pub struct Want {
     pub max_rows: usize,
     /// Most bytes of its columns; one larger record makes a batch of its own.
     pub max_bytes: usize,
-    /// How long rows that are there wait for more to fill the batch.
+    /// How long rows wait for more to fill the batch.
     pub max_wait: Duration,
-    /// When what is there is handed out whatever `max_wait` says.
+    /// When the rows so far are handed out whatever `max_wait` says.
     pub deadline: Option<Instant>,
 }
 
-/// Where a partition stands.
+/// Position and state of a partition.
 #[derive(Clone, Debug, Default)]
 pub struct PartitionStatus {
     /// Next offset to be handed out, once known.
@@ -77,8 +76,10 @@ pub struct PartitionStatus {
     pub fault: Option<ClientError>,
 }
 
+/// What was fetched and is not handed out yet, between the driver that fetches and the user's threads that take batches.
 pub(crate) struct FetchBuffer {
     state: Mutex<State>,
+    /// Notified of whatever a call may wait for.
     arrived: Condvar,
     build_state: Mutex<BuildState>,
     inflater: Inflater,
@@ -86,43 +87,18 @@ pub(crate) struct FetchBuffer {
     pool: BufferPool,
     metrics: Metrics,
     commands: mpsc::UnboundedSender<FetchCommand>,
-    /// All that was ready is handed out, and the driver waits for budget.
+    /// Notified when all that was ready is handed out, and the driver waits for budget.
     pub(crate) drained: Notify,
-    /// The group's task has something to look at.
+    /// Notified when the group's task has something to do: a revocation is finished, a commit is due, or a poll was awaited.
     pub(crate) group_wanted: Notify,
-}
-
-#[derive(Default)]
-struct State {
-    partitions: BTreeMap<TopicPartition, PartitionBuffer>,
-    ready: VecDeque<TopicPartition>,
-    /// Rows that were handed out and given back, in the order of the log: they go before what is ready.
-    returned: BTreeMap<TopicPartition, VecDeque<ReturnedRows>>,
-    /// When the oldest of what is ready came.
-    ready_since: Option<Instant>,
-    queued_records: u64,
-    queued_bytes: usize,
-    /// Errors that were not raised yet.
-    raise: VecDeque<ClientError>,
-    /// Errors of topics that have no partition here.
-    failed_topics: Vec<ClientError>,
-    /// Raised on every call while it holds.
-    fatal: Option<ClientError>,
-    /// Nothing more comes before what is there is handed out.
-    flush: bool,
-    woken: bool,
-    closed: bool,
-    next_span: u64,
-    membership: Membership,
-    finished: FinishedOffsets,
 }
 
 /// What building a batch needs, once for all batches.
 struct BuildState {
     columns: ColumnSet,
     scratch: Scratch,
-    /// Kept from batch to batch, with the limits that it was made for: it knows how large the columns became, and so
-    /// takes them in the right size at once.
+    /// Kept from batch to batch, with its limits of rows and bytes: it knows how large the columns became, and so allocates
+    /// them in the right size at once.
     builder: Option<(BatchBuilder, usize, usize)>,
 }
 
@@ -150,7 +126,7 @@ impl FetchBuffer {
         }
     }
 
-    /// Adds a partition, or starts it anew, and returns its span.
+    /// Adds a partition, in place of an earlier assignment of it, and returns its span.
     pub(crate) fn add(&self, partition: &TopicPartition, end: Option<i64>) -> u64 {
         let _build = self.lock_build();
         let mut state = self.state();
@@ -161,13 +137,13 @@ impl FetchBuffer {
         span
     }
 
-    /// Gives a partition up; what was fetched of it is dropped. False if it was not there.
+    /// Removes a partition; what was fetched of it is dropped. False if it was not assigned.
     pub(crate) fn remove(&self, partition: &TopicPartition) -> bool {
         let _build = self.lock_build();
         self.state().remove(partition)
     }
 
-    /// As [`Self::remove`], unless the partition was added anew since it had this span.
+    /// As [`Self::remove`], unless the partition has another span by now.
     pub(crate) fn remove_span(&self, partition: &TopicPartition, span: u64) {
         let _build = self.lock_build();
         let mut state = self.state();
@@ -186,12 +162,12 @@ impl FetchBuffer {
         let span = state.new_span();
         let buffer = state.partitions.get_mut(partition)?;
         buffer.restart(span);
-        buffer.since = span;
+        buffer.position_span = span;
         state.finished.restart(partition, span, None);
         Some(span)
     }
 
-    /// Notes the offset that the user asked for: it is the position, as far as anyone knows.
+    /// Notes the offset that the user asked for: it is shown as the position until the driver has found that.
     pub(crate) fn aim(&self, partition: &TopicPartition, span: u64, start: Start) {
         let Start::Offset(offset, leader_epoch) = start else { return };
         let mut state = self.state();
@@ -201,7 +177,7 @@ impl FetchBuffer {
         finished.restart(partition, span, Some(Place { offset, leader_epoch }));
     }
 
-    /// Goes on elsewhere in `partition`; what was fetched of it is dropped. `None` if it is not assigned.
+    /// Reads on elsewhere in `partition`; what was fetched of it is dropped. `None` if it is not assigned.
     pub(crate) fn seek(&self, partition: &TopicPartition, start: Start) -> Option<()> {
         let span = self.restart(partition)?;
         self.aim(partition, span, start);
@@ -211,7 +187,7 @@ impl FetchBuffer {
             self.command(FetchCommand::Seek { partition: partition.clone(), span, start });
             return Some(());
         }
-        // A partition whose committed offset is not known yet: it will not be asked for any more.
+        // The partition waited for its committed offset, which is not looked up any more.
         let (is_owned, end) = (buffer.owned, buffer.end);
         self.command(FetchCommand::Assign { partitions: vec![(partition.clone(), span, start, end)], is_owned });
         self.change(&mut state, partition, |_| ());
@@ -229,7 +205,7 @@ impl FetchBuffer {
         Some(())
     }
 
-    /// Changes what keeps a buffer back, and tells the driver what came of it: under one lock, so that two changes cannot
+    /// Changes what holds a partition back, and has the driver pause or resume it: under one lock, so that two changes cannot
     /// overtake each other.
     fn change(&self, state: &mut State, partition: &TopicPartition, change: impl FnOnce(&mut PartitionBuffer)) {
         let Some(buffer) = state.partitions.get_mut(partition) else { return };
@@ -238,7 +214,7 @@ impl FetchBuffer {
         let (after, started) = (buffer.is_held_back(), buffer.started);
         let (records, bytes) = (buffer.queued_records, buffer.queued_bytes);
         if after && let Some(walker) = &mut buffer.walker {
-            // Nobody knows for how long: of all partitions, only the first in the queue may hold a batch that it decompressed.
+            // It may be held back for long: only the first partition of the ready queue may hold a batch that it decompressed.
             walker.shelve();
         }
         match (before, after) {
@@ -263,142 +239,7 @@ impl FetchBuffer {
         let _ = self.commands.send(command);
     }
 
-    /// The driver found where `partition` starts, or where it goes on because the log lost the position.
-    pub(crate) fn positioned(&self, partition: &TopicPartition, span: u64, offset: i64) {
-        let mut state = self.state();
-        let Some(buffer) = state.current(partition, span) else { return };
-        if buffer.position.is_none() {
-            buffer.walk_from(partition, offset, &self.options);
-            if let Some(ledger) = &mut state.finished.ledger {
-                ledger.start(partition, span, Place { offset, leader_epoch: -1 }, false);
-            }
-        } else {
-            buffer.pieces.push_back(Piece::Position(offset));
-            state.offer(partition);
-        }
-        drop(state);
-        self.arrived.notify_all();
-    }
-
-    /// Takes what a fetch brought: whole record batches.
-    pub(crate) fn push(&self, fetched: Fetched, records: Bytes) {
-        let bytes = records.len();
-        let compressed = !self.inflater.is_idle() && is_compressed(&records);
-        let cut = if compressed { segments(&records, SEGMENT_BYTES) } else { vec![records] };
-        let cut: Vec<Arc<Segment>> = cut.into_iter().map(|data| Arc::new(Segment::new(data))).collect();
-        let aborted: Arc<[AbortedTransaction]> = fetched
-            .aborted
-            .iter()
-            .map(|entry| AbortedTransaction { producer_id: entry.producer_id, first_offset: entry.first_offset })
-            .collect();
-        let mut state = self.state();
-        let Some(buffer) = state.current(&fetched.partition, fetched.span) else { return };
-        buffer.high_watermark = Some(fetched.high_watermark);
-        buffer.last_stable_offset = Some(fetched.last_stable_offset).filter(|&offset| offset >= 0);
-        buffer.log_start_offset = Some(fetched.log_start_offset).filter(|&offset| offset >= 0);
-        // Of a partition that stopped nothing is handed out before a seek: it would only hold memory.
-        if bytes == 0 || buffer.fault.is_some() {
-            return;
-        }
-        let held_back = buffer.is_held_back();
-        buffer.queued_records += fetched.record_count;
-        buffer.queued_bytes += bytes;
-        for segment in &cut {
-            let (segment, aborted) = (segment.clone(), aborted.clone());
-            buffer.pieces.push_back(Piece::Data(Data { segment, aborted }));
-        }
-        if !held_back {
-            state.queued_records += fetched.record_count;
-            state.queued_bytes += bytes;
-        }
-        state.offer(&fetched.partition);
-        drop(state);
-        if compressed {
-            self.inflater.push(cut.iter().map(Arc::downgrade));
-        }
-        self.arrived.notify_all();
-    }
-
-    /// The partition stopped: raised once, then kept in its status; raised on every call once nothing else is left.
-    pub(crate) fn stopped(&self, partition: &TopicPartition, span: u64, error: ClientError) {
-        let mut state = self.state();
-        let Some(buffer) = state.current(partition, span) else { return };
-        // What was fetched before the error is handed out first.
-        if buffer.mid_piece || !buffer.pieces.is_empty() {
-            buffer.pieces.push_back(Piece::Fault(error));
-            state.offer(partition);
-        } else {
-            buffer.fault = Some(error.clone());
-            state.raise.push_back(error);
-        }
-        drop(state);
-        self.arrived.notify_all();
-    }
-
-    /// An error of the whole client: raised on every call until it is taken back.
-    pub(crate) fn set_fatal(&self, error: Option<ClientError>) {
-        let mut state = self.state();
-        if error.is_none() && state.fatal.is_none() {
-            return;
-        }
-        state.fatal = error;
-        drop(state);
-        self.arrived.notify_all();
-    }
-
-    /// An error of a topic none of whose partitions is known; lasts until the assignment changes.
-    pub(crate) fn topic_failed(&self, error: ClientError) {
-        let mut state = self.state();
-        state.raise.push_back(error.clone());
-        state.failed_topics.push(error);
-        drop(state);
-        self.arrived.notify_all();
-    }
-
-    /// Forgets the errors of topics: the assignment changes.
-    pub(crate) fn forget_topics(&self) {
-        let mut state = self.state();
-        let forgotten = std::mem::take(&mut state.failed_topics);
-        let topics: Vec<_> = forgotten.iter().filter_map(|error| Some(error.partition()?.topic.clone())).collect();
-        state.raise.retain(|error| error.partition().is_none_or(|partition| !topics.contains(&partition.topic)));
-    }
-
-    /// Whether this topic is known to have no partition that could be read.
-    pub(crate) fn has_failed_topic(&self, topic: &str) -> bool {
-        let about = |error: &ClientError| error.partition().is_some_and(|partition| &*partition.topic == topic);
-        self.state().failed_topics.iter().any(about)
-    }
-
-    /// Whether what is there is to be handed out at once: the driver waits for budget, or has nothing left to fetch.
-    pub(crate) fn set_flush(&self, flush: bool) {
-        self.state().flush = flush;
-        self.arrived.notify_all();
-    }
-
-    /// For a driver without budget. Once nothing is left whose handing out would free some, drops what was fetched of
-    /// partitions that are kept back, and returns where each then stands. [`Self::drained`] tells when to ask again.
-    pub(crate) fn evict_held_back(&self) -> Vec<(TopicPartition, u64, i64)> {
-        if !self.state().pins_memory() {
-            return Vec::new();
-        }
-        // A batch that is being built may free some.
-        let _build = self.lock_build();
-        let mut state = self.state();
-        if !state.pins_memory() {
-            return Vec::new();
-        }
-        let mut evicted = Vec::new();
-        for (partition, buffer) in &mut state.partitions {
-            if buffer.pins_memory()
-                && let Some(position) = buffer.evict(partition, &self.options)
-            {
-                evicted.push((partition.clone(), buffer.span, position));
-            }
-        }
-        evicted
-    }
-
-    /// Ends the wait that is under way, or the next one.
+    /// Ends the current wait of a call, or the next one.
     pub(crate) fn wake(&self) {
         let mut state = self.state();
         state.woken = true;
@@ -420,20 +261,20 @@ impl FetchBuffer {
         self.arrived.notify_all();
     }
 
-    /// Each partition with where it stands.
+    /// The status of each partition.
     pub(crate) fn status(&self) -> BTreeMap<TopicPartition, PartitionStatus> {
         let state = self.state();
         let partitions = state.partitions.iter();
         partitions.map(|(partition, buffer)| (partition.clone(), state.status_of(partition, buffer))).collect()
     }
 
-    /// Where one partition stands; `None` if it is not assigned.
+    /// The status of one partition; `None` if it is not assigned.
     pub(crate) fn status_of(&self, partition: &TopicPartition) -> Option<PartitionStatus> {
         let state = self.state();
         state.partitions.get(partition).map(|buffer| state.status_of(partition, buffer))
     }
 
-    /// Whether there is no partition, and the consumer not closed.
+    /// Whether there is no partition, although the consumer is open.
     pub(crate) fn is_empty(&self) -> bool {
         let state = self.state();
         state.partitions.is_empty() && !state.closed
@@ -445,6 +286,11 @@ impl FetchBuffer {
         !state.closed && state.returned.is_empty() && state.partitions.values().all(PartitionBuffer::is_done)
     }
 
+    /// Records that may be handed out, as their batches claim.
+    pub(crate) fn queued_records(&self) -> u64 {
+        self.state().queued_records
+    }
+
     fn lock_build(&self) -> MutexGuard<'_, BuildState> {
         lock(&self.build_state)
     }
@@ -452,92 +298,4 @@ impl FetchBuffer {
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
-}
-
-impl State {
-    fn new_span(&mut self) -> u64 {
-        self.next_span += 1;
-        self.next_span
-    }
-
-    fn current(&mut self, partition: &TopicPartition, span: u64) -> Option<&mut PartitionBuffer> {
-        self.partitions.get_mut(partition).filter(|buffer| buffer.span == span)
-    }
-
-    fn remove(&mut self, partition: &TopicPartition) -> bool {
-        self.forget_queued(partition);
-        self.forget_returned(partition);
-        self.stop_rows_of(partition);
-        self.ready.retain(|ready| ready != partition);
-        self.finished.released(partition);
-        self.partitions.remove(partition).is_some()
-    }
-
-    fn status_of(&self, partition: &TopicPartition, buffer: &PartitionBuffer) -> PartitionStatus {
-        let returned = self.returned.get(partition).and_then(|returned| returned.front());
-        let status = buffer.status();
-        PartitionStatus { position: returned.map(ReturnedRows::first_offset).or(status.position), ..status }
-    }
-
-    fn uncount(&mut self, records: u64, bytes: usize) {
-        self.queued_records = self.queued_records.saturating_sub(records);
-        self.queued_bytes = self.queued_bytes.saturating_sub(bytes);
-    }
-
-    /// What is queued of a partition will not be handed out, and its errors will not be raised.
-    fn forget_queued(&mut self, partition: &TopicPartition) {
-        self.raise.retain(|error| error.partition() != Some(partition));
-        let Some(buffer) = self.partitions.get(partition) else { return };
-        if !buffer.is_held_back() {
-            let (records, bytes) = (buffer.queued_records, buffer.queued_bytes);
-            self.uncount(records, bytes);
-        }
-    }
-
-    /// Whether nothing can be handed out, and what is kept back takes memory.
-    fn pins_memory(&mut self) -> bool {
-        !self.has_ready() && self.partitions.values().any(PartitionBuffer::pins_memory)
-    }
-
-    /// Whether there is anything to hand out. Forgets partitions in the queue that have nothing any more.
-    fn has_ready(&mut self) -> bool {
-        while let Some(partition) = self.ready.front() {
-            let buffer = self.partitions.get_mut(partition);
-            if buffer.as_ref().is_some_and(|buffer| buffer.has_data()) {
-                return true;
-            }
-            if let Some(buffer) = buffer {
-                buffer.queued = false;
-            }
-            self.ready.pop_front();
-        }
-        false
-    }
-
-    /// Puts a buffer that has something to hand out into the queue, once. One in the middle of a batch that it decompressed goes
-    /// first: there is memory for one such batch beyond the budget, not for one of each partition.
-    fn offer(&mut self, partition: &TopicPartition) {
-        let Some(buffer) = self.partitions.get_mut(partition) else { return };
-        if !buffer.has_data() {
-            return;
-        }
-        let was_queued = std::mem::replace(&mut buffer.queued, true);
-        if buffer.walker.as_ref().is_some_and(PartitionWalker::holds_payload) {
-            if was_queued {
-                self.ready.retain(|ready| ready != partition);
-            }
-            self.ready.push_front(partition.clone());
-        } else if !was_queued {
-            self.ready.push_back(partition.clone());
-        }
-        if !was_queued {
-            self.ready_since.get_or_insert_with(Instant::now);
-        }
-    }
-}
-
-fn is_compressed(records: &[u8]) -> bool {
-    Batches::new(records)
-        .next()
-        .is_some_and(|batch| batch.is_ok_and(|batch| batch.header.compression() != Compression::None))
 }

@@ -1,5 +1,5 @@
-//! Batches whose rows are handed out one by one: a row is finished when the one after it is asked for. Rows that are given back
-//! are kept as they are, and handed out before all others of their partition, to whoever asks next.
+//! Batches whose rows are handed out one by one: a row is finished when the one after it is taken. Rows that are given back are
+//! kept as they are, and handed out before all others of their partition, by the next call of any holder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl RowBatch {
         self.cursor.taken() > self.batch.record_batch.num_rows()
     }
 
-    /// Tells the ledger of the rows that are finished: without `all`, the one in the user's hands is not.
+    /// Finishes rows in the ledger; the one in the user's hands only with `all`.
     pub(super) fn finish(&self, id: BatchId, ledger: &mut Ledger, all: bool) {
         let taken = self.cursor.taken();
         let finished = if all { taken } else { taken.saturating_sub(1) };
@@ -52,12 +52,12 @@ impl ReturnedRows {
 }
 
 impl FetchBuffer {
-    /// The batch's rows are handed out one by one; each is taken from the cursor first.
+    /// The batch's rows are handed out one by one, each after it was taken from the cursor.
     pub(crate) fn by_rows(&self, batch: &HandedBatch, holder: Holder) -> Arc<RowCursor> {
         let mut state = self.state();
         let cursor = Arc::new(RowCursor::new(state.membership.clock.clone()));
         let spans: BTreeMap<_, _> = batch.places.iter().map(|(named, span, _)| (named.clone(), *span)).collect();
-        // What was sought, paused or lost since the batch was handed out is not handed out row by row either.
+        // A partition that was sought, paused or lost since the batch was handed out is not handed out row by row either.
         if !spans.iter().all(|(partition, span)| state.may_hand_out(partition, *span)) || state.must_return_first() {
             cursor.stop();
         }
@@ -71,8 +71,8 @@ impl FetchBuffer {
         cursor
     }
 
-    /// Rows of a batch that were not asked for are handed out again, except where the partition was moved or lost since. The
-    /// row asked for last stays in the hands of `holder`.
+    /// Rows of a batch that were not taken are handed out again, unless the partition was sought or lost since. The row taken
+    /// last stays in the hands of `holder`.
     pub(crate) fn give_back(&self, id: BatchId, holder: Holder) {
         let mut state = self.state();
         if state.finished.rows.get(&id).is_some_and(|rows| !rows.is_used_up()) {
@@ -114,13 +114,13 @@ impl FetchBuffer {
 }
 
 impl State {
-    /// Takes back what was not asked for of a batch whose rows are handed out one by one; who had it before keeps what was.
+    /// Takes back the rows of a batch that were not taken; `keeper` keeps the others.
     pub(super) fn give_back(&mut self, id: BatchId, keeper: Keeper) {
         let State { finished, partitions, returned, .. } = self;
         let Some(rows) = finished.rows.remove(&id) else { return };
         rows.cursor.stop();
         if let Some(ledger) = &mut finished.ledger {
-            // The rows before the last one asked for are finished, whatever becomes of that one.
+            // The rows before the one taken last are finished, whatever becomes of that one.
             rows.finish(id, ledger, false);
             ledger.pass_on(id, keeper);
         }
@@ -134,7 +134,7 @@ impl State {
             let Some(span) = rest.spans.first() else { continue };
             let partition = TopicPartition::new(span.topic.clone(), span.partition);
             let assigned = rows.spans.get(&partition).copied().unwrap_or_default();
-            if partitions.get(&partition).is_none_or(|buffer| assigned < buffer.since) {
+            if partitions.get(&partition).is_none_or(|buffer| assigned < buffer.position_span) {
                 continue;
             }
             let next = Place { offset: span.next_offset, leader_epoch: span.leader_epoch };
@@ -142,7 +142,7 @@ impl State {
             finished.uncount_held(rows.holder, back.rows.record_batch.num_rows());
             pieces.entry(partition.clone()).or_default().push((back.id, next));
             let queue = returned.entry(partition).or_default();
-            // Several may give back: in the order of the log.
+            // Several holders may give rows back: they are kept in the order of the log.
             queue.insert(queue.partition_point(|other| other.first_offset() < back.first_offset()), back);
         }
         for (partition, pieces) in &pieces {
@@ -156,12 +156,12 @@ impl State {
         concerned.for_each(|rows| rows.cursor.stop());
     }
 
-    /// The user is to come into a call before the next row.
+    /// The user has to come into a call before the next row.
     pub(super) fn stop_all_rows(&self) {
         self.finished.rows.values().for_each(|rows| rows.cursor.stop());
     }
 
-    /// What was given back of the partition will not be handed out any more.
+    /// Rows of the partition that were given back will not be handed out any more.
     pub(super) fn forget_returned(&mut self, partition: &TopicPartition) {
         self.returned.remove(partition);
     }
@@ -179,10 +179,10 @@ impl State {
     }
 
     fn may_hand_out(&self, partition: &TopicPartition, span: u64) -> bool {
-        self.partitions.get(partition).is_some_and(|buffer| span >= buffer.since && !buffer.is_held_back())
+        self.partitions.get(partition).is_some_and(|buffer| span >= buffer.position_span && !buffer.is_held_back())
     }
 
-    /// Whether the user is to hear of something before any row.
+    /// Whether a call has something to return, or to wait for, before any row.
     fn must_return_first(&self) -> bool {
         self.closed
             || self.woken
@@ -190,8 +190,8 @@ impl State {
             || self.membership.withholds(Instant::now())
     }
 
-    /// The holder's rows that nobody will ask for are handed out again; its unfinished batches are nobody's. Returns these,
-    /// with the place after the last row of each partition.
+    /// The holder's rows that were not taken are handed out again; its unfinished batches stay unfinished. Returns the place after
+    /// the last row of each partition in those.
     pub(super) fn holder_ended(&mut self, holder: Holder) -> BTreeSet<(TopicPartition, Place)> {
         self.finished.sync_rows(Some(holder), false);
         let held = self.finished.rows.iter().filter(|(_, rows)| rows.holder == holder);

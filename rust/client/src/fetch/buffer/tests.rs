@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+use monedula_engine::fetch::Fetched;
 use monedula_protocol::compression::Compressor;
 use monedula_protocol::records::{BatchEncoder, NewRecord};
 
