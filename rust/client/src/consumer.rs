@@ -1,8 +1,8 @@
 //! The consumer: what the user holds.
 
-mod alone;
 mod assignment;
 mod membership;
+mod non_member_commits;
 mod transactions;
 
 pub use transactions::{PendingOffsets, TransactionOffsets};
@@ -21,16 +21,18 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use self::alone::Alone;
 pub use self::membership::Unfinished;
+use self::non_member_commits::NonMemberCommits;
+use crate::budget::Budget;
+use crate::committed_starts::CommittedStarts;
 use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;
 pub use crate::coordinator::{Commits, Committed, GroupOffset};
 use crate::error::ClientError;
-use crate::fetch::budget::Budget;
-use crate::fetch::buffer::Delivery;
+use crate::fetch::buffer::FetchBuffer;
 pub use crate::fetch::buffer::{PartitionStatus, Want};
-use crate::fetch::command::Command;
+use crate::fetch::command::FetchCommand;
+pub use crate::fetch::command::Position;
 use crate::fetch::driver::Driver;
 use crate::group::Step;
 use crate::group::handle::Group;
@@ -41,14 +43,12 @@ use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 pub use crate::offsets::Found;
 use crate::offsets::{EARLIEST, LATEST, Offsets, Question};
-use crate::starts::CommittedStarts;
-pub use crate::starts::Position;
 
 /// What the pool may keep beyond the byte budget before it gives memory back.
 const COLUMNS_BYTES: usize = 28 << 20;
 
 /// How long a member that was forgotten tries to leave its group.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const FORGOTTEN_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Partitions by topic and index.
 pub type Partitions = Vec<TopicPartition>;
@@ -75,19 +75,19 @@ pub struct Health {
 /// A consumer of a group's partitions, or of assigned ones. Its methods may be called from any thread; those that wait say so.
 pub struct Consumer {
     config: Arc<ClientConfig>,
-    delivery: Arc<Delivery>,
+    buffer: Arc<FetchBuffer>,
     metadata: Arc<Metadata>,
     network: Arc<Network>,
     offsets: Offsets,
     coordinators: Coordinators,
     starts: CommittedStarts,
-    alone: Mutex<Alone>,
+    non_member_commits: Mutex<NonMemberCommits>,
     budget: Budget,
     pool: BufferPool,
     log: Log,
     metrics: Metrics,
     runtime: Handle,
-    commands: Mutex<Option<mpsc::UnboundedSender<Command>>>,
+    commands: Mutex<Option<mpsc::UnboundedSender<FetchCommand>>>,
     topics: Mutex<BTreeSet<Arc<str>>>,
     /// The membership, from the first subscription on.
     group: OnceLock<Group>,
@@ -141,7 +141,7 @@ impl Consumer {
             max_decompressed_bytes: config.max_decompressed_batch_bytes,
             ..Default::default()
         };
-        let delivery = Arc::new(Delivery::new(
+        let buffer = Arc::new(FetchBuffer::new(
             columns,
             options,
             config.decode_threads,
@@ -151,13 +151,13 @@ impl Consumer {
             commands.clone(),
         ));
         if config.group_id.is_some() {
-            delivery.keep_ledger(config.auto_commit_records);
+            buffer.keep_ledger(config.auto_commit_records);
         }
         let closed = watch::Sender::new(false);
         let starts = CommittedStarts {
             config: config.clone(),
             coordinators: coordinators.clone(),
-            delivery: delivery.clone(),
+            buffer: buffer.clone(),
             log: log.clone(),
             runtime: runtime.clone(),
             closed: closed.subscribe(),
@@ -168,7 +168,7 @@ impl Consumer {
             metadata: metadata.clone(),
             offsets: offsets.clone(),
             starts: starts.clone(),
-            delivery: delivery.clone(),
+            buffer: buffer.clone(),
             budget: budget.clone(),
             log: log.clone(),
             metrics: metrics.clone(),
@@ -176,13 +176,13 @@ impl Consumer {
         let tasks = vec![runtime.spawn(metadata.clone().run()), runtime.spawn(driver.run(inbox, seed))];
         Self {
             config,
-            delivery,
+            buffer,
             metadata,
             network,
             offsets,
             coordinators,
             starts,
-            alone: Mutex::default(),
+            non_member_commits: Mutex::default(),
             budget,
             pool,
             log,
@@ -221,7 +221,7 @@ impl Consumer {
         if self.is_closed() {
             return Err(ClientError::Closed);
         }
-        self.delivery.set_paused(partition, paused).ok_or_else(|| self.not_assigned(partition))
+        self.buffer.set_paused(partition, paused).ok_or_else(|| self.not_assigned(partition))
     }
 
     /// Where a partition stands.
@@ -229,12 +229,12 @@ impl Consumer {
     /// # Errors
     /// If the partition is not assigned.
     pub fn status(&self, partition: &TopicPartition) -> Result<PartitionStatus, ClientError> {
-        self.delivery.status_of(partition).ok_or_else(|| self.not_assigned(partition))
+        self.buffer.status_of(partition).ok_or_else(|| self.not_assigned(partition))
     }
 
     /// Where each partition stands.
     pub fn statuses(&self) -> BTreeMap<TopicPartition, PartitionStatus> {
-        self.delivery.status()
+        self.buffer.status()
     }
 
     /// The next batch, for a consumer whose partitions are assigned by hand. Waits, at most until `until`; `None` then.
@@ -252,7 +252,7 @@ impl Consumer {
     /// Waits until [`Self::next_batch`] or [`Self::next`] would return something at once, or until `until`. Takes nothing:
     /// a caller that is cancelled meanwhile loses nothing.
     pub fn ready(&self, want: &Want, until: Instant) -> bool {
-        self.reads_nothing() || self.delivery.ready(want, until)
+        self.reads_nothing() || self.buffer.ready(want, until)
     }
 
     /// While it is held, an empty assignment is no mistake: the new one is on its way.
@@ -263,22 +263,22 @@ impl Consumer {
     fn reads_nothing(&self) -> bool {
         // Whoever changes the assignment reads this lock; if it can be written, nobody does.
         let settled = self.changing.try_write().is_ok();
-        settled && !self.is_subscribed() && self.delivery.is_empty() && lock(&self.topics).is_empty()
+        settled && !self.is_subscribed() && self.buffer.is_empty() && lock(&self.topics).is_empty()
     }
 
     /// A batch without rows, of the same schema as every other.
     pub fn empty_batch(&self) -> ColumnBatch {
-        self.delivery.empty()
+        self.buffer.empty()
     }
 
     /// Whether every partition with an end is read to it.
     pub fn is_done(&self) -> bool {
-        self.delivery.all_done()
+        self.buffer.all_done()
     }
 
     /// Ends the wait under way, or the next one, with [`ClientError::WokenUp`].
     pub fn wakeup(&self) {
-        self.delivery.wake();
+        self.buffer.wake();
     }
 
     /// The smallest offset of each partition.
@@ -359,7 +359,7 @@ impl Consumer {
             failing: view.failing.map(|(since, error)| (since.elapsed(), error)),
             budget: (self.budget.used(), self.budget.limit()),
             retried_errors: self.metrics.retriable_errors(),
-            partitions: self.delivery.status(),
+            partitions: self.buffer.status(),
         }
     }
 
@@ -383,9 +383,9 @@ impl Consumer {
     pub fn close(&self, timeout: Duration) {
         let until = Instant::now() + timeout;
         self.leave(timeout);
-        Alone::finish(&self.alone, &self.runtime, until);
+        NonMemberCommits::finish(&self.non_member_commits, &self.runtime, until);
         let tasks = self.take_tasks();
-        end(&self.closed, &self.delivery, &self.network, &tasks);
+        end(&self.closed, &self.buffer, &self.network, &tasks);
         let (done, ended) = std::sync::mpsc::channel();
         self.runtime.spawn(async move {
             for task in tasks {
@@ -407,7 +407,7 @@ impl Consumer {
         std::mem::take(&mut *lock(&self.tasks))
     }
 
-    fn send(&self, command: Command) -> Result<(), ClientError> {
+    fn send(&self, command: FetchCommand) -> Result<(), ClientError> {
         let commands = lock(&self.commands);
         let sent = commands.as_ref().ok_or(ClientError::Closed)?.send(command);
         sent.map_err(|_| ClientError::Closed)
@@ -421,16 +421,16 @@ impl Drop for Consumer {
         let Some(group) = self.group.take().filter(|_| self.is_subscribed() && !self.is_closed()) else {
             return self.close(Duration::ZERO);
         };
-        let until = Instant::now() + LAST_WORDS;
-        if group.close(LAST_WORDS).is_ok() {
+        let until = Instant::now() + FORGOTTEN_LEAVE_TIMEOUT;
+        if group.close(FORGOTTEN_LEAVE_TIMEOUT).is_ok() {
             group.abandon();
         }
         let tasks = self.take_tasks();
-        let (closed, delivery, network) = (self.closed.clone(), self.delivery.clone(), self.network.clone());
+        let (closed, buffer, network) = (self.closed.clone(), self.buffer.clone(), self.network.clone());
         let leaving = self.runtime.spawn_blocking(move || {
-            delivery.leaving(until);
+            buffer.leaving(until);
             drop(group);
-            end(&closed, &delivery, &network, &tasks);
+            end(&closed, &buffer, &network, &tasks);
         });
         if let Some(tell) = self.farewell.get() {
             tell(leaving);
@@ -439,9 +439,9 @@ impl Drop for Consumer {
 }
 
 /// Ends every wait, and everything that runs.
-fn end(closed: &watch::Sender<bool>, delivery: &Delivery, network: &Network, tasks: &[JoinHandle<()>]) {
+fn end(closed: &watch::Sender<bool>, buffer: &FetchBuffer, network: &Network, tasks: &[JoinHandle<()>]) {
     closed.send_replace(true);
-    delivery.close();
+    buffer.close();
     for task in tasks {
         task.abort();
     }

@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+mod budget;
+mod committed_starts;
 pub mod config;
 mod config_keys;
 mod config_values;
@@ -20,7 +22,6 @@ pub mod net;
 mod offsets;
 pub mod producer;
 pub mod reader;
-mod starts;
 pub mod tasks;
 mod topic_name;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use monedula_client::consumer::Unfinished;
-use monedula_client::group::{HandedBatch, RowGate};
+use monedula_client::group::{HandedBatch, RowCursor};
 use monedula_columns::ColumnBatch;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyType};
@@ -202,8 +202,8 @@ pub(crate) struct Records {
 enum Next {
     /// A counter: the user has received the whole batch.
     Row(AtomicUsize),
-    /// A gate that counts rows as received one by one, and may stop.
-    Gate(Arc<RowGate>),
+    /// Each row is taken from here first: it may be stopped.
+    Cursor(Arc<RowCursor>),
 }
 
 impl Next {
@@ -211,16 +211,16 @@ impl Next {
     fn row(&self) -> usize {
         match self {
             Self::Row(next) => next.load(Ordering::Acquire),
-            Self::Gate(gate) => gate.asked(),
+            Self::Cursor(cursor) => cursor.taken(),
         }
     }
 
-    /// Takes a row and returns its index, which is beyond the last row once all are taken; `None` if the gate has
+    /// Takes a row and returns its index, which is beyond the last row once all are taken; `None` if the cursor has
     /// stopped.
     fn take(&self) -> Option<usize> {
         match self {
             Self::Row(next) => Some(next.fetch_add(1, Ordering::AcqRel)),
-            Self::Gate(gate) => gate.ask(),
+            Self::Cursor(cursor) => cursor.take(),
         }
     }
 }
@@ -230,9 +230,9 @@ impl Records {
         Self { columns: crate::record::Columns::of(rows), next: Next::Row(AtomicUsize::new(0)) }
     }
 
-    /// The rows, each of which has to pass `gate`.
-    pub(crate) fn behind(rows: &RecordBatch, gate: Arc<RowGate>) -> Self {
-        Self { columns: crate::record::Columns::of(rows), next: Next::Gate(gate) }
+    /// The rows, each taken from `cursor` first.
+    pub(crate) fn behind(rows: &RecordBatch, cursor: Arc<RowCursor>) -> Self {
+        Self { columns: crate::record::Columns::of(rows), next: Next::Cursor(cursor) }
     }
 }
 

@@ -245,8 +245,8 @@ impl ConsumerCore {
     #[pyo3(signature = (batch, holder=None))]
     fn rows(&self, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<Records> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
-        let gate = consumer.by_rows(batch, holder.unwrap_or_else(|| thread_holder(consumer)));
-        Ok(Records::behind(&batch.columns.record_batch, gate))
+        let cursor = consumer.by_rows(batch, holder.unwrap_or_else(|| thread_holder(consumer)));
+        Ok(Records::behind(&batch.columns.record_batch, cursor))
     }
 
     /// Returns the rows of a batch that were not requested to the fetch buffer, which hands them out again.

@@ -9,9 +9,8 @@ use monedula_engine::fetch::Start;
 
 use super::{Consumer, Partitions, membership};
 use crate::error::ClientError;
-use crate::fetch::command::Command;
+use crate::fetch::command::{FetchCommand, Position};
 use crate::lock::lock;
-use crate::starts::Position;
 
 impl Consumer {
     /// Replaces the assignment by these partitions. `end` bounds each for a read that ends.
@@ -49,17 +48,17 @@ impl Consumer {
         for (partition, position, end) in partitions {
             match position {
                 Position::At(start) => {
-                    let span = self.delivery.add(&partition, end);
-                    self.delivery.aim(&partition, span, start);
+                    let span = self.buffer.add(&partition, end);
+                    self.buffer.aim(&partition, span, start);
                     known.push((partition, span, start, end));
                 }
-                Position::Committed => waiting.push((partition.clone(), self.delivery.add_waiting(&partition, end))),
+                Position::Committed => waiting.push((partition.clone(), self.buffer.add_waiting(&partition, end))),
             }
         }
         if told.is_none() {
             self.metadata.want();
         }
-        self.send(Command::Assign { partitions: known, is_owned: false })?;
+        self.send(FetchCommand::Assign { partitions: known, is_owned: false })?;
         self.starts.look_up(waiting);
         Ok(())
     }
@@ -79,7 +78,7 @@ impl Consumer {
         self.metadata.hold(topics.iter().cloned());
         self.metadata.want();
         for topic in &topics {
-            self.send(Command::AssignTopic { topic: topic.clone(), start })?;
+            self.send(FetchCommand::AssignTopic { topic: topic.clone(), start })?;
         }
         *lock(&self.topics) = topics;
         Ok(())
@@ -92,23 +91,23 @@ impl Consumer {
     pub fn unassign(&self) -> Result<(), ClientError> {
         self.refuse_if_subscribed()?;
         let topics = std::mem::take(&mut *lock(&self.topics));
-        self.delivery.forget_topics();
+        self.buffer.forget_topics();
         // What a group that is still being left owns is its to give up.
-        let partitions = self.delivery.assigned_by_hand();
+        let partitions = self.buffer.assigned_by_hand();
         let single = distinct(partitions.iter()).into_iter().filter(|topic| !topics.contains(topic));
         self.metadata.release(single.collect::<Vec<_>>());
         self.metadata.release(topics.iter().cloned());
         // The driver first: it adds partitions of whole topics, and must not do so after they were removed here.
-        self.send(Command::Unassign { partitions, topics: topics.into_iter().collect() })?;
-        for partition in self.delivery.assigned_by_hand() {
-            self.delivery.remove(&partition);
+        self.send(FetchCommand::Unassign { partitions, topics: topics.into_iter().collect() })?;
+        for partition in self.buffer.assigned_by_hand() {
+            self.buffer.remove(&partition);
         }
         Ok(())
     }
 
     /// The assigned partitions.
     pub fn assignment(&self) -> Partitions {
-        self.delivery.status().into_keys().collect()
+        self.buffer.status().into_keys().collect()
     }
 
     /// Reads on elsewhere. What was fetched of the partition is dropped; a partition that stopped is mended.
@@ -122,9 +121,9 @@ impl Consumer {
         let start = start.into();
         self.check_position(start)?;
         let sought = match start {
-            Position::At(start) => self.delivery.seek(partition, start),
+            Position::At(start) => self.buffer.seek(partition, start),
             Position::Committed => {
-                self.delivery.wait_for_start(partition).map(|span| self.starts.look_up(vec![(partition.clone(), span)]))
+                self.buffer.wait_for_start(partition).map(|span| self.starts.look_up(vec![(partition.clone(), span)]))
             }
         };
         sought.ok_or_else(|| self.not_assigned(partition))
@@ -139,7 +138,7 @@ impl Consumer {
         self.check_position(start)?;
         // The topics first: one whose partitions become known now must not be missed by both.
         for topic in self.unresolved() {
-            self.send(Command::SeekTopic { topic, start })?;
+            self.send(FetchCommand::SeekTopic { topic, start })?;
         }
         for partition in self.assignment() {
             self.seek(&partition, start)?;
@@ -151,11 +150,7 @@ impl Consumer {
     pub fn unresolved(&self) -> Vec<Arc<str>> {
         let known = distinct(self.assignment().iter());
         let topics = lock(&self.topics);
-        topics
-            .iter()
-            .filter(|topic| !known.contains(*topic) && !self.delivery.has_failed_topic(topic))
-            .cloned()
-            .collect()
+        topics.iter().filter(|topic| !known.contains(*topic) && !self.buffer.has_failed_topic(topic)).cloned().collect()
     }
 
     /// Where an assignment starts that does not say: where the group has read to, if there is one, as for a member of it.

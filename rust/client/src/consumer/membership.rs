@@ -13,11 +13,11 @@ use monedula_engine::assign::Pace;
 use monedula_engine::ledger::{BatchId, Holder};
 use tokio::sync::oneshot;
 
-use super::alone::{Alone, Maker};
+use super::non_member_commits::{Committer, NonMemberCommits};
 use super::{Consumer, Partitions};
 use crate::config::GroupProtocol;
 use crate::error::ClientError;
-use crate::fetch::buffer::{CommitCall, Delivery, RowGate, Want};
+use crate::fetch::buffer::{CommitCall, FetchBuffer, RowCursor, Want};
 use crate::group::handle::{Group, Parts};
 use crate::group::subscription::{Subscription, pattern_for_nobody};
 use crate::group::{
@@ -32,7 +32,7 @@ use crate::log::{Level, Log};
 #[derive(Debug)]
 pub struct Unfinished {
     what: What,
-    delivery: Weak<Delivery>,
+    buffer: Weak<FetchBuffer>,
     log: Log,
 }
 
@@ -45,21 +45,21 @@ enum What {
 impl Unfinished {
     /// Whether the consumer is gone, and with it what was to be finished.
     pub fn is_void(&self) -> bool {
-        self.delivery.strong_count() == 0
+        self.buffer.strong_count() == 0
     }
 
     /// Whether it is about the holder of a consumer.
     pub fn is_of(&self, consumer: &Consumer) -> bool {
-        std::ptr::eq(self.delivery.as_ptr(), Arc::as_ptr(&consumer.delivery))
+        std::ptr::eq(self.buffer.as_ptr(), Arc::as_ptr(&consumer.buffer))
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        let Some(delivery) = self.delivery.upgrade() else { return };
+        let Some(buffer) = self.buffer.upgrade() else { return };
         let (who, unfinished) = match self.what {
-            What::Batch(id) => ("a batch that was handed over was dropped", delivery.batch_ended(id)),
-            What::Held(holder) => ("a thread or task ended", delivery.holder_ended(holder).into_iter().collect()),
+            What::Batch(id) => ("a batch that was handed over was dropped", buffer.batch_ended(id)),
+            What::Held(holder) => ("a thread or task ended", buffer.holder_ended(holder).into_iter().collect()),
         };
         if unfinished.is_empty() {
             return;
@@ -90,14 +90,14 @@ impl Consumer {
             return Err(pattern_for_nobody(pattern));
         }
         let _changing = self.changing();
-        let assigned = !self.delivery.assigned_by_hand().is_empty() || !self.topics().is_empty();
+        let assigned = !self.buffer.assigned_by_hand().is_empty() || !self.topics().is_empty();
         if assigned && !self.is_subscribed() {
             return Err(ClientError::Argument(
                 "partitions are assigned to this consumer by hand: call unassign() before subscribe()".into(),
             ));
         }
         let group = self.group()?;
-        self.delivery.keep_alive();
+        self.buffer.keep_alive();
         group.subscribe(subscription, listens)?;
         self.subscribed.store(true, Ordering::Release);
         Ok(())
@@ -119,27 +119,27 @@ impl Consumer {
                 "nothing is assigned to this consumer; call subscribe() or assign() first".into(),
             ));
         }
-        catch_unwind(AssertUnwindSafe(|| self.delivery.next(want, until, holder))).unwrap_or_else(|payload| {
+        catch_unwind(AssertUnwindSafe(|| self.buffer.next(want, until, holder))).unwrap_or_else(|payload| {
             let lack = payload.downcast::<OutOfMemory>().unwrap_or_else(|payload| resume_unwind(payload));
             // Rows of a batch that was half built are gone from the queue: going on would skip them.
-            self.delivery.close();
+            self.buffer.close();
             Err(ClientError::OutOfMemory { bytes: lack.bytes })
         })
     }
 
     /// What `holder` was handed is finished, and it is there to run callbacks: to be told before [`Self::ready`] waits for it.
     pub fn enter(&self, holder: Holder) {
-        self.delivery.enter(holder);
+        self.buffer.enter(holder);
     }
 
     /// A call waits in a task of the runtime's for as long as this lives: that is polling, and callbacks can be run.
     pub fn waits(&self) -> impl Send + Sync + use<> {
-        self.delivery.waits_in_a_task()
+        self.buffer.begin_waiting_in_task()
     }
 
     /// What `holder` was handed is finished.
     pub fn finish_held(&self, holder: Holder) {
-        self.delivery.finish_held(holder);
+        self.buffer.finish_held(holder);
     }
 
     /// A batch is finished, whoever was handed it; it is committed with what is finished otherwise.
@@ -148,7 +148,7 @@ impl Consumer {
     /// Without a `group.id`, or if the consumer is closed.
     pub fn finish(&self, batch: &HandedBatch) -> Result<(), ClientError> {
         self.refuse_without_group()?;
-        self.delivery.finish_batch(batch.id, batch.columns.record_batch.num_rows());
+        self.buffer.finish_batch(batch.id, batch.columns.record_batch.num_rows());
         Ok(())
     }
 
@@ -164,19 +164,19 @@ impl Consumer {
         holder: Holder,
     ) -> Result<Vec<(HandedBatch, Unfinished)>, ClientError> {
         self.refuse_without_group()?;
-        let parts = self.delivery.hand_over(batch, holder)?.into_iter();
-        let unfinished = |id| Unfinished { what: What::Batch(id), delivery: self.delivery(), log: self.log.clone() };
+        let parts = self.buffer.hand_over(batch, holder)?.into_iter();
+        let unfinished = |id| Unfinished { what: What::Batch(id), buffer: self.buffer(), log: self.log.clone() };
         Ok(parts.map(|part| (unfinished(part.id), part)).map(|(guard, part)| (part, guard)).collect())
     }
 
     /// What is to be dropped when this thread or task of the user's ends: what it holds then stays uncommitted, and nobody waits
     /// for it.
     pub fn holder(&self, holder: Holder) -> Unfinished {
-        Unfinished { what: What::Held(holder), delivery: self.delivery(), log: self.log.clone() }
+        Unfinished { what: What::Held(holder), buffer: self.buffer(), log: self.log.clone() }
     }
 
-    fn delivery(&self) -> Weak<Delivery> {
-        Arc::downgrade(&self.delivery)
+    fn buffer(&self) -> Weak<FetchBuffer> {
+        Arc::downgrade(&self.buffer)
     }
 
     fn refuse_without_group(&self) -> Result<(), ClientError> {
@@ -189,7 +189,7 @@ impl Consumer {
 
     /// A callback that is to be run now, unless another is running.
     pub fn next_callback(&self) -> Option<PendingCallback> {
-        self.delivery.next_callback()
+        self.buffer.next_callback()
     }
 
     /// A callback has ended. `failed`: by an error that the user sees; partitions that were gained are not handed out before the
@@ -203,15 +203,15 @@ impl Consumer {
     /// The rows of a batch are handed out one by one: a row is finished when the one after it is asked for. The caller asks the
     /// gate before each row, until it says that no more may be handed out or that there are none, and then calls
     /// [`Self::give_back`].
-    pub fn by_rows(&self, batch: &HandedBatch, holder: Holder) -> Arc<RowGate> {
-        self.delivery.by_rows(batch, holder)
+    pub fn by_rows(&self, batch: &HandedBatch, holder: Holder) -> Arc<RowCursor> {
+        self.buffer.by_rows(batch, holder)
     }
 
     /// Rows of a batch that the gate was not asked for are handed out again, before all others of their partition and to whoever
     /// asks next, except where the partition was sought or lost since. The last row stays with `holder`, who finishes it with its
     /// next call. Does nothing where all rows were asked for.
     pub fn give_back(&self, batch: &HandedBatch, holder: Holder) {
-        self.delivery.give_back(batch.id, holder);
+        self.buffer.give_back(batch.id, holder);
     }
 
     /// Commits; the future has what became of each partition. What was finished counts as finished at once, whether the future
@@ -224,7 +224,7 @@ impl Consumer {
         what: CommitWhat,
         timeout: Duration,
     ) -> impl Future<Output = Result<CommitOutcome, ClientError>> + Send + use<> {
-        let call = self.delivery.commits();
+        let call = self.buffer.begin_commit();
         let (offsets, known) = self.to_commit(what);
         let mut closed = self.closed.subscribe();
         let committing = self.committing(offsets, timeout, call);
@@ -243,12 +243,12 @@ impl Consumer {
     /// What is to be sent, and what is known without a word to the coordinator.
     pub(super) fn to_commit(&self, what: CommitWhat) -> (BTreeMap<TopicPartition, CommitOffset>, CommitOutcome) {
         match what {
-            CommitWhat::Finished { holder } => (self.delivery.finish_all(holder), CommitOutcome::new()),
+            CommitWhat::Finished { holder } => (self.buffer.finish_all(holder), CommitOutcome::new()),
             CommitWhat::Offsets(offsets) => {
-                self.delivery.chosen(offsets.keys());
+                self.buffer.commits_own_offsets(offsets.keys());
                 (offsets, CommitOutcome::new())
             }
-            CommitWhat::Batch { id, places } => self.delivery.finish(id, &places),
+            CommitWhat::Batch { id, places } => self.buffer.finish(id, &places),
         }
     }
 
@@ -273,28 +273,28 @@ impl Consumer {
             _ if offsets.is_empty() => Asked::Nothing,
             Some(group) => Asked::Member(group.commit(offsets.clone(), timeout, call)?),
             None => {
-                let maker = || Maker { coordinators: self.coordinators.clone(), delivery: self.delivery.clone() };
+                let committer = || Committer { coordinators: self.coordinators.clone(), buffer: self.buffer.clone() };
                 let what = (group_id, offsets.clone(), timeout);
-                Asked::Alone(Alone::commit(&self.alone, &self.runtime, maker, what)?)
+                Asked::NonMember(NonMemberCommits::commit(&self.non_member_commits, &self.runtime, committer, what)?)
             }
         };
         Ok(async move {
             match answer {
                 Asked::Nothing => Ok(CommitOutcome::new()),
                 Asked::Member(answer) => Ok(answer.await.unwrap_or_else(|_| crate::group::closed(offsets))),
-                Asked::Alone(answer) => answer.await.unwrap_or_else(|_| Ok(crate::group::closed(offsets))),
+                Asked::NonMember(answer) => answer.await.unwrap_or_else(|_| Ok(crate::group::closed(offsets))),
             }
         })
     }
 
     /// Counts as a poll, for a user in the middle of a long batch.
     pub fn keep_alive(&self) {
-        self.delivery.keep_alive();
+        self.buffer.keep_alive();
     }
 
     /// Partitions that another member waits for, until the user has finished what it holds of them.
     pub fn rebalance_wanted(&self) -> Partitions {
-        self.delivery.wanted()
+        self.buffer.revocation_pending()
     }
 
     /// Joins the group again, `after` from now. Ends what an assignor left for later: lost members, the first ones of a group and
@@ -362,7 +362,7 @@ impl Consumer {
 
     /// How far leaving is; waits for news until `until`. A callback is to be run as those of [`Self::next`].
     pub fn leaving(&self, until: Instant) -> Leaving {
-        self.delivery.leaving(until)
+        self.buffer.leaving(until)
     }
 
     /// No callback will be run any more: leaving goes on without.
@@ -409,7 +409,7 @@ impl Consumer {
                 network: self.network.clone(),
                 metadata: self.metadata.clone(),
                 coordinators: self.coordinators.clone(),
-                delivery: self.delivery.clone(),
+                buffer: self.buffer.clone(),
                 log: self.log.clone(),
                 metrics: self.metrics.clone(),
                 assignors: self.assignors.clone(),
@@ -430,7 +430,7 @@ impl Consumer {
 enum Asked {
     Nothing,
     Member(oneshot::Receiver<CommitOutcome>),
-    Alone(oneshot::Receiver<Result<CommitOutcome, ClientError>>),
+    NonMember(oneshot::Receiver<Result<CommitOutcome, ClientError>>),
 }
 
 pub(super) fn no_group() -> ClientError {

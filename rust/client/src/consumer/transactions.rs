@@ -17,7 +17,7 @@ use monedula_engine::transaction::{GroupMetadata, TransactionError};
 use super::Consumer;
 use super::membership::no_group;
 use crate::error::ClientError;
-use crate::fetch::buffer::{CommitCall, Delivery};
+use crate::fetch::buffer::{CommitCall, FetchBuffer};
 use crate::group::handle::Group;
 use crate::group::{CommitError, CommitOffset, CommitWhat};
 
@@ -29,26 +29,26 @@ pub struct TransactionOffsets {
     pub offsets: BTreeMap<TopicPartition, CommitOffset>,
     /// No partition is given up before they are in the transaction.
     _call: CommitCall,
-    delivery: Arc<Delivery>,
+    buffer: Arc<FetchBuffer>,
 }
 
 /// Offsets in a transaction that has not ended yet.
 pub struct PendingOffsets {
     offsets: BTreeMap<TopicPartition, CommitOffset>,
-    delivery: Arc<Delivery>,
+    buffer: Arc<FetchBuffer>,
 }
 
 impl PendingOffsets {
     /// The transaction was committed.
     pub fn committed(&self) {
-        self.delivery.transaction_committed(&self.offsets);
+        self.buffer.transaction_committed(&self.offsets);
     }
 }
 
 impl TransactionOffsets {
     /// What is to be told of the transaction's end.
     pub fn pending(&self) -> PendingOffsets {
-        PendingOffsets { offsets: self.offsets.clone(), delivery: self.delivery.clone() }
+        PendingOffsets { offsets: self.offsets.clone(), buffer: self.buffer.clone() }
     }
 }
 
@@ -88,9 +88,9 @@ impl Consumer {
                 "offsets that go into a transaction must not be committed beside it: set enable.auto.commit=false";
             return Err(ClientError::Argument(message.into()));
         }
-        let call = self.delivery.commits();
+        let call = self.buffer.begin_commit();
         let group = self.group_metadata();
-        let given_up = self.delivery.take_given_up();
+        let given_up = self.buffer.take_revoked_unfinished();
         if let Some(partition) = given_up.first() {
             return Err(must_abort(format!(
                 "{partition} was given up to another member of the group before its offset was in the transaction"
@@ -98,7 +98,7 @@ impl Consumer {
         }
         let (offsets, known) = self.to_commit(what);
         let lost = known.iter().find(|(_, (_, outcome))| matches!(outcome, Err(CommitError::NotOwned)));
-        let not_owned = offsets.keys().find(|partition| self.is_subscribed() && !self.delivery.owns(partition));
+        let not_owned = offsets.keys().find(|partition| self.is_subscribed() && !self.buffer.owns(partition));
         if let Some(partition) = lost.map(|(partition, _)| partition).or(not_owned) {
             return Err(must_abort(format!("{partition} is not assigned to this consumer any more")));
         }
@@ -107,7 +107,7 @@ impl Consumer {
             Err(error) if !offsets.is_empty() => return Err(error),
             Err(_) => nobody,
         };
-        Ok(TransactionOffsets { group, offsets, _call: call, delivery: self.delivery.clone() })
+        Ok(TransactionOffsets { group, offsets, _call: call, buffer: self.buffer.clone() })
     }
 
     /// Reads again what was handed out and is not committed: after a transaction that was aborted.
@@ -121,11 +121,11 @@ impl Consumer {
         if self.config.group_id.is_none() {
             return Err(no_group());
         }
-        self.delivery.take_given_up();
-        for (partition, base) in self.delivery.bases() {
+        self.buffer.take_revoked_unfinished();
+        for (partition, base) in self.buffer.bases() {
             let start = base.map_or(Start::Policy, |base| Start::Offset(base.offset, base.leader_epoch));
             // One that was lost meanwhile is read again by another.
-            let _ = self.delivery.seek(&partition, start);
+            let _ = self.buffer.seek(&partition, start);
         }
         Ok(())
     }

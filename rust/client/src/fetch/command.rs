@@ -5,11 +5,9 @@ use std::sync::Arc;
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 
-use crate::starts::Position;
-
-/// What the user wants of the driver. Spans come from the delivery, which is told first.
+/// What the user wants of the driver. Spans come from the buffer, which changes first.
 #[derive(Clone, Debug)]
-pub(crate) enum Command {
+pub(crate) enum FetchCommand {
     Assign {
         /// With the span, where to start, and the exclusive end of a bounded read.
         partitions: Vec<(TopicPartition, u64, Start, Option<i64>)>,
@@ -45,4 +43,19 @@ pub(crate) enum Command {
         span: u64,
         offset: i64,
     },
+}
+
+/// Where a partition that is assigned by hand starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// There.
+    At(Start),
+    /// At the offset that the group of `group.id` has committed; where it has none, as `auto.offset.reset` says.
+    Committed,
+}
+
+impl From<Start> for Position {
+    fn from(start: Start) -> Self {
+        Self::At(start)
+    }
 }

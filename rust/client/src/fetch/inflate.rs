@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use monedula_columns::{BufferPool, Inflated, Scratch, WalkOptions, inflate};
 
-use crate::fetch::budget::{Budget, Charge};
+use crate::budget::{Budget, Charge};
 use crate::lock::lock;
 
 /// Compressed bytes of a segment: small enough for many threads to share one fetch, large enough to be worth a hand-over.

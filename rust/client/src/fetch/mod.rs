@@ -1,8 +1,9 @@
-//! From brokers to batches: the task that fetches ([`driver`]), what it is told ([`command`]), what was fetched and waits to be
-//! handed out ([`buffer`]), the bytes that may wait ([`budget`]), and the threads that decompress them ahead ([`inflate`]).
+//! From brokers to batches: the task that fetches ([`driver`]), the commands that it takes ([`command`]), what was fetched and
+//! waits to be handed out ([`buffer`]), the threads that decompress it ahead ([`inflate`]), and what a call of the user's gets
+//! ([`step`]).
 
-pub(crate) mod budget;
 pub(crate) mod buffer;
 pub(crate) mod command;
 pub(crate) mod driver;
 pub(crate) mod inflate;
+pub(crate) mod step;

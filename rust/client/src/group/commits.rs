@@ -34,9 +34,7 @@ impl Task {
     }
 
     pub(super) fn committed(&mut self, ticket: Option<Ticket>, outcomes: CommitOutcome) {
-        self.parts
-            .delivery
-            .committed(outcomes.iter().map(|(partition, (at, outcome))| (partition, at, outcome.is_ok())));
+        self.parts.buffer.committed(outcomes.iter().map(|(partition, (at, outcome))| (partition, at, outcome.is_ok())));
         let reply = ticket.and_then(|ticket| self.commits.replies.remove(&ticket));
         if let Some(reply) = reply {
             // Whoever asked may have gone; the commit stands.
@@ -52,10 +50,10 @@ impl Task {
 
     /// Commits what was finished, because it is so many rows.
     pub(super) fn commit_by_count(&mut self) -> Option<Input> {
-        if self.commits.counted.is_some() || !self.parts.delivery.has_finished_enough() {
+        if self.commits.counted.is_some() || !self.parts.buffer.has_finished_enough() {
             return None;
         }
-        let offsets = self.parts.delivery.snapshot(None);
+        let offsets = self.parts.buffer.snapshot(None);
         if offsets.is_empty() {
             return None;
         }

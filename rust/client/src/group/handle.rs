@@ -19,7 +19,7 @@ use super::{CommitOffset, CommitOutcome, GroupFigures, GroupHealth, Listens};
 use crate::config::{ClientConfig, GroupProtocol};
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
-use crate::fetch::buffer::{CommitCall, Delivery};
+use crate::fetch::buffer::{CommitCall, FetchBuffer};
 use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
@@ -59,7 +59,7 @@ pub(crate) struct Parts {
     pub(crate) network: Arc<Network>,
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) coordinators: Coordinators,
-    pub(crate) delivery: Arc<Delivery>,
+    pub(crate) buffer: Arc<FetchBuffer>,
     pub(crate) log: Log,
     pub(crate) metrics: Metrics,
     pub(crate) assignors: Vec<Arc<dyn Assignor>>,
@@ -111,7 +111,7 @@ pub(super) struct Figures {
 pub(crate) struct Group {
     shared: Arc<Shared>,
     config: Arc<ClientConfig>,
-    delivery: Arc<Delivery>,
+    buffer: Arc<FetchBuffer>,
     orders: mpsc::UnboundedSender<Order>,
     pub(crate) task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -122,10 +122,10 @@ impl Group {
         let member = first_member(&parts);
         let shared =
             Arc::new(Shared { started: Instant::now(), member: Mutex::new(member), figures: Mutex::default() });
-        let (config, delivery) = (parts.config.clone(), parts.delivery.clone());
+        let (config, buffer) = (parts.config.clone(), parts.buffer.clone());
         let (orders, inbox) = mpsc::unbounded_channel();
         let running = runtime.spawn(Task::new(parts, shared.clone()).run(inbox));
-        let told = delivery.clone();
+        let told = buffer.clone();
         let task = runtime.spawn(async move {
             // A task that panicked would leave its user waiting for ever.
             if let Err(error) = Ended(running).wait().await
@@ -135,7 +135,7 @@ impl Group {
                 told.set_leaving(false);
             }
         });
-        Self { shared, config, delivery, orders, task: Mutex::new(Some(task)) }
+        Self { shared, config, buffer, orders, task: Mutex::new(Some(task)) }
     }
 
     /// Replaces the subscription.
@@ -143,7 +143,7 @@ impl Group {
         self.order(Order::Subscribe { subscription, listens })
     }
 
-    /// Gives up what is owned and leaves the group; [`Delivery::leaving`] says when that is done.
+    /// Gives up what is owned and leaves the group; [`FetchBuffer::leaving`] says when that is done.
     pub(crate) fn unsubscribe(&self) -> Result<(), ClientError> {
         self.leave(Order::Unsubscribe)
     }
@@ -154,9 +154,9 @@ impl Group {
     }
 
     fn leave(&self, order: Order) -> Result<(), ClientError> {
-        self.delivery.set_leaving(true);
+        self.buffer.set_leaving(true);
         // Without a task there is nothing to wait for.
-        self.order(order).inspect_err(|_| self.delivery.set_leaving(false))
+        self.order(order).inspect_err(|_| self.buffer.set_leaving(false))
     }
 
     /// Counts callbacks that nobody will run as run.
@@ -178,7 +178,7 @@ impl Group {
     }
 
     pub(crate) fn called_back(&self, ticket: u64, failed: bool) {
-        if self.delivery.called_back(ticket, failed) {
+        if self.buffer.called_back(ticket, failed) {
             self.shared.figures().counted.callbacks += 1;
             let _ = self.order(Order::CalledBack { ticket });
         }
@@ -193,7 +193,7 @@ impl Group {
     pub(crate) fn health(&self) -> GroupHealth {
         let status = self.shared.member().status();
         let mut health = GroupHealth::new(status, &self.config, self.shared.now());
-        health.wanted = self.delivery.wanted();
+        health.wanted = self.buffer.revocation_pending();
         let figures = self.shared.figures();
         health.last_rebalance_reason = health.last_rebalance_reason.or_else(|| figures.rebalance_reason.clone());
         health.last_error = figures.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone()));

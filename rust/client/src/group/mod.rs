@@ -2,7 +2,7 @@
 //!
 //! The member decides, the task does: it sends calls (`calls`), computes assignments where the member leads (`assigning`),
 //! knows which topics a subscription means (`subscription`) and which ids they have (`topics`), and tells the [`crate::fetch::buffer`] which partitions may be handed
-//! out, until when, and which callbacks are to be run in the user's thread. What the user finished stands in the delivery's
+//! out, until when, and which callbacks are to be run in the user's thread. What the user finished stands in the buffer's
 //! ledger.
 
 mod assigning;
@@ -17,14 +17,14 @@ mod topics;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
 pub use monedula_engine::group::classic::TimingProblem;
 pub use monedula_engine::group::{CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, State};
 pub use monedula_engine::ledger::{BatchId, Holder, Place};
 
 pub(crate) use self::commits::closed;
-pub use crate::fetch::buffer::RowGate;
+pub use crate::fetch::buffer::RowCursor;
+pub use crate::fetch::step::{CommitOutcome, HandedBatch, Leaving, PendingCallback, Step};
 
 pub use self::status::{GroupFigures, GroupHealth, Kept, Latency};
 
@@ -66,50 +66,6 @@ impl Listens {
     }
 }
 
-/// A callback that is to be run now, in the thread that it was handed to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingCallback {
-    /// For [`crate::consumer::Consumer::called_back`].
-    pub ticket: u64,
-    /// Which.
-    pub kind: CallbackKind,
-    /// The partitions that change.
-    pub partitions: Vec<TopicPartition>,
-}
-
-/// A batch, and what committing it means.
-#[derive(Debug)]
-pub struct HandedBatch {
-    /// The rows.
-    pub columns: ColumnBatch,
-    /// Its name; 0 if it has no rows.
-    pub id: BatchId,
-    /// Where each of its partitions goes on after it, with the span of its assignment.
-    pub places: Vec<(TopicPartition, u64, Place)>,
-}
-
-/// What a wait came to.
-#[derive(Debug)]
-pub enum Step {
-    /// Rows.
-    Batch(HandedBatch),
-    /// A callback is to be run before anything else.
-    Callback(PendingCallback),
-    /// Time is up.
-    Nothing,
-}
-
-/// How far leaving a group is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Leaving {
-    /// A callback is to be run.
-    Callback(PendingCallback),
-    /// Not done yet.
-    Waiting,
-    /// Nothing is owned any more, and the group is left, or its time is up.
-    Done,
-}
-
 /// What to commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitWhat {
@@ -129,6 +85,3 @@ pub enum CommitWhat {
         holder: Holder,
     },
 }
-
-/// What became of each partition of a commit, with what was to be committed.
-pub type CommitOutcome = BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>;

@@ -106,7 +106,7 @@ impl Task {
     /// Runs until the membership is closed, or its user's side is gone.
     pub(super) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
         let mut view = self.parts.metadata.watch();
-        let delivery = self.parts.delivery.clone();
+        let buffer = self.parts.buffer.clone();
         while !self.closed {
             let wake_at = self.wake_at();
             tokio::select! {
@@ -119,11 +119,11 @@ impl Task {
                     let view = view.borrow_and_update().clone();
                     self.view(&view);
                 }
-                () = delivery.group_wanted.notified() => self.look(),
+                () = buffer.group_wanted.notified() => self.look(),
                 () = tokio::time::sleep_until(wake_at.into()) => self.handle(Input::Tick),
             }
         }
-        self.parts.delivery.set_leaving(false);
+        self.parts.buffer.set_leaving(false);
     }
 
     fn wake_at(&self) -> Instant {
@@ -143,7 +143,7 @@ impl Task {
             Order::Unsubscribe => {
                 self.forget_subscription();
                 match self.state.is_unsubscribed() {
-                    true => self.parts.delivery.set_leaving(false),
+                    true => self.parts.buffer.set_leaving(false),
                     false => self.handle(Input::Unsubscribe),
                 }
             }
@@ -153,7 +153,7 @@ impl Task {
             }
             Order::Abandon => {
                 self.abandoned = true;
-                for callback in self.parts.delivery.take_callbacks() {
+                for callback in self.parts.buffer.take_callbacks() {
                     self.handle(Input::CalledBack { ticket: callback.ticket });
                 }
             }
@@ -189,7 +189,7 @@ impl Task {
 
     /// The user came into a call, or finished something that was waited for.
     fn look(&mut self) {
-        for (ticket, offsets) in self.parts.delivery.settled() {
+        for (ticket, offsets) in self.parts.buffer.take_finished_revocations() {
             self.inputs.push_back(Input::Finished { ticket, offsets });
         }
         let counted = self.commit_by_count();
@@ -213,7 +213,7 @@ impl Task {
         if let Some(Subscription::ServerPattern(pattern)) = &self.subscription {
             if self.state.protocol() == GroupProtocol::Classic {
                 let error = super::subscription::pattern_for_nobody(pattern);
-                return self.parts.delivery.raise(error, true);
+                return self.parts.buffer.raise(error, true);
             }
             self.give_pattern(pattern.clone());
         }
@@ -226,7 +226,7 @@ impl Task {
             self.parts.metadata.release(topics);
         }
         self.parts.metadata.set_filter(None);
-        self.parts.delivery.forget_topics();
+        self.parts.buffer.forget_topics();
         self.denied.clear();
         self.missing.clear();
         self.release_resolved();
@@ -285,7 +285,7 @@ impl Task {
                 crate::offsets::missing(&first, &view.cluster)
                 && self.denied.insert(topic.clone())
             {
-                self.parts.delivery.topic_failed(error);
+                self.parts.buffer.topic_failed(error);
             }
         }
     }
@@ -314,7 +314,7 @@ impl Task {
     pub(super) fn handle(&mut self, input: Input) {
         self.inputs.push_back(input);
         while let Some(input) = self.inputs.pop_front() {
-            let polled = self.parts.delivery.polled().saturating_duration_since(self.shared.started);
+            let polled = self.parts.buffer.polled().saturating_duration_since(self.shared.started);
             let mut outputs = Vec::new();
             {
                 let mut member = self.shared.member();
@@ -329,7 +329,7 @@ impl Task {
     }
 
     fn act(&mut self, output: Output) {
-        let delivery = &self.parts.delivery;
+        let buffer = &self.parts.buffer;
         match output {
             Output::Call { id, target, call } => self.send(id, target, call),
             Output::ComputeAssignment { ticket, assignor, members } => self.assign(ticket, assignor, members),
@@ -340,31 +340,31 @@ impl Task {
             Output::Event(event) => self.happened(event),
             Output::Assigned { partitions } => {
                 self.parts.metadata.hold(partitions.iter().map(|partition| partition.topic.clone()));
-                delivery.gained(&partitions);
+                buffer.assigned(&partitions);
             }
-            Output::StartingOffsets { partitions } => delivery.start(partitions),
+            Output::StartingOffsets { partitions } => buffer.start_owned(partitions),
             Output::StartingOffsetFailed { partition, code } => {
-                delivery.start_failed(&partition, None, fault(partition.clone(), code).into());
+                buffer.start_failed(&partition, None, fault(partition.clone(), code).into());
             }
             Output::PrepareRevocation { ticket, partitions } => {
-                delivery.settle(ticket, partitions, self.listens.revoked && !self.abandoned);
+                buffer.revoke(ticket, partitions, self.listens.revoked && !self.abandoned);
                 self.bring_settled();
             }
             Output::CollectFinished { ticket, scope } => {
                 let offsets = match &scope {
-                    Scope::All => delivery.snapshot(None),
-                    Scope::Only(partitions) => delivery.snapshot(Some(partitions)),
+                    Scope::All => buffer.snapshot(None),
+                    Scope::Only(partitions) => buffer.snapshot(Some(partitions)),
                 };
                 self.inputs.push_back(Input::Finished { ticket, offsets });
             }
             Output::Callback { ticket, kind, partitions } => self.call_back(ticket, kind, partitions),
             Output::Released { partitions } => {
-                delivery.dropped(&partitions);
+                buffer.released(&partitions);
                 self.parts.metadata.release(partitions.iter().map(|partition| partition.topic.clone()));
             }
             Output::Committed { ticket, outcomes } => self.committed(ticket, outcomes),
             Output::Lease { until } => {
-                delivery.set_lease(until.map_or(Lease::Out, |until| Lease::Until(self.shared.started + until)));
+                buffer.set_lease(until.map_or(Lease::Expired, |until| Lease::Until(self.shared.started + until)));
             }
             Output::Closed => self.closed = true,
         }
@@ -383,7 +383,7 @@ impl Task {
     }
 
     fn bring_settled(&mut self) {
-        for (ticket, offsets) in self.parts.delivery.settled() {
+        for (ticket, offsets) in self.parts.buffer.take_finished_revocations() {
             self.inputs.push_back(Input::Finished { ticket, offsets });
         }
     }
@@ -391,17 +391,17 @@ impl Task {
     fn call_back(&mut self, ticket: Ticket, kind: CallbackKind, partitions: BTreeSet<TopicPartition>) {
         if self.listens.to(kind) && !self.abandoned {
             let partitions = partitions.into_iter().collect();
-            return self.parts.delivery.call_back(PendingCallback { ticket, kind, partitions });
+            return self.parts.buffer.queue_callback(PendingCallback { ticket, kind, partitions });
         }
         if kind == CallbackKind::Assigned {
-            self.parts.delivery.announced(&partitions);
+            self.parts.buffer.on_assigned_done(&partitions);
         }
         self.inputs.push_back(Input::CalledBack { ticket });
     }
 
     fn raise(&self, error: GroupError, fatal: bool) {
         self.parts.log.record(Level::Warning, "groups", || error.to_string());
-        self.parts.delivery.raise(error.into(), fatal);
+        self.parts.buffer.raise(error.into(), fatal);
     }
 
     fn happened(&mut self, event: GroupEvent) {
@@ -411,10 +411,10 @@ impl Task {
         match &event {
             GroupEvent::StateChanged { to, .. } => {
                 self.state = *to;
-                self.parts.delivery.set_stale(to.is_stale());
+                self.parts.buffer.set_awaits_poll(to.is_stale());
                 if to.is_unsubscribed() {
                     self.lead(BTreeSet::new());
-                    self.parts.delivery.set_leaving(false);
+                    self.parts.buffer.set_leaving(false);
                 }
             }
             GroupEvent::Joined { leader: false, .. } => {
@@ -423,11 +423,11 @@ impl Task {
             }
             GroupEvent::Retried { api, .. } => self.parts.metrics.retriable_error(api),
             GroupEvent::Lost { partitions, .. } => {
-                let untold = self.parts.delivery.lost(partitions, self.listens.to(CallbackKind::Lost));
+                let untold = self.parts.buffer.lost(partitions, self.listens.to(CallbackKind::Lost));
                 self.inputs.extend(untold.into_iter().map(|ticket| Input::CalledBack { ticket }));
             }
             GroupEvent::LeaseExpired => {
-                let stalled = self.parts.delivery.queued_records();
+                let stalled = self.parts.buffer.queued_records();
                 self.shared.figures().counted.records_stalled += stalled;
             }
             _ => {}

@@ -21,8 +21,8 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::budget::{Admitted, Room};
 use crate::error::{ClientError, RequestError};
-use crate::fetch::budget::{Admitted, Room};
 use crate::lock::lock;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;

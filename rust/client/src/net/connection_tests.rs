@@ -5,7 +5,7 @@ use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::fetch::budget::Budget;
+use crate::budget::Budget;
 
 const CAP: usize = 1024;
 

@@ -67,7 +67,7 @@ type Encode<'a> = Box<dyn FnOnce(i16, i32, &str) -> Result<Vec<u8>, WireError> +
 
 /// Where a connection stands, or is to stand.
 #[derive(Default)]
-struct Slot {
+struct ConnectionSlot {
     link: Option<Link>,
     /// Where the link goes to, and what follows is about.
     address: Address,
@@ -78,7 +78,7 @@ struct Slot {
     throttled_until: Option<Instant>,
 }
 
-type SharedSlot = Arc<tokio::sync::Mutex<Slot>>;
+type SharedConnectionSlot = Arc<tokio::sync::Mutex<ConnectionSlot>>;
 
 /// All connections of one client.
 pub(crate) struct Network {
@@ -87,7 +87,7 @@ pub(crate) struct Network {
     brokers: Mutex<BTreeMap<i32, Broker>>,
     /// The cluster that these brokers were named for, once known.
     cluster_id: Mutex<Option<String>>,
-    slots: Mutex<BTreeMap<(NodeId, Purpose), SharedSlot>>,
+    slots: Mutex<BTreeMap<(NodeId, Purpose), SharedConnectionSlot>>,
     /// The last failure of each address, for errors that must say what happened where.
     failures: Mutex<BTreeMap<String, String>>,
     jitter: Mutex<Jitter>,
@@ -266,8 +266,8 @@ impl Network {
 
     /// Whether a connection stands, so that a fetch would not wait for one.
     pub(crate) fn connected(&self) -> usize {
-        let slots: Vec<SharedSlot> = lock(&self.slots).values().cloned().collect();
-        let alive = |slot: &SharedSlot| {
+        let slots: Vec<SharedConnectionSlot> = lock(&self.slots).values().cloned().collect();
+        let alive = |slot: &SharedConnectionSlot| {
             slot.try_lock().is_ok_and(|slot| slot.link.as_ref().is_some_and(|link| !link.connection.is_closed()))
         };
         slots.iter().filter(|slot| alive(slot)).count()
@@ -316,7 +316,7 @@ impl Network {
         // Held while connecting: callers that come meanwhile share the outcome instead of connecting as well.
         let mut slot = slot.lock().await;
         if slot.address != address {
-            *slot = Slot { address: address.clone(), ..Slot::default() };
+            *slot = ConnectionSlot { address: address.clone(), ..ConnectionSlot::default() };
         }
         if let Some(link) = slot.link.take_if(|link| link.connection.is_closed()) {
             self.ended(&mut slot, &link.connection);
@@ -344,7 +344,7 @@ impl Network {
 
     /// A connection ended. The next one waits as after a failed attempt, and ever longer where it was of no use: a broker,
     /// or what stands before it, that takes every connection and drops it would be asked as fast as it answers.
-    fn ended(&self, slot: &mut Slot, connection: &Connection) {
+    fn ended(&self, slot: &mut ConnectionSlot, connection: &Connection) {
         if connection.has_served() {
             slot.failures = 0;
         }
@@ -353,7 +353,7 @@ impl Network {
         slot.throttled_until = connection.throttled_until();
     }
 
-    fn next_delay(&self, slot: &mut Slot) -> Duration {
+    fn next_delay(&self, slot: &mut ConnectionSlot) -> Duration {
         let mut jitter = lock(&self.jitter);
         let delay = self.config.reconnect_backoff.delay(slot.failures, &mut jitter);
         slot.failures = slot.failures.saturating_add(1);
@@ -376,7 +376,7 @@ impl Network {
         self.limits.log.record(Level::Info, "network", || format!("connected to {broker}"));
     }
 
-    fn failed(&self, slot: &mut Slot, (host, port): &Address, error: &RequestError) {
+    fn failed(&self, slot: &mut ConnectionSlot, (host, port): &Address, error: &RequestError) {
         let broker = format!("{host}:{port}");
         let delay = self.next_delay(slot);
         slot.retry_at = Some(Instant::now() + delay);

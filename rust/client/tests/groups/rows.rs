@@ -58,12 +58,12 @@ fn a_row_is_finished_when_the_one_after_it_is_asked_for(protocol: &str) {
     user.subscribe(&["orders"]);
     user.take(10);
     let batch = user.last.take().expect("a batch");
-    let gate = user.consumer.by_rows(&batch, HOLDER);
-    (0..5).for_each(|row| assert_eq!(gate.ask(), Some(row)));
+    let cursor = user.consumer.by_rows(&batch, HOLDER);
+    (0..5).for_each(|row| assert_eq!(cursor.take(), Some(row)));
     until("the fifth is in the user's hands", || world.committed("orders") == BTreeMap::from([(0, 4)]));
     user.commit(&world, CommitWhat::Finished { holder: HOLDER }).expect("commits");
     assert_eq!(world.committed("orders"), BTreeMap::from([(0, 5)]), "an explicit commit is a word on the fifth too");
-    (5..11).for_each(|row| assert_eq!(gate.ask(), Some(row)));
+    (5..11).for_each(|row| assert_eq!(cursor.take(), Some(row)));
     user.consumer.enter(HOLDER);
     until("all are finished", || world.committed("orders") == BTreeMap::from([(0, 10)]));
 }
@@ -75,8 +75,8 @@ fn rows_that_were_not_taken_come_again_and_the_last_one_taken_stays_with_the_use
     user.subscribe(&["orders"]);
     user.take(10);
     let batch = user.last.take().expect("a batch");
-    let gate = user.consumer.by_rows(&batch, HOLDER);
-    (0..3).for_each(|row| assert_eq!(gate.ask(), Some(row)));
+    let cursor = user.consumer.by_rows(&batch, HOLDER);
+    (0..3).for_each(|row| assert_eq!(cursor.take(), Some(row)));
     until("two are finished", || world.committed("orders") == BTreeMap::from([(0, 2)]));
     user.consumer.give_back(&batch, HOLDER);
     user.read.clear();
@@ -91,12 +91,12 @@ fn rows_given_back_go_before_what_others_were_handed_meanwhile(protocol: &str) {
     let world = World::under(protocol, &["orders:1"], 1);
     let user = reading(&world, 30);
     let mine = next_of(&user, HOLDER, 10);
-    let gate = user.consumer.by_rows(&mine, HOLDER);
-    (0..3).for_each(|row| assert_eq!(gate.ask(), Some(row)));
+    let cursor = user.consumer.by_rows(&mine, HOLDER);
+    (0..3).for_each(|row| assert_eq!(cursor.take(), Some(row)));
     let others = next_of(&user, OTHER, 10);
     assert_eq!(offsets(&others), (10..20).collect::<Vec<_>>());
     user.consumer.give_back(&mine, HOLDER);
-    assert_eq!(gate.ask(), None, "what was given back is another's");
+    assert_eq!(cursor.take(), None, "what was given back is another's");
     assert_eq!(user.consumer.status(&partition("orders", 0)).unwrap().position, Some(3));
     // In two, as few rows are asked for; and no more than what was given back, though there is more.
     assert_eq!(offsets(&next_of(&user, OTHER, 4)), [3, 4, 5, 6]);
@@ -114,9 +114,9 @@ fn several_give_back_and_rows_come_in_the_order_of_the_log(protocol: &str) {
     let world = World::under(protocol, &["orders:1"], 1);
     let user = reading(&world, 30);
     let batches: Vec<HandedBatch> = (1..4).map(|holder| next_of(&user, holder, 10)).collect();
-    let gates: Vec<_> = batches.iter().zip(1..).map(|(batch, holder)| user.consumer.by_rows(batch, holder)).collect();
-    for (taken, gate) in gates.iter().enumerate() {
-        (0..taken).for_each(|row| assert_eq!(gate.ask(), Some(row)));
+    let cursors: Vec<_> = batches.iter().zip(1..).map(|(batch, holder)| user.consumer.by_rows(batch, holder)).collect();
+    for (taken, cursor) in cursors.iter().enumerate() {
+        (0..taken).for_each(|row| assert_eq!(cursor.take(), Some(row)));
     }
     for index in [1, 2, 0] {
         user.consumer.give_back(&batches[index], index as u64 + 1);
@@ -125,8 +125,8 @@ fn several_give_back_and_rows_come_in_the_order_of_the_log(protocol: &str) {
     assert_eq!(read, (0..10).chain(11..20).chain(22..30).collect::<Vec<_>>());
     // A seek drops what was given back, too.
     let again = next_of(user_at(&user, 5), 9, 10);
-    let gate = user.consumer.by_rows(&again, 9);
-    assert_eq!(gate.ask(), Some(0));
+    let cursor = user.consumer.by_rows(&again, 9);
+    assert_eq!(cursor.take(), Some(0));
     user.consumer.give_back(&again, 9);
     assert_eq!(offsets(&next_of(user_at(&user, 25), 9, 100)), (25..30).collect::<Vec<_>>());
     (1..10).for_each(|holder| user.consumer.enter(holder));
@@ -144,38 +144,38 @@ fn nothing_is_let_through_of_a_partition_that_is_paused_sought_lost_or_to_be_giv
     let orders = partition("orders", 0);
     let begin = |user: &User| {
         let batch = next_of(user, HOLDER, 100);
-        let gate = user.consumer.by_rows(&batch, HOLDER);
-        assert_eq!(gate.ask(), Some(0));
-        (batch, gate)
+        let cursor = user.consumer.by_rows(&batch, HOLDER);
+        assert_eq!(cursor.take(), Some(0));
+        (batch, cursor)
     };
-    let (batch, gate) = begin(&user);
+    let (batch, cursor) = begin(&user);
     user.consumer.set_paused(&orders, true).unwrap();
-    assert_eq!(gate.ask(), None, "paused");
+    assert_eq!(cursor.take(), None, "paused");
     user.consumer.give_back(&batch, HOLDER);
     user.consumer.set_paused(&orders, false).unwrap();
-    let (batch, gate) = begin(&user);
+    let (batch, cursor) = begin(&user);
     assert_eq!(offsets(&batch)[0], 1);
     user_at(&user, 5);
-    assert_eq!(gate.ask(), None, "sought");
+    assert_eq!(cursor.take(), None, "sought");
     user.consumer.give_back(&batch, HOLDER);
-    let (batch, gate) = begin(&user);
+    let (batch, cursor) = begin(&user);
     assert_eq!(offsets(&batch)[0], 5);
     user.consumer.wakeup();
-    assert_eq!(gate.ask(), None, "woken");
+    assert_eq!(cursor.take(), None, "woken");
     user.consumer.give_back(&batch, HOLDER);
     user.poll().expect_err("it says so");
-    let (batch, gate) = begin(&user);
+    let (batch, cursor) = begin(&user);
     assert_eq!(offsets(&batch)[0], 6);
     world.fault(&[world.heartbeat()], Effect::Error { error: "UNKNOWN_MEMBER_ID".into(), whole: true }, Some(1));
     until("it is lost", || user.consumer.group_status().unwrap().figures.lost == 1);
-    assert_eq!(gate.ask(), None, "lost");
+    assert_eq!(cursor.take(), None, "lost");
     user.consumer.give_back(&batch, HOLDER);
     user.poll_until("what was not committed comes again", |user| user.rows() > 0);
     user.last.take();
     user.consumer.enter(HOLDER);
-    let (_batch, gate) = begin(user_at(&user, 10));
+    let (_batch, cursor) = begin(user_at(&user, 10));
     user.consumer.start_close(Duration::from_secs(60)).unwrap();
-    until("it is to be given up", || gate.ask().is_none());
+    until("it is to be given up", || cursor.take().is_none());
     user.leave();
 }
 
@@ -184,11 +184,11 @@ fn a_holder_that_ends_leaves_its_rows_uncommitted_and_holds_nobody_up(protocol: 
     let user = reading(&world, 40);
     let ended = user.consumer.holder(HOLDER);
     let by_rows = next_of(&user, HOLDER, 10);
-    let gate = user.consumer.by_rows(&by_rows, HOLDER);
-    (0..3).for_each(|row| assert_eq!(gate.ask(), Some(row)));
+    let cursor = user.consumer.by_rows(&by_rows, HOLDER);
+    (0..3).for_each(|row| assert_eq!(cursor.take(), Some(row)));
     let held = next_of(&user, OTHER, 10);
     drop(ended);
-    assert_eq!(gate.ask(), None);
+    assert_eq!(cursor.take(), None);
     assert_eq!(offsets(&next_of(&user, 3, 100)), (3..10).collect::<Vec<_>>(), "nobody will ask for these");
     assert_eq!(offsets(&next_of(&user, 3, 100)), (20..40).collect::<Vec<_>>());
     user.consumer.enter(3);

@@ -1,4 +1,4 @@
-//! Answers of fetches: what is accepted, and what each error leads to.
+//! Fetch answers: what is accepted of them, and what each error leads to.
 
 use std::time::Duration;
 
@@ -7,41 +7,12 @@ use monedula_protocol::messages::fetch::{FetchResponse, PartitionData};
 use monedula_protocol::records::{BatchHeader, Batches};
 use monedula_protocol::types::Uuid;
 
-use super::SlotId;
+use super::AssignmentId;
 use super::fault::Fault;
-use super::machine::{FetchMachine, Output};
-use super::partition::{Phase, Slot};
+use super::io::{Aborted, Fetched, Output};
+use super::machine::FetchMachine;
+use super::partition::{PartitionState, Phase};
 use crate::{Now, TopicPartition};
-
-/// An aborted transaction that the fetched records may hold parts of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aborted {
-    /// Its producer.
-    pub producer_id: i64,
-    /// Its first offset.
-    pub first_offset: i64,
-}
-
-/// What a fetch brought for one partition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fetched<'a> {
-    /// Partition.
-    pub partition: TopicPartition,
-    /// Span that asked.
-    pub span: u64,
-    /// Whole record batches; may begin before the position (compression), and may be empty.
-    pub records: &'a [u8],
-    /// How many records the batches claim to hold, those before the position included.
-    pub record_count: u64,
-    /// For read_committed.
-    pub aborted: Vec<Aborted>,
-    /// Offset after the last replicated record.
-    pub high_watermark: i64,
-    /// Offset after the last record that read_committed may see, -1 unknown.
-    pub last_stable_offset: i64,
-    /// Smallest offset of the log, -1 unknown.
-    pub log_start_offset: i64,
-}
 
 /// How far the fetched batches were stepped over.
 #[derive(Clone, Copy)]
@@ -52,10 +23,10 @@ struct Stepped {
     leader_epoch: i32,
 }
 
-/// Why it went no further.
+/// Why the batches were stepped over no further.
 struct Broken {
     reason: String,
-    /// Whether asking again, behind what was stepped over, could pass over it without a word.
+    /// Whether the partition must stop here: a fetch behind what was stepped over could pass over the damage unseen.
     is_final: bool,
 }
 
@@ -63,44 +34,37 @@ impl FetchMachine {
     /// The least time between two fetches from a node that has nothing to say.
     const SHORTEST_WAIT: Duration = Duration::from_millis(5);
 
-    /// Takes the answer of `node`: returns what is to be delivered. Data for a span that is over, or for another
-    /// offset than asked, is dropped here.
-    pub fn fetched<'a>(&mut self, node_id: i32, response: &FetchResponse<'a>, now: Now) -> Vec<Fetched<'a>> {
-        let error = ErrorCode::from_code(response.error_code);
+    /// Accepts what the answer brought. Data for a span that is over, or for another offset than asked, is dropped here.
+    pub(super) fn fetch_answered(&mut self, node_id: i32, answer: &FetchResponse<'_>, now: Now) {
+        let error = ErrorCode::from_code(answer.error_code);
         if error != ErrorCode::None {
-            self.session_failed(node_id, error, now);
-            return Vec::new();
+            return self.session_failed(node_id, error, now);
         }
-        let Some(node) = self.nodes.get_mut(&node_id) else { return Vec::new() };
-        let Some(sent_at) = node.sent_at.take() else { return Vec::new() };
-        node.session.acknowledged(response.session_id);
+        let Some(node) = self.nodes.get_mut(&node_id) else { return };
+        let Some(sent_at) = node.sent_at.take() else { return };
+        node.session.acknowledged(answer.session_id);
         self.forget_retired();
         self.answers += 1;
-        let mut accepted: Vec<Fetched<'a>> = Vec::new();
-        let mut told_something = false;
-        for topic in &response.responses {
-            for data in &topic.partitions {
+        let mut has_content = false;
+        for (topic_index, topic) in answer.responses.iter().enumerate() {
+            for (index, data) in topic.partitions.iter().enumerate() {
                 let Some(id) = self.find(topic.topic, topic.topic_id, data.partition_index) else { continue };
-                if !self.is_expected(node_id, id) {
-                    continue;
+                if self.is_expected(node_id, id) {
+                    has_content |= self.partition_answered(node_id, id, (topic_index, index), data, now);
                 }
-                let fetched = self.partition_answer(node_id, id, data, now);
-                told_something |= data.error_code != 0 || fetched.as_ref().is_some_and(|it| !it.records.is_empty());
-                accepted.extend(fetched);
             }
         }
-        self.pace(node_id, told_something, now.saturating_sub(sent_at), now);
-        accepted
+        self.pace(node_id, has_content, now.saturating_sub(sent_at), now);
     }
 
-    /// A broker that answers at once with nothing, again and again, must not be asked in a spin. What nobody waits for is
-    /// nothing, and so is the mere head of a batch.
-    fn pace(&mut self, node_id: i32, told_something: bool, took: Duration, now: Now) {
+    /// A broker that answers at once with nothing, again and again, must not be asked in a spin. Neither data that is dropped
+    /// nor the mere head of a batch counts as content.
+    fn pace(&mut self, node_id: i32, has_content: bool, took: Duration, now: Now) {
         // With a `fetch.max.wait.ms` of next to nothing every empty answer is quick, and the waits have to stay short.
         let hasty = self.config.max_wait / 4 < Self::SHORTEST_WAIT;
         let quick = took < Self::SHORTEST_WAIT.max(self.config.max_wait / 4);
         let Some(node) = self.nodes.get_mut(&node_id) else { return };
-        if told_something || !quick {
+        if has_content || !quick {
             node.attempts = 0;
             return;
         }
@@ -136,7 +100,7 @@ impl FetchMachine {
         self.forget_retired();
     }
 
-    fn find(&self, name: &str, id: Uuid, partition: i32) -> Option<SlotId> {
+    fn find(&self, name: &str, id: Uuid, partition: i32) -> Option<AssignmentId> {
         if id != Uuid::ZERO {
             return self.by_id.get(&(id, partition)).copied();
         }
@@ -144,79 +108,84 @@ impl FetchMachine {
     }
 
     /// Whether the partition still waits for just what `node` was asked.
-    fn is_expected(&self, node_id: i32, id: SlotId) -> bool {
+    fn is_expected(&self, node_id: i32, id: AssignmentId) -> bool {
         let asked = self.nodes.get(&node_id).and_then(|node| node.session.asked(id));
-        let Some((asked, slot)) = asked.zip(self.slots.get(&id)) else { return false };
-        slot.span == asked.span && slot.offset == asked.offset && slot.phase == Phase::Fetching
+        let Some((asked, state)) = asked.zip(self.partitions.get(&id)) else { return false };
+        state.span == asked.span && state.offset == asked.offset && state.phase == Phase::Fetching
     }
 
-    fn partition_answer<'a>(
+    /// Whether the answer brought records of the partition, or an error.
+    fn partition_answered(
         &mut self,
         node_id: i32,
-        id: SlotId,
-        data: &PartitionData<'a>,
+        id: AssignmentId,
+        place: (usize, usize),
+        data: &PartitionData<'_>,
         now: Now,
-    ) -> Option<Fetched<'a>> {
+    ) -> bool {
         let error = ErrorCode::from_code(data.error_code);
         if error != ErrorCode::None {
             self.partition_error(node_id, id, error, data, now);
-            return None;
+            return true;
         }
         if data.diverging_epoch.epoch >= 0 && data.diverging_epoch.end_offset >= 0 {
             self.truncate_to(id, data.diverging_epoch.end_offset);
             self.touch(id, now);
-            return None;
+            return false;
         }
-        let fetched = self.accept(id, data);
+        let has_records = self.accept(id, place, data);
         self.prefer(node_id, id, data.preferred_read_replica, now);
         self.touch(id, now);
-        fetched
+        has_records
     }
 
-    fn accept<'a>(&mut self, id: SlotId, data: &PartitionData<'a>) -> Option<Fetched<'a>> {
+    /// Moves the position behind the whole batches, and puts these out; whether there are any.
+    fn accept(&mut self, id: AssignmentId, place: (usize, usize), data: &PartitionData<'_>) -> bool {
         let (max_partition_bytes, answer) = (self.config.max_partition_bytes, self.answers);
-        let slot = self.slots.get_mut(&id)?;
+        let Some(state) = self.partitions.get_mut(&id) else { return false };
         let records = data.records.unwrap_or_default();
         if !records.is_empty() {
-            slot.served = answer;
+            state.served = answer;
         }
-        let (stepped, broken) = step(records, slot);
-        let (partition, span) = (slot.partition.clone(), slot.span);
-        slot.attempts = 0;
-        slot.high_watermark = Some(data.high_watermark);
-        if stepped.whole_bytes > 0 {
-            (slot.offset, slot.offset_epoch) = (stepped.next_offset, stepped.leader_epoch);
-            slot.max_bytes = max_partition_bytes;
+        let (stepped, broken) = step(records, state);
+        let (partition, span) = (state.partition.clone(), state.span);
+        state.attempts = 0;
+        state.high_watermark = Some(data.high_watermark);
+        let has_records = stepped.whole_bytes > 0;
+        if has_records {
+            (state.offset, state.offset_epoch) = (stepped.next_offset, stepped.leader_epoch);
+            state.max_bytes = max_partition_bytes;
         } else if !records.is_empty() && broken.is_none() {
             // Only the head of a batch larger than the cap fitted (KIP-74): ask for more next time.
-            slot.max_bytes = slot.max_bytes.saturating_mul(2);
+            state.max_bytes = state.max_bytes.saturating_mul(2);
         }
-        // What is beyond the end of a bounded read is nobody's.
-        let wanted = slot.end.is_none_or(|end| stepped.next_offset < end);
-        let stops = |broken: &Broken| wanted && broken.is_final || stepped.whole_bytes == 0;
-        if let Some(Broken { reason, .. }) = broken.filter(stops) {
-            self.stop(id, Fault::Corrupt { partition: partition.clone(), offset: stepped.next_offset, reason });
-            if stepped.whole_bytes == 0 {
-                return None;
-            }
+        // Damage beyond the end of a bounded read concerns nobody.
+        let wanted = state.end.is_none_or(|end| stepped.next_offset < end);
+        let broken = broken.filter(|broken| wanted && broken.is_final || !has_records);
+        if has_records || broken.is_none() {
+            let aborted = data.aborted_transactions.iter().flatten();
+            self.emit(Output::Fetched(Fetched {
+                partition: partition.clone(),
+                span,
+                place,
+                record_bytes: stepped.whole_bytes,
+                record_count: stepped.record_count,
+                aborted: aborted
+                    .map(|entry| Aborted { producer_id: entry.producer_id, first_offset: entry.first_offset })
+                    .collect(),
+                high_watermark: data.high_watermark,
+                last_stable_offset: data.last_stable_offset,
+                log_start_offset: data.log_start_offset,
+            }));
         }
-        let aborted = data.aborted_transactions.iter().flatten();
-        Some(Fetched {
-            partition,
-            span,
-            records: &records[..stepped.whole_bytes],
-            record_count: stepped.record_count,
-            aborted: aborted
-                .map(|entry| Aborted { producer_id: entry.producer_id, first_offset: entry.first_offset })
-                .collect(),
-            high_watermark: data.high_watermark,
-            last_stable_offset: data.last_stable_offset,
-            log_start_offset: data.log_start_offset,
-        })
+        if let Some(Broken { reason, .. }) = broken {
+            self.stop(id, Fault::Corrupt { partition, offset: stepped.next_offset, reason });
+        }
+        has_records
     }
 
     /// Fetches from the replica that the leader names from now on (KIP-392).
-    fn prefer(&mut self, node_id: i32, id: SlotId, replica: i32, now: Now) {
+    fn prefer(&mut self, node_id: i32, id: AssignmentId, replica: i32, now: Now) {
         if replica < 0 || replica == node_id {
             return;
         }
@@ -224,28 +193,35 @@ impl FetchMachine {
             return self.want_metadata();
         }
         let until = now + self.config.preferred_replica_ttl;
-        if let Some(slot) = self.slots.get_mut(&id) {
-            slot.preferred = Some((replica, until));
+        if let Some(state) = self.partitions.get_mut(&id) {
+            state.preferred = Some((replica, until));
         }
     }
 
-    fn partition_error(&mut self, node_id: i32, id: SlotId, error: ErrorCode, data: &PartitionData<'_>, now: Now) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        let partition = slot.partition.clone();
-        let from_follower = slot.leader != Some(node_id);
-        slot.preferred = None;
+    fn partition_error(
+        &mut self,
+        node_id: i32,
+        id: AssignmentId,
+        error: ErrorCode,
+        data: &PartitionData<'_>,
+        now: Now,
+    ) {
+        let Some(state) = self.partitions.get_mut(&id) else { return };
+        let partition = state.partition.clone();
+        let from_follower = state.leader != Some(node_id);
+        state.preferred = None;
         match error {
-            // A follower may lag behind the leader's log: only the leader's word counts.
+            // A follower may lag behind the leader's log: the fetch goes to the leader, whose answer counts.
             ErrorCode::OffsetOutOfRange if from_follower => {}
-            ErrorCode::OffsetOutOfRange => slot.phase = Phase::OutOfRange,
+            ErrorCode::OffsetOutOfRange => state.phase = Phase::OutOfRange,
             ErrorCode::TopicAuthorizationFailed => self.stop(id, Fault::TopicDenied { partition }),
             ErrorCode::CorruptMessage => {
-                let (offset, reason) = (slot.offset, "the broker found its own log corrupt (CORRUPT_MESSAGE)".into());
+                let (offset, reason) = (state.offset, "the broker found its own log corrupt (CORRUPT_MESSAGE)".into());
                 self.stop(id, Fault::Corrupt { partition, offset, reason });
             }
             error if error.is_retriable() || retry_despite(error) => {
                 let leader = &data.current_leader;
-                if leader.leader_id >= 0 && leader.leader_epoch > slot.leader_epoch {
+                if leader.leader_id >= 0 && leader.leader_epoch > state.leader_epoch {
                     let (leader, leader_epoch) = (leader.leader_id, leader.leader_epoch);
                     self.emit(Output::LeaderHint { partition, leader, leader_epoch });
                 }
@@ -264,9 +240,9 @@ fn retry_despite(error: ErrorCode) -> bool {
 }
 
 /// Steps over the batches without touching their records.
-fn step(records: &[u8], slot: &Slot) -> (Stepped, Option<Broken>) {
+fn step(records: &[u8], state: &PartitionState) -> (Stepped, Option<Broken>) {
     let mut stepped =
-        Stepped { whole_bytes: 0, record_count: 0, next_offset: slot.offset, leader_epoch: slot.offset_epoch };
+        Stepped { whole_bytes: 0, record_count: 0, next_offset: state.offset, leader_epoch: state.offset_epoch };
     let mut last: Option<(BatchHeader, Stepped)> = None;
     let mut batches = Batches::new(records);
     while let Some(batch) = batches.next() {

@@ -1,26 +1,34 @@
-//! What to fetch from whom: partitions, their positions, and the fetch sessions of each broker.
+//! Fetching: what is asked of which broker, at which offset, and what of the answers counts.
 //!
-//! [`FetchMachine`] is the machine; it is fed by four kinds of calls:
-//! commands of the user (`assign`, `seek`, `pause`), news (`cluster_changed`, `resolved`, `validated`), the answers of
-//! brokers (`fetched`, `fetch_failed`), and requests for output (`next_fetch`, `poll`, `wake_at`). After any of the first
-//! three, drain `poll` and offer `next_fetch` to every node of `ready_nodes`.
+//! [`FetchMachine`] is the machine; the contract between it and its driver is in its documentation. Terms of this module:
+//!
+//! - A *span* is the number under which a partition is read from one position on. The driver gives a new one with each
+//!   assignment and each seek. Everything that is fetched or looked up carries its span, and what comes for an older one is
+//!   dropped: an offset alone would not do, since a seek may go back to where a fetch in flight already is.
+//! - A *lookup* is the ListOffsets or OffsetForLeaderEpoch call that a partition waits for.
+//! - A [`Fault`] is why a partition is no longer fetched.
 
 mod answer;
+mod commands;
+mod config;
 mod fault;
-mod lookups;
+mod io;
+mod list_offsets;
 mod machine;
-mod news;
+mod metadata_update;
 mod node;
+mod offset_for_leader_epoch;
 mod partition;
+mod partition_table;
+mod requests;
 mod session;
-mod slots;
 
-pub use answer::{Aborted, Fetched};
+pub use config::{FetchConfig, ResetPolicy};
 pub use fault::Fault;
-pub use machine::{FetchConfig, FetchMachine, FetchPlan, Output};
+pub use io::{Aborted, EpochEnd, FetchPlan, Fetched, Input, ListedOffset, Output, Start};
+pub use machine::FetchMachine;
 pub use node::Demand;
-pub use partition::{EpochEnd, ResetPolicy, Resolved, Start};
 pub use session::{Sent, Session, SessionRequest};
 
-/// Names a partition from its assignment to its end; never used twice.
-pub type SlotId = u32;
+/// Names one assignment of a partition, from [`Input::Assign`] to [`Input::Unassign`]; never used twice.
+pub type AssignmentId = u32;

@@ -1,59 +1,19 @@
-//! One partition's position and what it waits for.
+//! The state of one assigned partition: its position, and what that waits for.
 
 use monedula_protocol::types::Uuid;
 
+use super::io::Start;
+use super::session::Sent;
 use crate::{Now, TopicPartition};
 
-/// Where reading starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// At an offset, with the leader epoch of the record before it (-1 unknown).
-    Offset(i64, i32),
-    /// At the smallest offset that the log holds.
-    Earliest,
-    /// At the end: only records still to come.
-    Latest,
-    /// At the first record whose timestamp is at least this, in ms; at the end if there is none.
-    Timestamp(i64),
-    /// Where `auto.offset.reset` says.
-    Policy,
-}
-
-/// What to do where no position is known, or where the known one is beyond the log's end (`auto.offset.reset`).
-/// A position that retention has passed by goes to the smallest retained offset under either of the first two: a policy
-/// of `latest` must not skip records that are there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ResetPolicy {
-    /// Go to the smallest offset.
-    Earliest,
-    /// Go to the end.
-    #[default]
-    Latest,
-    /// Raise an error.
-    Fail,
-}
-
-/// A partition's offset lookup, answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resolved {
-    /// The offset asked for; for a position out of range, the log's end.
-    pub offset: i64,
-    /// Leader epoch of that offset, -1 unknown.
-    pub leader_epoch: i32,
-    /// The log's smallest offset, where the position was out of range.
-    pub log_start: Option<i64>,
-}
-
-/// Where the log of an epoch ends (OffsetForLeaderEpoch); `None` where the broker knows no such epoch.
-pub type EpochEnd = Option<i64>;
-
+/// How far a partition is from being fetched; see docs/design/fetching.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// An offset lookup is to be made, or under way.
-    Resolving(Start),
-    /// The position left the log; both its ends are looked up.
+    /// The position is not known: ListOffsets is to be sent, or in flight.
+    ListingOffset(Start),
+    /// The log does not hold the position: ListOffsets of both its ends is to be sent, or in flight.
     OutOfRange,
-    /// The leader changed; the position is checked against the new leader's epochs (KIP-320).
+    /// The leader changed: the position is checked against the new leader's epochs (OffsetForLeaderEpoch, KIP-320).
     Validating,
     /// The position is good.
     Fetching,
@@ -61,8 +21,9 @@ pub(super) enum Phase {
     Failed,
 }
 
+/// The state of one assigned partition.
 #[derive(Clone, Debug)]
-pub(super) struct Slot {
+pub(super) struct PartitionState {
     pub(super) partition: TopicPartition,
     pub(super) span: u64,
     pub(super) phase: Phase,
@@ -83,27 +44,28 @@ pub(super) struct Slot {
     pub(super) max_bytes: i32,
     pub(super) attempts: u32,
     pub(super) retry_at: Now,
-    /// Node whose session holds this partition, or will with its next request.
-    pub(super) home: Option<i32>,
-    /// Leader for whose sake a lookup is under way.
-    pub(super) lookup: Option<i32>,
-    /// How many views in a row knew the topic but not this partition of it.
+    /// Node whose fetch session holds this partition, or will with its next request.
+    pub(super) fetched_from: Option<i32>,
+    /// The leader that a lookup in flight was sent to.
+    pub(super) lookup_at: Option<i32>,
+    /// How many metadata updates in a row had the topic but not this partition of it.
     pub(super) missing_answers: u32,
-    /// How many answers did not know the topic before it was assigned or sought: they are old news.
+    /// How many metadata answers in a row did not know the topic when it was assigned or sought: these may be older than the
+    /// topic, and do not count.
     pub(super) unknown_before: u32,
-    /// The answer that last brought records.
+    /// Number of the fetch answer that last brought records.
     pub(super) served: u64,
-    /// Whoever assigned it takes it away once it is gone: until then, that it is missing is no error.
+    /// The group revokes the partition once its topic is gone: until then, that it is missing is no fault.
     pub(super) waits_for_topic: bool,
 }
 
-impl Slot {
+impl PartitionState {
     /// Whether everything before the end of a bounded read is fetched.
     pub(super) fn is_complete(&self) -> bool {
         self.end.is_some_and(|end| self.phase == Phase::Fetching && self.offset >= end)
     }
 
-    /// Whether more is there than was fetched, or that is not known yet.
+    /// Whether the log holds more than was fetched, or its end is not known yet.
     pub(super) fn is_behind(&self) -> bool {
         self.high_watermark.is_none_or(|end| self.offset < end)
     }
@@ -116,6 +78,17 @@ impl Slot {
         match self.preferred {
             Some((node, until)) if until > now => Some(node),
             _ => self.leader,
+        }
+    }
+    /// What a fetch request says of it.
+    pub(super) fn to_send(&self) -> Sent {
+        Sent {
+            span: self.span,
+            topic_id: self.topic_id,
+            offset: self.offset,
+            leader_epoch: self.leader_epoch,
+            offset_epoch: self.offset_epoch,
+            max_bytes: self.max_bytes,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use super::SlotId;
+use super::AssignmentId;
 
 /// What the broker remembers of a partition in a session; a change of any of it must be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Whether the broker has to be told. The span is ours alone and never travels.
+    /// Whether a change has to be sent. The span is the client's own, and never sent.
     fn differs(&self, other: &Self) -> bool {
         Self { span: 0, ..*self } != Self { span: 0, ..*other }
     }
@@ -41,9 +41,9 @@ pub struct SessionRequest {
     /// Whether this is a full request: the answer then covers just what it names.
     pub full: bool,
     /// Partitions to add or change.
-    pub send: Vec<(SlotId, Sent)>,
+    pub send: Vec<(AssignmentId, Sent)>,
     /// Partitions that the broker may forget, with the topic ids that it knows them by.
-    pub forget: Vec<(SlotId, Uuid)>,
+    pub forget: Vec<(AssignmentId, Uuid)>,
 }
 
 /// One broker's session. Changes take effect only when the broker acknowledged the request that carried them:
@@ -52,7 +52,7 @@ pub struct SessionRequest {
 pub struct Session {
     id: i32,
     epoch: i32,
-    known: BTreeMap<SlotId, Sent>,
+    known: BTreeMap<AssignmentId, Sent>,
     in_flight: Option<SessionRequest>,
 }
 
@@ -62,32 +62,32 @@ impl Session {
         self.epoch == 0
     }
 
-    /// What the broker was last asked for `slot`, the request in flight included.
-    pub fn asked(&self, slot: SlotId) -> Option<Sent> {
+    /// What the broker was last asked for `id`, the request in flight included.
+    pub fn asked(&self, id: AssignmentId) -> Option<Sent> {
         let in_flight = self.in_flight.as_ref();
         let sent = in_flight.and_then(|request| {
-            let at = request.send.binary_search_by_key(&slot, |(id, _)| *id).ok()?;
+            let at = request.send.binary_search_by_key(&id, |(id, _)| *id).ok()?;
             Some(request.send[at].1)
         });
-        sent.or_else(|| self.known.get(&slot).copied())
+        sent.or_else(|| self.known.get(&id).copied())
     }
 
     /// Builds the next request. `wanted` holds every fetchable partition if [`Self::wants_full`], else those
-    /// whose state may have changed, in the order of their slots: `None` for one that is not to be fetched here
+    /// whose state may have changed, in the order of their ids: `None` for one that is not to be fetched here
     /// (any more).
-    pub fn request(&mut self, wanted: impl Iterator<Item = (SlotId, Option<Sent>)>) -> &SessionRequest {
+    pub fn request(&mut self, wanted: impl Iterator<Item = (AssignmentId, Option<Sent>)>) -> &SessionRequest {
         let full = self.wants_full();
         let mut request = SessionRequest { session_id: self.id, epoch: self.epoch, full, ..Default::default() };
-        for (slot, sent) in wanted {
+        for (id, sent) in wanted {
             match sent {
-                Some(sent) if full || self.known.get(&slot).is_none_or(|known| known.differs(&sent)) => {
-                    request.send.push((slot, sent));
+                Some(sent) if full || self.known.get(&id).is_none_or(|known| known.differs(&sent)) => {
+                    request.send.push((id, sent));
                 }
                 Some(sent) => {
-                    self.known.insert(slot, sent);
+                    self.known.insert(id, sent);
                 }
                 None if full => {}
-                None => request.forget.extend(self.known.get(&slot).map(|known| (slot, known.topic_id))),
+                None => request.forget.extend(self.known.get(&id).map(|known| (id, known.topic_id))),
             }
         }
         self.in_flight.insert(request)
@@ -104,8 +104,8 @@ impl Session {
         if request.full {
             self.known.clear();
         }
-        for (slot, _) in &request.forget {
-            self.known.remove(slot);
+        for (id, _) in &request.forget {
+            self.known.remove(id);
         }
         self.known.extend(request.send);
         self.id = session_id;
@@ -139,8 +139,8 @@ mod tests {
         Sent { span: 1, topic_id: ID, offset, leader_epoch: 0, offset_epoch: -1, max_bytes: 100 }
     }
 
-    fn ask(session: &mut Session, wanted: &[(SlotId, Option<i64>)]) -> SessionRequest {
-        session.request(wanted.iter().map(|&(slot, offset)| (slot, offset.map(sent)))).clone()
+    fn ask(session: &mut Session, wanted: &[(AssignmentId, Option<i64>)]) -> SessionRequest {
+        session.request(wanted.iter().map(|&(id, offset)| (id, offset.map(sent)))).clone()
     }
 
     fn opened() -> Session {

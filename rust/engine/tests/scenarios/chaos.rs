@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
-use monedula_engine::fetch::{Output, ResetPolicy, Resolved, Start};
+use monedula_engine::fetch::{ListedOffset, Output, ResetPolicy, Start};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{Reply, Request, World, data, empty, error, ms, p};
+use crate::world::{Reply, Request, World, data, empty, error, ms};
 
 const PARTITIONS: i32 = 4;
 const NODES: u64 = 3;
@@ -81,9 +81,9 @@ impl Chaos {
                 let span = self.world.seek(index, Start::Offset(offset, -1));
                 self.spans.insert(index, span);
             }
-            2 => self.world.machine.unassign(&p(index), self.world.now),
-            3 => self.world.machine.set_paused(&p(index), true, self.world.now),
-            4 | 5 => self.world.machine.set_paused(&p(index), false, self.world.now),
+            2 => self.world.unassign(index),
+            3 => self.world.pause(index, true),
+            4 | 5 => self.world.pause(index, false),
             6 | 7 => {
                 let leader = 1 + self.roll(NODES) as i32;
                 let epoch = self.leaders[index as usize].1 + 1;
@@ -201,20 +201,20 @@ impl Chaos {
     fn output(&mut self, output: Output) {
         match output {
             Output::Positioned { span, offset, .. } => drop(self.expected.insert(span, offset)),
-            Output::Resolve { partition, span, start } => {
+            Output::ListOffset { partition, span, start } => {
                 let log = &self.logs[partition.partition as usize];
                 let offset = if start == Start::Earliest { log.start } else { log.end };
-                self.look_up(&partition, span, Resolved { offset, leader_epoch: -1, log_start: None });
+                self.look_up(&partition, span, ListedOffset { offset, leader_epoch: -1, log_start: None });
             }
-            Output::ResolveRange { partition, span } => {
+            Output::ListLogRange { partition, span } => {
                 let log = &self.logs[partition.partition as usize];
-                let found = Resolved { offset: log.end, leader_epoch: -1, log_start: Some(log.start) };
+                let found = ListedOffset { offset: log.end, leader_epoch: -1, log_start: Some(log.start) };
                 self.look_up(&partition, span, found);
             }
-            Output::Validate { partition, span, .. } => {
+            Output::OffsetForLeaderEpoch { partition, span, .. } => {
                 let end = self.logs[partition.partition as usize].end;
                 let answer = if self.strikes(4) { Err(ErrorCode::FencedLeaderEpoch) } else { Ok(Some(end)) };
-                self.world.machine.validated(&partition, span, answer, self.world.now);
+                self.world.epoch_end(partition.partition, span, answer);
             }
             Output::RefreshMetadata => {
                 if !self.strikes(2) {
@@ -223,15 +223,15 @@ impl Chaos {
             }
             Output::LeaderHint { partition, leader, leader_epoch } => {
                 self.world.cluster.hint_leader(&partition, leader, leader_epoch);
-                self.world.machine.cluster_changed(&self.world.cluster, self.world.now);
+                self.world.update_metadata();
             }
-            Output::Stopped { .. } => {}
+            Output::Fetched(_) | Output::Stopped { .. } => {}
         }
     }
 
-    fn look_up(&mut self, partition: &TopicPartition, span: u64, found: Resolved) {
+    fn look_up(&mut self, partition: &TopicPartition, span: u64, found: ListedOffset) {
         let answer = if self.strikes(4) { Err(ErrorCode::NetworkException) } else { Ok(Some(found)) };
-        self.world.machine.resolved(partition, span, answer, self.world.now);
+        self.world.answer_list_offsets(partition.partition, span, answer);
     }
 
     /// No more faults: everything that is assigned gets to the end of its log.

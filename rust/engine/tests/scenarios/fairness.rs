@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use monedula_engine::fetch::{Demand, Start};
 
-use crate::world::{Reply, World, asked, data, empty, ms, p};
+use crate::world::{Reply, World, asked, data, empty, ms};
 
 /// Everything up to `end` in one batch, which is all that there is.
 fn all_of(partition: i32, offsets: std::ops::Range<i64>) -> Reply {
@@ -67,7 +67,7 @@ fn a_node_is_behind_until_all_of_its_partitions_are_fetched_to_their_ends() {
     world.seek(0, Start::Offset(3, -1));
     assert!(world.machine.is_behind(1), "what was known is of another position");
     for index in [0, 1] {
-        world.machine.set_paused(&p(index), true, world.now);
+        world.pause(index, true);
     }
     assert_eq!(world.machine.demand(), demand(1, 0, 0), "nothing is fetched from the first node any more");
 }
@@ -75,10 +75,7 @@ fn a_node_is_behind_until_all_of_its_partitions_are_fetched_to_their_ends() {
 #[test]
 fn a_fetch_looks_at_what_changed_not_at_all_that_is_assigned() {
     let looks_of_a_fetch = |partitions: usize, bounded: bool| {
-        let mut world = World::reading(&vec![1; partitions]);
-        for index in (0..partitions as i32).filter(|_| bounded) {
-            world.bound(index, 1_000_000);
-        }
+        let mut world = World::reading_until(&vec![1; partitions], |_| bounded.then_some(1_000_000));
         world.fetch(1);
         world.answer(1, vec![]);
         let before = world.machine.looks();
@@ -99,10 +96,7 @@ fn a_fetch_looks_at_what_changed_not_at_all_that_is_assigned() {
 
 #[test]
 fn whether_a_bounded_read_is_over_is_known_without_looking_at_its_partitions() {
-    let mut world = World::reading(&vec![1; 1000]);
-    for index in 0..1000 {
-        world.bound(index, if index == 999 { 10 } else { 0 });
-    }
+    let mut world = World::reading_until(&vec![1; 1000], |index| Some(if index == 999 { 10 } else { 0 }));
     world.fetch(1);
     let before = world.machine.looks();
     for _ in 0..100 {
@@ -113,6 +107,6 @@ fn whether_a_bounded_read_is_over_is_known_without_looking_at_its_partitions() {
     assert!(world.is_complete());
     world.seek(3, Start::Offset(-1, -1));
     assert!(!world.is_complete(), "it was sent back");
-    world.machine.unassign(&p(3), world.now);
+    world.unassign(3);
     assert!(world.is_complete());
 }

@@ -37,7 +37,7 @@ fn a_leader_named_beside_the_error_is_taken_at_once() {
     let hint = Output::LeaderHint { partition: p(0), leader: 2, leader_epoch: 1 };
     assert!(world.outputs().contains(&hint));
     assert!(world.cluster.hint_leader(&p(0), 2, 1));
-    world.machine.cluster_changed(&world.cluster, world.now);
+    world.update_metadata();
     assert_eq!(asked(&world.fetch(2), 0), Some(0));
 }
 
@@ -96,9 +96,9 @@ fn a_lookup_left_with_a_dead_leader_is_made_again_with_the_new_one() {
     let span = world.assign(0, Start::Earliest);
     world.outputs();
     world.metadata(&[(2, 1)]);
-    let wanted = Output::Resolve { partition: p(0), span, start: Start::Earliest };
+    let wanted = Output::ListOffset { partition: p(0), span, start: Start::Earliest };
     assert!(world.outputs().contains(&wanted), "the lookup stays with a leader that may never answer");
-    world.resolved(0, span, 7, None);
+    world.listed(0, span, 7, None);
     assert_eq!(asked(&world.fetch(2), 0), Some(7));
 }
 
@@ -108,9 +108,9 @@ fn lookups_that_fail_back_off_and_are_repeated() {
     let span = world.assign(0, Start::Latest);
     world.outputs();
     for _ in 0..4 {
-        world.machine.resolved(&p(0), span, Err(ErrorCode::NetworkException), world.now);
+        world.answer_list_offsets(0, span, Err(ErrorCode::NetworkException));
         assert_eq!(world.outputs(), vec![Output::RefreshMetadata]);
         world.advance(ms(1200));
-        assert_eq!(world.outputs(), vec![Output::Resolve { partition: p(0), span, start: Start::Latest }]);
+        assert_eq!(world.outputs(), vec![Output::ListOffset { partition: p(0), span, start: Start::Latest }]);
     }
 }

@@ -63,7 +63,7 @@ fn a_seek_to_the_same_offset_still_drops_the_answer_of_before() {
 fn an_answer_for_a_partition_given_up_meanwhile_is_dropped() {
     let mut world = World::reading(&[1, 1]);
     world.fetch(1);
-    world.machine.unassign(&p(0), world.now);
+    world.unassign(0);
     assert_eq!(world.answer(1, vec![data(0, 0..10), data(1, 0..10)]), vec![(1, 0)]);
 }
 
@@ -73,7 +73,7 @@ fn a_partition_given_up_and_assigned_again_during_a_fetch_is_fetched_anew() {
     world.fetch(1);
     world.answer(1, vec![data(0, 0..10)]);
     world.fetch(1);
-    world.machine.unassign(&p(0), world.now);
+    world.unassign(0);
     world.assign(0, Start::Offset(3, -1));
     assert_eq!(world.answer(1, vec![data(0, 10..20)]), vec![]);
     world.fetch(1);
@@ -97,11 +97,11 @@ fn a_paused_partition_leaves_the_session_and_comes_back_where_it_was() {
     let mut world = World::reading(&[1, 1]);
     world.fetch(1);
     world.answer(1, vec![data(0, 0..10), empty(1)]);
-    world.machine.set_paused(&p(0), true, world.now);
+    world.pause(0, true);
     let plan = world.fetch(1);
     assert_eq!(plan.forget.iter().map(|(partition, _)| partition.partition).collect::<Vec<_>>(), vec![0]);
     world.answer(1, vec![data(1, 0..10)]);
-    world.machine.set_paused(&p(0), false, world.now);
+    world.pause(0, false);
     assert_eq!(asked(&world.fetch(1), 0), Some(10));
 }
 
@@ -109,7 +109,7 @@ fn a_paused_partition_leaves_the_session_and_comes_back_where_it_was() {
 fn what_was_fetched_before_a_pause_is_kept() {
     let mut world = World::reading(&[1]);
     world.fetch(1);
-    world.machine.set_paused(&p(0), true, world.now);
+    world.pause(0, true);
     assert_eq!(world.answer(1, vec![data(0, 0..10)]), vec![(0, 0)]);
 }
 
@@ -119,7 +119,7 @@ fn a_rewound_partition_is_asked_for_again_from_there() {
     let span = world.assign(0, Start::Offset(0, -1));
     world.fetch(1);
     world.answer(1, vec![data(0, 0..10)]);
-    world.machine.rewind(&p(0), span, 4, world.now);
+    world.rewind(0, span, 4);
     assert_eq!(asked(&world.fetch(1), 0), Some(4));
 }
 
@@ -129,7 +129,7 @@ fn the_first_fetch_waits_a_moment_for_lookups_of_the_same_node() {
     world.assign(0, Start::Offset(0, -1));
     let span = world.assign(1, Start::Earliest);
     assert!(world.try_fetch(1).is_none());
-    world.resolved(1, span, 42, None);
+    world.listed(1, span, 42, None);
     assert_eq!(asked(&world.fetch(1), 1), Some(42));
 }
 
@@ -146,8 +146,8 @@ fn a_lookup_that_takes_long_holds_no_fetch_up() {
 fn a_timestamp_beyond_the_log_starts_at_the_end() {
     let mut world = World::new(ResetPolicy::Earliest, &[1]);
     let span = world.assign(0, Start::Timestamp(1_700_000_000_000));
-    world.machine.resolved(&p(0), span, Ok(None), world.now);
-    let wanted = Output::Resolve { partition: p(0), span, start: Start::Latest };
+    world.answer_list_offsets(0, span, Ok(None));
+    let wanted = Output::ListOffset { partition: p(0), span, start: Start::Latest };
     assert!(world.outputs().contains(&wanted));
 }
 
@@ -163,10 +163,7 @@ fn a_batch_that_ends_before_the_position_is_corrupt_and_not_asked_for_for_ever()
 
 #[test]
 fn nothing_beyond_the_end_of_a_bounded_read_is_asked_for() {
-    let mut world = World::reading(&[1, 1]);
-    for index in [0, 1] {
-        world.bound(index, 5);
-    }
+    let mut world = World::reading_until(&[1, 1], |_| Some(5));
     world.fetch(1);
     world.answer(1, vec![data(0, 0..7), data(1, 0..3)]);
     assert!(!world.is_complete());
@@ -187,7 +184,7 @@ fn a_partition_that_stopped_is_asked_for_again_once_what_came_before_is_dropped(
     assert_eq!(world.machine.stopped(), (1, 1));
     world.outputs();
     // The error stood behind the records that were dropped: nobody has heard of it.
-    world.machine.rewind(&p(0), span, 4, world.now);
+    world.rewind(0, span, 4);
     assert!(world.outputs().contains(&Output::RefreshMetadata));
     assert_eq!(asked(&world.fetch(1), 0), Some(4));
     world.answer(1, vec![data(0, 4..10)]);
@@ -204,7 +201,7 @@ fn a_partition_of_a_recreated_topic_stops_again_where_it_is_sent_back() {
     world.recreate(&[(1, 0)]);
     world.outputs();
     assert_eq!(world.machine.stopped(), (1, 1));
-    world.machine.rewind(&p(0), 1, 4, world.now);
+    world.rewind(0, 1, 4);
     world.metadata(&[(1, 0)]);
     assert!(world.outputs().iter().any(|output| matches!(output, Output::Stopped { .. })));
     assert_eq!(world.machine.stopped(), (1, 1));

@@ -160,7 +160,7 @@ fn the_machine_names_the_time_at_which_it_has_something_to_say() {
     let mut world = World::reading(&[1]);
     world.fetch(1);
     world.answer(1, vec![error(0, ErrorCode::NotLeaderOrFollower)]);
-    let at = world.machine.wake_at(world.now).expect("a backoff is running");
+    let at = world.machine.wake_at().expect("a backoff is running");
     world.advance(at - world.now - ms(1));
     assert!(world.try_fetch(1).is_none());
     world.advance(ms(1));

@@ -12,7 +12,7 @@ fn out_of_range(reset: ResetPolicy) -> (World, u64) {
     world.fetch(1);
     world.outputs();
     world.answer(1, vec![error(0, ErrorCode::OffsetOutOfRange)]);
-    assert_eq!(world.outputs(), vec![Output::ResolveRange { partition: p(0), span }]);
+    assert_eq!(world.outputs(), vec![Output::ListLogRange { partition: p(0), span }]);
     assert!(world.try_fetch(1).is_none());
     (world, span)
 }
@@ -21,7 +21,7 @@ fn out_of_range(reset: ResetPolicy) -> (World, u64) {
 fn retention_that_passed_by_goes_to_the_smallest_offset_under_either_policy() {
     for policy in [ResetPolicy::Earliest, ResetPolicy::Latest] {
         let (mut world, span) = out_of_range(policy);
-        world.resolved(0, span, 200, Some(80));
+        world.listed(0, span, 200, Some(80));
         let told = Output::Positioned { partition: p(0), span, offset: 80, moved_from: Some(50) };
         assert_eq!(world.outputs(), vec![told], "{policy:?}");
         assert_eq!(asked(&world.fetch(1), 0), Some(80));
@@ -32,7 +32,7 @@ fn retention_that_passed_by_goes_to_the_smallest_offset_under_either_policy() {
 fn a_position_beyond_the_end_goes_where_the_policy_says() {
     for (policy, offset) in [(ResetPolicy::Earliest, 5), (ResetPolicy::Latest, 40)] {
         let (mut world, span) = out_of_range(policy);
-        world.resolved(0, span, 40, Some(5));
+        world.listed(0, span, 40, Some(5));
         assert_eq!(asked(&world.fetch(1), 0), Some(offset), "{policy:?}");
     }
 }
@@ -41,7 +41,7 @@ fn a_position_beyond_the_end_goes_where_the_policy_says() {
 fn without_a_policy_both_sides_are_faults_that_name_the_range() {
     for (log_start, log_end) in [(80, 200), (5, 40)] {
         let (mut world, span) = out_of_range(ResetPolicy::Fail);
-        world.resolved(0, span, log_end, Some(log_start));
+        world.listed(0, span, log_end, Some(log_start));
         let fault = Fault::OffsetOutOfRange { partition: p(0), offset: 50, log_start, log_end };
         assert_eq!(world.outputs(), vec![Output::Stopped { span, fault }]);
         assert!(world.try_fetch(1).is_none());
@@ -51,7 +51,7 @@ fn without_a_policy_both_sides_are_faults_that_name_the_range() {
 #[test]
 fn a_position_that_the_log_holds_after_all_is_kept() {
     let (mut world, span) = out_of_range(ResetPolicy::Latest);
-    world.resolved(0, span, 200, Some(0));
+    world.listed(0, span, 200, Some(0));
     assert_eq!(world.outputs(), vec![]);
     world.advance(ms(130));
     assert_eq!(asked(&world.fetch(1), 0), Some(50));
@@ -63,7 +63,7 @@ fn a_broker_that_contradicts_itself_is_not_asked_in_a_spin() {
     let mut rounds = 0;
     let end = world.now + ms(10_000);
     while world.now < end {
-        world.resolved(0, span, 200, Some(0));
+        world.listed(0, span, 200, Some(0));
         world.outputs();
         while world.try_fetch(1).is_none() {
             world.advance(ms(1));
@@ -89,18 +89,18 @@ fn a_follower_out_of_range_proves_nothing_and_the_leader_is_asked() {
 #[test]
 fn a_failed_lookup_of_the_range_keeps_the_position_and_is_repeated() {
     let (mut world, span) = out_of_range(ResetPolicy::Latest);
-    world.machine.resolved(&p(0), span, Err(ErrorCode::LeaderNotAvailable), world.now);
+    world.answer_list_offsets(0, span, Err(ErrorCode::LeaderNotAvailable));
     assert_eq!(world.outputs(), vec![Output::RefreshMetadata]);
     world.advance(ms(130));
-    assert_eq!(world.outputs(), vec![Output::ResolveRange { partition: p(0), span }]);
-    world.resolved(0, span, 200, Some(80));
+    assert_eq!(world.outputs(), vec![Output::ListLogRange { partition: p(0), span }]);
+    world.listed(0, span, 200, Some(80));
     assert_eq!(asked(&world.fetch(1), 0), Some(80));
 }
 
 #[test]
 fn a_seek_mends_a_position_out_of_range() {
     let (mut world, span) = out_of_range(ResetPolicy::Fail);
-    world.resolved(0, span, 40, Some(5));
+    world.listed(0, span, 40, Some(5));
     world.seek(0, Start::Offset(20, -1));
     assert_eq!(asked(&world.fetch(1), 0), Some(20));
     assert_eq!(world.answer(1, vec![data(0, 20..30)]), vec![(0, 20)]);
@@ -182,8 +182,7 @@ fn gaps_and_a_first_batch_that_begins_before_the_position_are_no_damage() {
 #[test]
 fn damage_beyond_the_end_of_a_bounded_read_is_nobodys() {
     let mut world = World::new(ResetPolicy::Fail, &[1]);
-    world.assign(0, Start::Offset(10, -1));
-    world.bound(0, 20);
+    world.assign_as(0, Start::Offset(10, -1), Some(20), false);
     world.fetch(1);
     world.outputs();
     let records = [batch(10..20, 0), batch(20..25, 0), batch(22..27, 0)].concat();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use monedula_engine::fetch::{FetchPlan, Output, Start};
+use monedula_engine::fetch::{FetchPlan, Input, Output, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{Reply, SESSION, World, asked, data, empty, ms, named, p};
@@ -133,7 +133,7 @@ fn a_partition_that_left_is_forgotten_by_its_name() {
     let mut world = World::reading(&[1, 1]);
     world.fetch(1);
     world.answer(1, vec![data(1, 0..10)]);
-    world.machine.unassign(&p(0), world.now);
+    world.unassign(0);
     let plan = world.fetch(1);
     assert_eq!(plan.forget, vec![(p(0), world.topic_id)]);
     world.answer(1, vec![]);
@@ -176,8 +176,8 @@ fn a_session_whose_partitions_all_left_is_begun_anew_when_one_comes_back() {
     let mut world = World::reading(&[1, 1]);
     world.fetch(1);
     world.answer(1, vec![data(0, 0..10)]);
-    world.machine.unassign(&p(0), world.now);
-    world.machine.unassign(&p(1), world.now);
+    world.unassign(0);
+    world.unassign(1);
     assert!(world.try_fetch(1).is_none());
     world.assign(1, Start::Offset(5, -1));
     let plan = world.fetch(1);
@@ -192,7 +192,7 @@ fn an_answer_that_nobody_waits_for_changes_nothing() {
     world.fetch(1);
     world.answer(1, vec![data(0, 0..10)]);
     let response = monedula_protocol::messages::fetch::FetchResponse { session_id: 99, ..Default::default() };
-    assert!(world.machine.fetched(1, &response, world.now).is_empty());
+    world.handle(Input::FetchAnswer { node: 1, answer: &response });
     assert_eq!(head(&world.fetch(1)), (SESSION, 1));
     assert!(!world.outputs().contains(&Output::RefreshMetadata));
 }

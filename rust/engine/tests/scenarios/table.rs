@@ -43,7 +43,7 @@ fn every_error_of_a_partition_leads_to_what_the_table_says() {
         let outputs = world.outputs();
         let reaction = match outputs[..] {
             [Output::RefreshMetadata] => Reaction::RefreshAndRetry,
-            [Output::ResolveRange { .. }] => Reaction::LookUp,
+            [Output::ListLogRange { .. }] => Reaction::LookUp,
             [Output::Stopped { .. }] => Reaction::Stop,
             _ => panic!("{code}: {outputs:?}"),
         };

@@ -31,8 +31,7 @@ fn a_deleted_topic_is_a_fault_once_several_answers_in_a_row_say_so() {
 // A member's group takes the partition away at its next rebalance, and nobody has to hear of it.
 #[test]
 fn a_member_waits_for_a_deleted_topic_and_for_a_partition_that_is_missing() {
-    let mut world = World::reading(&[1]);
-    world.machine.wait_for_topic(&p(0));
+    let mut world = World::reading_as_a_member(&[1]);
     for _ in 0..UNKNOWN_ANSWERS * 2 {
         world.metadata_of(ErrorCode::UnknownTopicOrPartition, &[]);
     }
@@ -69,8 +68,7 @@ fn a_recreated_topic_is_a_fault_and_never_a_silent_jump() {
 // Its group takes the partition away, and gives it anew: no error for the user, and nothing is read until then.
 #[test]
 fn a_member_hears_nothing_of_a_recreated_topic_and_reads_nothing_of_it() {
-    let mut world = World::reading(&[1]);
-    world.machine.wait_for_topic(&p(0));
+    let mut world = World::reading_as_a_member(&[1]);
     world.fetch(1);
     world.answer(1, vec![data(0, 0..10)]);
     world.recreate(&[(1, 0)]);

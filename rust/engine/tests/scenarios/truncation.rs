@@ -19,9 +19,12 @@ fn moved(reset: ResetPolicy) -> (World, u64) {
 #[test]
 fn a_new_leader_epoch_has_the_position_checked_before_the_next_fetch() {
     let (mut world, span) = moved(ResetPolicy::Earliest);
-    assert_eq!(world.outputs(), vec![Output::Validate { partition: p(0), span, leader_epoch: 1, offset_epoch: 0 }]);
+    assert_eq!(
+        world.outputs(),
+        vec![Output::OffsetForLeaderEpoch { partition: p(0), span, leader_epoch: 1, offset_epoch: 0 }]
+    );
     assert!(world.try_fetch(2).is_none());
-    world.machine.validated(&p(0), span, Ok(Some(10)), world.now);
+    world.epoch_end(0, span, Ok(Some(10)));
     assert_eq!(asked(&world.fetch(2), 0), Some(10));
     assert_eq!(world.outputs(), vec![]);
 }
@@ -30,7 +33,7 @@ fn a_new_leader_epoch_has_the_position_checked_before_the_next_fetch() {
 fn a_truncated_log_is_told_once_and_read_on_from_where_it_differs() {
     let (mut world, span) = moved(ResetPolicy::Latest);
     world.outputs();
-    world.machine.validated(&p(0), span, Ok(Some(6)), world.now);
+    world.epoch_end(0, span, Ok(Some(6)));
     let told = Output::Positioned { partition: p(0), span, offset: 6, moved_from: Some(10) };
     assert_eq!(world.outputs(), vec![told]);
     assert_eq!(asked(&world.fetch(2), 0), Some(6));
@@ -43,7 +46,7 @@ fn a_truncated_log_is_told_once_and_read_on_from_where_it_differs() {
 fn with_no_policy_truncation_is_a_fault_and_a_seek_goes_on() {
     let (mut world, span) = moved(ResetPolicy::Fail);
     world.outputs();
-    world.machine.validated(&p(0), span, Ok(Some(6)), world.now);
+    world.epoch_end(0, span, Ok(Some(6)));
     let fault = Fault::LogTruncated { partition: p(0), offset: 10, divergent: 6 };
     assert_eq!(world.outputs(), vec![Output::Stopped { span, fault }]);
     assert!(world.try_fetch(2).is_none());
@@ -55,7 +58,7 @@ fn with_no_policy_truncation_is_a_fault_and_a_seek_goes_on() {
 fn an_epoch_that_the_broker_does_not_know_is_no_loss() {
     let (mut world, span) = moved(ResetPolicy::Fail);
     world.outputs();
-    world.machine.validated(&p(0), span, Ok(None), world.now);
+    world.epoch_end(0, span, Ok(None));
     assert_eq!(world.outputs(), vec![]);
     assert_eq!(asked(&world.fetch(2), 0), Some(10));
 }
@@ -65,10 +68,10 @@ fn a_failed_check_is_repeated_after_a_backoff() {
     let (mut world, span) = moved(ResetPolicy::Fail);
     world.outputs();
     for code in [ErrorCode::FencedLeaderEpoch, ErrorCode::UnknownLeaderEpoch, ErrorCode::NetworkException] {
-        world.machine.validated(&p(0), span, Err(code), world.now);
+        world.epoch_end(0, span, Err(code));
         assert_eq!(world.outputs(), vec![Output::RefreshMetadata], "{code}");
         world.advance(ms(1200));
-        assert!(matches!(world.outputs()[..], [Output::Validate { .. }]), "{code}");
+        assert!(matches!(world.outputs()[..], [Output::OffsetForLeaderEpoch { .. }]), "{code}");
     }
 }
 
@@ -77,7 +80,7 @@ fn a_check_answered_for_an_older_span_is_ignored() {
     let (mut world, span) = moved(ResetPolicy::Fail);
     world.seek(0, Start::Offset(9, -1));
     world.outputs();
-    world.machine.validated(&p(0), span, Ok(Some(2)), world.now);
+    world.epoch_end(0, span, Ok(Some(2)));
     assert_eq!(world.outputs(), vec![]);
     assert_eq!(asked(&world.fetch(2), 0), Some(9));
 }
@@ -85,7 +88,7 @@ fn a_check_answered_for_an_older_span_is_ignored() {
 #[test]
 fn a_diverging_epoch_in_a_fetch_answer_is_truncation_too() {
     let (mut world, span) = moved(ResetPolicy::Earliest);
-    world.machine.validated(&p(0), span, Ok(Some(10)), world.now);
+    world.epoch_end(0, span, Ok(Some(10)));
     world.outputs();
     let plan = world.fetch(2);
     assert_eq!(plan.partitions[0].2.offset_epoch, 0);
@@ -99,7 +102,7 @@ fn a_diverging_epoch_in_a_fetch_answer_is_truncation_too() {
 #[test]
 fn records_that_come_with_a_divergence_are_not_delivered() {
     let (mut world, span) = moved(ResetPolicy::Fail);
-    world.machine.validated(&p(0), span, Ok(Some(10)), world.now);
+    world.epoch_end(0, span, Ok(Some(10)));
     world.fetch(2);
     assert_eq!(world.answer(2, vec![Reply { diverging: Some((0, 4)), ..data(0, 10..12) }]), vec![]);
     assert_eq!(world.machine.stopped(), (1, 1));
@@ -109,7 +112,12 @@ fn records_that_come_with_a_divergence_are_not_delivered() {
 fn a_start_with_a_known_epoch_is_checked_first() {
     let mut world = World::new(ResetPolicy::Fail, &[1]);
     let span = world.assign(0, Start::Offset(30, 0));
-    assert!(world.outputs().contains(&Output::Validate { partition: p(0), span, leader_epoch: 0, offset_epoch: 0 }));
+    assert!(world.outputs().contains(&Output::OffsetForLeaderEpoch {
+        partition: p(0),
+        span,
+        leader_epoch: 0,
+        offset_epoch: 0
+    }));
     assert!(world.try_fetch(1).is_none());
 }
 

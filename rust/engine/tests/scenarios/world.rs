@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use monedula_engine::backoff::Backoff;
 use monedula_engine::cluster::Cluster;
-use monedula_engine::fetch::{FetchConfig, FetchMachine, FetchPlan, Output, ResetPolicy, Resolved, Sent, Start};
+use monedula_engine::fetch::{
+    EpochEnd, FetchConfig, FetchMachine, FetchPlan, Input, ListedOffset, Output, ResetPolicy, Sent, Start,
+};
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::compression::Compressor;
 use monedula_protocol::error_code::ErrorCode;
@@ -120,6 +122,10 @@ pub(crate) struct World {
     /// What each broker holds in its session with us: by topic id and index.
     sessions: BTreeMap<i32, BTreeMap<(Uuid, i32), Sent>>,
     in_flight: BTreeMap<i32, FetchPlan>,
+    /// What the machine put out since [`Self::outputs`], but for what answers brought.
+    outputs: Vec<Output>,
+    /// Whether it asked for metadata since then.
+    refresh_wanted: bool,
     next_span: u64,
     requests: u32,
 }
@@ -148,6 +154,8 @@ impl World {
             session_id: SESSION,
             sessions: BTreeMap::new(),
             in_flight: BTreeMap::new(),
+            outputs: Vec::new(),
+            refresh_wanted: false,
             next_span: 0,
             requests: 0,
         };
@@ -158,12 +166,57 @@ impl World {
 
     /// Every partition from offset 0, ready to be fetched.
     pub(crate) fn reading(leaders: &[i32]) -> Self {
+        Self::reading_until(leaders, |_| None)
+    }
+
+    /// The same, each partition only before the end that `end` says.
+    pub(crate) fn reading_until(leaders: &[i32], end: impl Fn(i32) -> Option<i64>) -> Self {
         let mut world = Self::new(ResetPolicy::Earliest, leaders);
         for index in 0..leaders.len() as i32 {
-            world.assign(index, Start::Offset(0, -1));
+            world.assign_as(index, Start::Offset(0, -1), end(index), false);
         }
         world.outputs();
         world
+    }
+
+    /// As [`Self::reading`], for a member whose group revokes the partitions of a topic that is gone.
+    pub(crate) fn reading_as_a_member(leaders: &[i32]) -> Self {
+        let mut world = Self::new(ResetPolicy::Earliest, leaders);
+        for index in 0..leaders.len() as i32 {
+            world.assign_as(index, Start::Offset(0, -1), None, true);
+        }
+        world.outputs();
+        world
+    }
+
+    /// Gives the machine an input and takes what it puts out; returns the records that an answer brought.
+    fn handle_answer(&mut self, input: Input<'_>) -> Vec<(i32, Vec<u8>)> {
+        let answer = match input {
+            Input::FetchAnswer { answer, .. } => Some(answer),
+            _ => None,
+        };
+        self.machine.handle(self.now, input);
+        let mut fetched = Vec::new();
+        while let Some(output) = self.machine.poll() {
+            match (output, answer) {
+                (Output::Fetched(found), Some(answer)) => {
+                    fetched.push((found.partition.partition, found.records(answer).to_vec()));
+                }
+                (Output::RefreshMetadata, _) => self.refresh_wanted = true,
+                (output, _) => self.outputs.push(output),
+            }
+        }
+        fetched
+    }
+
+    fn with_cluster(&mut self, act: impl FnOnce(&mut Self, &Cluster)) {
+        let cluster = std::mem::take(&mut self.cluster);
+        act(self, &cluster);
+        self.cluster = cluster;
+    }
+
+    pub(crate) fn handle(&mut self, input: Input<'_>) {
+        assert!(self.handle_answer(input).is_empty(), "no input but an answer brings records");
     }
 
     /// A metadata answer: the leader of each partition with its epoch, -1 for none. Brokers are 1 to 3.
@@ -191,7 +244,12 @@ impl World {
             topics: vec![topic],
             ..Default::default()
         });
-        self.machine.cluster_changed(&self.cluster, self.now);
+        self.update_metadata();
+    }
+
+    /// The machine is given the cluster view as it is.
+    pub(crate) fn update_metadata(&mut self) {
+        self.with_cluster(|world, cluster| world.handle(Input::MetadataUpdate { cluster }));
     }
 
     /// The topic is deleted and created again: another id, and metadata says so.
@@ -201,33 +259,50 @@ impl World {
     }
 
     pub(crate) fn assign(&mut self, partition: i32, start: Start) -> u64 {
+        self.assign_as(partition, start, None, false)
+    }
+
+    pub(crate) fn assign_as(&mut self, partition: i32, start: Start, end: Option<i64>, waits_for_topic: bool) -> u64 {
         self.next_span += 1;
-        self.machine.assign(p(partition), self.next_span, start, &self.cluster, self.now);
-        self.next_span
+        let (partition, span) = (&p(partition), self.next_span);
+        self.with_cluster(|world, cluster| {
+            world.handle(Input::Assign { partition, span, start, end, waits_for_topic, cluster });
+        });
+        span
+    }
+
+    pub(crate) fn unassign(&mut self, partition: i32) {
+        self.handle(Input::Unassign { partition: &p(partition) });
     }
 
     pub(crate) fn seek(&mut self, partition: i32, start: Start) -> u64 {
         self.next_span += 1;
-        self.machine.seek(&p(partition), self.next_span, start, &self.cluster, self.now);
-        self.next_span
+        let (partition, span) = (&p(partition), self.next_span);
+        self.with_cluster(|world, cluster| world.handle(Input::Seek { partition, span, start, cluster }));
+        span
     }
 
-    /// Everything that the machine wants done.
-    pub(crate) fn bound(&mut self, partition: i32, end: i64) {
-        self.machine.bound(&p(partition), end, self.now);
+    pub(crate) fn pause(&mut self, partition: i32, paused: bool) {
+        self.handle(Input::Pause { partition: &p(partition), paused });
+    }
+
+    pub(crate) fn rewind(&mut self, partition: i32, span: u64, offset: i64) {
+        self.handle(Input::Rewind { partition: &p(partition), span, offset });
     }
 
     pub(crate) fn is_complete(&self) -> bool {
         self.machine.is_complete()
     }
 
+    /// Everything that the machine wants done, but for what answers brought. Metadata comes first, and once.
     pub(crate) fn outputs(&mut self) -> Vec<Output> {
-        std::iter::from_fn(|| self.machine.poll()).collect()
+        let refresh = std::mem::take(&mut self.refresh_wanted).then_some(Output::RefreshMetadata);
+        refresh.into_iter().chain(std::mem::take(&mut self.outputs)).collect()
     }
 
     pub(crate) fn advance(&mut self, by: Duration) {
         self.now += by;
-        self.machine.tick(self.now);
+        self.handle(Input::Tick);
     }
 
     /// The request that goes to `node` now, if any.
@@ -235,7 +310,7 @@ impl World {
         if !self.machine.ready_nodes(self.now).contains(&node) {
             return None;
         }
-        let plan = self.machine.next_fetch(node, self.now)?;
+        let plan = self.machine.poll_fetch(self.now, node)?;
         self.requests += 1;
         assert!(self.requests < MOST_REQUESTS, "a spin at {:?}", self.now);
         self.in_flight.insert(node, plan.clone());
@@ -271,14 +346,13 @@ impl World {
         let topic = FetchableTopicResponse { topic_id: self.topic_id, partitions, ..Default::default() };
         let responses = if replies.is_empty() { Vec::new() } else { vec![topic] };
         let response = FetchResponse { error_code: error.code(), session_id, responses, ..Default::default() };
-        let fetched = self.machine.fetched(node, &response, self.now);
+        let fetched = self.handle_answer(Input::FetchAnswer { node, answer: &response });
         fetched
-            .iter()
-            .filter(|fetched| !fetched.records.is_empty())
-            .map(|fetched| {
-                let base =
-                    fetched.records[..8].try_into().map(i64::from_be_bytes).expect("a batch begins with its offset");
-                (fetched.partition.partition, base)
+            .into_iter()
+            .filter(|(_, records)| !records.is_empty())
+            .map(|(partition, records)| {
+                let base = records[..8].try_into().map(i64::from_be_bytes).expect("a batch begins with its offset");
+                (partition, base)
             })
             .collect()
     }
@@ -296,13 +370,27 @@ impl World {
     /// The connection to `node` broke, or the request timed out.
     pub(crate) fn lose(&mut self, node: i32) {
         self.in_flight.remove(&node);
-        self.machine.fetch_failed(node, self.now);
+        self.handle(Input::FetchFailed { node });
     }
 
-    /// Answers an offset lookup.
-    pub(crate) fn resolved(&mut self, partition: i32, span: u64, offset: i64, log_start: Option<i64>) {
-        let found = Resolved { offset, leader_epoch: -1, log_start };
-        self.machine.resolved(&p(partition), span, Ok(Some(found)), self.now);
+    /// ListOffsets found this offset.
+    pub(crate) fn listed(&mut self, partition: i32, span: u64, offset: i64, log_start: Option<i64>) {
+        let found = ListedOffset { offset, leader_epoch: -1, log_start };
+        self.answer_list_offsets(partition, span, Ok(Some(found)));
+    }
+
+    pub(crate) fn answer_list_offsets(
+        &mut self,
+        partition: i32,
+        span: u64,
+        answer: Result<Option<ListedOffset>, ErrorCode>,
+    ) {
+        self.handle(Input::ListedOffset { partition: &p(partition), span, answer });
+    }
+
+    /// Answers OffsetForLeaderEpoch.
+    pub(crate) fn epoch_end(&mut self, partition: i32, span: u64, answer: Result<EpochEnd, ErrorCode>) {
+        self.handle(Input::EpochEnd { partition: &p(partition), span, answer });
     }
 }
 

@@ -1,37 +1,28 @@
-//! Waiting for enough to hand out, and building a batch of it.
+//! Building a batch of what is ready.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use monedula_columns::{BatchBuilder, ColumnBatch, PartitionWalker, Walked};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 use monedula_engine::ledger::{Holder, Place};
 
-use super::partition::Piece;
-use super::{Delivery, State, Want};
+use super::partition_buffer::Piece;
+use super::{FetchBuffer, State, Want};
 use crate::error::ClientError;
-use crate::fetch::command::Command;
+use crate::fetch::command::FetchCommand;
 use crate::fetch::inflate::Payload;
-use crate::group::{HandedBatch, PendingCallback, Step};
+use crate::fetch::step::HandedBatch;
 
-/// What waiting came to.
-enum Waited {
-    Enough,
-    Callback(PendingCallback),
-    /// Time is up and nothing is there.
-    Nothing,
-}
-
-/// One lane taken out of the shared state to be walked.
+/// The walker of one partition, taken out of the shared state to be walked.
 struct Taken {
     partition: TopicPartition,
     span: u64,
     walker: PartitionWalker,
 }
 
-/// What was walked of a lane for one batch: from where, to where.
+/// What was walked of a partition for one batch: from where, to where.
 struct Walk {
     partition: TopicPartition,
     span: u64,
@@ -39,86 +30,33 @@ struct Walk {
     next: Place,
 }
 
-impl Delivery {
-    /// The next batch or callback, or nothing if `until` passes before one is due: call again then. Errors are raised once
-    /// each; that of the whole client, or those of the partitions once none is left that goes on, on every call.
-    pub(crate) fn next(&self, want: &Want, until: Instant, holder: Holder) -> Result<Step, ClientError> {
-        // Before the call counts as a poll: a member that left for want of one joins again with the call after the error.
-        if let Some(error) = self.state().gates.raise.pop_front() {
-            return Err(error);
-        }
-        self.enter(holder);
-        let _waiting = self.waits();
-        loop {
-            match self.wait(want, until)? {
-                Waited::Enough => {}
-                Waited::Callback(callback) => return Ok(Step::Callback(callback)),
-                Waited::Nothing => return Ok(Step::Nothing),
-            }
-            let again = self.hand_out_again(want, holder);
-            let Some(batch) = again.or_else(|| self.build(want, holder)) else { continue };
-            self.metrics.batches_delivered(1);
-            self.metrics.records_delivered(batch.columns.record_batch.num_rows() as u64);
-            self.metrics.bytes_delivered(batch.columns.memory_bytes as u64);
-            return Ok(Step::Batch(batch));
-        }
-    }
-
-    /// Whether [`Self::next`] would have something to say at once; waits for it until `until`. Takes nothing.
-    pub(crate) fn ready(&self, want: &Want, until: Instant) -> bool {
-        let mut state = self.state();
-        loop {
-            let now = Instant::now();
-            let Some(wake_at) = state.wake_at(want, now) else { return true };
-            if now >= until {
-                return false;
-            }
-            let waited = self.arrived.wait_timeout(state, wake_at.min(until) - now);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
+impl FetchBuffer {
     /// A batch without rows, of the same schema.
     pub(crate) fn empty(&self) -> ColumnBatch {
-        BatchBuilder::new(self.turn().columns, self.pool.clone(), 1, 1).finish()
-    }
-
-    fn wait(&self, want: &Want, until: Instant) -> Result<Waited, ClientError> {
-        if !self.ready(want, until) {
-            return Ok(Waited::Nothing);
-        }
-        let mut state = self.state();
-        state.raise_pending()?;
-        if let Some(callback) = state.gates.next_callback() {
-            return Ok(Waited::Callback(callback));
-        }
-        if !state.has_rows() || state.gates.keep_back(Instant::now()) {
-            state.raise_lasting()?;
-        }
-        Ok(Waited::Enough)
+        BatchBuilder::new(self.lock_build().columns, self.pool.clone(), 1, 1).finish()
     }
 
     /// A batch of what is ready; `None` if that has no rows, or may not be handed out any more.
     pub(super) fn build(&self, want: &Want, holder: Holder) -> Option<HandedBatch> {
-        let batch = self.build_in_turn(want, holder);
+        let batch = self.build_locked(want, holder);
         let mut state = self.state();
-        // After the turn: who is told takes it.
+        // Without the lock on building, which the driver takes next.
         if state.flush && !state.has_ready() {
             self.drained.notify_one();
         }
         batch
     }
 
-    fn build_in_turn(&self, want: &Want, holder: Holder) -> Option<HandedBatch> {
-        let mut turn = self.turn();
-        let turn = &mut *turn;
-        let kept = turn.builder.take().filter(|(_, rows, bytes)| (*rows, *bytes) == (want.max_rows, want.max_bytes));
-        let fresh = || BatchBuilder::new(turn.columns, self.pool.clone(), want.max_rows, want.max_bytes);
+    fn build_locked(&self, want: &Want, holder: Holder) -> Option<HandedBatch> {
+        let mut state = self.lock_build();
+        let state = &mut *state;
+        let kept = state.builder.take().filter(|(_, rows, bytes)| (*rows, *bytes) == (want.max_rows, want.max_bytes));
+        let fresh = || BatchBuilder::new(state.columns, self.pool.clone(), want.max_rows, want.max_bytes);
         let mut builder = kept.map_or_else(fresh, |(builder, _, _)| builder);
         let mut walks = Vec::new();
-        while let Some(mut taken) = self.take_lane() {
+        while let Some(mut taken) = self.take_partition() {
             let (before, from) = (builder.rows(), taken.place());
-            let walked = self.walk(&mut taken, &mut builder, &mut turn.scratch);
+            let walked = self.walk(&mut taken, &mut builder, &mut state.scratch);
             walks.push(taken.walked(from));
             let go_on = self.put_back(taken, walked, (builder.rows() - before) as u64);
             if !go_on || builder.is_full() {
@@ -126,7 +64,7 @@ impl Delivery {
             }
         }
         let columns = builder.finish();
-        turn.builder = Some((builder, want.max_rows, want.max_bytes));
+        state.builder = Some((builder, want.max_rows, want.max_bytes));
         self.hand_out(columns, walks, holder)
     }
 
@@ -135,18 +73,18 @@ impl Delivery {
         let now = Instant::now();
         state.ready_since = (!state.ready.is_empty()).then_some(now);
         // The process may have stood still while the batch was built.
-        if state.gates.keep_back(now) {
+        if state.membership.withholds(now) {
             self.take_back(&mut state, walks);
             return None;
         }
         let rows = columns.record_batch.num_rows();
         let places: Vec<_> = walks.into_iter().map(|walk| (walk.partition, walk.span, walk.next)).collect();
-        let id = state.account.hand_out(holder, &columns, &places);
+        let id = state.finished.hand_out(holder, &columns, &places);
         (rows > 0).then_some(HandedBatch { columns, id, places })
     }
 
-    /// What was walked will not be handed out: it is fetched again, should the partitions stay. That is a new span, because an
-    /// answer may be under way: it goes on behind what was walked, and the rows before it would be taken for passed.
+    /// What was walked will not be handed out: it is fetched again, should the partitions stay. They get a new span, because a
+    /// fetch in flight goes on behind what was walked: with its answer the rows before would count as passed.
     fn take_back(&self, state: &mut State, walks: Vec<Walk>) {
         let mut begins = BTreeMap::new();
         for Walk { partition, span, from, .. } in walks {
@@ -159,20 +97,20 @@ impl Delivery {
             }
             state.forget_queued(&partition);
             let span = state.new_span();
-            let State { lanes, account, .. } = &mut *state;
-            let Some(lane) = lanes.get_mut(&partition) else { continue };
-            lane.restart(span);
-            lane.target = Some(from.offset);
-            if let Some(ledger) = &mut account.ledger {
+            let State { partitions, finished, .. } = &mut *state;
+            let Some(buffer) = partitions.get_mut(&partition) else { continue };
+            buffer.restart(span);
+            buffer.target = Some(from.offset);
+            if let Some(ledger) = &mut finished.ledger {
                 ledger.goes_on_as(&partition, span);
             }
             let start = Start::Offset(from.offset, from.leader_epoch);
-            self.command(Command::Seek { partition, span, start });
+            self.command(FetchCommand::Seek { partition, span, start });
         }
     }
 
-    /// Walks a lane until the builder is full, or all that was fetched of it is walked. One that came first for the sake of
-    /// the batch that it holds is walked to the end of that batch: then others have their turn.
+    /// Walks a partition until the builder is full, or all that was fetched of it is walked. One that went first because it holds a
+    /// decompressed batch is walked to the end of that batch only: then others have their turn.
     fn walk(
         &self,
         taken: &mut Taken,
@@ -204,12 +142,12 @@ impl Delivery {
     fn feed(&self, taken: &mut Taken) -> Result<bool, ClientError> {
         let piece = {
             let mut state = self.state();
-            let Some(lane) = state.current(&taken.partition, taken.span) else { return Ok(false) };
-            lane.inflated = None;
-            let Some(piece) = lane.pieces.pop_front() else { return Ok(false) };
+            let Some(buffer) = state.current(&taken.partition, taken.span) else { return Ok(false) };
+            buffer.inflated = None;
+            let Some(piece) = buffer.pieces.pop_front() else { return Ok(false) };
             if let Piece::Data(data) = &piece {
                 let bytes = data.segment.compressed_bytes();
-                lane.queued_bytes = lane.queued_bytes.saturating_sub(bytes);
+                buffer.queued_bytes = buffer.queued_bytes.saturating_sub(bytes);
                 state.uncount(0, bytes);
             }
             piece
@@ -220,17 +158,17 @@ impl Delivery {
                 Some(Payload::Inflated(inflated, charge)) => {
                     taken.walker.feed_inflated(inflated, data.aborted);
                     let mut state = self.state();
-                    if let Some(lane) = state.current(&taken.partition, taken.span) {
-                        lane.inflated = Some(charge);
+                    if let Some(buffer) = state.current(&taken.partition, taken.span) {
+                        buffer.inflated = Some(charge);
                     }
                 }
                 None => {}
             },
             Piece::Position(offset) => {
                 let mut state = self.state();
-                if let Some(lane) = state.current(&taken.partition, taken.span) {
-                    lane.walk_from(&taken.partition, offset, &self.options);
-                    if let Some(walker) = lane.walker.take() {
+                if let Some(buffer) = state.current(&taken.partition, taken.span) {
+                    buffer.walk_from(&taken.partition, offset, &self.options);
+                    if let Some(walker) = buffer.walker.take() {
                         taken.walker = walker;
                     }
                 }
@@ -240,48 +178,48 @@ impl Delivery {
         Ok(true)
     }
 
-    fn take_lane(&self) -> Option<Taken> {
+    fn take_partition(&self) -> Option<Taken> {
         let mut state = self.state();
         loop {
             let partition = state.ready.pop_front()?;
-            let Some(lane) = state.lanes.get_mut(&partition) else { continue };
-            lane.queued = false;
-            if !lane.has_data() {
+            let Some(buffer) = state.partitions.get_mut(&partition) else { continue };
+            buffer.in_ready_queue = false;
+            if !buffer.has_data() {
                 continue;
             }
-            let Some(walker) = lane.walker.take() else { continue };
-            return Some(Taken { span: lane.span, partition, walker });
+            let Some(walker) = buffer.walker.take() else { continue };
+            return Some(Taken { span: buffer.span, partition, walker });
         }
     }
 
-    /// Gives a lane back after `rows` of it were walked. False if the batch should end here.
+    /// Gives a walker back after `rows` of it were walked. False if the batch should end here.
     fn put_back(&self, taken: Taken, walked: Result<Walked, ClientError>, rows: u64) -> bool {
         let Taken { partition, span, walker } = taken;
         let mut state = self.state();
-        let Some(lane) = state.current(&partition, span) else { return true };
+        let Some(buffer) = state.current(&partition, span) else { return true };
         let position = walker.position();
-        lane.position = Some(position);
-        lane.mid_piece = matches!(walked, Ok(Walked::Full)) && walker.pending_bytes() > 0;
-        lane.walker = Some(walker);
+        buffer.position = Some(position);
+        buffer.mid_piece = matches!(walked, Ok(Walked::Full)) && walker.pending_bytes() > 0;
+        buffer.walker = Some(walker);
         let failed = walked.err();
         if let Some(error) = &failed {
-            lane.fault = Some(error.clone());
-            lane.inflated = None;
-            lane.pieces.clear();
+            buffer.fault = Some(error.clone());
+            buffer.inflated = None;
+            buffer.pieces.clear();
         }
-        // The claim of what is left; nothing left claims nothing, whatever the batches said.
-        let left = lane.has_data();
-        let records = if left { rows.min(lane.queued_records) } else { lane.queued_records };
-        let bytes = if left { 0 } else { lane.queued_bytes };
-        lane.queued_records -= records;
-        lane.queued_bytes -= bytes;
+        // Batches claim how many records they hold; where nothing is left, nothing is claimed any more.
+        let left = buffer.has_data();
+        let records = if left { rows.min(buffer.queued_records) } else { buffer.queued_records };
+        let bytes = if left { 0 } else { buffer.queued_bytes };
+        buffer.queued_records -= records;
+        buffer.queued_bytes -= bytes;
         state.uncount(records, bytes);
         let Some(error) = failed else {
             state.offer(&partition);
             return true;
         };
         if let ClientError::Decode { .. } = error {
-            self.command(Command::Unreadable { partition, span, offset: position });
+            self.command(FetchCommand::Unreadable { partition, span, offset: position });
         }
         state.raise.push_back(error);
         false
@@ -295,56 +233,5 @@ impl Taken {
 
     fn walked(&self, from: Place) -> Walk {
         Walk { partition: self.partition.clone(), span: self.span, from, next: self.place() }
-    }
-}
-
-impl State {
-    const FOREVER: Duration = Duration::from_secs(3600);
-
-    fn raise_pending(&mut self) -> Result<(), ClientError> {
-        if self.closed {
-            return Err(ClientError::Closed);
-        }
-        if std::mem::take(&mut self.woken) {
-            return Err(ClientError::WokenUp);
-        }
-        if let Some(error) = self.gates.raise.pop_front().or_else(|| self.gates.fatal()) {
-            return Err(error);
-        }
-        self.raise.pop_front().map_or(Ok(()), Err)
-    }
-
-    /// With nothing to hand out: the errors that keep it so.
-    fn raise_lasting(&self) -> Result<(), ClientError> {
-        if let Some(error) = &self.fatal {
-            return Err(error.clone());
-        }
-        // Looked at first: mostly the first lane settles it, and this is asked on every wait.
-        if self.lanes.values().any(|lane| lane.fault.is_none()) {
-            return Ok(());
-        }
-        let mut faults = self.failed_topics.iter().chain(self.lanes.values().filter_map(|lane| lane.fault.as_ref()));
-        faults.next().map_or(Ok(()), |first| Err(first.clone()))
-    }
-
-    /// When to look again; `None` if there is something to hand out or to raise now.
-    fn wake_at(&self, want: &Want, now: Instant) -> Option<Instant> {
-        if self.closed || self.woken || !self.raise.is_empty() || self.gates.has_news() {
-            return None;
-        }
-        if !self.has_rows() || self.gates.keep_back(now) {
-            return self.raise_lasting().is_ok().then(|| now + Self::FOREVER);
-        }
-        // What was given back waited once already.
-        if self.first_returned().is_some() {
-            return None;
-        }
-        let due = self.ready_since.unwrap_or(now) + want.max_wait;
-        let due = want.deadline.map_or(due, |deadline| due.min(deadline));
-        (!self.is_enough(want) && now < due).then_some(due)
-    }
-
-    fn is_enough(&self, want: &Want) -> bool {
-        self.flush || self.queued_records >= want.max_rows as u64 || self.queued_bytes >= want.max_bytes
     }
 }

@@ -1,5 +1,5 @@
-//! Batches whose rows are handed out one by one: a row is finished when the one after it is asked for. Rows that are given back
-//! are kept as they are, and handed out before all others of their partition, to whoever asks next.
+//! Batches whose rows are handed out one by one: a row is finished when the one after it is taken. Rows that are given back are
+//! kept as they are, and handed out before all others of their partition, by the next call of any holder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
 use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, Place};
 
-use super::row_gate::RowGate;
-use super::{Delivery, State, Want};
-use crate::group::HandedBatch;
+use super::row_cursor::RowCursor;
+use super::{FetchBuffer, State, Want};
+use crate::fetch::step::HandedBatch;
 
 /// A batch whose rows are handed out one by one.
-pub(super) struct ByRows {
+pub(super) struct RowBatch {
     pub(super) holder: Holder,
-    gate: Arc<RowGate>,
+    cursor: Arc<RowCursor>,
     batch: ColumnBatch,
     /// Its partitions, with the spans of their assignments.
     spans: BTreeMap<TopicPartition, u64>,
 }
 
-impl ByRows {
+impl RowBatch {
     pub(super) fn is_used_up(&self) -> bool {
-        self.gate.asked() > self.batch.record_batch.num_rows()
+        self.cursor.taken() > self.batch.record_batch.num_rows()
     }
 
-    /// Tells the ledger of the rows that are finished: without `all`, the one in the user's hands is not.
+    /// Finishes rows in the ledger; the one in the user's hands only with `all`.
     pub(super) fn finish(&self, id: BatchId, ledger: &mut Ledger, all: bool) {
-        let taken = self.gate.asked();
+        let taken = self.cursor.taken();
         let finished = if all { taken } else { taken.saturating_sub(1) };
         for (span, offset, leader_epoch) in self.batch.after(finished) {
             let partition = TopicPartition::new(span.topic.clone(), span.partition);
@@ -39,66 +39,68 @@ impl ByRows {
 }
 
 /// Rows of one partition that were given back.
-pub(super) struct Returned {
+pub(super) struct ReturnedRows {
     id: BatchId,
     rows: ColumnBatch,
     next: Place,
 }
 
-impl Returned {
+impl ReturnedRows {
     pub(super) fn first_offset(&self) -> i64 {
         self.rows.spans.first().map_or(self.next.offset, |span| span.first_offset)
     }
 }
 
-impl Delivery {
-    /// The batch's rows are handed out one by one; whoever does asks the gate before each.
-    pub(crate) fn by_rows(&self, batch: &HandedBatch, holder: Holder) -> Arc<RowGate> {
+impl FetchBuffer {
+    /// The batch's rows are handed out one by one, each after it was taken from the cursor.
+    pub(crate) fn by_rows(&self, batch: &HandedBatch, holder: Holder) -> Arc<RowCursor> {
         let mut state = self.state();
-        let gate = Arc::new(RowGate::new(state.gates.clock.clone()));
+        let cursor = Arc::new(RowCursor::new(state.membership.clock.clone()));
         let spans: BTreeMap<_, _> = batch.places.iter().map(|(named, span, _)| (named.clone(), *span)).collect();
-        // What was sought, paused or lost since the batch was handed out is not handed out row by row either.
-        if !spans.iter().all(|(partition, span)| state.may_hand_out(partition, *span)) || state.has_word_first() {
-            gate.stop();
+        // A partition that was sought, paused or lost since the batch was handed out is not handed out row by row either.
+        if !spans.iter().all(|(partition, span)| state.may_hand_out(partition, *span)) || state.must_return_first() {
+            cursor.stop();
         }
-        let account = &mut state.account;
-        if let Some(ledger) = &mut account.ledger {
+        let finished = &mut state.finished;
+        if let Some(ledger) = &mut finished.ledger {
             ledger.pass_on(batch.id, Keeper::Name);
         }
-        account.rows.insert(batch.id, ByRows { holder, gate: gate.clone(), batch: batch.columns.clone(), spans });
-        gate
+        finished
+            .rows
+            .insert(batch.id, RowBatch { holder, cursor: cursor.clone(), batch: batch.columns.clone(), spans });
+        cursor
     }
 
-    /// Rows of a batch that were not asked for are handed out again, except where the partition was moved or lost since. The
-    /// row asked for last stays in the hands of `holder`.
+    /// Rows of a batch that were not taken are handed out again, unless the partition was sought or lost since. The row taken
+    /// last stays in the hands of `holder`.
     pub(crate) fn give_back(&self, id: BatchId, holder: Holder) {
         let mut state = self.state();
-        if state.account.rows.get(&id).is_some_and(|rows| !rows.is_used_up()) {
+        if state.finished.rows.get(&id).is_some_and(|rows| !rows.is_used_up()) {
             state.give_back(id, Keeper::Holder(holder));
         }
-        self.tell_task(state);
+        self.notify_group(state);
         self.arrived.notify_all();
     }
 
     /// Rows that were given back, if there are any that may be handed out.
     pub(super) fn hand_out_again(&self, want: &Want, holder: Holder) -> Option<HandedBatch> {
         let mut state = self.state();
-        if state.gates.keep_back(Instant::now()) {
+        if state.membership.withholds(Instant::now()) {
             return None;
         }
         let partition = state.first_returned()?.clone();
-        let State { lanes, account, returned, .. } = &mut *state;
-        let span = lanes.get(&partition)?.span;
+        let State { partitions, finished, returned, .. } = &mut *state;
+        let span = partitions.get(&partition)?.span;
         let queue = returned.get_mut(&partition)?;
-        let Returned { id, rows, next } = queue.pop_front()?;
+        let ReturnedRows { id, rows, next } = queue.pop_front()?;
         let head = rows.rows_within(want.max_rows, want.max_bytes);
         let count = rows.record_batch.num_rows();
         let (columns, next) = if head < count {
             let (front, rest) = (rows.slice(0, head), rows.slice(head, count - head));
             let place = front.spans.last().map_or(next, |span| Place { offset: span.next_offset, leader_epoch: -1 });
-            let rest_id = account.new_batch();
-            account.divide(id, &partition, &[(id, place), (rest_id, next)], Keeper::Queue);
-            queue.push_front(Returned { id: rest_id, rows: rest, next });
+            let rest_id = finished.new_batch();
+            finished.divide(id, &partition, &[(id, place), (rest_id, next)], Keeper::Queue);
+            queue.push_front(ReturnedRows { id: rest_id, rows: rest, next });
             (front, place)
         } else {
             (rows, next)
@@ -106,23 +108,23 @@ impl Delivery {
         if queue.is_empty() {
             returned.remove(&partition);
         }
-        account.hand_out_again(id, holder, head);
+        finished.hand_out_again(id, holder, head);
         Some(HandedBatch { columns, id, places: vec![(partition, span, next)] })
     }
 }
 
 impl State {
-    /// Takes back what was not asked for of a batch whose rows are handed out one by one; who had it before keeps what was.
+    /// Takes back the rows of a batch that were not taken; `keeper` keeps the others.
     pub(super) fn give_back(&mut self, id: BatchId, keeper: Keeper) {
-        let State { account, lanes, returned, .. } = self;
-        let Some(rows) = account.rows.remove(&id) else { return };
-        rows.gate.stop();
-        if let Some(ledger) = &mut account.ledger {
-            // The rows before the last one asked for are finished, whatever becomes of that one.
+        let State { finished, partitions, returned, .. } = self;
+        let Some(rows) = finished.rows.remove(&id) else { return };
+        rows.cursor.stop();
+        if let Some(ledger) = &mut finished.ledger {
+            // The rows before the one taken last are finished, whatever becomes of that one.
             rows.finish(id, ledger, false);
             ledger.pass_on(id, keeper);
         }
-        let taken = rows.gate.asked().min(rows.batch.record_batch.num_rows());
+        let taken = rows.cursor.taken().min(rows.batch.record_batch.num_rows());
         let mut pieces: BTreeMap<TopicPartition, Vec<(BatchId, Place)>> = BTreeMap::new();
         for (span, offset, leader_epoch) in rows.batch.after(taken) {
             let partition = TopicPartition::new(span.topic.clone(), span.partition);
@@ -132,41 +134,42 @@ impl State {
             let Some(span) = rest.spans.first() else { continue };
             let partition = TopicPartition::new(span.topic.clone(), span.partition);
             let assigned = rows.spans.get(&partition).copied().unwrap_or_default();
-            if lanes.get(&partition).is_none_or(|lane| assigned < lane.since) {
+            if partitions.get(&partition).is_none_or(|buffer| assigned < buffer.position_span) {
                 continue;
             }
             let next = Place { offset: span.next_offset, leader_epoch: span.leader_epoch };
-            let back = Returned { id: account.new_batch(), rows: rest, next };
-            account.uncount_held(rows.holder, back.rows.record_batch.num_rows());
+            let back = ReturnedRows { id: finished.new_batch(), rows: rest, next };
+            finished.uncount_held(rows.holder, back.rows.record_batch.num_rows());
             pieces.entry(partition.clone()).or_default().push((back.id, next));
             let queue = returned.entry(partition).or_default();
-            // Several may give back: in the order of the log.
+            // Several holders may give rows back: they are kept in the order of the log.
             queue.insert(queue.partition_point(|other| other.first_offset() < back.first_offset()), back);
         }
         for (partition, pieces) in &pieces {
-            account.divide(id, partition, pieces, Keeper::Queue);
+            finished.divide(id, partition, pieces, Keeper::Queue);
         }
     }
 
     /// No more rows of the partition are handed out of batches that were handed out before.
     pub(super) fn stop_rows_of(&self, partition: &TopicPartition) {
-        let concerned = self.account.rows.values().filter(|rows| rows.spans.contains_key(partition));
-        concerned.for_each(|rows| rows.gate.stop());
+        let concerned = self.finished.rows.values().filter(|rows| rows.spans.contains_key(partition));
+        concerned.for_each(|rows| rows.cursor.stop());
     }
 
-    /// The user is to come into a call before the next row.
+    /// The user has to come into a call before the next row.
     pub(super) fn stop_all_rows(&self) {
-        self.account.rows.values().for_each(|rows| rows.gate.stop());
+        self.finished.rows.values().for_each(|rows| rows.cursor.stop());
     }
 
-    /// What was given back of the partition will not be handed out any more.
+    /// Rows of the partition that were given back will not be handed out any more.
     pub(super) fn forget_returned(&mut self, partition: &TopicPartition) {
         self.returned.remove(partition);
     }
 
     /// The partition whose rows were given back and are to be handed out next.
     pub(super) fn first_returned(&self) -> Option<&TopicPartition> {
-        let is_open = |partition: &&TopicPartition| self.lanes.get(*partition).is_some_and(|lane| !lane.is_held_back());
+        let is_open =
+            |partition: &&TopicPartition| self.partitions.get(*partition).is_some_and(|buffer| !buffer.is_held_back());
         self.returned.keys().find(is_open)
     }
 
@@ -176,24 +179,27 @@ impl State {
     }
 
     fn may_hand_out(&self, partition: &TopicPartition, span: u64) -> bool {
-        self.lanes.get(partition).is_some_and(|lane| span >= lane.since && !lane.is_held_back())
+        self.partitions.get(partition).is_some_and(|buffer| span >= buffer.position_span && !buffer.is_held_back())
     }
 
-    /// Whether the user is to hear of something before any row.
-    fn has_word_first(&self) -> bool {
-        self.closed || self.woken || self.gates.has_news() || self.gates.keep_back(Instant::now())
+    /// Whether a call has something to return, or to wait for, before any row.
+    fn must_return_first(&self) -> bool {
+        self.closed
+            || self.woken
+            || self.membership.has_callback_or_error()
+            || self.membership.withholds(Instant::now())
     }
 
-    /// The holder's rows that nobody will ask for are handed out again; its unfinished batches are nobody's. Returns these,
-    /// with the place after the last row of each partition.
+    /// The holder's rows that were not taken are handed out again; its unfinished batches stay unfinished. Returns the place after
+    /// the last row of each partition in those.
     pub(super) fn holder_ended(&mut self, holder: Holder) -> BTreeSet<(TopicPartition, Place)> {
-        self.account.sync_rows(Some(holder), false);
-        let held = self.account.rows.iter().filter(|(_, rows)| rows.holder == holder);
+        self.finished.sync_rows(Some(holder), false);
+        let held = self.finished.rows.iter().filter(|(_, rows)| rows.holder == holder);
         let by_rows: Vec<BatchId> = held.map(|(id, _)| *id).collect();
         for id in &by_rows {
             self.give_back(*id, Keeper::Ended);
         }
-        let Some(ledger) = &mut self.account.ledger else { return BTreeSet::new() };
+        let Some(ledger) = &mut self.finished.ledger else { return BTreeSet::new() };
         let held = ledger.held(holder);
         held.iter().for_each(|id| ledger.pass_on(*id, Keeper::Ended));
         held.iter().chain(&by_rows).flat_map(|id| ledger.unfinished(*id)).collect()

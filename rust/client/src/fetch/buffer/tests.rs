@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+use monedula_engine::fetch::Fetched;
 use monedula_protocol::compression::Compressor;
 use monedula_protocol::records::{BatchEncoder, NewRecord};
 
 use super::*;
-use crate::fetch::budget::Budget;
+use crate::budget::Budget;
 
 /// Records of one answer.
 const ANSWER_RECORDS: i64 = 5;
@@ -31,11 +33,11 @@ struct Fetching {
     asked: Option<(u64, i64)>,
 }
 
-/// A delivery, and what stands for its driver: commands wait until it has time for them, and so do answers.
+/// A buffer, and what stands for its driver: commands wait until it has time for them, and so do answers.
 struct World {
-    delivery: Delivery,
-    commands: mpsc::UnboundedReceiver<Command>,
-    waiting: VecDeque<Command>,
+    buffer: FetchBuffer,
+    commands: mpsc::UnboundedReceiver<FetchCommand>,
+    waiting: VecDeque<FetchCommand>,
     fetching: Vec<Fetching>,
     /// The next offset that is to be handed out, by partition.
     expected: Vec<i64>,
@@ -47,15 +49,15 @@ impl World {
         let (pool, budget) = (BufferPool::new(1 << 20), Budget::new(1 << 20));
         let options = WalkOptions::default();
         let metrics = Metrics::default();
-        let delivery = Delivery::new(ColumnSet::default(), options, 0, pool, &budget, metrics, sender);
-        delivery.keep_ledger(None);
+        let buffer = FetchBuffer::new(ColumnSet::default(), options, 0, pool, &budget, metrics, sender);
+        buffer.keep_ledger(None);
         let mut fetching = Vec::new();
         for index in 0..partitions {
-            let span = delivery.add(&p(index as i32), None);
-            delivery.positioned(&p(index as i32), span, 0);
+            let span = buffer.add(&p(index as i32), None);
+            buffer.positioned(&p(index as i32), span, 0);
             fetching.push(Fetching { span, ..Fetching::default() });
         }
-        Self { delivery, commands, waiting: VecDeque::new(), expected: vec![0; partitions], fetching }
+        Self { buffer, commands, waiting: VecDeque::new(), expected: vec![0; partitions], fetching }
     }
 
     /// A fetch of a partition is sent.
@@ -90,14 +92,15 @@ impl World {
         let fetched = Fetched {
             partition: p(index as i32),
             span,
-            records: &frame,
+            place: (0, 0),
+            record_bytes: frame.len(),
             record_count: ANSWER_RECORDS as u64,
             aborted: Vec::new(),
             high_watermark: LOG_END,
             last_stable_offset: LOG_END,
             log_start_offset: 0,
         };
-        self.delivery.push(fetched, &frame);
+        self.buffer.push(fetched, frame);
     }
 
     /// The driver has time for one command.
@@ -106,12 +109,12 @@ impl World {
             self.waiting.push_back(command);
         }
         match self.waiting.pop_front() {
-            Some(Command::Seek { partition, span, start: Start::Offset(offset, _) }) => {
+            Some(FetchCommand::Seek { partition, span, start: Start::Offset(offset, _) }) => {
                 let fetching = &mut self.fetching[partition.partition as usize];
                 (fetching.span, fetching.offset) = (span, offset);
-                self.delivery.positioned(&partition, span, offset);
+                self.buffer.positioned(&partition, span, offset);
             }
-            Some(Command::Pause { partition, paused }) => {
+            Some(FetchCommand::Pause { partition, paused }) => {
                 self.fetching[partition.partition as usize].paused = paused;
             }
             Some(other) => panic!("{other:?}"),
@@ -121,7 +124,7 @@ impl World {
 
     /// The driver has no budget.
     fn starve(&mut self) {
-        for (partition, span, offset) in self.delivery.evict_held_back() {
+        for (partition, span, offset) in self.buffer.evict_held_back() {
             let fetching = &mut self.fetching[partition.partition as usize];
             if fetching.span == span {
                 fetching.offset = offset;
@@ -131,9 +134,9 @@ impl World {
 
     /// Builds a batch; the lease, looked at before, may run out meanwhile.
     fn build(&mut self, rows: usize, lease: Lease) {
-        self.delivery.set_lease(lease);
-        let batch = self.delivery.build(&want(rows), 1);
-        self.delivery.set_lease(Lease::Free);
+        self.buffer.set_lease(lease);
+        let batch = self.buffer.build(&want(rows), 1);
+        self.buffer.set_lease(Lease::Unlimited);
         let Some(batch) = batch else { return };
         let mut row = 0;
         for span in &batch.columns.spans {
@@ -144,9 +147,9 @@ impl World {
         }
     }
 
-    fn settle(&mut self) {
+    fn read_to_the_end(&mut self) {
         for index in 0..self.fetching.len() {
-            self.delivery.set_paused(&p(index as i32), false);
+            self.buffer.set_paused(&p(index as i32), false);
         }
         for _ in 0..1000 {
             self.command();
@@ -154,7 +157,7 @@ impl World {
                 self.ask(index);
                 self.answer(index);
             }
-            self.build(7, Lease::Free);
+            self.build(7, Lease::Unlimited);
         }
         assert!(self.expected.iter().all(|&next| next == LOG_END), "{:?}", self.expected);
     }
@@ -166,11 +169,11 @@ fn an_answer_that_is_under_way_while_a_batch_is_taken_back_does_not_hide_its_row
     world.ask(0);
     world.answer(0);
     world.ask(0);
-    world.build(100, Lease::Out);
+    world.build(100, Lease::Expired);
     // The driver takes the answer before it hears that what was before it is to be fetched again.
     world.answer(0);
-    world.build(100, Lease::Free);
-    world.settle();
+    world.build(100, Lease::Unlimited);
+    world.read_to_the_end();
 }
 
 #[test]
@@ -178,14 +181,14 @@ fn what_is_taken_back_is_not_finished_by_whoever_holds_an_earlier_batch() {
     let mut world = World::new(1);
     world.ask(0);
     world.answer(0);
-    world.build(3, Lease::Free);
-    world.build(100, Lease::Out);
-    world.delivery.enter(1);
-    let finished = world.delivery.snapshot(None);
+    world.build(3, Lease::Unlimited);
+    world.build(100, Lease::Expired);
+    world.buffer.enter(1);
+    let finished = world.buffer.snapshot(None);
     assert_eq!(finished.values().map(|at| at.offset).collect::<Vec<_>>(), [3]);
-    world.settle();
-    world.delivery.enter(1);
-    let finished = world.delivery.snapshot(None);
+    world.read_to_the_end();
+    world.buffer.enter(1);
+    let finished = world.buffer.snapshot(None);
     assert_eq!(finished.values().map(|at| at.offset).collect::<Vec<_>>(), [LOG_END]);
 }
 
@@ -205,12 +208,12 @@ fn no_order_of_answers_leases_pauses_and_want_of_memory_loses_or_repeats_a_row()
                 2 | 3 => world.answer(index),
                 4 => world.command(),
                 5 => world.starve(),
-                6 => drop(world.delivery.set_paused(&p(index as i32), draw(2) == 0)),
-                7 => world.build(draw(8) as usize + 1, Lease::Out),
-                _ => world.build(draw(8) as usize + 1, Lease::Free),
+                6 => drop(world.buffer.set_paused(&p(index as i32), draw(2) == 0)),
+                7 => world.build(draw(8) as usize + 1, Lease::Expired),
+                _ => world.build(draw(8) as usize + 1, Lease::Unlimited),
             }
         }
-        world.settle();
+        world.read_to_the_end();
     }
 }
 
@@ -221,18 +224,18 @@ fn memory_of_paused_partitions_is_given_back_once_nothing_else_is_ready_whenever
         world.ask(index);
         world.answer(index);
     }
-    world.delivery.set_paused(&p(0), true);
-    world.delivery.set_flush(true);
+    world.buffer.set_paused(&p(0), true);
+    world.buffer.set_flush(true);
     world.starve();
-    assert_eq!(world.delivery.status()[&p(0)].queued_records, 5, "the other has rows whose handing out frees memory");
-    world.build(100, Lease::Free);
+    assert_eq!(world.buffer.status()[&p(0)].queued_records, 5, "the other has rows whose handing out frees memory");
+    world.build(100, Lease::Unlimited);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    let told = async { tokio::time::timeout(Duration::from_secs(60), world.delivery.drained.notified()).await };
+    let told = async { tokio::time::timeout(Duration::from_secs(60), world.buffer.drained.notified()).await };
     runtime.block_on(told).expect("the driver is told");
     world.starve();
-    assert_eq!(world.delivery.status()[&p(0)].queued_records, 0);
+    assert_eq!(world.buffer.status()[&p(0)].queued_records, 0);
     assert_eq!(world.fetching[0].offset, 0);
-    world.settle();
+    world.read_to_the_end();
 }
 
 #[test]
@@ -241,11 +244,11 @@ fn a_partition_that_is_paused_while_it_stands_in_the_queue_keeps_no_memory_back(
     for index in [0, 1] {
         world.ask(index);
         world.answer(index);
-        world.delivery.set_paused(&p(index as i32), true);
+        world.buffer.set_paused(&p(index as i32), true);
     }
     world.starve();
-    assert!(world.delivery.status().values().all(|status| status.queued_bytes == 0));
-    world.settle();
+    assert!(world.buffer.status().values().all(|status| status.queued_bytes == 0));
+    world.read_to_the_end();
 }
 
 #[test]
@@ -253,22 +256,22 @@ fn a_cut_of_the_log_outlives_the_rows_before_it() {
     let mut world = World::new(1);
     world.ask(0);
     world.answer(0);
-    world.delivery.set_paused(&p(0), true);
+    world.buffer.set_paused(&p(0), true);
     // All but the first two records are gone; the position would be beyond the end.
     let span = world.fetching[0].span;
-    world.build(100, Lease::Free);
-    world.delivery.positioned(&p(0), span, 2);
+    world.build(100, Lease::Unlimited);
+    world.buffer.positioned(&p(0), span, 2);
     world.push(0, span, 2);
-    let evicted = world.delivery.evict_held_back();
+    let evicted = world.buffer.evict_held_back();
     assert_eq!(evicted, [(p(0), span, 0)], "what was not handed out begins before the cut");
 
     world.push(0, span, 0);
-    world.delivery.set_paused(&p(0), false);
-    world.build(100, Lease::Free);
-    world.delivery.set_paused(&p(0), true);
-    world.delivery.positioned(&p(0), span, 2);
+    world.buffer.set_paused(&p(0), false);
+    world.build(100, Lease::Unlimited);
+    world.buffer.set_paused(&p(0), true);
+    world.buffer.positioned(&p(0), span, 2);
     world.push(0, span, 2);
-    assert_eq!(world.delivery.evict_held_back(), [(p(0), span, 2)]);
+    assert_eq!(world.buffer.evict_held_back(), [(p(0), span, 2)]);
 }
 
 #[test]
@@ -276,7 +279,7 @@ fn a_partition_that_stopped_holds_no_memory_of_what_came_after() {
     let world = World::new(1);
     let span = world.fetching[0].span;
     let error = ClientError::Argument("it cannot be read".into());
-    world.delivery.stopped(&p(0), span, error);
+    world.buffer.stopped(&p(0), span, error);
     world.push(0, span, 0);
-    assert_eq!(world.delivery.status()[&p(0)].queued_bytes, 0);
+    assert_eq!(world.buffer.status()[&p(0)].queued_bytes, 0);
 }

@@ -7,8 +7,8 @@
 
 use monedula_engine::fetch::Demand;
 
+use crate::budget::{Budget, Charge};
 use crate::config::ClientConfig;
-use crate::fetch::budget::{Budget, Charge};
 
 /// All that is kept for brokers that are caught up, at most, as a part of the ceiling.
 const CAUGHT_UP_PART: usize = 8;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use monedula_engine::fetch::FetchPlan;
+use monedula_engine::fetch::{FetchPlan, Input, Output};
 use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
@@ -12,9 +12,9 @@ use monedula_protocol::types::Uuid;
 
 use super::credit::Credit;
 use super::{Event, Running};
+use crate::budget::{Charge, Room};
 use crate::config::ClientConfig;
 use crate::error::RequestError;
-use crate::fetch::budget::{Charge, Room};
 use crate::log::Level;
 use crate::net::connection::{Expected, Frame};
 use crate::net::metadata::Endpoint;
@@ -45,7 +45,7 @@ impl Running {
             let mut credit = Credit::new(driver.budget.limit(), &driver.config, self.machine.demand());
             for node in ready {
                 let Some(charge) = credit.take(&self.driver.budget, self.machine.is_behind(node)) else { continue };
-                let Some(plan) = self.machine.next_fetch(node, now) else { continue };
+                let Some(plan) = self.machine.poll_fetch(now, node) else { continue };
                 self.send_fetch(node, plan, charge);
             }
             starved |= credit.is_short();
@@ -54,13 +54,13 @@ impl Running {
         let flush = starved || self.machine.is_complete();
         if flush != self.flush {
             self.flush = flush;
-            self.driver.delivery.set_flush(flush);
+            self.driver.buffer.set_flush(flush);
         }
         if starved {
             self.driver.metrics.budget_waits(u64::from(!self.starved));
-            // Behind the word to flush, from which on the delivery tells when nothing is left.
-            for (partition, span, offset) in self.driver.delivery.evict_held_back() {
-                self.machine.rewind(&partition, span, offset, now);
+            // Behind the word to flush, from which on the buffer tells when nothing is left.
+            for (partition, span, offset) in self.driver.buffer.evict_held_back() {
+                self.handle(Input::Rewind { partition: &partition, span, offset });
             }
         }
         self.starved = starved;
@@ -86,7 +86,6 @@ impl Running {
     }
 
     pub(super) fn fetched(&mut self, node: i32, answer: Result<(Frame, i16), RequestError>, mut charge: Charge) {
-        let now = self.now();
         let (frame, version) = match answer {
             Ok(answered) => answered,
             Err(error) => return self.fetch_failed(node, &error),
@@ -108,12 +107,20 @@ impl Running {
             self.driver.metadata.learn_endpoints(&endpoints);
         }
         self.note_errors(node, &response);
-        let accepted = self.machine.fetched(node, &response, now);
-        if accepted.iter().all(|fetched| fetched.records.is_empty()) {
-            self.driver.metrics.fetches_empty(1);
+        self.machine.handle(self.now(), Input::FetchAnswer { node, answer: &response });
+        let mut is_empty = true;
+        while let Some(output) = self.machine.poll() {
+            match output {
+                Output::Fetched(fetched) => {
+                    let records = frame.slice_ref(fetched.records(&response));
+                    is_empty &= records.is_empty();
+                    self.driver.buffer.push(fetched, records);
+                }
+                output => self.act(output),
+            }
         }
-        for fetched in accepted {
-            self.driver.delivery.push(fetched, &frame);
+        if is_empty {
+            self.driver.metrics.fetches_empty(1);
         }
     }
 
@@ -149,8 +156,7 @@ impl Running {
             self.refusing.insert(node, (**error).clone());
             self.tell_fatal();
         }
-        let now = self.now();
-        self.machine.fetch_failed(node, now);
+        self.handle(Input::FetchFailed { node });
     }
 }
 

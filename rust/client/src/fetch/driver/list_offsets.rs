@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::fetch::{Resolved, Start};
+use monedula_engine::fetch::{ListedOffset, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{Event, Running};
@@ -14,7 +14,7 @@ use crate::tasks::caught;
 const UNANSWERED: Answer = Err(ErrorCode::NetworkException);
 
 impl Running {
-    pub(super) fn resolve(&self, lookups: BTreeMap<TopicPartition, (u64, Start)>) {
+    pub(super) fn list_offsets(&self, lookups: BTreeMap<TopicPartition, (u64, Start)>) {
         if lookups.is_empty() {
             return;
         }
@@ -35,14 +35,14 @@ impl Running {
             let mut answers: BTreeMap<TopicPartition, Answer> = answers.into_iter().collect();
             let answers = spans.into_iter().map(|(partition, span)| {
                 let answer = answers.remove(&partition).unwrap_or(UNANSWERED);
-                (partition, span, resolved(answer, by_time, None))
+                (partition, span, listed_offset(answer, by_time, None))
             });
-            let _ = events.send(Event::Resolved { answers: answers.collect() });
+            let _ = events.send(Event::ListedOffsets { answers: answers.collect() });
         });
     }
 
     /// Both ends of logs that do not hold a position.
-    pub(super) fn resolve_ranges(&self, ranges: BTreeMap<TopicPartition, u64>) {
+    pub(super) fn list_log_ranges(&self, ranges: BTreeMap<TopicPartition, u64>) {
         if ranges.is_empty() {
             return;
         }
@@ -57,17 +57,17 @@ impl Running {
                 let start = starts.get(&partition).copied().unwrap_or(UNANSWERED);
                 let end = ends.get(&partition).copied().unwrap_or(UNANSWERED);
                 let answer = match start {
-                    Ok(Some(start)) => resolved(end, false, Some(start.offset)),
+                    Ok(Some(start)) => listed_offset(end, false, Some(start.offset)),
                     Ok(None) => Err(ErrorCode::UnknownServerError),
                     Err(code) => Err(code),
                 };
                 (partition, span, answer)
             });
-            let _ = events.send(Event::Resolved { answers: answers.collect() });
+            let _ = events.send(Event::ListedOffsets { answers: answers.collect() });
         });
     }
 
-    pub(super) fn validate(&self, validations: BTreeMap<TopicPartition, (u64, i32)>) {
+    pub(super) fn ask_epoch_ends(&self, validations: BTreeMap<TopicPartition, (u64, i32)>) {
         if validations.is_empty() {
             return;
         }
@@ -85,15 +85,15 @@ impl Running {
                 let answer = answers.remove(&partition).unwrap_or(UNANSWERED);
                 (partition, span, answer.map(|found| found.map(|end| end.offset)))
             });
-            let _ = events.send(Event::Validated { answers: answers.collect() });
+            let _ = events.send(Event::EpochEnds { answers: answers.collect() });
         });
     }
 }
 
 /// An offset lookup's answer for the machine. Only a lookup by time may find nothing.
-fn resolved(answer: Answer, by_time: bool, log_start: Option<i64>) -> Result<Option<Resolved>, ErrorCode> {
+fn listed_offset(answer: Answer, by_time: bool, log_start: Option<i64>) -> Result<Option<ListedOffset>, ErrorCode> {
     match answer? {
-        Some(found) => Ok(Some(Resolved { offset: found.offset, leader_epoch: found.leader_epoch, log_start })),
+        Some(found) => Ok(Some(ListedOffset { offset: found.offset, leader_epoch: found.leader_epoch, log_start })),
         None if by_time => Ok(None),
         None => Err(ErrorCode::UnknownServerError),
     }

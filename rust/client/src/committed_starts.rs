@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
-use monedula_engine::fetch::Start;
 use monedula_engine::group::CommitOffset;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -14,30 +13,15 @@ use tokio::sync::watch;
 use crate::config::ClientConfig;
 use crate::coordinator::{Coordinators, GroupOffset};
 use crate::error::ClientError;
-use crate::fetch::buffer::Delivery;
+use crate::fetch::buffer::FetchBuffer;
 use crate::log::{Level, Log};
-
-/// Where a partition that is assigned by hand starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Position {
-    /// There.
-    At(Start),
-    /// At the offset that the group of `group.id` has committed; where it has none, as `auto.offset.reset` says.
-    Committed,
-}
-
-impl From<Start> for Position {
-    fn from(start: Start) -> Self {
-        Self::At(start)
-    }
-}
 
 /// Looks up committed offsets for partitions that wait for theirs.
 #[derive(Clone)]
 pub(crate) struct CommittedStarts {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) coordinators: Coordinators,
-    pub(crate) delivery: Arc<Delivery>,
+    pub(crate) buffer: Arc<FetchBuffer>,
     pub(crate) log: Log,
     pub(crate) runtime: Handle,
     /// Whether the consumer is closed.
@@ -66,7 +50,7 @@ impl CommittedStarts {
         let mut jitter = Jitter::new(Instant::now().elapsed().as_nanos() as u64);
         let mut told = BTreeMap::new();
         for attempt in 0.. {
-            waiting.retain(|(partition, span)| self.delivery.waits_for_start(partition, *span));
+            waiting.retain(|(partition, span)| self.buffer.waits_for_start(partition, *span));
             if waiting.is_empty() {
                 return;
             }
@@ -97,7 +81,7 @@ impl CommittedStarts {
         for place @ (partition, span) in waiting {
             match found.remove(partition) {
                 Some(Ok(committed)) => {
-                    self.delivery.start_assigned(partition, *span, committed.map(commit_offset));
+                    self.buffer.start_by_hand(partition, *span, committed.map(commit_offset));
                 }
                 // An open transaction has offsets of it (KIP-447): asked again until it has ended.
                 Some(Err(fault)) if fault.code().is_retriable() => {
@@ -119,7 +103,7 @@ impl CommittedStarts {
         let text = error.to_string();
         if told.get(partition) != Some(&text) {
             told.insert(partition.clone(), text);
-            self.delivery.start_failed(partition, Some(*span), error);
+            self.buffer.start_failed(partition, Some(*span), error);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Account of a group's member: what the user was handed, what of it is finished, and what of that is committed.
+//! Finished offsets: what the user was handed, what of it is finished, and what of that is committed.
 //!
-//! The ledger says what may be committed. It stands under the lock of the delivery: what is handed out and what is finished change
-//! in one step with the lanes.
+//! The ledger knows what may be committed. It is behind the lock `state` of the buffer: what is handed out and what is finished
+//! changes in one step with the partitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,34 +10,46 @@ use monedula_engine::TopicPartition;
 use monedula_engine::group::{CommitError, CommitOffset};
 use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, Place};
 
-use super::partition::Lane;
-use super::rows::ByRows;
-use super::{Delivery, State};
+use super::partition_buffer::PartitionBuffer;
+use super::rows::RowBatch;
+use super::{FetchBuffer, State};
 use crate::error::ClientError;
-use crate::group::{CommitOutcome, HandedBatch};
+use crate::fetch::step::{CommitOutcome, HandedBatch};
 
-/// What is kept of a group; without one, nothing of it.
+/// What was handed out, finished and committed; empty without a `group.id`.
 #[derive(Default)]
-pub(super) struct Account {
+pub(super) struct FinishedOffsets {
     /// Kept where there is a `group.id`.
     pub(super) ledger: Option<Ledger>,
     last_batch: BatchId,
     /// Batches whose rows are handed out one by one.
-    pub(super) rows: BTreeMap<BatchId, ByRows>,
-    /// Rows in the hands of each holder, and rows finished since the last automatic commit; counted where one depends on it.
+    pub(super) rows: BTreeMap<BatchId, RowBatch>,
+    /// After how many finished rows an automatic commit is due; rows are counted only where there is one.
     commit_after: Option<u64>,
+    /// Rows in the hands of each holder.
     held_rows: BTreeMap<Holder, u64>,
+    /// Rows finished since the last automatic commit.
     finished_rows: u64,
-    /// Brought to be committed and not known to be, and the last that is known to be, since the partition was gained or sought.
-    brought: BTreeMap<TopicPartition, CommitOffset>,
-    confirmed: BTreeMap<TopicPartition, CommitOffset>,
-    /// Partitions that were given up or lost while records of them were in the user's hands, or finished and not committed: what
-    /// a transaction has of these, another member will bring as well.
-    given_up: BTreeSet<TopicPartition>,
+    /// Offsets given to a commit whose outcome is not known. Forgotten, as the next ones are, with an assignment or a seek.
+    committing: BTreeMap<TopicPartition, CommitOffset>,
+    /// Offsets committed last.
+    committed: BTreeMap<TopicPartition, CommitOffset>,
+    /// Partitions that were released or lost while the user held records of them, or had finished some that are not committed: the
+    /// next owner reads these again, so a transaction that has them must abort.
+    revoked_unfinished: BTreeSet<TopicPartition>,
 }
 
-impl Account {
-    /// What was finished of batches whose rows are handed out one by one. `all`: the row in the user's hands too.
+/// What a commit means for one partition.
+enum ToCommit {
+    /// This offset is to be sent.
+    Send(CommitOffset),
+    /// As much is committed already: nothing is to be sent.
+    Committed(CommitOffset),
+}
+
+impl FinishedOffsets {
+    /// Finishes in the ledger what is finished of batches whose rows are handed out one by one; with `all`, the row in the user's
+    /// hands too.
     pub(super) fn sync_rows(&mut self, only: Option<Holder>, all: bool) {
         let Some(ledger) = &mut self.ledger else { return self.rows.retain(|_, rows| !rows.is_used_up()) };
         let mut used_up = Vec::new();
@@ -69,7 +81,7 @@ impl Account {
         self.sync_rows(None, false);
         let Some(ledger) = &mut self.ledger else { return BTreeMap::new() };
         let offsets = ledger.snapshot(only);
-        self.brought.extend(offsets.iter().map(|(partition, at)| (partition.clone(), at.clone())));
+        self.committing.extend(offsets.iter().map(|(partition, at)| (partition.clone(), at.clone())));
         self.finished_rows = 0;
         offsets
     }
@@ -77,7 +89,7 @@ impl Account {
     pub(super) fn released(&mut self, partition: &TopicPartition) {
         if let Some(ledger) = &mut self.ledger {
             if ledger.is_ahead(partition) {
-                self.given_up.insert(partition.clone());
+                self.revoked_unfinished.insert(partition.clone());
             }
             ledger.release(partition);
         }
@@ -94,39 +106,39 @@ impl Account {
 
     /// What was committed so far says nothing of what may be committed next.
     fn forget_commits(&mut self, partition: &TopicPartition) {
-        self.brought.remove(partition);
-        self.confirmed.remove(partition);
+        self.committing.remove(partition);
+        self.committed.remove(partition);
     }
 
-    /// What committing a batch that ends at `next` means for a partition. `Ok`: nothing has to be sent.
-    fn frontier(&mut self, partition: &TopicPartition, next: Place) -> Option<Result<CommitOffset, CommitOffset>> {
+    /// What committing a batch that ends at `next` means for a partition; `None` if nothing of it may be committed.
+    fn offset_to_commit(&mut self, partition: &TopicPartition, next: Place) -> Option<ToCommit> {
         let ledger = self.ledger.as_mut()?;
         let finished = ledger.finished(partition)?;
-        // Whoever read on in another thread did not mean the user's work on those batches to be done (contract 1).
+        // Another thread may have finished what follows this batch: committing this one says nothing of that (contract 1).
         let at = if finished.offset <= next.offset { finished } else { next };
         let reaches = |committed: &&CommitOffset| committed.offset >= at.offset;
-        // Never below what an earlier commit said; one that is under way is brought again, to be waited for.
-        if let Some(brought) = self.brought.get(partition).filter(reaches) {
-            return Some(Err(brought.clone()));
+        // Never below an earlier commit. One that is in flight is sent again, since its outcome is not known.
+        if let Some(committing) = self.committing.get(partition).filter(reaches) {
+            return Some(ToCommit::Send(committing.clone()));
         }
-        if let Some(confirmed) = self.confirmed.get(partition).filter(reaches) {
-            return Some(Ok(confirmed.clone()));
+        if let Some(committed) = self.committed.get(partition).filter(reaches) {
+            return Some(ToCommit::Committed(committed.clone()));
         }
         if at == finished {
             ledger.snapshot(Some(&BTreeSet::from([partition.clone()])));
         }
         let at = offset_at(at);
-        self.brought.insert(partition.clone(), at.clone());
-        Some(Err(at))
+        self.committing.insert(partition.clone(), at.clone());
+        Some(ToCommit::Send(at))
     }
 
-    /// A name for a batch.
+    /// A new id for a batch.
     pub(super) fn new_batch(&mut self) -> BatchId {
         self.last_batch += 1;
         self.last_batch
     }
 
-    /// Notes a batch, and names it.
+    /// Enters a batch into the ledger; returns its id.
     pub(super) fn hand_out(
         &mut self,
         holder: Holder,
@@ -139,19 +151,19 @@ impl Account {
             let mut spans = columns.spans.iter();
             spans.any(|span| span.partition == partition.partition && span.topic == partition.topic)
         };
-        // Only markers and aborted records: there is nothing that the user could finish.
+        // Places of which the batch has no rows, only markers and aborted records, are nothing that the user could finish.
         let (rows, markers): (Vec<_>, Vec<_>) = places.iter().cloned().partition(|(partition, ..)| has_rows(partition));
         ledger.hand_out(id, holder, &rows);
         self.count_held(holder, columns.record_batch.num_rows());
-        let passed = self.new_batch();
+        let markers_id = self.new_batch();
         if let Some(ledger) = self.ledger.as_mut().filter(|_| !markers.is_empty()) {
-            ledger.hand_out(passed, holder, &markers);
-            ledger.finish(passed);
+            ledger.hand_out(markers_id, holder, &markers);
+            ledger.finish(markers_id);
         }
         id
     }
 
-    /// Rows that were given back go to `holder`.
+    /// Rows that were given back are handed out to `holder`.
     pub(super) fn hand_out_again(&mut self, id: BatchId, holder: Holder, rows: usize) {
         if let Some(ledger) = &mut self.ledger {
             ledger.pass_on(id, Keeper::Holder(holder));
@@ -169,7 +181,8 @@ impl Account {
         self.ledger.as_mut().is_some_and(|ledger| ledger.divide(id, partition, pieces, keeper))
     }
 
-    /// Parts of a batch, each to be finished by its name. `None` if the batch is finished already, or counts for nothing.
+    /// Makes a batch of each part of a batch, to be finished by its id. `None` if the batch is finished already, or counts for
+    /// nothing.
     fn hand_over(&mut self, id: BatchId, parts: &[(TopicPartition, Place)]) -> Option<Vec<BatchId>> {
         self.ledger.as_ref()?.keeper(id)?;
         let named: Vec<(BatchId, &(TopicPartition, Place))> =
@@ -205,59 +218,59 @@ fn offset_at(at: Place) -> CommitOffset {
     CommitOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: String::new() }
 }
 
-impl Delivery {
-    /// Keeps account of what is handed out and finished from now on; `commit_after`: the task is to be told when so many rows
-    /// are finished.
+impl FetchBuffer {
+    /// Keeps a ledger from now on. With `commit_after`, the group's task is notified when so many rows are finished.
     pub(crate) fn keep_ledger(&self, commit_after: Option<u64>) {
         let mut state = self.state();
-        state.account.ledger = Some(Ledger::default());
-        state.account.commit_after = commit_after;
+        state.finished.ledger = Some(Ledger::default());
+        state.finished.commit_after = commit_after;
     }
 
-    /// What is finished and was not brought to be committed yet.
+    /// What is finished and was not given to a commit yet.
     pub(crate) fn snapshot(&self, only: Option<&BTreeSet<TopicPartition>>) -> BTreeMap<TopicPartition, CommitOffset> {
-        self.state().account.snapshot(only)
+        self.state().finished.snapshot(only)
     }
 
     /// Whether an automatic commit is due by the number of rows.
     pub(crate) fn has_finished_enough(&self) -> bool {
-        self.state().account.has_finished_enough()
+        self.state().finished.has_finished_enough()
     }
 
-    /// A commit of these came to an end.
+    /// A commit of these offsets ended, for each with success or not.
     pub(crate) fn committed<'c>(
         &self,
         outcomes: impl IntoIterator<Item = (&'c TopicPartition, &'c CommitOffset, bool)>,
     ) {
-        let account = &mut self.state().account;
+        let finished = &mut self.state().finished;
         for (partition, at, done) in outcomes {
-            if account.brought.get(partition) != Some(at) {
+            if finished.committing.get(partition) != Some(at) {
                 continue;
             }
-            account.brought.remove(partition);
-            match &mut account.ledger {
+            finished.committing.remove(partition);
+            match &mut finished.ledger {
                 Some(ledger) if done => {
                     ledger.committed(partition, Place { offset: at.offset, leader_epoch: at.leader_epoch });
-                    account.confirmed.insert(partition.clone(), at.clone());
+                    finished.committed.insert(partition.clone(), at.clone());
                 }
-                _ if done => _ = account.confirmed.insert(partition.clone(), at.clone()),
+                _ if done => _ = finished.committed.insert(partition.clone(), at.clone()),
                 Some(ledger) => ledger.not_committed(partition, at.offset),
                 None => {}
             }
         }
     }
 
-    /// What `holder` holds is finished; all that is finished and not known to be committed.
+    /// What `holder` holds is finished. Returns all that is finished and not known to be committed.
     pub(crate) fn finish_all(&self, holder: Holder) -> BTreeMap<TopicPartition, CommitOffset> {
         let mut state = self.state();
-        state.account.finish_held(holder);
-        let mut offsets = state.account.brought.clone();
-        offsets.extend(state.account.snapshot(None));
-        self.tell_task(state);
+        state.finished.finish_held(holder);
+        let mut offsets = state.finished.committing.clone();
+        offsets.extend(state.finished.snapshot(None));
+        self.notify_group(state);
         offsets
     }
 
-    /// A batch becomes one for each of its spans, and each of these is finished by itself: asking for more finishes none.
+    /// A batch becomes one for each of its runs of rows of a partition. Each of these is finished by its id: asking for the next
+    /// batch finishes none.
     ///
     /// # Errors
     /// If the batch is finished already.
@@ -273,18 +286,20 @@ impl Delivery {
             return Ok(Vec::new());
         }
         let mut state = self.state();
-        let since = |partition, span| state.lanes.get(partition).is_some_and(|lane: &Lane| span >= lane.since);
+        let since = |partition, span| {
+            state.partitions.get(partition).is_some_and(|buffer: &PartitionBuffer| span >= buffer.position_span)
+        };
         let counts = batch.places.iter().any(|(partition, span, _)| since(partition, *span));
-        let ids = match state.account.hand_over(batch.id, &places) {
+        let ids = match state.finished.hand_over(batch.id, &places) {
             Some(ids) => ids,
             None if counts => {
                 let message = "this batch is finished already: hand it over before the next one is asked for, and once";
                 return Err(ClientError::Argument(message.into()));
             }
-            // All of it was lost or sought since: there is nothing to finish, and whoever works on it does it in vain.
-            None => places.iter().map(|_| state.account.new_batch()).collect(),
+            // All its partitions were lost or sought since: there is nothing to finish.
+            None => places.iter().map(|_| state.finished.new_batch()).collect(),
         };
-        state.account.uncount_held(holder, batch.columns.record_batch.num_rows());
+        state.finished.uncount_held(holder, batch.columns.record_batch.num_rows());
         let span_of = |named: &TopicPartition| {
             batch.places.iter().find(|(partition, ..)| partition == named).map_or(0, |(_, span, _)| *span)
         };
@@ -296,92 +311,87 @@ impl Delivery {
         Ok(parts.collect())
     }
 
-    /// A batch of so many rows is finished, and committed when it is time.
+    /// A batch of so many rows is finished; it is committed with the next commit.
     pub(crate) fn finish_batch(&self, id: BatchId, rows: usize) {
         let mut state = self.state();
-        if let Some(ledger) = &mut state.account.ledger
+        if let Some(ledger) = &mut state.finished.ledger
             && ledger.keeper(id).is_some()
         {
             ledger.finish(id);
-            state.account.finished_rows += rows as u64;
+            state.finished.finished_rows += rows as u64;
         }
-        self.tell_task(state);
+        self.notify_group(state);
     }
 
     /// What `holder` holds is finished.
     pub(crate) fn finish_held(&self, holder: Holder) {
         let mut state = self.state();
-        state.account.finish_held(holder);
-        self.tell_task(state);
+        state.finished.finish_held(holder);
+        self.notify_group(state);
     }
 
     /// Nobody can finish this batch any more. Returns the place after it in each partition, unless it is finished.
     pub(crate) fn batch_ended(&self, id: BatchId) -> Vec<(TopicPartition, Place)> {
         let mut state = self.state();
-        let Some(ledger) = &mut state.account.ledger else { return Vec::new() };
+        let Some(ledger) = &mut state.finished.ledger else { return Vec::new() };
         if ledger.keeper(id) != Some(Keeper::Name) {
             return Vec::new();
         }
         ledger.pass_on(id, Keeper::Ended);
         let unfinished = ledger.unfinished(id);
-        self.tell_task(state);
+        self.notify_group(state);
         unfinished
     }
 
-    /// A batch is finished: what is to be sent for it, and what is known without.
+    /// A batch is finished and is to be committed: which offsets have to be sent for that, and the outcome of the others.
     pub(crate) fn finish(
         &self,
         id: BatchId,
         places: &[(TopicPartition, u64, Place)],
     ) -> (BTreeMap<TopicPartition, CommitOffset>, CommitOutcome) {
         let mut state = self.state();
-        let State { account, lanes, .. } = &mut *state;
-        account.rows.remove(&id);
-        if let Some(ledger) = &mut account.ledger {
+        let State { finished, partitions, .. } = &mut *state;
+        finished.rows.remove(&id);
+        if let Some(ledger) = &mut finished.ledger {
             ledger.finish(id);
         }
         let (mut send, mut known) = (BTreeMap::new(), CommitOutcome::new());
         for (partition, span, next) in places {
-            match lanes.get(partition) {
-                Some(lane) if *span >= lane.since => match account.frontier(partition, *next) {
-                    Some(Err(at)) => _ = send.insert(partition.clone(), at),
-                    Some(Ok(at)) => _ = known.insert(partition.clone(), (at, Ok(()))),
+            match partitions.get(partition) {
+                Some(buffer) if *span >= buffer.position_span => match finished.offset_to_commit(partition, *next) {
+                    Some(ToCommit::Send(at)) => _ = send.insert(partition.clone(), at),
+                    Some(ToCommit::Committed(at)) => _ = known.insert(partition.clone(), (at, Ok(()))),
                     None => {}
                 },
-                // The user went elsewhere since: what it read before counts for nothing (seed S083).
-                Some(lane) if *span >= lane.gained => {}
+                // The user sought elsewhere since: what it read before counts for nothing (seed S083).
+                Some(buffer) if *span >= buffer.assigned_span => {}
                 _ => _ = known.insert(partition.clone(), (offset_at(*next), Err(CommitError::NotOwned))),
             }
         }
-        self.tell_task(state);
+        self.notify_group(state);
         (send, known)
     }
 
     /// The user commits offsets of its own choice.
-    pub(crate) fn chosen<'p>(&self, partitions: impl IntoIterator<Item = &'p TopicPartition>) {
-        let account = &mut self.state().account;
+    pub(crate) fn commits_own_offsets<'p>(&self, partitions: impl IntoIterator<Item = &'p TopicPartition>) {
+        let finished = &mut self.state().finished;
         for partition in partitions {
-            if let Some(ledger) = &mut account.ledger {
+            if let Some(ledger) = &mut finished.ledger {
                 ledger.chosen(partition);
             }
-            account.forget_commits(partition);
+            finished.forget_commits(partition);
         }
     }
 
-    /// Takes the partitions that were given up with records of them not committed.
-    pub(crate) fn take_given_up(&self) -> BTreeSet<TopicPartition> {
-        std::mem::take(&mut self.state().account.given_up)
-    }
-
-    /// Whether the partition is read.
-    pub(crate) fn owns(&self, partition: &TopicPartition) -> bool {
-        self.state().lanes.contains_key(partition)
+    /// Takes the partitions that were released or lost with records of them not committed.
+    pub(crate) fn take_revoked_unfinished(&self) -> BTreeSet<TopicPartition> {
+        std::mem::take(&mut self.state().finished.revoked_unfinished)
     }
 
     /// A transaction with these offsets was committed.
     pub(crate) fn transaction_committed(&self, offsets: &BTreeMap<TopicPartition, CommitOffset>) {
         let mut state = self.state();
-        if let Some(ledger) = &mut state.account.ledger {
+        if let Some(ledger) = &mut state.finished.ledger {
             for (partition, at) in offsets {
                 ledger.committed(partition, Place { offset: at.offset, leader_epoch: at.leader_epoch });
             }
@@ -390,8 +400,9 @@ impl Delivery {
         self.committed(offsets.iter().map(|(partition, at)| (partition, at, true)));
     }
 
-    /// Where to begin again, of partitions of which records were handed out that are not committed.
+    /// Partitions of which records were handed out that are not committed, with where to read again from; `None` where nothing
+    /// is committed.
     pub(crate) fn bases(&self) -> Vec<(TopicPartition, Option<Place>)> {
-        self.state().account.ledger.as_ref().map(Ledger::bases).unwrap_or_default()
+        self.state().finished.ledger.as_ref().map(Ledger::bases).unwrap_or_default()
     }
 }

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::GroupOffset;
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
-use crate::fetch::buffer::Delivery;
+use crate::fetch::buffer::FetchBuffer;
 use crate::group::{CommitError, CommitOffset, CommitOutcome};
 use crate::lock::lock;
 
@@ -31,21 +31,21 @@ pub(super) struct Call {
 
 /// What the commits are made with.
 #[derive(Clone)]
-pub(super) struct Maker {
+pub(super) struct Committer {
     pub(super) coordinators: Coordinators,
-    pub(super) delivery: Arc<Delivery>,
+    pub(super) buffer: Arc<FetchBuffer>,
 }
 
 /// The commits that wait, and the task that makes them, from the first one on.
 #[derive(Default)]
-pub(super) enum Alone {
+pub(super) enum NonMemberCommits {
     #[default]
     Unused,
     Running(mpsc::UnboundedSender<Call>, JoinHandle<()>),
     Ended,
 }
 
-impl Alone {
+impl NonMemberCommits {
     /// Makes a commit after those before it.
     ///
     /// # Errors
@@ -53,13 +53,13 @@ impl Alone {
     pub(super) fn commit(
         this: &Mutex<Self>,
         runtime: &Handle,
-        maker: impl FnOnce() -> Maker,
+        committer: impl FnOnce() -> Committer,
         (group_id, offsets, timeout): (String, Offsets, Duration),
     ) -> Result<oneshot::Receiver<Result<CommitOutcome, ClientError>>, ClientError> {
         let mut this = lock(this);
         if matches!(*this, Self::Unused) {
             let (calls, inbox) = mpsc::unbounded_channel();
-            *this = Self::Running(calls, runtime.spawn(maker().run(inbox)));
+            *this = Self::Running(calls, runtime.spawn(committer().run(inbox)));
         }
         let Self::Running(calls, _) = &*this else { return Err(ClientError::Closed) };
         let (reply, outcome) = oneshot::channel();
@@ -85,7 +85,7 @@ impl Alone {
     }
 }
 
-impl Maker {
+impl Committer {
     async fn run(self, mut calls: mpsc::UnboundedReceiver<Call>) {
         while let Some(Call { group_id, offsets, timeout, deadline, reply }) = calls.recv().await {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -112,7 +112,7 @@ impl Maker {
                 (partition, (at, outcome))
             })
             .collect();
-        self.delivery.committed(outcome.iter().map(|(partition, (at, outcome))| (partition, at, outcome.is_ok())));
+        self.buffer.committed(outcome.iter().map(|(partition, (at, outcome))| (partition, at, outcome.is_ok())));
         Ok(outcome)
     }
 }

@@ -1,4 +1,4 @@
-//! One partition on its way to the user: what was fetched and not yet handed out, and where handing out stands.
+//! The buffer of one partition: what was fetched and not yet handed out, and where handing out stands.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use monedula_columns::{AbortedTransaction, PartitionWalker, WalkOptions};
 use monedula_engine::TopicPartition;
 
 use super::PartitionStatus;
+use crate::budget::Charge;
 use crate::error::ClientError;
-use crate::fetch::budget::Charge;
 use crate::fetch::inflate::Segment;
 
-/// What is to be walked next.
+/// What is to be walked, in this order.
 pub(super) enum Piece {
     /// Whole record batches, all from one fetch.
     Data(Data),
@@ -21,15 +21,17 @@ pub(super) enum Piece {
     Fault(ClientError),
 }
 
+/// A run of record batches, with the aborted transactions that they may hold parts of.
 pub(super) struct Data {
     pub(super) segment: Arc<Segment>,
     pub(super) aborted: Arc<[AbortedTransaction]>,
 }
 
-pub(super) struct Lane {
+/// The buffer of one partition.
+pub(super) struct PartitionBuffer {
     /// Changes with each assignment and seek: what was fetched for another span is dropped.
     pub(super) span: u64,
-    /// Out while a batch is being built from it.
+    /// `None` while a batch is being built from it.
     pub(super) walker: Option<PartitionWalker>,
     pub(super) pieces: VecDeque<Piece>,
     /// Records not yet walked, as their batches claim.
@@ -39,27 +41,28 @@ pub(super) struct Lane {
     pub(super) inflated: Option<Charge>,
     /// Whether the walker holds data that is not walked yet.
     pub(super) mid_piece: bool,
-    /// Next offset to hand out; unknown until a lookup is answered.
+    /// Next offset to hand out; `None` until the driver has found it.
     pub(super) position: Option<i64>,
-    /// The offset asked for, told as the position until the driver has looked at it.
+    /// The offset that the user asked for, shown as the position until the driver has found that.
     pub(super) target: Option<i64>,
     /// Exclusive end of a bounded read.
     pub(super) end: Option<i64>,
     pub(super) paused: bool,
-    /// The span that the partition was gained or assigned with, and that of the last seek. Later ones only hand out again what
-    /// was given back.
-    pub(super) gained: u64,
-    pub(super) since: u64,
-    /// Whether it is a group's, and not assigned by hand.
+    /// The span of the assignment. Batches of an older one are not this consumer's any more.
+    pub(super) assigned_span: u64,
+    /// The span of the assignment or the last seek. Batches of an older one count for nothing. A younger span, without a seek, only
+    /// fetches again what was taken back.
+    pub(super) position_span: u64,
+    /// Whether a group assigned it, and not the user by hand.
     pub(super) owned: bool,
-    /// Whether the driver knows of it: one that starts at its committed offset waits until that is known.
+    /// Whether the driver reads it: a partition that starts at its committed offset waits until that is known.
     pub(super) started: bool,
-    /// Whether the user was told of it.
-    pub(super) announced: bool,
-    /// Whether it is to be given up.
-    pub(super) settling: bool,
-    /// Whether the lane stands in the ready queue.
-    pub(super) queued: bool,
+    /// Whether the user's on_assigned for it has ended, or there is none.
+    pub(super) on_assigned_done: bool,
+    /// Whether it is being revoked: released once the user has finished what it holds of it.
+    pub(super) revoking: bool,
+    /// Whether it stands in the ready queue.
+    pub(super) in_ready_queue: bool,
     pub(super) high_watermark: Option<i64>,
     pub(super) last_stable_offset: Option<i64>,
     pub(super) log_start_offset: Option<i64>,
@@ -67,7 +70,7 @@ pub(super) struct Lane {
     pub(super) fault: Option<ClientError>,
 }
 
-impl Lane {
+impl PartitionBuffer {
     pub(super) fn new(span: u64, end: Option<i64>) -> Self {
         Self {
             span,
@@ -81,13 +84,13 @@ impl Lane {
             target: None,
             end,
             paused: false,
-            gained: span,
-            since: span,
+            assigned_span: span,
+            position_span: span,
             owned: false,
             started: true,
-            announced: true,
-            settling: false,
-            queued: false,
+            on_assigned_done: true,
+            revoking: false,
+            in_ready_queue: false,
             high_watermark: None,
             last_stable_offset: None,
             log_start_offset: None,
@@ -100,14 +103,14 @@ impl Lane {
         !self.is_held_back() && self.fault.is_none() && (self.mid_piece || !self.pieces.is_empty())
     }
 
-    /// Whether it holds memory that nobody may have handed out.
+    /// Whether it holds memory although nothing of it may be handed out.
     pub(super) fn pins_memory(&self) -> bool {
         self.is_held_back() && self.walker.is_some() && (self.mid_piece || !self.pieces.is_empty())
     }
 
     /// Whether nothing of it is to be handed out or fetched, whatever there is.
     pub(super) fn is_held_back(&self) -> bool {
-        self.paused || self.settling || !self.started || !self.announced
+        self.paused || self.revoking || !self.started || !self.on_assigned_done
     }
 
     /// Whether a bounded read of it is over.
@@ -115,15 +118,36 @@ impl Lane {
         matches!((self.position, self.end), (Some(position), Some(end)) if position >= end)
     }
 
-    /// Drops everything that was fetched; reading starts anew, as `span`.
+    /// Drops everything that was fetched; the partition is read as `span` from now on.
     pub(super) fn restart(&mut self, span: u64) {
-        let Self { end, paused, gained, since, owned, started, announced, settling, queued, .. } = *self;
-        *self = Self { paused, gained, since, owned, started, announced, settling, queued, ..Self::new(span, end) };
+        let Self {
+            end,
+            paused,
+            assigned_span,
+            position_span,
+            owned,
+            started,
+            on_assigned_done,
+            revoking,
+            in_ready_queue,
+            ..
+        } = *self;
+        *self = Self {
+            paused,
+            assigned_span,
+            position_span,
+            owned,
+            started,
+            on_assigned_done,
+            revoking,
+            in_ready_queue,
+            ..Self::new(span, end)
+        };
     }
 
     /// Drops what was fetched and not handed out, to make room; returns where it is to be fetched again from.
     pub(super) fn evict(&mut self, partition: &TopicPartition, options: &WalkOptions) -> Option<i64> {
-        // Where the log was cut off in between, what is there now begins at the cut: the offsets behind it are out of range.
+        // Where the log was truncated in between, reading went on at a smaller offset, and those behind it may be out of range.
         let cuts = self.pieces.iter().filter_map(|piece| match piece {
             Piece::Position(offset) => Some(*offset),
             Piece::Data(_) | Piece::Fault(_) => None,

@@ -1,0 +1,132 @@
+//! Newly assigned partitions. One of a group's is handed out once its start is known and its on_assigned has ended; one that is
+//! assigned by hand to start at its committed offset, once that is known.
+
+use std::collections::BTreeSet;
+
+use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Start;
+use monedula_engine::group::Committed;
+use monedula_engine::ledger::Place;
+
+use super::partition_buffer::PartitionBuffer;
+use super::{FetchBuffer, State};
+use crate::error::ClientError;
+use crate::fetch::command::FetchCommand;
+
+impl FetchBuffer {
+    /// The group assigned these partitions; nothing of them is handed out yet.
+    pub(crate) fn assigned(&self, partitions: &BTreeSet<TopicPartition>) {
+        let _build = self.lock_build();
+        let mut state = self.state();
+        state.membership.callbacks.forget_repeated(partitions);
+        for partition in partitions {
+            state.remove(partition);
+            let span = state.new_span();
+            let mut buffer = PartitionBuffer::new(span, None);
+            (buffer.owned, buffer.started, buffer.on_assigned_done) = (true, false, false);
+            state.partitions.insert(partition.clone(), buffer);
+            state.finished.restart(partition, span, None);
+        }
+    }
+
+    /// Where partitions of the group start, each with its committed offset and whether the topic is new. Those that the user has
+    /// sought elsewhere meanwhile stay there.
+    pub(crate) fn start_owned(&self, partitions: Vec<(TopicPartition, Committed, bool)>) {
+        let mut state = self.state();
+        for (partition, committed, is_new) in partitions {
+            let buffer = state.partitions.get(&partition).filter(|buffer| buffer.owned);
+            let Some(span) = buffer.map(|buffer| buffer.span) else { continue };
+            let otherwise = if is_new { Start::Earliest } else { Start::Policy };
+            self.start_at(&mut state, &partition, span, committed, otherwise);
+        }
+        drop(state);
+        self.arrived.notify_all();
+    }
+
+    /// Where this span of a partition starts that was assigned by hand to start at its committed offset.
+    pub(crate) fn start_by_hand(&self, partition: &TopicPartition, span: u64, committed: Committed) {
+        let mut state = self.state();
+        self.start_at(&mut state, partition, span, committed, Start::Policy);
+        drop(state);
+        self.arrived.notify_all();
+    }
+
+    fn start_at(
+        &self,
+        state: &mut State,
+        partition: &TopicPartition,
+        span: u64,
+        committed: Committed,
+        otherwise: Start,
+    ) {
+        let State { partitions, finished, raise, .. } = &mut *state;
+        let waits = |buffer: &&mut PartitionBuffer| buffer.span == span && !buffer.started;
+        let Some(buffer) = partitions.get_mut(partition).filter(waits) else { return };
+        // An error of an earlier attempt to find the committed offset.
+        if buffer.fault.take().is_some() {
+            raise.retain(|error| error.partition() != Some(partition));
+        }
+        let start = match committed {
+            Some(at) => {
+                buffer.target = Some(at.offset);
+                let place = Place { offset: at.offset, leader_epoch: at.leader_epoch };
+                if let Some(ledger) = &mut finished.ledger {
+                    ledger.start(partition, span, place, true);
+                }
+                Start::Offset(at.offset, at.leader_epoch)
+            }
+            None => otherwise,
+        };
+        let (is_owned, end) = (buffer.owned, buffer.end);
+        self.command(FetchCommand::Assign { partitions: vec![(partition.clone(), span, start, end)], is_owned });
+        self.change(state, partition, |buffer| buffer.started = true);
+    }
+
+    /// As [`Self::add`], for a partition that starts at its committed offset: the driver reads it once that is known.
+    pub(crate) fn add_waiting(&self, partition: &TopicPartition, end: Option<i64>) -> u64 {
+        let span = self.add(partition, end);
+        if let Some(buffer) = self.state().current(partition, span) {
+            buffer.started = false;
+        }
+        span
+    }
+
+    /// An assigned partition waits for its committed offset, to go on there. Its span; `None` if it is not assigned.
+    pub(crate) fn wait_for_start(&self, partition: &TopicPartition) -> Option<u64> {
+        let span = self.restart(partition)?;
+        let mut state = self.state();
+        state.current(partition, span)?.started = false;
+        self.command(FetchCommand::Unassign { partitions: vec![partition.clone()], topics: Vec::new() });
+        Some(span)
+    }
+
+    /// The partitions that were assigned by hand, and not by a group.
+    pub(crate) fn assigned_by_hand(&self) -> Vec<TopicPartition> {
+        let state = self.state();
+        let by_hand = state.partitions.iter().filter(|(_, buffer)| !buffer.owned);
+        by_hand.map(|(partition, _)| partition.clone()).collect()
+    }
+
+    /// Whether a partition waits for its committed offset.
+    pub(crate) fn waits_for_start(&self, partition: &TopicPartition, span: u64) -> bool {
+        self.state().current(partition, span).is_some_and(|buffer| !buffer.started)
+    }
+
+    /// The committed offset at which a partition is to start cannot be had for now. `span` is `None` for a partition of the
+    /// group.
+    pub(crate) fn start_failed(&self, partition: &TopicPartition, span: Option<u64>, error: ClientError) {
+        let mut state = self.state();
+        let waits =
+            |buffer: &&mut PartitionBuffer| !buffer.started && span.map_or(buffer.owned, |span| buffer.span == span);
+        let Some(buffer) = state.partitions.get_mut(partition).filter(waits) else { return };
+        buffer.fault = Some(error.clone());
+        state.raise.push_back(error);
+        drop(state);
+        self.arrived.notify_all();
+    }
+
+    /// Whether the partition is assigned.
+    pub(crate) fn owns(&self, partition: &TopicPartition) -> bool {
+        self.state().partitions.contains_key(partition)
+    }
+}

@@ -1,0 +1,75 @@
+//! Revocation: partitions that are handed out no more, until the user has finished what it holds of them; then they are released.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use monedula_engine::TopicPartition;
+use monedula_engine::group::CommitOffset;
+
+use super::{FetchBuffer, State};
+use crate::fetch::command::FetchCommand;
+
+/// Partitions that are to be released once what the user holds of them is finished.
+#[derive(Debug)]
+pub(super) struct PendingRevocation {
+    pub(super) ticket: u64,
+    pub(super) partitions: BTreeSet<TopicPartition>,
+    /// Whether to wait until the user comes into a call, to run its callback there.
+    pub(super) wait_for_user: bool,
+}
+
+impl FetchBuffer {
+    /// Hands nothing of these out any more. [`Self::take_finished_revocations`] has the ticket once the user has finished what it
+    /// holds of them.
+    pub(crate) fn revoke(&self, ticket: u64, partitions: BTreeSet<TopicPartition>, wait_for_user: bool) {
+        let _build = self.lock_build();
+        let mut state = self.state();
+        state.membership.callbacks.forget_repeated(&partitions);
+        for partition in &partitions {
+            // Partitions that were assigned by hand since the group was left are not the group's to revoke.
+            self.change(&mut state, partition, |buffer| buffer.revoking = buffer.owned);
+        }
+        let wait_for_user = wait_for_user && state.membership.waiting_calls == 0;
+        state.membership.revocations.push(PendingRevocation { ticket, partitions, wait_for_user });
+    }
+
+    /// Takes the tickets of revocations of which the user holds nothing unfinished, with what is to be committed for each.
+    pub(crate) fn take_finished_revocations(&self) -> Vec<(u64, BTreeMap<TopicPartition, CommitOffset>)> {
+        let mut state = self.state();
+        let State { membership, finished, .. } = &mut *state;
+        finished.sync_rows(None, false);
+        let revocations = std::mem::take(&mut membership.revocations);
+        let (done, open): (Vec<_>, Vec<_>) =
+            revocations.into_iter().partition(|revocation| membership.is_finished(revocation, finished));
+        membership.revocations = open;
+        done.into_iter()
+            .map(|revocation| (revocation.ticket, finished.snapshot(Some(&revocation.partitions))))
+            .collect()
+    }
+
+    /// Partitions whose revocation waits until the user has finished what it holds of them.
+    pub(crate) fn revocation_pending(&self) -> Vec<TopicPartition> {
+        let state = self.state();
+        let revocations = state.membership.revocations.iter();
+        let pending: BTreeSet<_> = revocations.flat_map(|revocation| revocation.partitions.iter()).collect();
+        pending.into_iter().cloned().collect()
+    }
+
+    /// The member does not own these any more.
+    pub(crate) fn released(&self, partitions: &BTreeSet<TopicPartition>) {
+        let _build = self.lock_build();
+        let mut state = self.state();
+        state.membership.callbacks.forget_repeated(partitions);
+        // The user may have assigned some by hand since the group was left: these are not the group's.
+        let mut gone = partitions.clone();
+        gone.retain(|partition| state.partitions.get(partition).is_none_or(|buffer| buffer.owned));
+        for partition in &gone {
+            state.remove(partition);
+        }
+        // Their revocations need no answer any more: the machine has released them without waiting for it.
+        let is_open = |partition: &TopicPartition| !partitions.contains(partition);
+        state.membership.revocations.retain(|revocation| revocation.partitions.iter().any(is_open));
+        self.command(FetchCommand::Unassign { partitions: gone.into_iter().collect(), topics: Vec::new() });
+        drop(state);
+        self.arrived.notify_all();
+    }
+}

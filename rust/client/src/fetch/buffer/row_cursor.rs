@@ -1,0 +1,43 @@
+//! The counter of rows that are handed out one by one. It is also what stops them: a stop bit in the same number, set under the
+//! lock of the fetch buffer. From then on no row is counted, and a row that is not counted is not handed out. So taking a row
+//! needs no lock, and none slips through.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::lease::LeaseClock;
+
+const STOPPED: u64 = 1 << 63;
+
+/// Counts the rows of one batch that the user took.
+#[derive(Debug)]
+pub struct RowCursor {
+    /// How many rows, and [`STOPPED`] as the highest bit.
+    taken: AtomicU64,
+    clock: Arc<LeaseClock>,
+}
+
+impl RowCursor {
+    pub(super) fn new(clock: Arc<LeaseClock>) -> Self {
+        Self { taken: AtomicU64::new(0), clock }
+    }
+
+    /// Takes the next row: its index, beyond the last one once all were handed out; `None` if no more may be. Counts as a poll.
+    #[inline]
+    pub fn take(&self) -> Option<usize> {
+        if !self.clock.row_wanted() {
+            self.stop();
+        }
+        let next = |taken| (taken & STOPPED == 0).then_some(taken + 1);
+        self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).ok().map(|taken| taken as usize)
+    }
+
+    /// How many rows were taken; more than there are once the batch is used up.
+    pub fn taken(&self) -> usize {
+        (self.taken.load(Ordering::Acquire) & !STOPPED) as usize
+    }
+
+    pub(super) fn stop(&self) {
+        self.taken.fetch_or(STOPPED, Ordering::AcqRel);
+    }
+}

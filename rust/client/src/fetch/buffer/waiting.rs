@@ -1,0 +1,125 @@
+//! What a call of the user's waits for: enough rows, a callback, or an error.
+
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use monedula_engine::ledger::Holder;
+
+use super::{FetchBuffer, State, Want};
+use crate::error::ClientError;
+use crate::fetch::step::{PendingCallback, Step};
+
+/// How waiting ended.
+enum Waited {
+    Enough,
+    Callback(PendingCallback),
+    /// Time is up, and there is nothing to hand out.
+    Nothing,
+}
+
+impl FetchBuffer {
+    /// The next batch or callback, or nothing if `until` passes before one is due: call again then. Errors are raised once
+    /// each; that of the whole client, or those of the partitions once none is left that goes on, on every call.
+    pub(crate) fn next(&self, want: &Want, until: Instant, holder: Holder) -> Result<Step, ClientError> {
+        // Before the call counts as a poll: a member that left for want of one joins again with the call after the error.
+        if let Some(error) = self.state().membership.raise.pop_front() {
+            return Err(error);
+        }
+        self.enter(holder);
+        let _waiting = self.begin_waiting();
+        loop {
+            match self.wait(want, until)? {
+                Waited::Enough => {}
+                Waited::Callback(callback) => return Ok(Step::Callback(callback)),
+                Waited::Nothing => return Ok(Step::Nothing),
+            }
+            let again = self.hand_out_again(want, holder);
+            let Some(batch) = again.or_else(|| self.build(want, holder)) else { continue };
+            self.metrics.batches_delivered(1);
+            self.metrics.records_delivered(batch.columns.record_batch.num_rows() as u64);
+            self.metrics.bytes_delivered(batch.columns.memory_bytes as u64);
+            return Ok(Step::Batch(batch));
+        }
+    }
+
+    /// Whether [`Self::next`] would return at once; waits for that until `until`. Takes nothing.
+    pub(crate) fn ready(&self, want: &Want, until: Instant) -> bool {
+        let mut state = self.state();
+        loop {
+            let now = Instant::now();
+            let Some(wake_at) = state.wake_at(want, now) else { return true };
+            if now >= until {
+                return false;
+            }
+            let waited = self.arrived.wait_timeout(state, wake_at.min(until) - now);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn wait(&self, want: &Want, until: Instant) -> Result<Waited, ClientError> {
+        if !self.ready(want, until) {
+            return Ok(Waited::Nothing);
+        }
+        let mut state = self.state();
+        state.raise_pending()?;
+        if let Some(callback) = state.membership.callbacks.next() {
+            return Ok(Waited::Callback(callback));
+        }
+        if !state.has_rows() || state.membership.withholds(Instant::now()) {
+            state.raise_lasting()?;
+        }
+        Ok(Waited::Enough)
+    }
+}
+
+impl State {
+    const FOREVER: Duration = Duration::from_secs(3600);
+
+    fn raise_pending(&mut self) -> Result<(), ClientError> {
+        if self.closed {
+            return Err(ClientError::Closed);
+        }
+        if std::mem::take(&mut self.woken) {
+            return Err(ClientError::WokenUp);
+        }
+        if let Some(error) = self.membership.raise.pop_front().or_else(|| self.membership.fatal()) {
+            return Err(error);
+        }
+        self.raise.pop_front().map_or(Ok(()), Err)
+    }
+
+    /// Raises the error because of which there is nothing to hand out, if one is.
+    fn raise_lasting(&self) -> Result<(), ClientError> {
+        if let Some(error) = &self.fatal {
+            return Err(error.clone());
+        }
+        // First, since this is asked on every wait, and mostly the first partition decides it.
+        if self.partitions.values().any(|buffer| buffer.fault.is_none()) {
+            return Ok(());
+        }
+        let mut faults =
+            self.failed_topics.iter().chain(self.partitions.values().filter_map(|buffer| buffer.fault.as_ref()));
+        faults.next().map_or(Ok(()), |first| Err(first.clone()))
+    }
+
+    /// When to look again; `None` if there is something to hand out or to raise now.
+    fn wake_at(&self, want: &Want, now: Instant) -> Option<Instant> {
+        if self.closed || self.woken || !self.raise.is_empty() || self.membership.has_callback_or_error() {
+            return None;
+        }
+        if !self.has_rows() || self.membership.withholds(now) {
+            return self.raise_lasting().is_ok().then(|| now + Self::FOREVER);
+        }
+        // Rows that were given back have waited once already.
+        if self.first_returned().is_some() {
+            return None;
+        }
+        let due = self.ready_since.unwrap_or(now) + want.max_wait;
+        let due = want.deadline.map_or(due, |deadline| due.min(deadline));
+        (!self.is_enough(want) && now < due).then_some(due)
+    }
+
+    fn is_enough(&self, want: &Want) -> bool {
+        self.flush || self.queued_records >= want.max_rows as u64 || self.queued_bytes >= want.max_bytes
+    }
+}

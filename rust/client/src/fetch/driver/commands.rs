@@ -1,0 +1,139 @@
+//! Commands of the user, and partitions of topics that are assigned as a whole.
+
+use std::sync::Arc;
+
+use monedula_engine::TopicPartition;
+use monedula_engine::fetch::{Input, Start};
+use monedula_protocol::error_code::ErrorCode;
+
+use super::Running;
+use crate::fetch::command::{FetchCommand, Position};
+
+impl Running {
+    pub(super) fn command(&mut self, command: FetchCommand) {
+        if !matches!(command, FetchCommand::Pause { .. }) && !self.refusing.is_empty() {
+            self.refusing.clear();
+            self.tell_fatal();
+        }
+        match command {
+            FetchCommand::Assign { partitions, is_owned } => {
+                // The caller of the assignment may have given metadata a cluster view with it: with that, nothing is asked.
+                if self.adopt(&self.driver.metadata.cluster()) {
+                    self.grow();
+                }
+                let cluster = &self.cluster.clone();
+                for (partition, span, start, end) in partitions {
+                    let waits_for_topic = is_owned;
+                    self.handle(Input::Assign { partition: &partition, span, start, end, waits_for_topic, cluster });
+                }
+            }
+            FetchCommand::AssignTopic { topic, start } => {
+                self.topics.insert(topic, (start, false));
+                // The assignment had metadata forget earlier errors of the topic.
+                self.adopt(&self.driver.metadata.cluster());
+                self.driver.metadata.want();
+                self.grow();
+            }
+            FetchCommand::Unassign { partitions, topics } => {
+                for partition in partitions {
+                    self.handle(Input::Unassign { partition: &partition });
+                }
+                for topic in &topics {
+                    self.topics.remove(topic);
+                    // Some may have been added after the user's side listed what there was.
+                    let of_topic = self.grown.extract_if(.., |partition, _| partition.topic == *topic);
+                    for (partition, span) in of_topic.collect::<Vec<_>>() {
+                        self.driver.buffer.remove_span(&partition, span);
+                        self.handle(Input::Unassign { partition: &partition });
+                    }
+                }
+                // Once more after the user's own call: the error may have come in between.
+                self.driver.buffer.forget_topics();
+            }
+            FetchCommand::Seek { partition, span, start } => {
+                let cluster = &self.cluster.clone();
+                self.handle(Input::Seek { partition: &partition, span, start, cluster });
+            }
+            FetchCommand::SeekTopic { topic, start } => self.seek_topic(&topic, start),
+            FetchCommand::Pause { partition, paused } => self.handle(Input::Pause { partition: &partition, paused }),
+            FetchCommand::Unreadable { partition, span, offset } => {
+                self.handle(Input::Unreadable { partition: &partition, span, offset });
+            }
+        }
+    }
+
+    fn seek_topic(&mut self, topic: &Arc<str>, start: Position) {
+        match self.topics.get_mut(topic) {
+            None => return,
+            Some((wanted, false)) => return *wanted = start,
+            // They became known after the user had asked.
+            Some((_, true)) => {}
+        }
+        let cluster = self.cluster.clone();
+        let known = cluster.topics.get(topic).into_iter().flat_map(|topic| topic.partitions.keys());
+        for &index in known {
+            let partition = TopicPartition::new(topic.clone(), index);
+            let span = match start {
+                Position::At(_) => self.driver.buffer.restart(&partition),
+                Position::Committed => self.driver.buffer.wait_for_start(&partition),
+            };
+            let Some(span) = span else { continue };
+            self.grown.insert(partition.clone(), span);
+            match start {
+                Position::At(start) => {
+                    self.handle(Input::Seek { partition: &partition, span, start, cluster: &cluster });
+                }
+                Position::Committed => self.driver.starts.look_up(vec![(partition, span)]),
+            }
+        }
+    }
+
+    /// Assigns partitions of whole topics that are new: the first ones where the user said, later ones at their
+    /// smallest offset, so that none of their records is missed (seed S084).
+    pub(super) fn grow(&mut self) {
+        let topics: Vec<(Arc<str>, Position, bool)> =
+            self.topics.iter().map(|(topic, &(start, known))| (topic.clone(), start, known)).collect();
+        for (name, start, known) in topics {
+            self.grow_topic(&name, start, known);
+        }
+    }
+
+    /// `known`: the partitions that the topic had first are assigned.
+    fn grow_topic(&mut self, name: &Arc<str>, start: Position, known: bool) {
+        let cluster = self.cluster.clone();
+        let Some(topic) = cluster.topics.get(name) else { return };
+        let first = TopicPartition::new(name.clone(), 0);
+        match crate::offsets::missing(&first, &cluster) {
+            Err(error) if !known => {
+                self.driver.buffer.topic_failed(error);
+                self.topics.remove(name);
+                return;
+            }
+            _ if topic.error != ErrorCode::None => return self.driver.metadata.want(),
+            _ => {}
+        }
+        let mut waiting = Vec::new();
+        for &index in topic.partitions.keys() {
+            let partition = TopicPartition::new(name.clone(), index);
+            if self.driver.buffer.status_of(&partition).is_some() {
+                continue;
+            }
+            let start = if known { Start::Earliest.into() } else { start };
+            let span = match start {
+                Position::At(_) => self.driver.buffer.add(&partition, None),
+                Position::Committed => self.driver.buffer.add_waiting(&partition, None),
+            };
+            self.grown.insert(partition.clone(), span);
+            match start {
+                Position::At(start) => {
+                    let (partition, cluster) = (&partition, &*cluster);
+                    let (end, waits_for_topic) = (None, false);
+                    self.handle(Input::Assign { partition, span, start, end, waits_for_topic, cluster });
+                }
+                Position::Committed => waiting.push((partition, span)),
+            }
+        }
+        self.driver.starts.look_up(waiting);
+        self.topics.insert(name.clone(), (start, true));
+    }
+}

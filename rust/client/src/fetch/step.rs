@@ -1,0 +1,55 @@
+//! What a call of the user's gets: batches, callbacks to run, outcomes of commits.
+
+use std::collections::BTreeMap;
+
+use monedula_columns::ColumnBatch;
+use monedula_engine::TopicPartition;
+use monedula_engine::group::{CallbackKind, CommitError, CommitOffset};
+use monedula_engine::ledger::{BatchId, Place};
+
+/// A callback that is to be run now, in the thread that it was handed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingCallback {
+    /// For [`crate::consumer::Consumer::called_back`].
+    pub ticket: u64,
+    /// Which.
+    pub kind: CallbackKind,
+    /// The partitions that change.
+    pub partitions: Vec<TopicPartition>,
+}
+
+/// A batch, and what committing it means.
+#[derive(Debug)]
+pub struct HandedBatch {
+    /// The rows.
+    pub columns: ColumnBatch,
+    /// Its name; 0 if it has no rows.
+    pub id: BatchId,
+    /// Where each of its partitions goes on after it, with the span of its assignment.
+    pub places: Vec<(TopicPartition, u64, Place)>,
+}
+
+/// What a wait came to.
+#[derive(Debug)]
+pub enum Step {
+    /// Rows.
+    Batch(HandedBatch),
+    /// A callback is to be run before anything else.
+    Callback(PendingCallback),
+    /// Time is up.
+    Nothing,
+}
+
+/// How far leaving a group is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// A callback is to be run.
+    Callback(PendingCallback),
+    /// Not done yet.
+    Waiting,
+    /// Nothing is owned any more, and the group is left, or its time is up.
+    Done,
+}
+
+/// What became of each partition of a commit, with what was to be committed.
+pub type CommitOutcome = BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>;
