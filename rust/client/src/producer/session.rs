@@ -105,11 +105,11 @@ impl Session {
     }
 
     pub(super) fn join(&mut self, now: Now, partition: TopicPartition) -> Vec<produce::Input> {
-        self.handle(now, Input::Join(partition))
+        self.handle(now, Input::AddPartition(partition))
     }
 
     pub(super) fn failed(&mut self, now: Now, fault: SendFault) -> Vec<produce::Input> {
-        self.handle(now, Input::Failed(fault))
+        self.handle(now, Input::DeliveryFailed(fault))
     }
 
     /// Does what the user wants; `reply` hears how it went.
@@ -124,7 +124,7 @@ impl Session {
                 Input::SendOffsets { ticket, group, offsets, deadline: deadline(until) }
             }
             Verb::Spoil { reason } => {
-                let inputs = self.handle(now, Input::Failed(SendFault::TransactionFailed { reason }));
+                let inputs = self.handle(now, Input::DeliveryFailed(SendFault::TransactionFailed { reason }));
                 let _ = reply.send(Ok(()));
                 return inputs;
             }
@@ -146,7 +146,7 @@ impl Session {
             match output {
                 Output::Call { id, target, call } => self.calls.send(id, target, call),
                 Output::Identity(identity) => inputs.push(produce::Input::Identity(identity)),
-                Output::Joined(partition) => inputs.push(produce::Input::InTransaction(partition)),
+                Output::PartitionAdded(partition) => inputs.push(produce::Input::AddedToTransaction(partition)),
                 Output::Ended => inputs.push(produce::Input::TransactionEnded),
                 Output::Done { ticket, outcome } => done.push((ticket, outcome)),
                 Output::FailUnsent(fault) => inputs.push(produce::Input::TransactionFailed(fault)),

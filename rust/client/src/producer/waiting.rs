@@ -1,10 +1,10 @@
 //! Lines of records that wait before they can be in a batch, for room or for their partition to be chosen, for whoever serves them on
-//! a thread of its own. The order and the transactions are the engine's ([`Lines`]).
+//! a thread of its own. The order and the transactions are the engine's ([`WaitingQueues`]).
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use monedula_engine::produce::Lines;
+use monedula_engine::produce::WaitingQueues;
 
 use super::gate::{Gate, Turn};
 use crate::error::ClientError;
@@ -13,7 +13,7 @@ use crate::lock::lock;
 /// See the [module](self). What waits is given back whole, never dropped under a lock.
 pub struct WaitingLines<T> {
     gate: Arc<Gate>,
-    lines: Mutex<Lines<Held<T>>>,
+    lines: Mutex<WaitingQueues<Held<T>>>,
     changed: Condvar,
 }
 
@@ -39,7 +39,7 @@ pub struct First<T> {
 
 impl<T: Clone> WaitingLines<T> {
     pub(super) fn new(gate: Arc<Gate>) -> Self {
-        Self { gate, lines: Mutex::new(Lines::default()), changed: Condvar::new() }
+        Self { gate, lines: Mutex::new(WaitingQueues::default()), changed: Condvar::new() }
     }
 
     /// Has `what` stand at a line's end; with `opens`, also where there is no such line yet. Says whether it stands there, and
@@ -48,36 +48,36 @@ impl<T: Clone> WaitingLines<T> {
     /// # Errors
     /// If nothing can be sent now.
     pub fn join(&self, line: &str, opens: bool, what: impl FnOnce() -> T) -> Result<Option<bool>, ClientError> {
-        if !opens && !self.lines().stands(line) {
+        if !opens && !self.lines().has_queue(line) {
             return Ok(None);
         }
         let turn = Arc::new(self.gate.enter()?);
         let held = Held { what: what(), since: Instant::now(), turn };
         let mut lines = self.lines();
-        if !opens && !lines.stands(line) {
+        if !opens && !lines.has_queue(line) {
             drop(lines);
             return Ok(None);
         }
         let sent_in = held.turn.transaction();
-        Ok(Some(lines.join(line, sent_in, held)))
+        Ok(Some(lines.push(line, sent_in, held)))
     }
 
     /// Who is to be served in a line, if there is somebody. It stays the first until it is [`Self::done`].
     pub fn first(&self, line: &str) -> Option<First<T>> {
         let lines = self.lines();
-        let (place, held) = lines.first(line)?;
+        let (place, held) = lines.front(line)?;
         let (what, waited) = (held.what.clone(), held.since.elapsed());
-        Some(First { what, waited, sent_in: place.sent_in, goes: lines.goes(place) })
+        Some(First { what, waited, sent_in: place.transaction, goes: lines.may_send(place) })
     }
 
     /// The first of a line is sent, or has failed with `failure`, which its transaction is told of. Whether there is another one to
     /// be served: once this says no, whoever comes next opens the line anew, to be served by somebody else.
     pub fn done(&self, line: &str, failure: Option<&str>) -> bool {
         let mut lines = self.lines();
-        if let (Some((place, _)), Some(reason)) = (lines.first(line), failure) {
-            self.gate.spoil(place.sent_in, &reason);
+        if let (Some((place, _)), Some(reason)) = (lines.front(line), failure) {
+            self.gate.spoil(place.transaction, &reason);
         }
-        let (done, goes_on) = (lines.done(line), lines.stands(line));
+        let (done, goes_on) = (lines.pop(line), lines.has_queue(line));
         drop(lines);
         self.changed.notify_all();
         drop(done);
@@ -86,7 +86,7 @@ impl<T: Clone> WaitingLines<T> {
 
     /// The last transaction is aborted: gives whatever waits of it, which has failed.
     pub fn take_back(&self) -> Vec<T> {
-        let taken_back = self.lines().take_back(self.gate.transaction());
+        let taken_back = self.lines().abort(self.gate.transaction());
         self.changed.notify_all();
         taken_back.into_iter().map(|held| held.what).collect()
     }
@@ -103,13 +103,13 @@ impl<T: Clone> WaitingLines<T> {
 
     /// The number of the last one that came: a goal for [`Self::wait`].
     pub fn last(&self) -> u64 {
-        self.lines().last()
+        self.lines().last_number()
     }
 
     /// Waits until all up to this one are done, at most until `until`; whether they are.
     pub fn wait(&self, last: u64, until: Instant) -> bool {
         let mut lines = self.lines();
-        while !lines.passed(last) {
+        while !lines.is_done_up_to(last) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -119,7 +119,7 @@ impl<T: Clone> WaitingLines<T> {
         true
     }
 
-    fn lines(&self) -> MutexGuard<'_, Lines<Held<T>>> {
+    fn lines(&self) -> MutexGuard<'_, WaitingQueues<Held<T>>> {
         lock(&self.lines)
     }
 }

@@ -56,8 +56,8 @@ pub(crate) fn set_details(error: &ClientError, details: &Bound<'_, PyDict>) -> P
 
 fn set_fault(fault: &SendFault, details: &Bound<'_, PyDict>) -> PyResult<()> {
     match fault {
-        SendFault::TimedOut { partition, in_doubt, .. } => {
-            details.set_item("in_doubt", in_doubt)?;
+        SendFault::TimedOut { partition, outcome_unknown, .. } => {
+            details.set_item("in_doubt", outcome_unknown)?;
             set_partition(partition, details)
         }
         SendFault::Refused { partition, code, .. } => {

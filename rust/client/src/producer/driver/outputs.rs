@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use monedula_engine::produce::{Acknowledged, Acks, BatchId, Input, Output, RequestId, SendFault, Sending};
+use monedula_engine::produce::{Acknowledged, Acks, BatchId, Input, Output, RequestBatch, RequestId, SendFault};
 use monedula_protocol::types::Uuid;
 
 use super::super::lanes::{self, Part};
@@ -41,7 +41,7 @@ impl Running {
                     let inputs = self.driver.session.need_identity(now, old);
                     self.tell(inputs);
                 }
-                Output::JoinTransaction(partition) => {
+                Output::AddToTransaction(partition) => {
                     let inputs = self.driver.session.join(now, partition);
                     self.tell(inputs);
                 }
@@ -68,7 +68,7 @@ impl Running {
         }
     }
 
-    fn send(&mut self, request: RequestId, broker: i32, batches: &[Sending]) {
+    fn send(&mut self, request: RequestId, broker: i32, batches: &[RequestBatch]) {
         let config = &self.driver.config;
         let transactional_id = config.transactional_id.as_deref().map(Arc::from);
         let (mut parts, mut bytes) = (Vec::new(), 0);
