@@ -348,7 +348,7 @@ impl Running {
     fn view(&mut self, view: &View) {
         if !Arc::ptr_eq(&self.cluster, &view.cluster) {
             self.cluster = view.cluster.clone();
-            self.machine.cluster_changed(self.now(), &self.cluster);
+            self.machine.handle(self.now(), Input::MetadataUpdate { cluster: self.cluster.clone() });
         }
         if let Some(error) = &view.fatal {
             for topic in self.lookups.topics() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::backoff::Backoff;
+use crate::cluster::Cluster;
 use crate::{Now, TopicPartition};
 
 /// Identifies a batch. Never reused.
@@ -76,6 +77,11 @@ pub struct Batch {
 pub enum Input {
     /// Nothing but time has passed.
     Tick,
+    /// New metadata: who leads what.
+    MetadataUpdate {
+        /// The cluster.
+        cluster: Arc<Cluster>,
+    },
     /// A batch was opened behind all others of its partition.
     Opened {
         /// The partition.
@@ -194,7 +200,7 @@ pub enum Output {
     },
     /// Request metadata, soon.
     RefreshMetadata,
-    /// A broker named a newer leader (KIP-951): merge it and call `cluster_changed`.
+    /// A broker named a newer leader (KIP-951): merge it, and give [`Input::MetadataUpdate`].
     LeaderHint {
         /// Partition.
         partition: TopicPartition,
@@ -318,6 +324,3 @@ pub enum SendFault {
 fn repeated(attempts: u32) -> String {
     if attempts > 1 { format!(", {attempts} attempts") } else { String::new() }
 }
-
-/// When the machine needs an [`Input::Tick`] if nothing else happens.
-pub type WakeAt = Option<Now>;

@@ -3,13 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use monedula_protocol::error_code::ErrorCode;
-use monedula_protocol::types::Uuid;
-
-use super::io::{
-    Acknowledged, Batch, BatchId, Identity, Input, Output, ProduceConfig, RequestId, SendFault, Ticket, WakeAt,
-};
-use super::partition_queue::{InTransaction, NextStep, PartitionQueue, Phase, QueuedBatch};
+use super::io::{Acknowledged, BatchId, Identity, Input, Output, ProduceConfig, RequestId, SendFault, Ticket};
+use super::partition_queue::{InTransaction, NextStep, PartitionQueue};
 use crate::backoff::Jitter;
 use crate::cluster::Cluster;
 use crate::{Now, TopicPartition};
@@ -18,7 +13,7 @@ use crate::{Now, TopicPartition};
 pub(super) type PartitionIndex = usize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+pub(super) enum Timer {
     /// Linger, backoff or deadline of a partition.
     Partition(PartitionIndex),
     /// Backoff of a broker.
@@ -47,16 +42,33 @@ pub(super) struct Request {
 
 /// A flush that has not ended.
 #[derive(Debug)]
-struct Flush {
+pub(super) struct Flush {
     ticket: Ticket,
     /// It waits for batches with serial numbers up to this one.
-    last_serial: u64,
+    pub(super) last_serial: u64,
     /// How many of them are unfinished.
-    unfinished: usize,
+    pub(super) unfinished: usize,
 }
 
-/// See the [module](super). After every call of [`Self::handle`] and [`Self::cluster_changed`], drain [`Self::poll`]. Requests
-/// are fuller if all inputs that are there are handled before draining.
+/// Decides when batches are closed, sent, retried and failed. It does no I/O: a driver gives it inputs, and does what it puts out.
+///
+/// # Contract
+///
+/// **Time** is an argument of [`handle`](Self::handle) alone, and never goes back. Timers that are due by then act after the input.
+///
+/// **Inputs.** [`handle`](Self::handle) is the only way to change the machine: what happened to batches, requests and transactions,
+/// metadata, wishes of the user, or nothing but time ([`Input::Tick`]). Inputs about batches that are done, and answers to requests
+/// that are answered, are ignored.
+///
+/// **Outputs.** Call [`poll`](Self::poll) after `handle`, until it returns `None`, and carry the outputs out in their order. It is best
+/// to handle all inputs that are there before: requests are made by `poll`, when no other output is left, and are fuller then.
+/// An output may lead to new inputs at once, which may be handled between two polls. These outputs have to be answered by an input,
+/// each once: [`Output::Send`] by [`Input::Answer`]; [`Output::Close`] by [`Input::Packed`]; [`Output::Split`] by
+/// [`Input::SplitInto`], unless [`Output::Done`] came first; [`Output::NewIdentity`] by [`Input::Identity`];
+/// [`Output::AddToTransaction`] by [`Input::AddedToTransaction`], unless the transaction ends first.
+///
+/// **Waking.** [`wake_at`](Self::wake_at), asked once the outputs are drained, says when to give an [`Input::Tick`] if nothing else
+/// happens before.
 #[derive(Debug)]
 pub struct ProduceMachine {
     pub(super) config: ProduceConfig,
@@ -64,7 +76,7 @@ pub struct ProduceMachine {
     pub(super) now: Now,
     pub(super) cluster: Arc<Cluster>,
     pub(super) queues: Vec<PartitionQueue>,
-    by_partition: BTreeMap<TopicPartition, PartitionIndex>,
+    pub(super) by_partition: BTreeMap<TopicPartition, PartitionIndex>,
     pub(super) by_batch: BTreeMap<BatchId, PartitionIndex>,
     pub(super) nodes: BTreeMap<i32, Node>,
     /// Brokers that may have room for a request of one of their waiting partitions.
@@ -77,24 +89,21 @@ pub struct ProduceMachine {
     /// The current transaction can only be aborted.
     pub(super) transaction_failed: bool,
     /// Why nothing can be sent any more.
-    failed: Option<SendFault>,
-    flushes: Vec<Flush>,
-    timers: BTreeSet<(Now, Timer)>,
-    refresh_at: Option<Now>,
-    refreshes: u32,
+    pub(super) failed: Option<SendFault>,
+    pub(super) flushes: Vec<Flush>,
+    pub(super) timers: BTreeSet<(Now, Timer)>,
+    pub(super) refresh_at: Option<Now>,
+    pub(super) refreshes: u32,
     pub(super) refresh_wanted: bool,
     /// Batches that failed while the driver split them, and why: their parts may arrive before the driver learns of it.
     pub(super) failed_while_splitting: BTreeMap<BatchId, SendFault>,
-    outputs: VecDeque<Output>,
-    next_serial: u64,
+    pub(super) outputs: VecDeque<Output>,
+    pub(super) next_serial: u64,
     /// How many batches have no [`Output::Done`] yet.
-    unfinished: usize,
+    pub(super) unfinished: usize,
 }
 
 impl ProduceMachine {
-    /// A topic counts as missing after this many metadata answers in a row that do not know it.
-    const UNKNOWN_ANSWERS: u32 = 5;
-
     /// A machine without batches; `seed` decides its jitter.
     pub fn new(config: ProduceConfig, seed: u64) -> Self {
         Self {
@@ -125,11 +134,12 @@ impl ProduceMachine {
         }
     }
 
-    /// Takes an input, at a time that never goes back.
+    /// Takes an input.
     pub fn handle(&mut self, now: Now, input: Input) {
         self.now = now;
         match input {
             Input::Tick => {}
+            Input::MetadataUpdate { cluster } => self.update_metadata(cluster),
             Input::Opened { partition, batch, since } => self.opened(partition, batch, since.min(now)),
             Input::Full { batch } => self.full(batch),
             Input::Packed(batch) => self.packed(batch),
@@ -149,17 +159,6 @@ impl ProduceMachine {
         self.run_timers();
     }
 
-    /// Takes new metadata: who leads what.
-    pub fn cluster_changed(&mut self, now: Now, cluster: &Arc<Cluster>) {
-        self.now = now;
-        self.cluster = Arc::clone(cluster);
-        for partition in 0..self.queues.len() {
-            self.update_leader(partition);
-            self.update_partition(partition);
-        }
-        self.run_timers();
-    }
-
     /// What is to be done next; `None` if nothing is.
     pub fn poll(&mut self) -> Option<Output> {
         loop {
@@ -174,104 +173,14 @@ impl ProduceMachine {
         }
     }
 
-    /// When to give it an [`Input::Tick`] if nothing else happens.
-    pub fn wake_at(&self) -> WakeAt {
+    /// When to give an [`Input::Tick`] if nothing else happens before.
+    pub fn wake_at(&self) -> Option<Now> {
         self.timers.first().map(|&(at, _)| at)
     }
 
     /// How many batches are not done yet.
     pub fn unfinished(&self) -> usize {
         self.unfinished
-    }
-
-    fn opened(&mut self, topic_partition: TopicPartition, batch: BatchId, since: Now) {
-        let partition = self.partition_index(topic_partition);
-        let serial = self.next_serial;
-        self.next_serial += 1;
-        let refused = self.failed.clone().or(self.transaction_failed.then_some(SendFault::Aborted));
-        if let Some(fault) = refused {
-            return self.emit(Output::Done { batch, outcome: Err(fault) });
-        }
-        self.unfinished += 1;
-        self.by_batch.insert(batch, partition);
-        if self.queues[partition].batches.is_empty() {
-            self.queues[partition].unknown_answers_before = self.unknown_answers(partition);
-        }
-        let opened = QueuedBatch::new(Batch { id: batch, records: 0, bytes: 0 }, serial, since);
-        self.queues[partition].batches.push_back(opened);
-        self.update_partition(partition);
-    }
-
-    fn partition_index(&mut self, topic_partition: TopicPartition) -> PartitionIndex {
-        if let Some(&partition) = self.by_partition.get(&topic_partition) {
-            return partition;
-        }
-        let partition = self.queues.len();
-        self.queues.push(PartitionQueue::new(topic_partition.clone()));
-        self.by_partition.insert(topic_partition, partition);
-        self.update_leader(partition);
-        partition
-    }
-
-    pub(super) fn locate(&self, batch: BatchId) -> Option<(PartitionIndex, usize)> {
-        let partition = *self.by_batch.get(&batch)?;
-        Some((partition, self.queues[partition].find(batch)?))
-    }
-
-    fn full(&mut self, batch: BatchId) {
-        let Some((partition, index)) = self.locate(batch) else { return };
-        let batch = &mut self.queues[partition].batches[index];
-        if batch.phase == Phase::Open {
-            batch.phase = Phase::Closing;
-        }
-        self.update_partition(partition);
-    }
-
-    fn packed(&mut self, packed: Batch) {
-        // A batch that failed meanwhile is not found.
-        let Some((partition, index)) = self.locate(packed.id) else { return };
-        let batch = &mut self.queues[partition].batches[index];
-        if matches!(batch.phase, Phase::Open | Phase::Closing) {
-            (batch.phase, batch.batch) = (Phase::Packed, packed);
-        }
-        self.update_partition(partition);
-    }
-
-    fn split_into(&mut self, batch: BatchId, parts: Vec<Batch>) {
-        if let Some(fault) = self.failed_while_splitting.remove(&batch) {
-            let ends = parts.iter().map(|part| Output::Done { batch: part.id, outcome: Err(fault.clone()) });
-            return self.outputs.extend(ends);
-        }
-        let Some((partition, index)) = self.locate(batch) else { return };
-        let whole = self.queues[partition].batches[index].clone();
-        if whole.phase != Phase::Splitting {
-            return;
-        }
-        if parts.is_empty() {
-            let fault = self.refused_fault(partition, index, ErrorCode::MessageTooLarge, None, Vec::new());
-            self.fail_batch(partition, index, fault);
-            return self.update_partition(partition);
-        }
-        // The parts have the records of the whole, so they also have its sequence numbers. The broker has appended none of them.
-        let mut sequence = whole.sequence;
-        self.by_batch.remove(&batch);
-        self.queues[partition].batches.remove(index);
-        self.count_parts(whole.serial, parts.len());
-        for (offset, part) in parts.into_iter().enumerate() {
-            let mut queued = QueuedBatch::new(part, whole.serial, whole.opened_at);
-            (queued.phase, queued.sequence) = (Phase::Packed, sequence);
-            sequence = queued.sequence_end();
-            self.by_batch.insert(part.id, partition);
-            self.queues[partition].batches.insert(index + offset, queued);
-        }
-        self.update_partition(partition);
-    }
-
-    fn count_parts(&mut self, serial: u64, parts: usize) {
-        self.unfinished = self.unfinished + parts - 1;
-        for flush in self.flushes.iter_mut().filter(|flush| serial <= flush.last_serial) {
-            flush.unfinished = flush.unfinished + parts - 1;
-        }
     }
 
     fn set_identity(&mut self, identity: Identity) {
@@ -348,34 +257,6 @@ impl ProduceMachine {
         self.outputs.push_back(output);
     }
 
-    fn unknown_answers(&self, partition: PartitionIndex) -> u32 {
-        let topic = self.cluster.topics.get(&self.queues[partition].topic_partition.topic);
-        topic.map_or(0, |topic| topic.unknown_answers)
-    }
-
-    fn update_leader(&mut self, partition: PartitionIndex) {
-        let queue = &mut self.queues[partition];
-        let known = self.cluster.partition(&queue.topic_partition);
-        let leader = known.and_then(|known| known.leader).filter(|leader| self.cluster.brokers.contains_key(leader));
-        let epoch = known.map_or(-1, |known| known.leader_epoch);
-        let id = self.cluster.topics.get(&queue.topic_partition.topic).map_or(Uuid::ZERO, |topic| topic.id);
-        if (queue.leader, queue.leader_epoch, queue.topic_id) != (leader, epoch, id) {
-            (queue.leader, queue.leader_epoch, queue.topic_id) = (leader, epoch, id);
-            // The backoff was for the old leader (KIP-951).
-            queue.retry_at = Now::ZERO;
-            queue.retry_out_of_order();
-        }
-        let topic = self.cluster.topics.get(&queue.topic_partition.topic);
-        let answers = topic.map_or(0, |topic| topic.unknown_answers);
-        queue.unknown_answers_before = queue.unknown_answers_before.min(answers);
-        let vanished =
-            topic.is_some_and(|topic| !topic.partitions.is_empty() && topic.unknown_answers == 0) && known.is_none();
-        if vanished || answers - queue.unknown_answers_before >= Self::UNKNOWN_ANSWERS {
-            let fault = SendFault::UnknownTopicOrPartition { partition: queue.topic_partition.clone() };
-            self.fail_partition(partition, &fault);
-        }
-    }
-
     /// Brings a partition's sequence numbers, timer and place among the waiting partitions of its leader up to date.
     pub(super) fn update_partition(&mut self, partition: PartitionIndex) {
         self.expire(partition);
@@ -399,7 +280,7 @@ impl ProduceMachine {
     }
 
     /// Asks for what a batch of the partition needs before it can be sent: transaction, identity, leader.
-    fn request_prerequisites(&mut self, partition: PartitionIndex) {
+    pub(super) fn request_prerequisites(&mut self, partition: PartitionIndex) {
         let queue = &mut self.queues[partition];
         if queue.oldest_unreported().is_none() {
             return;
@@ -412,25 +293,13 @@ impl ProduceMachine {
         if self.config.idempotent && self.identity.is_none() {
             self.request_identity("the producer has none yet".to_owned());
         }
-        if self.lacks_leader(partition) && self.refresh_at.is_none() {
-            let at = self.now + self.config.backoff.delay(self.refreshes, &mut self.jitter);
-            self.refreshes = self.refreshes.saturating_add(1);
-            self.refresh_at = Some(at);
-            self.timers.insert((at, Timer::Refresh));
-        }
+        self.schedule_refresh(partition);
     }
 
     pub(super) fn request_identity(&mut self, reason: String) {
         if !std::mem::replace(&mut self.identity_requested, true) {
             self.emit(Output::NewIdentity { old: self.identity, reason });
         }
-    }
-
-    /// Whether batches wait and metadata knows no leader for them, or does not know the topic.
-    fn lacks_leader(&self, partition: PartitionIndex) -> bool {
-        let queue = &self.queues[partition];
-        let unknown = self.unknown_answers(partition) > 0;
-        queue.oldest_unreported().is_some() && (queue.leader.is_none() || unknown)
     }
 
     /// Sends nothing to a broker for a while, because it could not be reached.
@@ -456,16 +325,7 @@ impl ProduceMachine {
                     self.update_partition(partition);
                 }
                 Timer::Broker(broker) => drop(self.ready.insert(broker)),
-                Timer::Refresh => {
-                    self.refresh_at = None;
-                    match (0..self.queues.len()).find(|&partition| self.lacks_leader(partition)) {
-                        Some(partition) => {
-                            self.refresh_wanted = true;
-                            self.request_prerequisites(partition);
-                        }
-                        None => self.refreshes = 0,
-                    }
-                }
+                Timer::Refresh => self.refresh_due(),
             }
         }
     }

@@ -5,9 +5,11 @@
 //! and keeps that order whatever fails. Records that cannot be in a batch yet wait in [`WaitingQueues`].
 
 mod answers;
+mod batches;
 mod failing;
 mod io;
 mod machine;
+mod metadata;
 mod partition_queue;
 mod partitioner;
 mod reactions;
@@ -18,7 +20,7 @@ mod waiting_queues;
 
 pub use io::{
     Acknowledged, Acks, Batch, BatchId, Identity, Input, Output, PartitionAnswer, ProduceConfig, RequestBatch,
-    RequestFailure, RequestId, SendFault, Ticket, WakeAt,
+    RequestFailure, RequestId, SendFault, Ticket,
 };
 pub use machine::ProduceMachine;
 pub use partitioner::{Partitioner, partition_of};

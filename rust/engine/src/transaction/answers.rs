@@ -9,20 +9,20 @@ use super::{
     Answer, Call, CallFailure, CallId, Ending, Output, Reaction, SessionEvent, State, Target, TransactionError,
     reaction,
 };
+use crate::TopicPartition;
 use crate::group::UNKNOWN_TOPIC_ATTEMPTS;
 use crate::produce::Identity;
-use crate::{Now, TopicPartition};
 
 impl ProducerSession {
-    pub(super) fn answered(&mut self, id: CallId, outcome: Result<Answer, CallFailure>, now: Now) {
+    pub(super) fn answered(&mut self, id: CallId, outcome: Result<Answer, CallFailure>) {
         let Some(sent) = self.in_flight.take_if(|sent| sent.id == id) else { return };
         if self.state == State::Fatal {
             return;
         }
         match outcome {
-            Ok(answer) => self.accept(sent, answer, now),
-            Err(CallFailure::Code(code, message)) => self.react(&sent, code, message, now),
-            Err(CallFailure::Lost(reason)) => self.call_lost(&sent, reason, now),
+            Ok(answer) => self.accept(sent, answer),
+            Err(CallFailure::Code(code, message)) => self.react(&sent, code, message),
+            Err(CallFailure::Lost(reason)) => self.call_lost(&sent, reason),
             Err(CallFailure::Fatal(reason)) => match &sent.call {
                 Call::AddPartitions { .. } | Call::AddOffsets { .. } | Call::CommitOffsets { .. } => {
                     self.must_abort(reason);
@@ -32,7 +32,7 @@ impl ProducerSession {
         }
     }
 
-    fn accept(&mut self, sent: CallInFlight, answer: Answer, now: Now) {
+    fn accept(&mut self, sent: CallInFlight, answer: Answer) {
         match (&sent.call, answer) {
             (Call::FindCoordinator { group }, Answer::Coordinator { node_id, .. }) => match group {
                 None => self.coordinator = Some(node_id),
@@ -41,7 +41,7 @@ impl ProducerSession {
             (Call::InitProducerId { .. }, Answer::Identity(identity)) => self.initialized(identity),
             (Call::AddPartitions { partitions, .. }, Answer::Partitions(codes)) => {
                 let codes = complete(partitions.iter(), codes);
-                self.partitions_added(&sent, codes, now);
+                self.partitions_added(&sent, codes);
             }
             (Call::AddOffsets { group, .. }, Answer::Ok) => {
                 self.succeeded();
@@ -50,7 +50,7 @@ impl ProducerSession {
             }
             (Call::CommitOffsets { offsets, .. }, Answer::Partitions(codes)) => {
                 let codes = complete(offsets.keys(), codes);
-                self.offsets_committed(&sent, codes, now);
+                self.offsets_committed(&sent, codes);
             }
             (Call::End { .. }, Answer::Identity(identity)) => self.end_answered(Some(identity)),
             (Call::End { .. }, Answer::Ok) => self.end_answered(None),
@@ -95,9 +95,9 @@ impl ProducerSession {
         self.finish_waiters(|verb| matches!(verb, Verb::End(_)), Ok(()));
     }
 
-    fn partitions_added(&mut self, sent: &CallInFlight, codes: BTreeMap<TopicPartition, ErrorCode>, now: Now) {
+    fn partitions_added(&mut self, sent: &CallInFlight, codes: BTreeMap<TopicPartition, ErrorCode>) {
         if let Some((partition, code)) = worst(sent.call.api(), &codes) {
-            return self.react(sent, code, Some(format!("partition {partition}")), now);
+            return self.react(sent, code, Some(format!("partition {partition}")));
         }
         self.succeeded();
         self.contents.started = true;
@@ -110,7 +110,7 @@ impl ProducerSession {
         }
     }
 
-    fn offsets_committed(&mut self, sent: &CallInFlight, codes: BTreeMap<TopicPartition, ErrorCode>, now: Now) {
+    fn offsets_committed(&mut self, sent: &CallInFlight, codes: BTreeMap<TopicPartition, ErrorCode>) {
         let failed = worst(sent.call.api(), &codes);
         if codes.values().any(|code| *code == ErrorCode::None) {
             self.contents.started = true;
@@ -119,7 +119,7 @@ impl ProducerSession {
         let Some(front) = self.contents.offsets.front_mut() else { return };
         front.offsets.retain(|partition, _| codes.get(partition) != Some(&ErrorCode::None));
         if let Some((partition, code)) = failed {
-            return self.react(sent, code, Some(format!("offset of {partition}")), now);
+            return self.react(sent, code, Some(format!("offset of {partition}")));
         }
         let ticket = front.ticket;
         self.contents.offsets.pop_front();
@@ -131,7 +131,7 @@ impl ProducerSession {
         }
     }
 
-    fn call_lost(&mut self, sent: &CallInFlight, reason: String, now: Now) {
+    fn call_lost(&mut self, sent: &CallInFlight, reason: String) {
         self.push(Output::Event(SessionEvent::Retried { api: sent.call.api(), reason: reason.clone() }));
         self.last_error = Some(format!("{}: {reason}", sent.call.api()));
         // The request may still arrive, after the one that repeats it. Under transaction version 1 all transactions have the same
@@ -143,7 +143,7 @@ impl ProducerSession {
         );
         self.epoch_bump_required |= writes && !self.version2;
         self.forget_coordinator(sent);
-        self.back_off(None, now);
+        self.back_off(None);
     }
 
     /// The broker that was asked is not the coordinator, or is gone. A coordinator that was found since is kept.
@@ -155,7 +155,7 @@ impl ProducerSession {
         }
     }
 
-    fn react(&mut self, sent: &CallInFlight, code: ErrorCode, message: Option<String>, now: Now) {
+    fn react(&mut self, sent: &CallInFlight, code: ErrorCode, message: Option<String>) {
         let api = sent.call.api();
         let words = message.as_deref().unwrap_or(code.message());
         let text = format!("{api}: {} ({words})", code.name());
@@ -169,16 +169,16 @@ impl ProducerSession {
         // Brokers learn of a new topic at different times, so the error may pass. A deleted topic never comes back under its id.
         let gone = code == ErrorCode::UnknownTopicId && self.failures + 1 >= UNKNOWN_TOPIC_ATTEMPTS;
         match reaction(api, code) {
-            Reaction::Retry if gone => self.abort_for(sent, code, message, text, now),
-            Reaction::Retry => self.retry(sent, code, text, now),
+            Reaction::Retry if gone => self.abort_for(sent, code, message, text),
+            Reaction::Retry => self.retry(sent, code, text),
             Reaction::Rediscover => {
                 self.forget_coordinator(sent);
-                self.retry(sent, code, text, now);
+                self.retry(sent, code, text);
             }
-            Reaction::Abort => self.abort_for(sent, code, message, text, now),
+            Reaction::Abort => self.abort_for(sent, code, message, text),
             Reaction::AbortAndBumpEpoch => {
                 self.epoch_bump_required = true;
-                self.abort_for(sent, code, message, text, now);
+                self.abort_for(sent, code, message, text);
             }
             Reaction::Fence => self.fenced(code),
             Reaction::Deny => self.denied(code, message),
@@ -186,11 +186,11 @@ impl ProducerSession {
         }
     }
 
-    fn abort_for(&mut self, sent: &CallInFlight, code: ErrorCode, message: Option<String>, text: String, now: Now) {
+    fn abort_for(&mut self, sent: &CallInFlight, code: ErrorCode, message: Option<String>, text: String) {
         match (self.state, &sent.call) {
             // EndTxn was sent and its answer lost: the transaction may be committed. Errors of other calls do not decide that.
             (State::Committing, call) if self.contents.end_sent && !matches!(call, Call::End { .. }) => {
-                self.retry(sent, code, text, now);
+                self.retry(sent, code, text);
             }
             (State::InTransaction | State::Committing, _) => {
                 // The coordinator does not know the producer id, so it would not accept EndTxn either.
@@ -203,15 +203,15 @@ impl ProducerSession {
                 self.epoch_bump_required = true;
             }
             // A call that was sent before the abort.
-            (State::Aborting | State::AbortableError, _) => self.retry(sent, code, text, now),
+            (State::Aborting | State::AbortableError, _) => self.retry(sent, code, text),
             _ => self.fatal(self.error_of(sent.call.api(), code, message)),
         }
     }
 
-    fn retry(&mut self, sent: &CallInFlight, code: ErrorCode, text: String, now: Now) {
+    fn retry(&mut self, sent: &CallInFlight, code: ErrorCode, text: String) {
         self.push(Output::Event(SessionEvent::Retried { api: sent.call.api(), reason: text.clone() }));
         self.last_error = Some(text);
-        self.back_off(Some(code), now);
+        self.back_off(Some(code));
     }
 
     fn denied(&mut self, code: ErrorCode, message: Option<String>) {

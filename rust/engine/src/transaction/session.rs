@@ -76,11 +76,31 @@ pub(super) struct TransactionContents {
     pub(super) offsets: VecDeque<PendingOffsets>,
 }
 
-/// A producer's identity and transactions; see the [module](super).
+/// Gets a producer's identity and carries out its transactions. It does no I/O: a driver gives it inputs, and does what it puts out.
+///
+/// # Contract
+///
+/// **Time** is an argument of [`handle`](Self::handle) alone, and never goes back. After the input, verbs whose deadline has passed
+/// end, and the next call is made if its backoff is over.
+///
+/// **Inputs.** [`handle`](Self::handle) is the only way to change the session: verbs of the user, requests of the delivery machine
+/// ([`Input::NeedIdentity`], [`Input::AddPartition`], [`Input::DeliveryFailed`]), answers, or nothing but time ([`Input::Tick`]).
+/// [`Input::TransactionVersion2`] comes before the input that makes the first call. An answer to another call than the one in
+/// flight is ignored.
+///
+/// **Outputs.** Call [`poll`](Self::poll) after `handle`, until it returns `None`, and carry the outputs out in their order; several
+/// inputs may be handled before. Only `handle` makes outputs. At most one [`Output::Call`] is in flight, and exactly one
+/// [`Input::Answer`] must follow it. Every verb is answered by one [`Output::Done`]. Outputs for the delivery machine have to reach it
+/// before the user learns of a `Done` that comes later, since the user may send as soon as a transaction is open.
+///
+/// **Waking.** [`wake_at`](Self::wake_at), asked once the outputs are drained, says when to give an [`Input::Tick`] if nothing else
+/// happens before.
 pub struct ProducerSession {
     pub(super) config: SessionConfig,
     pub(super) state: State,
     jitter: Jitter,
+    /// The time of the last input.
+    now: Now,
     outputs: VecDeque<Output>,
     next_call: CallId,
     pub(super) in_flight: Option<CallInFlight>,
@@ -123,6 +143,7 @@ impl ProducerSession {
             config,
             state: State::Uninitialized,
             jitter: Jitter::new(seed),
+            now: Now::ZERO,
             outputs: VecDeque::new(),
             next_call: 0,
             in_flight: None,
@@ -144,8 +165,9 @@ impl ProducerSession {
         }
     }
 
-    /// Takes an input, at a time that never goes back. Drain [`Self::poll`] afterwards.
+    /// Takes an input.
     pub fn handle(&mut self, now: Now, input: Input) {
+        self.now = now;
         match input {
             Input::Tick => {}
             Input::Init { ticket, .. }
@@ -158,7 +180,7 @@ impl ProducerSession {
             }
             Input::NeedIdentity { old } => self.need_identity(old),
             Input::TransactionVersion2(on) => self.cluster_version2 = on,
-            Input::Answer { id, outcome } => self.answered(id, outcome, now),
+            Input::Answer { id, outcome } => self.answered(id, outcome),
             Input::Init { ticket, deadline } => self.init(ticket, deadline),
             Input::Begin { ticket } => self.begin(ticket),
             Input::AddPartition(partition) => self.add_partition(partition),
@@ -168,8 +190,8 @@ impl ProducerSession {
             Input::End { ticket, ending, deadline } => self.end(ticket, ending, deadline),
             Input::DeliveryFailed(fault) => self.delivery_failed(fault),
         }
-        self.expire_waiters(now);
-        self.advance(now);
+        self.expire_waiters();
+        self.advance();
     }
 
     /// What is to be done next; `None` if nothing is.
@@ -177,7 +199,7 @@ impl ProducerSession {
         self.outputs.pop_front()
     }
 
-    /// When [`Self::handle`] has to be called without anything else having happened.
+    /// When to give an [`Input::Tick`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Now> {
         let retry = self.retry_at.filter(|_| self.in_flight.is_none());
         self.waiters.iter().map(|waiter| waiter.deadline).chain(retry).min()
@@ -243,8 +265,8 @@ impl ProducerSession {
         }
     }
 
-    fn expire_waiters(&mut self, now: Now) {
-        let (late, rest): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(|waiter| waiter.deadline <= now);
+    fn expire_waiters(&mut self) {
+        let (late, rest): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(|waiter| waiter.deadline <= self.now);
         self.waiters = rest;
         for waiter in late {
             if let Verb::End(ending) = waiter.verb {
@@ -257,9 +279,9 @@ impl ProducerSession {
     }
 
     /// Makes the next call, unless one is in flight or a backoff is not over. Ends a transaction that needs no call.
-    fn advance(&mut self, now: Now) {
+    fn advance(&mut self) {
         while self.in_flight.is_none() {
-            if self.retry_at.is_some_and(|at| at > now) {
+            if self.retry_at.is_some_and(|at| at > self.now) {
                 return;
             }
             self.retry_at = None;
@@ -343,14 +365,14 @@ impl ProducerSession {
     }
 
     /// Delays the next call by a backoff.
-    pub(super) fn back_off(&mut self, code: Option<ErrorCode>, now: Now) {
+    pub(super) fn back_off(&mut self, code: Option<ErrorCode>) {
         let backoff = match code {
             Some(ErrorCode::ConcurrentTransactions) => {
                 Backoff { initial: Self::MARKER_BACKOFF.min(self.config.backoff.initial), ..self.config.backoff }
             }
             _ => self.config.backoff,
         };
-        self.retry_at = Some(now + backoff.delay(self.failures, &mut self.jitter));
+        self.retry_at = Some(self.now + backoff.delay(self.failures, &mut self.jitter));
         self.failures = self.failures.saturating_add(1);
     }
 

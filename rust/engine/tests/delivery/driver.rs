@@ -14,7 +14,7 @@ use crate::waiting::QUEUE;
 impl Sim {
     pub(crate) fn tell_cluster(&mut self) {
         let cluster = Arc::new(self.cluster.clone());
-        self.machine.cluster_changed(self.now, &cluster);
+        self.machine.handle(self.now, Input::MetadataUpdate { cluster });
     }
 
     /// Sends a record to a partition: into its open batch, or into the queue of waiting records.

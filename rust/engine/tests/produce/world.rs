@@ -200,7 +200,7 @@ impl World {
 
     pub(crate) fn take(&mut self, cluster: Cluster) {
         self.cluster = Arc::new(cluster);
-        self.machine.cluster_changed(self.now, &self.cluster);
+        self.machine.handle(self.now, Input::MetadataUpdate { cluster: self.cluster.clone() });
         self.drain();
     }
 
