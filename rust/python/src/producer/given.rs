@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use monedula_client::error::ClientError;
-use monedula_client::producer::{Record, Refused, Sent, Turn};
+use monedula_client::producer::{Record, Refused, SendPermit, Sent};
 use pyo3::prelude::*;
 
 use super::future::SendFuture;
@@ -67,11 +67,11 @@ impl<'py> Given<'_, 'py> {
     ) -> PyResult<Sent> {
         let deadline = Instant::now() + patience;
         // It belongs to the transaction that is open now, whatever is open when there is room.
-        let turn = match self.sent_in {
+        let permit = match self.sent_in {
             Some(_) => None,
-            None => Some(shared.producer.enter().map_err(|error| refused(py, error))?),
+            None => Some(shared.producer.acquire_permit().map_err(|error| refused(py, error))?),
         };
-        let given = Self { sent_in: turn.as_ref().map(Turn::transaction).or(self.sent_in), ..*self };
+        let given = Self { sent_in: permit.as_ref().map(SendPermit::transaction).or(self.sent_in), ..*self };
         let mut needed = needed;
         loop {
             shared.wait_for_room(py, needed, deadline, given.sent_in)?;

@@ -45,7 +45,7 @@ impl LinesCore {
         let shared = self.shared.get()?;
         let late = Arc::<Late>::default();
         let held = Held(Arc::new((record, late.clone())));
-        let stands = shared.lines.join(line, opens, || held).map_err(|error| refused(py, error))?;
+        let stands = shared.lines.push(line, opens, || held).map_err(|error| refused(py, error))?;
         Ok(stands.map(|is_first| (SendFuture::late(late, &shared.callbacks), is_first)))
     }
 
@@ -53,11 +53,11 @@ impl LinesCore {
     /// those whose transaction is over have failed already.
     fn first(&self, py: Python<'_>, line: &str) -> PyResult<Option<(Py<PyAny>, f64, u64)>> {
         let shared = self.shared.get()?;
-        while let Some(first) = shared.lines.first(line) {
-            if first.goes {
-                return Ok(Some((first.what.0.0.clone_ref(py), first.waited.as_secs_f64(), first.sent_in)));
+        while let Some(first) = shared.lines.front(line) {
+            if first.may_send {
+                return Ok(Some((first.record.0.0.clone_ref(py), first.waited.as_secs_f64(), first.transaction)));
             }
-            if !shared.lines.done(line, None) {
+            if !shared.lines.pop(line, None) {
                 break;
             }
         }
@@ -68,10 +68,10 @@ impl LinesCore {
     fn sent(&self, py: Python<'_>, line: &str, sent: &SendFuture) -> PyResult<bool> {
         let shared = self.shared.get()?;
         let sent = sent.sent()?;
-        let Some(first) = shared.lines.first(line) else { return Ok(false) };
-        py.detach(|| first.what.0.1.send(sent));
+        let Some(first) = shared.lines.front(line) else { return Ok(false) };
+        py.detach(|| first.record.0.1.send(sent));
         // Only now: whoever looks for the line in between must find it, and stand behind.
-        Ok(shared.lines.done(line, None))
+        Ok(shared.lines.pop(line, None))
     }
 
     /// It was not, and never will be.
@@ -80,10 +80,10 @@ impl LinesCore {
         let text = |of: PyResult<Bound<'_, PyString>>| of.map(|text| text.to_string()).unwrap_or_default();
         let reason = text(error.bind(py).str());
         let reason = if reason.is_empty() { text(error.bind(py).repr()) } else { reason };
-        let Some(first) = shared.lines.first(line) else { return Ok(false) };
-        let goes_on = shared.lines.done(line, Some(&reason));
+        let Some(first) = shared.lines.front(line) else { return Ok(false) };
+        let goes_on = shared.lines.pop(line, Some(&reason));
         // Only now: whoever hears of it must not commit without this record.
-        py.detach(|| first.what.0.1.fail(error));
+        py.detach(|| first.record.0.1.fail(error));
         Ok(goes_on)
     }
 
@@ -92,7 +92,7 @@ impl LinesCore {
         let shared = self.shared.get()?;
         let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let last = shared.lines.last();
+        let last = shared.lines.last_number();
         in_slices(py, |until| {
             let until = deadline.map_or(until, |deadline| until.min(deadline));
             if shared.lines.wait(last, until) {
@@ -111,7 +111,7 @@ impl LinesCore {
 impl Shared {
     /// The transaction is aborted: what waits of it fails.
     pub(super) fn take_back(&self, py: Python<'_>) {
-        let taken_back = self.lines.take_back();
+        let taken_back = self.lines.abort();
         if taken_back.is_empty() {
             return;
         }

@@ -72,7 +72,7 @@ impl ProducerCore {
         follow_level(py, producer.log());
         flush_log(py, producer.log());
         let callbacks = Callbacks::new(producer.log().clone());
-        let shared = Arc::new(Shared { lines: producer.lines(), producer, callbacks, max_block });
+        let shared = Arc::new(Shared { lines: producer.waiting_records(), producer, callbacks, max_block });
         runtime::register_producer(&shared);
         Ok(Self { shared: Own::new(shared), waits, detours: AtomicBool::new(detours) })
     }
@@ -171,7 +171,7 @@ impl ProducerCore {
         headers: Option<&Bound<'_, PyAny>>,
         timestamp: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.shared.get()?.producer.enter().map_err(|error| refused(py, error))?;
+        self.shared.get()?.producer.acquire_permit().map_err(|error| refused(py, error))?;
         Given { topic, value, key, partition, headers, timestamp, since: None, sent_in: None }.with_record(|_| ())
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use monedula_client::error::ClientError;
 use monedula_client::log::Log;
-use monedula_client::producer::{Columns, Producer, Report, WaitingLines};
+use monedula_client::producer::{Columns, Producer, Report, WaitingRecords};
 use pyo3::prelude::*;
 
 use super::callbacks::Callbacks;
@@ -18,7 +18,7 @@ use crate::seconds::Seconds;
 
 pub(crate) struct Shared {
     pub(super) producer: Producer,
-    pub(super) lines: WaitingLines<Held>,
+    pub(super) lines: WaitingRecords<Held>,
     pub(super) callbacks: Arc<Callbacks>,
     pub(super) max_block: Duration,
 }
@@ -73,13 +73,13 @@ impl Shared {
                 return Ok(None);
             }
             let error = self.buffer_full(batch.get_array_memory_size() / batch.num_rows());
-            row += self.producer.give_up(report, &error);
+            row += self.producer.fail_rest(report, &error);
             Ok(Some((row < batch.num_rows()).then_some((row, error))))
         });
         if taking.is_err() {
             // Closed, or Ctrl-C: what is left of this table must not be sent with the next.
             let ended = "send_batch() ended with an error before its last row was taken";
-            self.producer.give_up(report, &ClientError::Argument(ended.into()));
+            self.producer.fail_rest(report, &ClientError::Argument(ended.into()));
         }
         taking
     }

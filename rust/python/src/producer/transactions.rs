@@ -107,7 +107,7 @@ impl TransactionCore {
                 Err(error) => {
                     // What is in the transaction already must not be committed without them.
                     if let ClientError::Transaction(TransactionError::MustAbort { reason }) = &error {
-                        shared.producer.spoil_transaction(reason.clone()).await?;
+                        shared.producer.fail_transaction(reason.clone()).await?;
                     }
                     Err(error)
                 }
