@@ -15,9 +15,9 @@ import atexit as _atexit
 from typing import TYPE_CHECKING
 
 from monedula._commits import CommitFuture
-from monedula._lines import wait_for_all as _wait_for_lines
 from monedula._monedula import Batch, BatchFuture, Record, RecordMetadata, Schema, SendFuture, Span, Table, __version__
 from monedula._monedula import shutdown as _shutdown
+from monedula._waiting import wait_for_all as _wait_for_records
 from monedula.aio import AsyncConsumer
 from monedula.aio_producer import AsyncProducer
 from monedula.config import ConfigKey, config_keys
@@ -165,4 +165,4 @@ def __getattr__(name: str) -> object:
 # Connections end in order at exit, and no thread of the runtime outlives the interpreter.
 _atexit.register(_shutdown)
 # Before that: what still waits in Python is to be delivered as well.
-_atexit.register(_wait_for_lines, 5.0)
+_atexit.register(_wait_for_records, 5.0)

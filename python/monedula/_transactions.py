@@ -18,16 +18,16 @@ from monedula.errors import (
 from monedula.partitions import seconds
 
 if TYPE_CHECKING:
-    from monedula._asked import Asked, Call
     from monedula._bridge import Bridge
+    from monedula._pending_calls import PendingCall, PendingCalls
     from monedula.aio import AsyncConsumer
     from monedula.consumer import Consumer
 
 INTERRUPTED_SECONDS = 5.0
-"""How long an abort is waited for after Ctrl-C."""
+"""How long to wait for an abort after Ctrl-C."""
 
 DECIDED_SECONDS = 1.0
-"""Within this the core has said that a commit cannot be taken back: it asks no broker."""
+"""Within this time the core answers whether a commit can still be aborted: it asks no broker for that."""
 
 
 class TransactionBase(ProducerCore):
@@ -36,7 +36,7 @@ class TransactionBase(ProducerCore):
     _core_of_transactions: TransactionCore | None = None
     _initialized = False
     _left: str | None = None
-    """The end of a transaction that was left before it was heard of: "commit" or "abort"."""
+    """How the last transaction ends, if the block was left before its end was confirmed: "commit" or "abort"."""
 
     @property
     def _transactions(self) -> TransactionCore:
@@ -193,7 +193,7 @@ class Transactions(TransactionBase):
                 end is known.
             TransactionError: if no transaction is open.
         """
-        # What came to nothing needs no waiting for the rest.
+        # If a record has failed already, do not wait for the others.
         self._transactions.check_commit()
         self.flush(self._max_block if timeout is None else timeout)
         self._transactions.run("commit", timeout)
@@ -219,14 +219,14 @@ class Transactions(TransactionBase):
         except Exception:
             raise
         except BaseException as error:
-            # It may have begun all the same. Another attempt is answered after the first, and asks no broker.
+            # It may have begun nevertheless. Another attempt is answered after the first one, and asks no broker.
             with suppress(KafkaError):
                 self._transactions.run("begin", None)
             self._abort_for(error, None)
             raise
 
     def _end_what_was_left(self) -> None:
-        """Wait for the end of the transaction before, which nobody heard of: nothing begins before it is over."""
+        """Wait until the last transaction has ended, if that was not confirmed: no other one begins before."""
         if self._left is None:
             return
         try:
@@ -238,7 +238,7 @@ class Transactions(TransactionBase):
         except ProducerFencedError:
             raise
         except TransactionError:
-            pass  # It is over.
+            pass  # it has ended
         self._left = None
 
     def _abort_for(self, error: BaseException, consumer: "Consumer | None", *, commits: bool = False) -> bool:
@@ -252,7 +252,7 @@ class Transactions(TransactionBase):
             error.add_note(f"the transaction was not aborted: {failure}")
             aborts = self._is_aborted_after(failure, commits)
         except BaseException:
-            # Ctrl-C once more, before it was known whether the commit can be taken back. The core knows at once.
+            # Ctrl-C again, before it was known whether the commit can still be aborted. The core says so at once.
             aborts = not commits or self._is_aborted_after(self._failure_of_abort(), commits)
             raise
         finally:
@@ -271,8 +271,8 @@ class Transactions(TransactionBase):
 class AsyncTransactions(TransactionBase):
     """The verbs of `AsyncProducer`; each as that of `Producer`."""
 
-    _asked: "Asked | None" = None
-    """What the open transaction asked for."""
+    _pending_calls: "PendingCalls | None" = None
+    """The unfinished calls of the open transaction."""
 
     async def flush(self, timeout: float | None = None) -> None:
         """See `AsyncProducer.flush`."""
@@ -320,13 +320,13 @@ class AsyncTransactions(TransactionBase):
 
     async def begin_transaction(self) -> None:
         """Begin a transaction; as `Producer.begin_transaction`."""
-        from monedula._asked import Asked
+        from monedula._pending_calls import PendingCalls
 
         await self._run("begin", None)
         self._is_over()
-        self._asked = Asked()
+        self._pending_calls = PendingCalls()
 
-    # Not coroutine functions: who asks is the task that calls, and a call that is never awaited is known of.
+    # Not coroutine functions: the holder of the offsets is the calling task, and a call that is never awaited is known.
     def send_offsets(
         self, consumer: "AsyncConsumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
     ) -> Coroutine[Any, Any, None]:
@@ -344,8 +344,8 @@ class AsyncTransactions(TransactionBase):
         """
         left = self._max_block if timeout is None else seconds("timeout", timeout)
         self._transactions.check_commit()
-        if self._asked is not None:
-            await self._asked.handed(left)
+        if self._pending_calls is not None:
+            await self._pending_calls.finished(left)
         await self.flush(left)
         await self._run("commit", timeout)
         self._is_over()
@@ -355,12 +355,12 @@ class AsyncTransactions(TransactionBase):
         self._call("abort_transaction")
         return self._abort_transaction(timeout)
 
-    def _call(self, name: str) -> "Call | None":
-        return None if self._asked is None else self._asked.add(name)
+    def _call(self, name: str) -> "PendingCall | None":
+        return None if self._pending_calls is None else self._pending_calls.add(name)
 
     async def _send_offsets(
         self,
-        call: "Call | None",
+        call: "PendingCall | None",
         member: MemberCore,
         raw: Batch | list[RawOffset] | None,
         holder: int,
@@ -371,11 +371,11 @@ class AsyncTransactions(TransactionBase):
             call.begin()
         await self._loop().run(lambda fd: core.start_send_offsets(fd, member, raw, holder, timeout))
 
-    _send_offsets.__qualname__ = "AsyncProducer.send_offsets"  # what Python warns of if it is never awaited
+    _send_offsets.__qualname__ = "AsyncProducer.send_offsets"  # what Python names in its warning if it is never awaited
 
     async def _abort_transaction(self, timeout: float | None) -> None:
-        if self._asked is not None:
-            self._asked.end()
+        if self._pending_calls is not None:
+            self._pending_calls.end()
         await self._run("abort", timeout)
         self._is_over()
 
@@ -383,9 +383,9 @@ class AsyncTransactions(TransactionBase):
 
     def _is_over(self) -> None:
         self._left = None
-        if self._asked is not None:
-            self._asked.end()
-            self._asked = None
+        if self._pending_calls is not None:
+            self._pending_calls.end()
+            self._pending_calls = None
 
     async def _run(self, verb: str, timeout: float | None) -> None:
         core = self._transactions
@@ -397,14 +397,14 @@ class AsyncTransactions(TransactionBase):
         except Exception:
             raise
         except BaseException as error:
-            # It may have begun all the same. Another attempt is answered after the first, and asks no broker.
+            # It may have begun nevertheless. Another attempt is answered after the first one, and asks no broker.
             with suppress(KafkaError):
                 self._transactions.run("begin", None)
             await self._abort_for(error, None)
             raise
 
     async def _end_what_was_left(self) -> None:
-        """Wait for the end of the transaction before, which nobody heard of: nothing begins before it is over."""
+        """Wait until the last transaction has ended, if that was not confirmed: no other one begins before."""
         if self._left is None:
             return
         try:
@@ -416,23 +416,23 @@ class AsyncTransactions(TransactionBase):
         except ProducerFencedError:
             raise
         except TransactionError:
-            pass  # It is over.
+            pass  # it has ended
         self._left = None
 
     async def _abort_for(
         self, error: BaseException, consumer: "AsyncConsumer | None", *, commits: bool = False
     ) -> bool:
         """Abort because of an error. Whether it is aborted: one whose end was asked for already may be committed."""
-        import asyncio  # where it is not in use, loading it would cost more than all the rest
+        import asyncio  # only here: if it is not in use, its import costs more than everything else
 
-        from monedula._asked import over
+        from monedula._pending_calls import uncancelled
 
         self._left, aborts = "abort", True
         aborting = self.abort_transaction(None if isinstance(error, Exception) else INTERRUPTED_SECONDS)
         cancelled = None
         try:
             if not commits:
-                # Not as a task: one that is cancelled before it began would not have asked for the abort.
+                # Not in a task: one that is cancelled before it starts would not request the abort.
                 await aborting
                 return aborts
             abort = asyncio.ensure_future(aborting)
@@ -441,10 +441,10 @@ class AsyncTransactions(TransactionBase):
             except asyncio.CancelledError as once_more:
                 if abort.cancelled():
                     raise
-                # Until it is known whether the commit can be taken back nobody may read on, or read again. If it
-                # cannot, the core says so at once.
+                # Until it is known whether the commit can still be aborted, the consumer may neither read on nor go
+                # back. If it cannot, the core says so at once.
                 cancelled = once_more
-                await over(abort, DECIDED_SECONDS)
+                await uncancelled(abort, DECIDED_SECONDS)
                 if abort.done():
                     abort.result()
         except ProducerFencedError as fenced:
@@ -461,8 +461,8 @@ class AsyncTransactions(TransactionBase):
 
 
 def _read_again(consumer: GroupVerbs | None) -> None:
-    """Go back to what is committed: what was handed out since is in no transaction."""
-    # One that cannot go back, because it is closed for example, hands nothing out either.
+    """Have the consumer go back to its committed offsets: records returned since are in no transaction."""
+    # A consumer that cannot go back, because it is closed for example, returns no records either.
     with suppress(KafkaError):
         if consumer is not None:
             consumer.rewind()
@@ -472,7 +472,7 @@ def member_of(consumer: object) -> MemberCore:
     """The core of a consumer.
 
     Raises:
-        ArgumentError: if it is none.
+        ArgumentError: if it is not a consumer.
     """
     if not isinstance(consumer, GroupVerbs):
         raise ArgumentError(f"{consumer!r} is no consumer of monedula's")

@@ -5,9 +5,9 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
-from monedula._lines import Outgoing, behind, stand
-from monedula._monedula import BatchFuture, LinesCore, ProducerCore, SendFuture
+from monedula._monedula import BatchFuture, ProducerCore, SendFuture, WaitingRecordsCore
 from monedula._transactions import Transactions
+from monedula._waiting import SendArguments, enqueue, enqueue_behind
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import (
     ArgumentError,
@@ -17,18 +17,18 @@ from monedula.errors import (
 from monedula.partitions import seconds, whole_number
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
-"""Called with topic, key, value and how many partitions there are; says which one it is to be."""
+"""Called with topic, key, value and the number of partitions. Returns the partition."""
 
 LAST_WORDS_SECONDS = 5.0
-"""How long a producer that is left by Ctrl-C or at exit still tries."""
+"""How long a producer still delivers after Ctrl-C, or at exit."""
 
 
 class ProducerBase(Unpicklable, ProducerCore):
-    """What both producers share."""
+    """What `Producer` and `AsyncProducer` share."""
 
     _waits = True
     _partitioner: Partitioner | None
-    _lines: LinesCore
+    _waiting: WaitingRecordsCore
 
     def __new__(
         cls, config: Settings | None = None, /, *, partitioner: Partitioner | str | None = None, **settings: Any
@@ -42,15 +42,15 @@ class ProducerBase(Unpicklable, ProducerCore):
             raise ArgumentError(f"partitioner={partitioner!r}: {message}")
         made = super().__new__(cls, raw_settings(config, settings), cls._waits, partitioner is not None)
         made._partitioner = partitioner
-        made._lines = LinesCore(made)
+        made._waiting = WaitingRecordsCore(made)
         return made
 
     def metrics(self) -> dict[str, float]:
-        """Counters since the producer was made: connections, requests, bytes, records sent and failed, and so on."""
+        """Counters since the producer was created: connections, requests, bytes, records sent and failed, and so on."""
         return dict(self._metrics())
 
     def health(self) -> dict[str, Any]:
-        """How the client is, and what is under way.
+        """The state of the client, and what is in flight.
 
         `connections`, `brokers`, `bootstrapped`, `failing_for` and `last_error`, `retried_errors`; `memory_used_bytes`
         of `memory_bytes`, `waiting_for_room`; `records_unfinished`, wherever they are; `requests_in_flight`,
@@ -68,40 +68,40 @@ class ProducerBase(Unpicklable, ProducerCore):
         timestamp: Any,
         on_delivery: Callable[[SendFuture], object] | None,
     ) -> SendFuture:
-        """The way of a record that cannot simply be sent; `send` takes it."""
+        """Send a record by the detour: to a partitioner that is a function, or behind records that wait."""
         self._check(topic, value, key, partition, headers, timestamp)
-        record = Outgoing(topic, value, key, partition, headers, timestamp)
+        record = SendArguments(topic, value, key, partition, headers, timestamp)
         chooses = partition is None and self._partitioner is not None
-        future = self._place(record) if chooses else self._pass(record)
+        future = self._send_partitioned(record) if chooses else self._send_now(record)
         if on_delivery is not None:
             future.add_done_callback(on_delivery)
         return future
 
-    def _pass(self, record: Outgoing) -> SendFuture:
+    def _send_now(self, record: SendArguments) -> SendFuture:
         return self._send(self._max_block, 0.0, None, *record)
 
-    def _place(self, record: Outgoing) -> SendFuture:
-        """Have the user's function choose the partition, as soon as it is known how many there are."""
-        line = f"topic {record.topic}"
-        stands = behind(self._lines, line, record)
-        if stands is not None:
-            return stands
+    def _send_partitioned(self, record: SendArguments) -> SendFuture:
+        """Send a record to the partition that the user's function chooses, once the number of partitions is known."""
+        queue = f"topic {record.topic}"
+        queued = enqueue_behind(self._waiting, queue, record)
+        if queued is not None:
+            return queued
         partitions = self._partition_count(record.topic)
         if partitions is None:
-            return stand(self._lines, line, record, self._place_when_known)
-        return self._pass(self._chosen(record, partitions))
+            return enqueue(self._waiting, queue, record, self._send_when_known)
+        return self._send_now(self._with_partition(record, partitions))
 
-    def _place_when_known(self, record: Outgoing, waited: float, transaction: int) -> SendFuture:
+    def _send_when_known(self, record: SendArguments, waited: float, transaction: int) -> SendFuture:
         started = monotonic()
         partitions = self._partition_count(record.topic)
         if partitions is None:
-            partitions = self._awaited_partitions(record.topic, waited)
-        return self._send_after(self._chosen(record, partitions), waited + monotonic() - started, transaction)
+            partitions = self._await_partition_count(record.topic, waited)
+        return self._send_waited(self._with_partition(record, partitions), waited + monotonic() - started, transaction)
 
-    def _awaited_partitions(self, topic: str, waited: float) -> int:
+    def _await_partition_count(self, topic: str, waited: float) -> int:
         left = self._delivery_timeout - waited
         try:
-            # The wait for an answer has a time of its own, which may be the longer one.
+            # A request for metadata has its own timeout, which may be shorter than the time that is left.
             return len(self._partitions_for(topic, None if left > self._api_timeout else max(left, 0.0)))
         except KafkaTimeoutError as error:
             if left > self._api_timeout:
@@ -110,10 +110,10 @@ class ProducerBase(Unpicklable, ProducerCore):
             message = f"{topic}: not delivered within delivery.timeout.ms={allowed} ms: {error}"
             raise DeliveryTimeoutError(message, topic=topic) from error
 
-    def _send_after(self, record: Outgoing, waited: float, transaction: int) -> SendFuture:
+    def _send_waited(self, record: SendArguments, waited: float, transaction: int) -> SendFuture:
         return self._send(max(self._max_block - waited, 0.0), waited, transaction, *record)
 
-    def _chosen(self, record: Outgoing, partitions: int) -> Outgoing:
+    def _with_partition(self, record: SendArguments, partitions: int) -> SendArguments:
         assert self._partitioner is not None
         chosen = self._partitioner(record.topic, _encoded(record.key), _encoded(record.value), partitions)
         index = whole_number(chosen)
@@ -130,7 +130,7 @@ class ProducerBase(Unpicklable, ProducerCore):
 class Producer(ProducerBase, Transactions):
     """Sends records, and whole tables, to Kafka.
 
-    Calls may come from any thread. `send` does not wait for brokers, and each record's future tells what became of it.
+    Calls may come from any thread. `send` does not wait for brokers; each record's future has its outcome.
     Idempotent by default: retries neither lose, repeat nor reorder. `docs/producer.md` has more.
 
     Args:
@@ -154,7 +154,7 @@ class Producer(ProducerBase, Transactions):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Whoever pressed Ctrl-C wants an end, not delivery.timeout.ms.
+        # After Ctrl-C, do not wait for delivery.timeout.ms.
         interrupted = kind is not None and not issubclass(kind, Exception)
         self.close(LAST_WORDS_SECONDS if interrupted else None)
 
@@ -178,9 +178,9 @@ class Producer(ProducerBase, Transactions):
         return self._rows(data, topic)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all that was sent before is done, one way or the other, and its callbacks were called.
+        """Wait until everything that was sent before is done, and its callbacks were called.
 
-        What became of each record is its future's; nothing of it is raised here.
+        The outcome of a record is that of its future; errors of records are not raised here.
 
         Args:
             timeout: seconds, `None` for as long as it takes: `delivery.timeout.ms` bounds it.
@@ -189,7 +189,7 @@ class Producer(ProducerBase, Transactions):
             KafkaTimeoutError: past `timeout`.
         """
         deadline = deadline_of(timeout)
-        if not self._lines.wait(seconds_left(deadline)):
+        if not self._waiting.wait(seconds_left(deadline)):
             raise KafkaTimeoutError(f"flush() did not end within {timeout} s: records still wait for room")
         self._flush(seconds_left(deadline))
 
@@ -212,19 +212,19 @@ class Producer(ProducerBase, Transactions):
         """Deliver what was sent, then close the connections. May be called again.
 
         Args:
-            timeout: seconds after which the futures of what is not done fail with `ClosedError`; `None` for as long
+            timeout: seconds after which the futures of unfinished records fail with `ClosedError`; `None` for as long
                 as it takes: `delivery.timeout.ms` bounds it.
         """
         deadline = deadline_of(timeout)
-        self._lines.wait(seconds_left(deadline))
+        self._waiting.wait(seconds_left(deadline))
         self._close(seconds_left(deadline))
 
 
 def check_name(topic: object) -> None:
-    """Refuse a topic that is no text; what it says is the core's to judge.
+    """Refuse a topic that is not a str. The core checks its characters.
 
     Raises:
-        ArgumentError: if it is none.
+        ArgumentError: if it is not a str.
     """
     if not isinstance(topic, str):
         raise ArgumentError(f"topic={topic!r} ({type(topic).__name__}): expected its name, a str")
@@ -237,10 +237,10 @@ def _encoded(data: Any) -> bytes | None:
 
 
 def deadline_of(timeout: float | None) -> float | None:
-    """When so many seconds will have passed."""
+    """The monotonic time in `timeout` seconds."""
     return None if timeout is None else monotonic() + seconds("timeout", timeout)
 
 
 def seconds_left(deadline: float | None) -> float | None:
-    """The other way round; not less than none."""
+    """The seconds until `deadline`; 0 if it has passed."""
     return None if deadline is None else max(deadline - monotonic(), 0.0)

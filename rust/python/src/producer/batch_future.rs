@@ -18,10 +18,10 @@ use crate::producer::not_yet;
 use crate::runtime::{Own, in_slices};
 use crate::seconds::Seconds;
 
-/// Errors of single rows that a report has at most: a table may have millions of rows that fail for one reason.
+/// The most row errors in a report: a table may have millions of rows that fail for one reason.
 const ERRORS_KEPT: usize = 1000;
 
-/// What becomes of the rows of a table.
+/// The outcome of the rows of a table.
 #[pyclass(frozen, module = "monedula")]
 pub(crate) struct BatchFuture {
     rows: Own<Rows>,
@@ -30,15 +30,15 @@ pub(crate) struct BatchFuture {
 struct Rows {
     report: Arc<Report>,
     count: u64,
-    /// The first row that was not even taken, and why.
+    /// The number of the first row that was not taken, and the error.
     untaken: Option<(u64, ClientError)>,
     callbacks: Arc<Callbacks>,
-    /// The report for Python, made once.
+    /// The report as a Python object, built once.
     made: OnceLock<Py<PyAny>>,
 }
 
 impl BatchFuture {
-    /// `report` is told that no more rows come.
+    /// A future for the rows of `report`, which is sealed: there are no more rows.
     pub(crate) fn new(
         report: Arc<Report>,
         count: u64,
@@ -53,7 +53,7 @@ impl BatchFuture {
 
 #[pymethods]
 impl BatchFuture {
-    /// Whether it is known what became of every row.
+    /// Whether the outcome of every row is known.
     fn done(&self) -> PyResult<bool> {
         Ok(self.rows.get()?.report.is_done())
     }
@@ -122,7 +122,7 @@ impl BatchFuture {
         slf.py().import("monedula._awaiting")?.call_method1("waiting", (slf,))
     }
 
-    /// Has a loop woken with `number` once it is done.
+    /// Wakes an event loop with `number` once the future is done.
     fn _wake(&self, waker: &LoopWaker, number: u64) -> PyResult<()> {
         let waker = waker.shared()?;
         self.rows.get()?.report.on_done(move || waker.wake(number));

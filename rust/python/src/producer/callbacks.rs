@@ -1,4 +1,4 @@
-//! Callbacks of futures: they are run one after the other, by a thread of Python's that starts with the first of them.
+//! Callbacks of futures. A thread of Python's, which starts with the first one, runs them one after the other.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,17 +13,17 @@ use crate::error::argument_error;
 use crate::logging::flush_log;
 use crate::runtime::{Own, is_ending_elsewhere, park_for_ever};
 
-/// Callbacks that the thread takes at once: between two lots, others wait for no more than these.
-const LOT: usize = 1024;
+/// How many callbacks the thread takes at once: `settle` may have to wait for this many others.
+const MAX_AT_ONCE: usize = 1024;
 
 /// A callback that is due, and the future for it.
 type Job = (Py<PyAny>, Py<PyAny>);
 
-/// What to have called in place of a callback: where an event loop of asyncio's runs, one that has it called in that loop.
-/// `asyncio.wait` takes whatever has `add_done_callback`, and expects to be called in its own loop.
+/// The function to call in place of a callback. If an asyncio event loop is running, it calls the callback in that
+/// loop: `asyncio.wait` takes any object that has `add_done_callback`, and expects to be called in its own loop.
 ///
 /// # Errors
-/// If it cannot be called.
+/// If the callback is not callable.
 pub(super) fn in_its_loop<'py>(
     future: &Bound<'py, PyAny>,
     callback: &Bound<'py, PyAny>,
@@ -33,40 +33,40 @@ pub(super) fn in_its_loop<'py>(
         let message = format!("{} cannot be called: give a function that takes the future", callback.repr()?);
         return Err(argument_error(py, message));
     }
-    // No loop runs where asyncio was not imported, and to import it costs more than all the rest.
+    // Without the import of asyncio no loop is running, and the import costs more than everything else here.
     if !py.import("sys")?.getattr("modules")?.contains("asyncio.events")? {
         return Ok(callback.clone());
     }
     py.import("monedula._awaiting")?.call_method1("in_its_loop", (future, callback))
 }
 
-/// Takes a callback back that was given in a running loop; how many there were.
+/// Takes back a callback that was given in a running loop. Returns how many there were.
 pub(super) fn forget(future: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> PyResult<usize> {
     future.py().import("monedula._awaiting")?.call_method1("forget", (future, callback))?.extract()
 }
 
-/// Those of one producer.
+/// The callbacks of one producer.
 pub(crate) struct Callbacks {
     state: Mutex<State>,
     changed: Condvar,
-    /// The producer's, for whoever waits for one of its futures.
+    /// The producer's log, for callers that wait for its futures.
     pub(crate) log: Log,
 }
 
 #[derive(Default)]
 struct State {
     due: VecDeque<Job>,
-    /// Callbacks whose future is not done.
+    /// How many callbacks have a future that is not done.
     pending: usize,
-    /// How many became due, and how many of these were run.
+    /// How many callbacks became due, and how many of them were run.
     queued: u64,
     ran: u64,
-    /// What the thread has in hands.
+    /// How many callbacks the thread is running.
     taken: u64,
     thread: Option<ThreadId>,
-    /// The desk of the thread that runs; nobody runs what is due where there is none.
-    desk: Option<u64>,
-    desks: u64,
+    /// The number of the runner whose thread is alive. Without one, due callbacks are never run.
+    runner: Option<u64>,
+    runners: u64,
     closed: bool,
 }
 
@@ -75,7 +75,7 @@ impl Callbacks {
         Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), log })
     }
 
-    /// Has `call` run with `future`, once what `on_done` is given was called.
+    /// Runs `call` with `future` once the function that `on_done` receives is called.
     pub(crate) fn add(
         self: &Arc<Self>,
         py: Python<'_>,
@@ -86,7 +86,7 @@ impl Callbacks {
         let starts = {
             let mut state = self.state();
             state.pending += 1;
-            state.open_desk()
+            state.add_runner()
         };
         if let Some(number) = starts
             && let Err(error) = self.start(py, number)
@@ -100,9 +100,9 @@ impl Callbacks {
     }
 
     fn start(self: &Arc<Self>, py: Python<'_>, number: u64) -> PyResult<()> {
-        // Where no thread can be started, this is dropped, and says so.
-        let desk = CallbackDesk { callbacks: Own::new(self.clone()), number };
-        py.import("monedula._callbacks")?.call_method1("start", (desk,))?;
+        // If no thread can be started, the runner is dropped, which reports that it has ended.
+        let runner = CallbackRunner { callbacks: Own::new(self.clone()), number };
+        py.import("monedula._callbacks")?.call_method1("start", (runner,))?;
         Ok(())
     }
 
@@ -111,34 +111,35 @@ impl Callbacks {
         state.pending -= 1;
         state.queued += 1;
         state.due.push_back(job);
-        if state.desk.is_none() {
-            return self.give_up(state);
+        if state.runner.is_none() {
+            return self.drop_due(state);
         }
         if state.due.len() == 1 {
             self.changed.notify_all();
         }
     }
 
-    /// The thread of this desk ended. If that was not its end, whoever waits for callbacks must not wait for ever.
-    fn left(&self, number: u64) {
+    /// The thread of this runner ended. Unless it was expected to, callers that wait for callbacks must not wait for
+    /// ever.
+    fn runner_ended(&self, number: u64) {
         let mut state = self.state();
-        if state.desk != Some(number) {
+        if state.runner != Some(number) {
             return;
         }
-        (state.desk, state.thread) = (None, None);
+        (state.runner, state.thread) = (None, None);
         self.log.record(Level::Warning, "producer", || {
             "the thread that runs callbacks ended; callbacks that are due now are not run".into()
         });
-        self.give_up(state);
+        self.drop_due(state);
     }
 
-    /// Nobody runs what is due: it counts as run.
-    fn give_up(&self, mut state: MutexGuard<'_, State>) {
+    /// Drops the due callbacks, which no thread will run. They count as run.
+    fn drop_due(&self, mut state: MutexGuard<'_, State>) {
         (state.ran, state.taken) = (state.queued, 0);
         let due = std::mem::take(&mut state.due);
         let lost = due.len();
         drop(state);
-        // What the callbacks hold may come back here when it is let go of.
+        // The objects that callbacks hold may call into this when they are dropped, so it happens without the lock.
         drop(due);
         self.changed.notify_all();
         if lost > 0 {
@@ -148,12 +149,13 @@ impl Callbacks {
         }
     }
 
-    /// Whether it is a callback who asks.
+    /// Whether the caller is a callback.
     pub(crate) fn is_current(&self) -> bool {
         self.state().thread == Some(std::thread::current().id())
     }
 
-    /// Waits until as many were run as [`Self::goal`] said. Whether they were.
+    /// Waits until as many callbacks were run as [`Self::goal`] returned, at most until `until`. Returns whether they
+    /// were.
     pub(crate) fn settle(&self, goal: u64, until: Instant) -> bool {
         let mut state = self.state();
         loop {
@@ -168,21 +170,21 @@ impl Callbacks {
         }
     }
 
-    /// How many were run once all that are due now were.
+    /// How many callbacks will have been run once those that are due now are.
     pub(crate) fn goal(&self) -> u64 {
         self.state().queued
     }
 
-    /// The producer is gone: the thread ends once nothing is left to be called.
+    /// The producer is gone: the thread ends once all callbacks were run.
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.changed.notify_all();
     }
 
-    /// What is due, once something is; nothing when the thread is to end.
+    /// Waits for due callbacks and returns them; none if the thread has to end.
     fn next(&self, number: u64) -> Vec<Job> {
         let mut state = self.state();
-        if state.desk != Some(number) {
+        if state.runner != Some(number) {
             return Vec::new();
         }
         state.thread = Some(std::thread::current().id());
@@ -190,14 +192,14 @@ impl Callbacks {
         self.changed.notify_all();
         while state.due.is_empty() {
             if state.closed && state.pending == 0 {
-                (state.desk, state.thread) = (None, None);
+                (state.runner, state.thread) = (None, None);
                 return Vec::new();
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let lot = state.due.len().min(LOT);
-        state.taken = lot as u64;
-        state.due.drain(..lot).collect()
+        let count = state.due.len().min(MAX_AT_ONCE);
+        state.taken = count as u64;
+        state.due.drain(..count).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -206,43 +208,43 @@ impl Callbacks {
 }
 
 impl State {
-    /// The number of the desk for a thread that is to be started, if there is none.
-    fn open_desk(&mut self) -> Option<u64> {
-        if self.desk.is_some() {
+    /// Registers a runner if there is none, and returns its number: the caller has to start its thread.
+    fn add_runner(&mut self) -> Option<u64> {
+        if self.runner.is_some() {
             return None;
         }
-        self.desks += 1;
-        self.desk = Some(self.desks);
-        self.desk
+        self.runners += 1;
+        self.runner = Some(self.runners);
+        self.runner
     }
 }
 
-/// What a thread of Python's runs; see `monedula._callbacks`. When it is dropped, the thread has ended.
+/// The body of the thread that runs callbacks; see `monedula._callbacks`. It is dropped when the thread has ended.
 #[pyclass(frozen, module = "monedula._monedula")]
-pub(crate) struct CallbackDesk {
+pub(crate) struct CallbackRunner {
     callbacks: Own<Arc<Callbacks>>,
     number: u64,
 }
 
-impl Drop for CallbackDesk {
+impl Drop for CallbackRunner {
     fn drop(&mut self) {
         if let Ok(callbacks) = self.callbacks.get() {
-            callbacks.left(self.number);
+            callbacks.runner_ended(self.number);
         }
     }
 }
 
 #[pymethods]
-impl CallbackDesk {
-    /// Runs callbacks with their futures, one after the other, until the producer is gone. `report` is called with those that
-    /// raise, and what they raise.
+impl CallbackRunner {
+    /// Runs callbacks with their futures, one after the other, until the producer is gone. Calls `report` with each
+    /// callback that raises, and the exception.
     fn run(&self, py: Python<'_>, report: &Bound<'_, PyAny>) -> PyResult<()> {
         let callbacks = self.callbacks.get()?;
         loop {
             flush_log(py, &callbacks.log);
             let due = py.detach(|| {
                 let due = callbacks.next(self.number);
-                // The interpreter is about to freeze this thread; there is nothing left for it.
+                // The interpreter is about to freeze this thread, which has nothing left to do.
                 if due.is_empty() && is_ending_elsewhere() {
                     park_for_ever();
                 }
@@ -252,9 +254,10 @@ impl CallbackDesk {
                 return Ok(());
             }
             for (call, future) in due {
-                // Also what is no `Exception`, such as SystemExit or pytest's Failed: nobody stands above this thread to see it.
+                // Also catches exceptions that are no `Exception`, such as SystemExit or pytest's Failed: no caller
+                // would see them.
                 if let Err(error) = call.call1(py, (future,)) {
-                    // A handler of the log that raises must not end the thread either.
+                    // A logging handler that raises must not end the thread either.
                     let _ = report.call1((call, error));
                 }
             }

@@ -9,14 +9,14 @@ use crate::operation::Socket;
 use crate::runtime::Own;
 use monedula_client::lock::lock;
 
-/// The socket pair of one loop, with what is done and not yet taken.
+/// The socket pair of one event loop, with the futures that are done since the loop last checked.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct LoopWaker {
     shared: Own<Arc<Shared>>,
 }
 
 pub(crate) struct Shared {
-    /// Numbers that the loop gave to what it awaits.
+    /// The numbers by which the loop knows its futures.
     done: Mutex<Vec<u64>>,
     receiver: Socket,
     sender: Socket,
@@ -27,7 +27,7 @@ impl Shared {
         let mut done = lock(&self.done);
         done.push(number);
         if done.len() == 1 {
-            // A full pipe already wakes the loop, and a closed one has nobody to wake.
+            // A full socket wakes the loop already, and a closed one has no loop to wake.
             drop((&self.sender).write(&[1]));
         }
     }
@@ -49,7 +49,7 @@ impl LoopWaker {
         Ok(Self { shared: Own::new(Arc::new(Shared { done: Mutex::default(), receiver, sender })) })
     }
 
-    /// What the loop is to watch.
+    /// The file descriptor that the loop has to watch.
     fn fileno(&self) -> PyResult<i64> {
         let shared = self.shared.get()?;
         #[cfg(unix)]
@@ -58,11 +58,11 @@ impl LoopWaker {
         return Ok(std::os::windows::io::AsRawSocket::as_raw_socket(&shared.receiver) as i64);
     }
 
-    /// The numbers of what is done.
+    /// Takes the numbers of the futures that are done.
     fn take(&self) -> PyResult<Vec<u64>> {
         let shared = self.shared.get()?;
         let mut bytes = [0; 64];
-        // In this order: whatever is done after the byte was read writes another one.
+        // In this order: a future that is done after the byte was read writes another one.
         drop((&shared.receiver).read(&mut bytes));
         Ok(std::mem::take(&mut *lock(&shared.done)))
     }

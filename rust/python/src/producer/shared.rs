@@ -1,4 +1,4 @@
-//! The client's producer with its callbacks, and whatever waits for it.
+//! The client's producer with its callbacks and waiting records, shared by all Python objects that use it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use monedula_client::producer::{Columns, Producer, Report, WaitingRecords};
 use pyo3::prelude::*;
 
 use super::callbacks::Callbacks;
-use super::lines::Held;
+use super::waiting::Waiting;
 use crate::error::to_py;
 use crate::logging::flush_log;
 use crate::runtime::{self, SLICE, in_slices};
@@ -18,7 +18,7 @@ use crate::seconds::Seconds;
 
 pub(crate) struct Shared {
     pub(super) producer: Producer,
-    pub(super) lines: WaitingRecords<Held>,
+    pub(super) waiting: WaitingRecords<Waiting>,
     pub(super) callbacks: Arc<Callbacks>,
     pub(super) max_block: Duration,
 }
@@ -48,7 +48,8 @@ impl Shared {
         if room { Ok(()) } else { Err(to_py(py, self.buffer_full(needed))) }
     }
 
-    /// Takes rows, waiting for room. Gives those that were not taken within `max.block.ms`, if any, and why.
+    /// Takes rows, waiting for room. If some were not taken within `max.block.ms`, returns the first of them, and the
+    /// error.
     pub(super) fn take_rows(
         &self,
         py: Python<'_>,
@@ -66,7 +67,7 @@ impl Shared {
             }
             let now = Instant::now();
             if taken > 0 {
-                // Each row waits for itself.
+                // Each row waits for up to `max.block.ms` by itself.
                 deadline = now + self.max_block;
             }
             if now < deadline {
@@ -77,7 +78,8 @@ impl Shared {
             Ok(Some((row < batch.num_rows()).then_some((row, error))))
         });
         if taking.is_err() {
-            // Closed, or Ctrl-C: what is left of this table must not be sent with the next.
+            // The producer was closed, or Ctrl-C was pressed: the rows that are left must not be sent with the next
+            // table.
             let ended = "send_batch() ended with an error before its last row was taken";
             self.producer.fail_rest(report, &ClientError::Argument(ended.into()));
         }
@@ -96,7 +98,7 @@ impl Shared {
         }
     }
 
-    /// Ends when all that was sent before is done, and its callbacks were run.
+    /// Resolves when everything that was sent before is done and its callbacks were run.
     pub(super) fn flushing(
         self: &Arc<Self>,
         py: Python<'_>,
@@ -121,14 +123,14 @@ impl Shared {
         })
     }
 
-    /// Ends when the producer is closed, at the latest after `timeout`; with callbacks it may take that time once more.
+    /// Resolves when the producer is closed, at the latest after `timeout`. Callbacks may take that time once more.
     pub(super) fn closing(
         self: &Arc<Self>,
         py: Python<'_>,
         timeout: Option<Seconds>,
     ) -> PyResult<impl Future<Output = Result<(), ClientError>> + Send + use<>> {
         let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
-        // Every record ends by then.
+        // By then every record is done.
         let timeout = timeout.unwrap_or(self.producer.config().delivery_timeout + GRACE);
         let (shared, settles) = (self.clone(), !self.callbacks.is_current());
         Ok(async move {
@@ -145,23 +147,23 @@ impl Shared {
         self.producer.log()
     }
 
-    /// Delivers what there is, calls back and closes, all until then: the interpreter exits.
+    /// Delivers what was sent, runs callbacks, and closes, all by `until`: the interpreter exits.
     pub(crate) fn end(&self, until: Instant) {
         self.producer.close(until.saturating_duration_since(Instant::now()));
-        // Callbacks of what failed just now are due at once.
+        // Records that failed just now have callbacks that are due at once.
         self.callbacks.settle(self.callbacks.goal(), until.max(Instant::now() + GRACE));
     }
 }
 
-/// What is left for callbacks where the time was spent on delivering.
+/// The time left for callbacks if delivery has used up the timeout.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Ends when the callbacks that are due now were run.
+/// Resolves when the callbacks that are due now were run.
 async fn settled(callbacks: &Arc<Callbacks>) {
     let goal = callbacks.goal();
     loop {
         let (callbacks, until) = (callbacks.clone(), Instant::now() + SLICE);
-        // In slices: whoever gives up waiting must not leave a thread behind that waits for ever.
+        // In slices: if the caller stops waiting, no thread must be left that waits for ever.
         let settled = tokio::task::spawn_blocking(move || callbacks.settle(goal, until)).await;
         if settled.unwrap_or(true) {
             return;

@@ -1,4 +1,4 @@
-//! Transactions as Python's own classes use them.
+//! Transactions, as Python's own classes use them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl TransactionCore {
         Ok(Self { shared: Own::new(core.shared.get()?.clone()) })
     }
 
-    /// Does `verb`: "init", "begin", "commit" or "abort"; `timeout` in seconds, `max.block.ms` if left out.
+    /// Carries out a verb: "init", "begin", "commit" or "abort". `timeout` is in seconds; `None` is `max.block.ms`.
     fn run(&self, py: Python<'_>, verb: &str, timeout: Option<Seconds>) -> PyResult<()> {
         let shared = self.shared.get()?;
         let timeout = self.timeout(py, timeout)?;
@@ -37,7 +37,7 @@ impl TransactionCore {
         done
     }
 
-    /// Raises if it is known already that the open transaction cannot be committed.
+    /// Raises if it is already known that the open transaction cannot be committed.
     fn check_commit(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.get()?.producer.check_commit().map_err(|error| to_py(py, error))
     }
@@ -49,7 +49,7 @@ impl TransactionCore {
         Operation::start(verb, Notifier::new(descriptor)?, shared.producer.log(), |py, ()| Ok(py.None()))
     }
 
-    /// Brings offsets into the transaction; arguments as `MemberCore.commit`.
+    /// Commits offsets with the transaction. Arguments as `MemberCore.commit`.
     fn send_offsets(
         &self,
         py: Python<'_>,
@@ -105,7 +105,7 @@ impl TransactionCore {
             match taken {
                 Ok(offsets) => shared.producer.send_offsets(offsets, timeout).await,
                 Err(error) => {
-                    // What is in the transaction already must not be committed without them.
+                    // Records that are in the transaction already must not be committed without their offsets.
                     if let ClientError::Transaction(TransactionError::MustAbort { reason }) = &error {
                         shared.producer.fail_transaction(reason.clone()).await?;
                     }
@@ -129,8 +129,8 @@ fn doing(
         "commit" => Box::pin(producer.commit_transaction(timeout)),
         _ => {
             let aborted = producer.abort_transaction(timeout);
-            // Nothing more of it gets into a line now.
-            shared.take_back(py);
+            // After that: from now on no record of the transaction can be queued.
+            shared.abort_waiting(py);
             Box::pin(aborted)
         }
     }
