@@ -15,9 +15,9 @@ import atexit as _atexit
 from typing import TYPE_CHECKING
 
 from monedula._commits import CommitFuture
-from monedula._lines import wait_for_all as _wait_for_lines
 from monedula._monedula import Batch, BatchFuture, Record, RecordMetadata, Schema, SendFuture, Span, Table, __version__
 from monedula._monedula import shutdown as _shutdown
+from monedula._waiting import wait_for_all as _wait_for_records
 from monedula.aio import AsyncConsumer
 from monedula.aio_producer import AsyncProducer
 from monedula.config import ConfigKey, config_keys
@@ -164,5 +164,5 @@ def __getattr__(name: str) -> object:
 
 # At exit the core closes its connections, and its threads end before the interpreter does.
 _atexit.register(_shutdown)
-# Runs before _shutdown, since atexit calls in reverse order: records in the producers' queues are delivered as well.
-_atexit.register(_wait_for_lines, 5.0)
+# Before that: what still waits in Python is to be delivered as well.
+_atexit.register(_wait_for_records, 5.0)

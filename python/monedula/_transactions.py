@@ -18,8 +18,8 @@ from monedula.errors import (
 from monedula.partitions import seconds
 
 if TYPE_CHECKING:
-    from monedula._asked import Asked, Call
     from monedula._bridge import Bridge
+    from monedula._pending_calls import PendingCall, PendingCalls
     from monedula.aio import AsyncConsumer
     from monedula.consumer import Consumer
 
@@ -27,7 +27,7 @@ INTERRUPTED_SECONDS = 5.0
 """How long to wait for an abort after Ctrl-C."""
 
 DECIDED_SECONDS = 1.0
-"""How long to wait until the core says whether a commit can still be taken back. The core needs no broker for that."""
+"""Within this time the core answers whether a commit can still be aborted: it asks no broker for that."""
 
 
 class TransactionBase(ProducerCore):
@@ -36,7 +36,7 @@ class TransactionBase(ProducerCore):
     _core_of_transactions: TransactionCore | None = None
     _initialized = False
     _left: str | None = None
-    """The end, "commit" or "abort", of a transaction whose block was left before the outcome was known; else `None`."""
+    """How the last transaction ends, if the block was left before its end was confirmed: "commit" or "abort"."""
 
     @property
     def _transactions(self) -> TransactionCore:
@@ -200,7 +200,7 @@ class Transactions(TransactionBase):
                 outcome is known.
             TransactionError: if no transaction is open.
         """
-        # If the transaction can only be aborted, raise now instead of waiting for the flush.
+        # If a record has failed already, do not wait for the others.
         self._transactions.check_commit()
         self.flush(self._max_block if timeout is None else timeout)
         self._transactions.run("commit", timeout)
@@ -226,15 +226,14 @@ class Transactions(TransactionBase):
         except Exception:
             raise
         except BaseException as error:
-            # The transaction may have begun although the wait was interrupted. A second "begin" is answered only after
-            # the first one, and needs no broker; after it there is a transaction to abort.
+            # It may have begun nevertheless. Another attempt is answered after the first one, and asks no broker.
             with suppress(KafkaError):
                 self._transactions.run("begin", None)
             self._abort_for(error, None)
             raise
 
     def _end_what_was_left(self) -> None:
-        """Wait for the outcome of the previous transaction if it is unknown: until then none can begin."""
+        """Wait until the last transaction has ended, if that was not confirmed: no other one begins before."""
         if self._left is None:
             return
         try:
@@ -246,7 +245,7 @@ class Transactions(TransactionBase):
         except ProducerFencedError:
             raise
         except TransactionError:
-            pass  # The transaction has ended already.
+            pass  # it has ended
         self._left = None
 
     def _abort_for(self, error: BaseException, consumer: "Consumer | None", *, commits: bool = False) -> bool:
@@ -260,7 +259,7 @@ class Transactions(TransactionBase):
             error.add_note(f"the transaction was not aborted: {failure}")
             aborts = self._is_aborted_after(failure, commits)
         except BaseException:
-            # A second Ctrl-C, before it was known whether the commit can be taken back. The core answers that at once.
+            # Ctrl-C again, before it was known whether the commit can still be aborted. The core says so at once.
             aborts = not commits or self._is_aborted_after(self._failure_of_abort(), commits)
             raise
         finally:
@@ -279,8 +278,8 @@ class Transactions(TransactionBase):
 class AsyncTransactions(TransactionBase):
     """The transaction methods of `AsyncProducer`; each does what the method of `Producer` does."""
 
-    _asked: "Asked | None" = None
-    """The calls of the open transaction whose work has not been passed to the core yet."""
+    _pending_calls: "PendingCalls | None" = None
+    """The unfinished calls of the open transaction."""
 
     async def flush(self, timeout: float | None = None) -> None:
         """See `AsyncProducer.flush`."""
@@ -328,14 +327,13 @@ class AsyncTransactions(TransactionBase):
 
     async def begin_transaction(self) -> None:
         """Begin a transaction; as `Producer.begin_transaction`."""
-        from monedula._asked import Asked
+        from monedula._pending_calls import PendingCalls
 
         await self._run("begin", None)
         self._is_over()
-        self._asked = Asked()
+        self._pending_calls = PendingCalls()
 
-    # This and abort_transaction() are not coroutine functions: the holder is the task that makes the call, and the
-    # transaction also knows of a call whose coroutine is never awaited.
+    # Not coroutine functions: the holder of the offsets is the calling task, and a call that is never awaited is known.
     def send_offsets(
         self, consumer: "AsyncConsumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
     ) -> Coroutine[Any, Any, None]:
@@ -353,8 +351,8 @@ class AsyncTransactions(TransactionBase):
         """
         left = self._max_block if timeout is None else seconds("timeout", timeout)
         self._transactions.check_commit()
-        if self._asked is not None:
-            await self._asked.handed(left)
+        if self._pending_calls is not None:
+            await self._pending_calls.finished(left)
         await self.flush(left)
         await self._run("commit", timeout)
         self._is_over()
@@ -364,12 +362,12 @@ class AsyncTransactions(TransactionBase):
         self._call("abort_transaction")
         return self._abort_transaction(timeout)
 
-    def _call(self, name: str) -> "Call | None":
-        return None if self._asked is None else self._asked.add(name)
+    def _call(self, name: str) -> "PendingCall | None":
+        return None if self._pending_calls is None else self._pending_calls.add(name)
 
     async def _send_offsets(
         self,
-        call: "Call | None",
+        call: "PendingCall | None",
         member: MemberCore,
         raw: Batch | list[RawOffset] | None,
         holder: int,
@@ -380,11 +378,11 @@ class AsyncTransactions(TransactionBase):
             call.begin()
         await self._loop().run(lambda fd: core.start_send_offsets(fd, member, raw, holder, timeout))
 
-    _send_offsets.__qualname__ = "AsyncProducer.send_offsets"  # the name in Python's warning if it is never awaited
+    _send_offsets.__qualname__ = "AsyncProducer.send_offsets"  # what Python names in its warning if it is never awaited
 
     async def _abort_transaction(self, timeout: float | None) -> None:
-        if self._asked is not None:
-            self._asked.end()
+        if self._pending_calls is not None:
+            self._pending_calls.end()
         await self._run("abort", timeout)
         self._is_over()
 
@@ -392,9 +390,9 @@ class AsyncTransactions(TransactionBase):
 
     def _is_over(self) -> None:
         self._left = None
-        if self._asked is not None:
-            self._asked.end()
-            self._asked = None
+        if self._pending_calls is not None:
+            self._pending_calls.end()
+            self._pending_calls = None
 
     async def _run(self, verb: str, timeout: float | None) -> None:
         core = self._transactions
@@ -406,15 +404,14 @@ class AsyncTransactions(TransactionBase):
         except Exception:
             raise
         except BaseException as error:
-            # The transaction may have begun although the wait was cancelled. A second "begin" is answered only after
-            # the first one, and needs no broker; after it there is a transaction to abort.
+            # It may have begun nevertheless. Another attempt is answered after the first one, and asks no broker.
             with suppress(KafkaError):
                 self._transactions.run("begin", None)
             await self._abort_for(error, None)
             raise
 
     async def _end_what_was_left(self) -> None:
-        """Wait for the outcome of the previous transaction if it is unknown: until then none can begin."""
+        """Wait until the last transaction has ended, if that was not confirmed: no other one begins before."""
         if self._left is None:
             return
         try:
@@ -426,23 +423,23 @@ class AsyncTransactions(TransactionBase):
         except ProducerFencedError:
             raise
         except TransactionError:
-            pass  # The transaction has ended already.
+            pass  # it has ended
         self._left = None
 
     async def _abort_for(
         self, error: BaseException, consumer: "AsyncConsumer | None", *, commits: bool = False
     ) -> bool:
-        """Abort because of `error`. False if the transaction may be committed: its commit cannot be taken back."""
-        import asyncio  # here, because importing asyncio takes longer than importing all of monedula
+        """Abort because of an error. Whether it is aborted: one whose end was asked for already may be committed."""
+        import asyncio  # only here: if it is not in use, its import costs more than everything else
 
-        from monedula._asked import over
+        from monedula._pending_calls import uncancelled
 
         self._left, aborts = "abort", True
         aborting = self.abort_transaction(None if isinstance(error, Exception) else INTERRUPTED_SECONDS)
         cancelled = None
         try:
             if not commits:
-                # Not as a task: a task that is cancelled before its first step would never request the abort.
+                # Not in a task: one that is cancelled before it starts would not request the abort.
                 await aborting
                 return aborts
             abort = asyncio.ensure_future(aborting)
@@ -451,10 +448,10 @@ class AsyncTransactions(TransactionBase):
             except asyncio.CancelledError as once_more:
                 if abort.cancelled():
                     raise
-                # Wait until it is known whether the commit can be taken back: only then is it right either to rewind
-                # the consumer or to read on. If it cannot, the core says so at once.
+                # Until it is known whether the commit can still be aborted, the consumer may neither read on nor go
+                # back. If it cannot, the core says so at once.
                 cancelled = once_more
-                await over(abort, DECIDED_SECONDS)
+                await uncancelled(abort, DECIDED_SECONDS)
                 if abort.done():
                     abort.result()
         except ProducerFencedError as fenced:
@@ -471,8 +468,8 @@ class AsyncTransactions(TransactionBase):
 
 
 def _read_again(consumer: GroupVerbs | None) -> None:
-    """Rewind the consumer to its committed offsets: the records returned since then are in no committed transaction."""
-    # If rewind() fails, for example because the consumer is closed, the consumer returns no records either.
+    """Have the consumer go back to its committed offsets: records returned since are in no transaction."""
+    # A consumer that cannot go back, because it is closed for example, returns no records either.
     with suppress(KafkaError):
         if consumer is not None:
             consumer.rewind()
@@ -482,7 +479,7 @@ def member_of(consumer: object) -> MemberCore:
     """The core object of a consumer's group membership.
 
     Raises:
-        ArgumentError: if `consumer` is not a consumer.
+        ArgumentError: if it is not a consumer.
     """
     if not isinstance(consumer, GroupVerbs):
         raise ArgumentError(f"{consumer!r} is no consumer of monedula's")

@@ -3,9 +3,9 @@
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from monedula._lines import Outgoing, behind, stand
 from monedula._monedula import BatchFuture, SendFuture
 from monedula._transactions import AsyncTransactions
+from monedula._waiting import SendArguments, enqueue, enqueue_behind
 from monedula.errors import BufferFullError, KafkaTimeoutError
 from monedula.producer import LAST_WORDS_SECONDS, ProducerBase, check_name, deadline_of, seconds_left
 from monedula.reports import BatchReport
@@ -13,19 +13,19 @@ from monedula.reports import BatchReport
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from monedula._asked import Call
     from monedula._bridge import Bridge
+    from monedula._pending_calls import PendingCall
 
-_ROOM = "room"
+_ROOM_QUEUE = "room"
 
 
 class AsyncProducer(ProducerBase, AsyncTransactions):
     """Sends records, and whole tables, to Kafka from an event loop.
 
-    Arguments as `Producer`. `send` returns a future at once; awaiting it gives the record's topic, partition and
-    offset. Cancelling that wait does not cancel the record. `send` never blocks the loop: while `buffer.memory` is
-    full, records wait in a queue, in their order, for up to `max.block.ms`. The queue has no limit: when you send very
-    many records, await some of the futures in between.
+    Arguments as `Producer`. `send` gives a future at once, and `await` of it the record's place; a wait that is
+    cancelled does not end the sending. The loop never blocks: if `buffer.memory` is full, records wait in a queue, in
+    their order, for up to `max.block.ms`. If you send very many records, await something in between, or the queue holds
+    them all.
 
     Examples:
         async with AsyncProducer({"bootstrap.servers": "localhost:9092"}) as producer:
@@ -44,7 +44,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         interrupted = kind is not None and not issubclass(kind, Exception)
         await self.close(LAST_WORDS_SECONDS if interrupted else None)
 
-    # Not a coroutine function: so the transaction knows of a call whose coroutine is never awaited.
+    # Not a coroutine function, so that the transaction knows of a call that is never awaited.
     def send_batch(self, data: Any, topic: str | None = None) -> "Coroutine[Any, Any, BatchReport]":
         """Send every row of Arrow data, and wait until all are acknowledged; arguments as `Producer.send_batch`.
 
@@ -57,9 +57,9 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         return self._send_rows(self._call("send_batch"), data, topic)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until all records sent before are acknowledged or failed; as `Producer.flush`."""
+        """Wait until everything that was sent before is done; as `Producer.flush`."""
         deadline = deadline_of(timeout)
-        if not await self._lines_end(deadline):
+        if not await self._waiting_sent(deadline):
             raise KafkaTimeoutError(f"flush() did not end within {timeout} s: records still wait for room")
         await self._loop().run(lambda fd: self._start_flush(fd, seconds_left(deadline)))
 
@@ -73,37 +73,37 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         """Deliver the records that were sent, then close the connections; as `Producer.close`. May be called again."""
         deadline = deadline_of(timeout)
         try:
-            await self._lines_end(deadline)
+            await self._waiting_sent(deadline)
         finally:
             await self._loop().run(lambda fd: self._start_close(fd, seconds_left(deadline)))
             if self._bridge is not None:
                 self._bridge.close()
                 self._bridge = None
 
-    async def _send_rows(self, call: "Call | None", data: Any, topic: str | None) -> BatchReport:
-        from monedula._asked import Asked
+    async def _send_rows(self, call: "PendingCall | None", data: Any, topic: str | None) -> BatchReport:
+        from monedula._pending_calls import PendingCalls
 
-        # Without a transaction at the time of the call, the call belongs to one that was begun before the await.
-        call = call or self._call("send_batch") or Asked().add("send_batch")
+        # Or a call of a transaction that was begun since.
+        call = call or self._call("send_batch") or PendingCalls().add("send_batch")
         future: BatchFuture = await call.in_thread(self._rows, data, topic)
         return await future
 
-    _send_rows.__qualname__ = "AsyncProducer.send_batch"  # the name in Python's warning if it is never awaited
+    _send_rows.__qualname__ = "AsyncProducer.send_batch"  # what Python names in its warning if it is never awaited
 
-    def _pass(self, record: Outgoing) -> SendFuture:
-        stands = behind(self._lines, _ROOM, record)
-        if stands is not None:
-            return stands
+    def _send_now(self, record: SendArguments) -> SendFuture:
+        queued = enqueue_behind(self._waiting, _ROOM_QUEUE, record)
+        if queued is not None:
+            return queued
         self._set_detour(self._partitioner is not None)
         try:
             return self._send(0.0, 0.0, None, *record)
         except BufferFullError:
-            # From here on `send` calls _detour() for every record, so that later records wait behind this one.
+            # From now on all records take the detour, and wait behind this one.
             self._set_detour(True)
-            return stand(self._lines, _ROOM, record, self._send_after)
+            return enqueue(self._waiting, _ROOM_QUEUE, record, self._send_waited)
 
-    async def _lines_end(self, deadline: float | None) -> bool:
-        return not self._lines or await self._in_thread(self._lines.wait, seconds_left(deadline))
+    async def _waiting_sent(self, deadline: float | None) -> bool:
+        return not self._waiting or await self._in_thread(self._waiting.wait, seconds_left(deadline))
 
     async def _in_thread(self, call: "Callable[..., Any]", *arguments: Any) -> Any:
         import asyncio

@@ -5,9 +5,9 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
-from monedula._lines import Outgoing, behind, stand
-from monedula._monedula import BatchFuture, LinesCore, ProducerCore, SendFuture
+from monedula._monedula import BatchFuture, ProducerCore, SendFuture, WaitingRecordsCore
 from monedula._transactions import Transactions
+from monedula._waiting import SendArguments, enqueue, enqueue_behind
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import (
     ArgumentError,
@@ -17,18 +17,18 @@ from monedula.errors import (
 from monedula.partitions import seconds, whole_number
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
-"""A partitioner: called with topic, key, value and the number of partitions; returns the partition of the record."""
+"""Called with topic, key, value and the number of partitions. Returns the partition."""
 
 LAST_WORDS_SECONDS = 5.0
-"""How long a producer goes on delivering when its `with` block is left by Ctrl-C."""
+"""How long a producer still delivers after Ctrl-C, or at exit."""
 
 
 class ProducerBase(Unpicklable, ProducerCore):
-    """Base of `Producer` and `AsyncProducer`."""
+    """What `Producer` and `AsyncProducer` share."""
 
     _waits = True
     _partitioner: Partitioner | None
-    _lines: LinesCore
+    _waiting: WaitingRecordsCore
 
     def __new__(
         cls, config: Settings | None = None, /, *, partitioner: Partitioner | str | None = None, **settings: Any
@@ -42,7 +42,7 @@ class ProducerBase(Unpicklable, ProducerCore):
             raise ArgumentError(f"partitioner={partitioner!r}: {message}")
         made = super().__new__(cls, raw_settings(config, settings), cls._waits, partitioner is not None)
         made._partitioner = partitioner
-        made._lines = LinesCore(made)
+        made._waiting = WaitingRecordsCore(made)
         return made
 
     def metrics(self) -> dict[str, float]:
@@ -50,7 +50,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         return dict(self._metrics())
 
     def health(self) -> dict[str, Any]:
-        """The state of the client, and its unfinished records and requests.
+        """The state of the client, and what is in flight.
 
         The keys are `connections`, `brokers`, `bootstrapped`, `failing_for` and `last_error`, `retried_errors`;
         `memory_used_bytes` of `memory_bytes`, `waiting_for_room`; `records_unfinished`, all records without a result;
@@ -69,47 +69,40 @@ class ProducerBase(Unpicklable, ProducerCore):
         timestamp: Any,
         on_delivery: Callable[[SendFuture], object] | None,
     ) -> SendFuture:
-        """Send a record that `ProducerCore.send` cannot pass to the core at once; `send` calls this.
-
-        Such a record needs the user's partitioner, waits behind others in a queue, or found `buffer.memory` full.
-        """
+        """Send a record by the detour: to a partitioner that is a function, or behind records that wait."""
         self._check(topic, value, key, partition, headers, timestamp)
-        record = Outgoing(topic, value, key, partition, headers, timestamp)
+        record = SendArguments(topic, value, key, partition, headers, timestamp)
         chooses = partition is None and self._partitioner is not None
-        future = self._place(record) if chooses else self._pass(record)
+        future = self._send_partitioned(record) if chooses else self._send_now(record)
         if on_delivery is not None:
             future.add_done_callback(on_delivery)
         return future
 
-    def _pass(self, record: Outgoing) -> SendFuture:
+    def _send_now(self, record: SendArguments) -> SendFuture:
         return self._send(self._max_block, 0.0, None, *record)
 
-    def _place(self, record: Outgoing) -> SendFuture:
-        """Call the user's partitioner, once the topic's partition count is known, and send the record.
-
-        Until then the record waits in the topic's queue; behind waiting records of the same topic it waits as well.
-        """
-        line = f"topic {record.topic}"
-        stands = behind(self._lines, line, record)
-        if stands is not None:
-            return stands
+    def _send_partitioned(self, record: SendArguments) -> SendFuture:
+        """Send a record to the partition that the user's function chooses, once the number of partitions is known."""
+        queue = f"topic {record.topic}"
+        queued = enqueue_behind(self._waiting, queue, record)
+        if queued is not None:
+            return queued
         partitions = self._partition_count(record.topic)
         if partitions is None:
-            return stand(self._lines, line, record, self._place_when_known)
-        return self._pass(self._chosen(record, partitions))
+            return enqueue(self._waiting, queue, record, self._send_when_known)
+        return self._send_now(self._with_partition(record, partitions))
 
-    def _place_when_known(self, record: Outgoing, waited: float, transaction: int) -> SendFuture:
+    def _send_when_known(self, record: SendArguments, waited: float, transaction: int) -> SendFuture:
         started = monotonic()
         partitions = self._partition_count(record.topic)
         if partitions is None:
-            partitions = self._awaited_partitions(record.topic, waited)
-        return self._send_after(self._chosen(record, partitions), waited + monotonic() - started, transaction)
+            partitions = self._await_partition_count(record.topic, waited)
+        return self._send_waited(self._with_partition(record, partitions), waited + monotonic() - started, transaction)
 
-    def _awaited_partitions(self, topic: str, waited: float) -> int:
+    def _await_partition_count(self, topic: str, waited: float) -> int:
         left = self._delivery_timeout - waited
         try:
-            # Without a timeout the core waits for default.api.timeout.ms, which must not exceed the time that is left
-            # of delivery.timeout.ms.
+            # A request for metadata has its own timeout, which may be shorter than the time that is left.
             return len(self._partitions_for(topic, None if left > self._api_timeout else max(left, 0.0)))
         except KafkaTimeoutError as error:
             if left > self._api_timeout:
@@ -118,10 +111,10 @@ class ProducerBase(Unpicklable, ProducerCore):
             message = f"{topic}: not delivered within delivery.timeout.ms={allowed} ms: {error}"
             raise DeliveryTimeoutError(message, topic=topic) from error
 
-    def _send_after(self, record: Outgoing, waited: float, transaction: int) -> SendFuture:
+    def _send_waited(self, record: SendArguments, waited: float, transaction: int) -> SendFuture:
         return self._send(max(self._max_block - waited, 0.0), waited, transaction, *record)
 
-    def _chosen(self, record: Outgoing, partitions: int) -> Outgoing:
+    def _with_partition(self, record: SendArguments, partitions: int) -> SendArguments:
         assert self._partitioner is not None
         chosen = self._partitioner(record.topic, _encoded(record.key), _encoded(record.value), partitions)
         index = whole_number(chosen)
@@ -138,8 +131,8 @@ class ProducerBase(Unpicklable, ProducerCore):
 class Producer(ProducerBase, Transactions):
     """Sends records, and whole tables, to Kafka.
 
-    Methods may be called from any thread. `send` does not wait for brokers; each record has a future with its result.
-    The producer is idempotent by default: retries neither lose, repeat nor reorder records. See `docs/producer.md`.
+    Calls may come from any thread. `send` does not wait for brokers; each record's future has its outcome.
+    Idempotent by default: retries neither lose, repeat nor reorder. `docs/producer.md` has more.
 
     Args:
         config: settings by Kafka's names, such as `{"bootstrap.servers": "localhost:9092"}`; both Java's and
@@ -162,7 +155,7 @@ class Producer(ProducerBase, Transactions):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After Ctrl-C the block has to end soon: do not wait for up to delivery.timeout.ms.
+        # After Ctrl-C, do not wait for delivery.timeout.ms.
         interrupted = kind is not None and not issubclass(kind, Exception)
         self.close(LAST_WORDS_SECONDS if interrupted else None)
 
@@ -186,9 +179,9 @@ class Producer(ProducerBase, Transactions):
         return self._rows(data, topic)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all records sent before are acknowledged or failed, and their callbacks were called.
+        """Wait until everything that was sent before is done, and its callbacks were called.
 
-        The result of each record is in its future; this method does not raise the errors of records.
+        The outcome of a record is that of its future; errors of records are not raised here.
 
         Args:
             timeout: seconds to wait; `None` for as long as it takes, which `delivery.timeout.ms` limits.
@@ -197,7 +190,7 @@ class Producer(ProducerBase, Transactions):
             KafkaTimeoutError: after `timeout`.
         """
         deadline = deadline_of(timeout)
-        if not self._lines.wait(seconds_left(deadline)):
+        if not self._waiting.wait(seconds_left(deadline)):
             raise KafkaTimeoutError(f"flush() did not end within {timeout} s: records still wait for room")
         self._flush(seconds_left(deadline))
 
@@ -220,19 +213,19 @@ class Producer(ProducerBase, Transactions):
         """Deliver the records that were sent, then close the connections. May be called again.
 
         Args:
-            timeout: seconds after which the futures of undelivered records fail with `ClosedError`; `None` for as long
-                as it takes, which `delivery.timeout.ms` limits.
+            timeout: seconds after which the futures of unfinished records fail with `ClosedError`; `None` for as long
+                as it takes: `delivery.timeout.ms` bounds it.
         """
         deadline = deadline_of(timeout)
-        self._lines.wait(seconds_left(deadline))
+        self._waiting.wait(seconds_left(deadline))
         self._close(seconds_left(deadline))
 
 
 def check_name(topic: object) -> None:
-    """Refuse a topic that is not a `str`. The core checks the name itself.
+    """Refuse a topic that is not a str. The core checks its characters.
 
     Raises:
-        ArgumentError: if `topic` is not a `str`.
+        ArgumentError: if it is not a str.
     """
     if not isinstance(topic, str):
         raise ArgumentError(f"topic={topic!r} ({type(topic).__name__}): expected its name, a str")
@@ -245,10 +238,10 @@ def _encoded(data: Any) -> bytes | None:
 
 
 def deadline_of(timeout: float | None) -> float | None:
-    """The monotonic time after `timeout` seconds; `None` for no limit."""
+    """The monotonic time in `timeout` seconds."""
     return None if timeout is None else monotonic() + seconds("timeout", timeout)
 
 
 def seconds_left(deadline: float | None) -> float | None:
-    """The seconds until `deadline`, at least 0; `None` for no limit."""
+    """The seconds until `deadline`; 0 if it has passed."""
     return None if deadline is None else max(deadline - monotonic(), 0.0)

@@ -24,10 +24,10 @@ use crate::error::{argument_error, to_py};
 use crate::group::{MemberCore, PendingCallback};
 use crate::logging::{flush_log, follow_level};
 use crate::operation::{Notifier, Operation};
-use crate::rows::thread_holder;
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
 use crate::seconds::{Seconds, seconds};
+use crate::thread_ids::thread_holder;
 
 /// A partition: topic and index.
 pub(crate) type PyPartition = (String, i32);

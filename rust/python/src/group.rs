@@ -19,9 +19,9 @@ use crate::error::to_py;
 use crate::group_state::{PyEvent, py_event, py_figures, py_health};
 use crate::logging::flush_log;
 use crate::operation::{Notifier, Operation};
-use crate::rows::thread_holder;
 use crate::runtime::{Own, SLICE, in_slices, wait};
 use crate::seconds::{Seconds, seconds};
+use crate::thread_ids::thread_holder;
 
 /// An offset to commit: partition, offset, leader epoch or -1, metadata.
 type PyOffset = (PyPartition, i64, i32, String);

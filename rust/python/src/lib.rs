@@ -20,11 +20,11 @@ mod operation;
 mod producer;
 mod reader;
 mod record;
-mod rows;
 mod runtime;
 mod schema;
 mod seconds;
 mod table;
+mod thread_ids;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
@@ -45,8 +45,8 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<group::PendingCallback>()?;
     module.add_class::<operation::Operation>()?;
     module.add_class::<producer::BatchFuture>()?;
-    module.add_class::<producer::CallbackDesk>()?;
-    module.add_class::<producer::LinesCore>()?;
+    module.add_class::<producer::CallbackRunner>()?;
+    module.add_class::<producer::WaitingRecordsCore>()?;
     module.add_class::<producer::LoopWaker>()?;
     module.add_class::<producer::ProducerCore>()?;
     module.add_class::<producer::RecordMetadata>()?;
@@ -60,7 +60,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(config::check_settings, module)?)?;
     module.add_function(wrap_pyfunction!(config::config_keys, module)?)?;
     module.add_function(wrap_pyfunction!(json_lines::json_lines, module)?)?;
-    module.add_function(wrap_pyfunction!(rows::new_holder, module)?)?;
+    module.add_function(wrap_pyfunction!(thread_ids::new_holder, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::shutdown, module)?)?;
     runtime::notice_forks(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))

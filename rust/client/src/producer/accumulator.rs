@@ -1,8 +1,9 @@
-//! Records on their way into batches, on the caller's thread. It never waits but for locks that are held for moments.
+//! Records on their way into batches, on the caller's thread, as in Java's RecordAccumulator. It waits for nothing but locks that are
+//! held for moments.
 //!
-//! Locks, in this order: `topics` (shared by senders, alone for whoever changes what is known of topics), then a
-//! partition's open batch or a topic's parked records. What happens to a batch is told the driver under the batch's lock,
-//! so that it hears of a partition's batches in their order.
+//! Locks, in this order: `topics` (read by senders, written by whatever changes what is known of topics), then a partition's open
+//! batch or the records of a topic that wait for metadata. Commands about a batch are sent to the driver under the lock of the
+//! batch, so that the driver receives the batches of a partition in their order.
 
 mod rows;
 mod topics;
@@ -22,15 +23,15 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::{BATCH_HEADER_BYTES, NewRecord};
 use tokio::sync::{mpsc, oneshot};
 
+use super::admission::TransactionAdmission;
+use super::awaiting_metadata::AwaitingMetadata;
 use super::config::ProducerConfig;
-use super::driver::Order;
-use super::gate::Gate;
-use super::memory::{Memory, TopicShare};
-use super::open_batch::{ClosedBatch, Line, NotTaken, OpenBatch, max_payload_bytes};
-use super::parked::Parked;
+use super::driver::ProduceCommand;
+use super::in_flight::UnfinishedRecords;
+use super::memory::{Memory, TopicUsage};
+use super::open_batch::{BatchCount, ClosedBatch, NotTaken, OpenBatch, max_payload_bytes};
 use super::receipt::Sent;
 use super::record::{Record, Refused};
-use super::under_way::Unfinished;
 use crate::error::ClientError;
 use crate::lock::lock;
 use crate::topic_name;
@@ -38,7 +39,7 @@ use crate::topic_name;
 pub(super) use rows::Stopped;
 
 pub(crate) struct Accumulator {
-    gate: Arc<Gate>,
+    admission: Arc<TransactionAdmission>,
     pub(crate) memory: Memory,
     pub(crate) pool: BufferPool,
     batch_bytes: usize,
@@ -46,62 +47,62 @@ pub(crate) struct Accumulator {
     partitioner: Partitioner,
     topics: RwLock<HashMap<Arc<str>, Topic>>,
     next_batch: AtomicU64,
-    orders: mpsc::UnboundedSender<Order>,
-    /// Whether the driver was told that memory is short, since something was given back.
-    exhausted: AtomicBool,
+    commands: mpsc::UnboundedSender<ProduceCommand>,
+    /// [`ProduceCommand::MemoryExhausted`] was sent, and the driver has not handled it yet.
+    memory_exhausted: AtomicBool,
     closed: AtomicBool,
-    /// Records of batches that take no more of them.
-    unfinished: Unfinished,
+    /// Records of closed batches that are unfinished.
+    unfinished: UnfinishedRecords,
     started: Instant,
     jitter: Mutex<Jitter>,
 }
 
 enum Topic {
     /// Its partitions are not known yet.
-    Parked(Mutex<Parked>),
+    Unknown(Mutex<AwaitingMetadata>),
     Known(KnownTopic),
 }
 
-/// A topic with its partitions.
+/// A topic whose partitions are known.
 pub(crate) struct KnownTopic {
     name: Arc<str>,
-    slots: Vec<Slot>,
-    /// How many of the slots count: a topic that was made anew may have fewer partitions.
-    partitions: u32,
-    /// Those that have a leader; what has no key goes to these, if there are any.
+    partitions: Vec<Partition>,
+    /// How many of `partitions` exist: a recreated topic may have fewer than before.
+    partition_count: u32,
+    /// The partitions that have a leader. Records without a key go to these, if there are any.
     led: Vec<u32>,
-    pub(crate) share: TopicShare,
-    /// Records for partitions beyond the known ones, which may have been added: they wait until metadata was asked.
-    beyond: Mutex<Parked>,
-    /// When a batch was opened last, in ms since the producer was made.
+    pub(crate) usage: TopicUsage,
+    /// Records for partitions beyond the known ones, which may have been added: they wait for new metadata.
+    awaiting_partitions: Mutex<AwaitingMetadata>,
+    /// When a batch was opened last, in milliseconds since the producer was created.
     used_ms: AtomicU64,
-    /// Where records without a key go (KIP-480), until a batch's worth of bytes went there (KIP-794).
+    /// The partition that records without a key go to (KIP-480), until `batch.size` bytes went there (KIP-794).
     sticky: AtomicUsize,
     sticky_bytes: AtomicUsize,
 }
 
-/// A partition.
-struct Slot {
-    place: TopicPartition,
-    line: Line,
-    state: Mutex<SlotState>,
+/// A partition of a known topic, with its open batch.
+struct Partition {
+    topic_partition: TopicPartition,
+    batches: BatchCount,
+    state: Mutex<PartitionState>,
 }
 
-struct SlotState {
+struct PartitionState {
     open: Option<OpenBatch>,
-    /// How large the next batch is likely to be.
+    /// The size that the next batch is likely to have.
     expected_bytes: usize,
 }
 
 impl Accumulator {
     pub(crate) fn new(
         config: &ProducerConfig,
-        gate: Arc<Gate>,
-        orders: mpsc::UnboundedSender<Order>,
+        admission: Arc<TransactionAdmission>,
+        commands: mpsc::UnboundedSender<ProduceCommand>,
         seed: u64,
     ) -> Self {
         Self {
-            gate,
+            admission,
             memory: Memory::new(config.buffer_memory),
             pool: BufferPool::new(config.buffer_memory),
             batch_bytes: max_payload_bytes(config.batch_bytes),
@@ -109,10 +110,10 @@ impl Accumulator {
             partitioner: config.partitioner,
             topics: RwLock::default(),
             next_batch: AtomicU64::new(0),
-            orders,
-            exhausted: AtomicBool::new(false),
+            commands,
+            memory_exhausted: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            unfinished: Unfinished::default(),
+            unfinished: UnfinishedRecords::default(),
             started: Instant::now(),
             jitter: Mutex::new(Jitter::new(seed)),
         }
@@ -128,20 +129,20 @@ impl Accumulator {
         let topics = self.topics_to_send(record.sent_in)?;
         let sent = match topics.get(record.topic) {
             Some(Topic::Known(topic)) => self.send_known(topic, record.partition, &new, record.since),
-            Some(Topic::Parked(parked)) => self.park(parked, record, &new),
+            Some(Topic::Unknown(awaiting)) => self.keep_for_topic(awaiting, record, &new),
             None => {
                 drop(topics);
                 self.check(record.topic, &new)?;
                 topic_name::check(record.topic)?;
-                self.add_parked(record.topic);
+                self.add_unknown_topic(record.topic);
                 return self.send(record);
             }
         };
         match &sent {
-            Err(Refused::Full { .. }) => self.is_exhausted(),
+            Err(Refused::Full { .. }) => self.report_exhausted(),
             Err(Refused::Error(ClientError::UnknownPartition { partition, .. })) if partition.partition >= 0 => {
                 if let Some(Topic::Known(topic)) = topics.get(record.topic) {
-                    return self.park_beyond(topic, partition.partition, record.since, &new);
+                    return self.keep_for_partition(topic, partition.partition, record.since, &new);
                 }
             }
             _ => {}
@@ -149,10 +150,10 @@ impl Accumulator {
         sent
     }
 
-    /// Batches that linger have to go: nothing else makes room.
-    pub(super) fn is_exhausted(&self) {
-        if !self.exhausted.swap(true, Ordering::AcqRel) {
-            let _ = self.orders.send(Order::Exhausted);
+    /// Memory is exhausted: has the driver send the batches that linger, since nothing else makes room.
+    pub(super) fn report_exhausted(&self) {
+        if !self.memory_exhausted.swap(true, Ordering::AcqRel) {
+            self.send_command(ProduceCommand::MemoryExhausted);
         }
     }
 
@@ -164,64 +165,64 @@ impl Accumulator {
         record: &NewRecord<'_>,
         since: Option<Instant>,
     ) -> Result<Sent, Refused> {
-        let (slot, is_sticky) = match partition {
-            Some(partition) => (topic.slot(partition)?, false),
-            None => match self.partitioner.partition(record.key, topic.partitions) {
-                Some(partition) => (topic.slot(partition)?, false),
-                None => (topic.slot(self.sticky(topic))?, true),
+        let (partition, is_sticky) = match partition {
+            Some(partition) => (topic.partition(partition)?, false),
+            None => match self.partitioner.partition(record.key, topic.partition_count) {
+                Some(partition) => (topic.partition(partition)?, false),
+                None => (topic.partition(self.sticky(topic))?, true),
             },
         };
-        let mut state = slot.state();
+        let mut state = partition.state();
         let before = state.open.as_ref().map_or(0, |open| open.writer.len());
-        let (index, open) = self.append(topic, slot, &mut state, record, since)?;
+        let (index, open) = self.append(topic, partition, &mut state, record, since)?;
         let sent = open.receipt.sent(index, record.timestamp_ms);
         if is_sticky {
-            topic.went(open.writer.len().saturating_sub(before));
+            topic.add_sticky_bytes(open.writer.len().saturating_sub(before));
         }
         Ok(sent)
     }
 
-    /// Appends a record to the partition's open batch; opens a new one where there is none, or it is full.
+    /// Appends a record to the partition's open batch. Opens a new one if there is none, or if it is full.
     #[inline]
     fn append<'s>(
         &self,
         topic: &KnownTopic,
-        slot: &Slot,
-        state: &'s mut SlotState,
+        partition: &Partition,
+        state: &'s mut PartitionState,
         record: &NewRecord<'_>,
         since: Option<Instant>,
     ) -> Result<(u32, &'s mut OpenBatch), Refused> {
-        // One that has waited must not get a batch that has more time left.
+        // A record that has waited must not join a batch whose delivery timeout ends later than its own.
         if let Some(since) = since
             && state.open.as_ref().is_some_and(|open| open.since > since)
         {
-            self.close_full(slot, state);
+            self.close_full(partition, state);
         }
         loop {
             let is_new = state.open.is_none();
             if is_new {
                 self.check(&topic.name, record)?;
-                // All that the record needs, at once. To take a little, be refused more and give back the little looked like
-                // room to whoever waited for some, who tried again without an end.
+                // Reserves all that the record needs at once. To reserve a little, be refused more, and release the little again
+                // would look like room to a waiting sender, which would then retry without end.
                 let capacity =
                     state.expected_bytes.min(self.batch_bytes).max(PayloadWriter::first_record_bytes(record));
-                let opened = self.open(topic, slot, capacity, since.unwrap_or_else(Instant::now));
+                let opened = self.open(topic, partition, capacity, since.unwrap_or_else(Instant::now));
                 state.open = Some(opened.map_err(|refused| self.refusal(refused))?);
             }
             let Some(open) = &mut state.open else { continue };
             match open.append(record, self.batch_bytes) {
                 Ok(index) => {
                     if is_new {
-                        let (place, batch, since) = (slot.place.clone(), open.id, open.since);
-                        self.order(Order::Opened { place, batch, since });
+                        let (partition, batch, since) = (partition.topic_partition.clone(), open.id, open.since);
+                        self.send_command(ProduceCommand::BatchOpened { partition, batch, since });
                     }
-                    // Written so for the borrow checker, which does not see that the loop ends here.
+                    // Matches again for the borrow checker, which does not see that the loop ends here.
                     return match &mut state.open {
                         Some(open) => Ok((index, open)),
                         None => Err(ClientError::Closed.into()),
                     };
                 }
-                Err(NotTaken::Closed) => self.close_full(slot, state),
+                Err(NotTaken::Closed) => self.close_full(partition, state),
                 Err(refused @ (NotTaken::Memory(_) | NotTaken::Lack(_))) => {
                     if is_new {
                         state.open = None;
@@ -233,21 +234,27 @@ impl Accumulator {
         }
     }
 
-    fn open(&self, topic: &KnownTopic, slot: &Slot, capacity: usize, since: Instant) -> Result<OpenBatch, NotTaken> {
+    fn open(
+        &self,
+        topic: &KnownTopic,
+        partition: &Partition,
+        capacity: usize,
+        since: Instant,
+    ) -> Result<OpenBatch, NotTaken> {
         let id = self.next_batch_id();
         topic.used_ms.store(self.now_ms(), Ordering::Relaxed);
-        let place = Some((slot.place.clone(), &slot.line));
-        OpenBatch::open(id, place, &self.memory, &topic.share, &self.pool, (capacity, since))
+        let partition = Some((partition.topic_partition.clone(), &partition.batches));
+        OpenBatch::open(id, partition, &self.memory, &topic.usage, &self.pool, (capacity, since))
     }
 
-    /// Since the producer was made.
+    /// Milliseconds since the producer was created.
     fn now_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
     }
 
-    fn close_full(&self, slot: &Slot, state: &mut SlotState) {
-        if let Some(batch) = state.close(&slot.place, self.batch_bytes, &self.unfinished) {
-            self.order(Order::Full(Box::new(batch)));
+    fn close_full(&self, partition: &Partition, state: &mut PartitionState) {
+        if let Some(batch) = state.close(&partition.topic_partition, self.batch_bytes, &self.unfinished) {
+            self.send_command(ProduceCommand::BatchFull(Box::new(batch)));
         }
     }
 
@@ -259,7 +266,7 @@ impl Accumulator {
         }
     }
 
-    /// What would be wrong with a record in any batch.
+    /// Checks a record for errors that do not depend on its batch.
     fn check(&self, topic: &str, record: &NewRecord<'_>) -> Result<(), ClientError> {
         let field = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
         let headers = record.headers.iter().map(|header| header.key.len() + field(header.value) + 10);
@@ -274,7 +281,7 @@ impl Accumulator {
     fn sticky(&self, topic: &KnownTopic) -> i32 {
         let current = topic.sticky.load(Ordering::Relaxed);
         let stays = topic.sticky_bytes.load(Ordering::Relaxed) < self.batch_bytes.max(1);
-        if stays && current < topic.partitions as usize {
+        if stays && current < topic.partition_count as usize {
             return current as i32;
         }
         let loads: Vec<Load> = topic.loads().collect();
@@ -286,16 +293,22 @@ impl Accumulator {
         next as i32
     }
 
-    fn park(&self, parked: &Mutex<Parked>, record: &Record<'_>, new: &NewRecord<'_>) -> Result<Sent, Refused> {
+    /// Keeps a record of a topic whose partitions are not known yet.
+    fn keep_for_topic(
+        &self,
+        awaiting: &Mutex<AwaitingMetadata>,
+        record: &Record<'_>,
+        new: &NewRecord<'_>,
+    ) -> Result<Sent, Refused> {
         self.check(record.topic, new)?;
-        let mut parked = lock(parked);
-        let place = (record.partition, record.since.unwrap_or_else(Instant::now));
-        parked.append(place, new, &self.memory, &self.pool).map_err(|refused| self.refusal(refused))
+        let mut awaiting = lock(awaiting);
+        let target = (record.partition, record.since.unwrap_or_else(Instant::now));
+        awaiting.append(target, new, &self.memory, &self.pool).map_err(|refused| self.refusal(refused))
     }
 
-    /// Keeps a record whose partition may have been added a moment ago, until metadata was asked.
+    /// Keeps a record of a partition that may have been added to a known topic, until there is new metadata.
     #[cold]
-    fn park_beyond(
+    fn keep_for_partition(
         &self,
         topic: &KnownTopic,
         partition: i32,
@@ -303,55 +316,55 @@ impl Accumulator {
         record: &NewRecord<'_>,
     ) -> Result<Sent, Refused> {
         self.check(&topic.name, record)?;
-        let mut beyond = topic.beyond();
-        let is_first = beyond.is_empty();
-        let place = (Some(partition), since.unwrap_or_else(Instant::now));
-        let sent = beyond.append(place, record, &self.memory, &self.pool).map_err(|refused| self.refusal(refused));
+        let mut awaiting = topic.awaiting_partitions();
+        let is_first = awaiting.is_empty();
+        let target = (Some(partition), since.unwrap_or_else(Instant::now));
+        let sent = awaiting.append(target, record, &self.memory, &self.pool).map_err(|refused| self.refusal(refused));
         match &sent {
-            Ok(_) if is_first => self.order(Order::Beyond(topic.name.clone())),
-            Err(Refused::Full { .. }) => self.is_exhausted(),
+            Ok(_) if is_first => self.send_command(ProduceCommand::PartitionUnknown(topic.name.clone())),
+            Err(Refused::Full { .. }) => self.report_exhausted(),
             _ => {}
         }
         sent
     }
 
-    fn add_parked(&self, name: &str) {
+    fn add_unknown_topic(&self, name: &str) {
         let mut topics = self.topics_mut();
         if !topics.contains_key(name) && !self.closed.load(Ordering::Acquire) {
             let name: Arc<str> = name.into();
-            topics.insert(name.clone(), Topic::Parked(Mutex::default()));
-            self.order(Order::Topic(name));
+            topics.insert(name.clone(), Topic::Unknown(Mutex::default()));
+            self.send_command(ProduceCommand::TopicUnknown(name));
         }
     }
 
-    /// Makes sure that the driver looks the topic up, and says how many partitions it has if they are known.
+    /// How many partitions a topic has, if that is known. If not, has the driver request its metadata.
     pub(crate) fn partition_count(&self, name: &str) -> Option<i32> {
         match self.topics().get(name) {
-            Some(Topic::Known(topic)) => return Some(topic.partitions as i32),
-            Some(Topic::Parked(_)) => return None,
+            Some(Topic::Known(topic)) => return Some(topic.partition_count as i32),
+            Some(Topic::Unknown(_)) => return None,
             None => {}
         }
         if topic_name::check(name).is_ok() {
-            self.add_parked(name);
+            self.add_unknown_topic(name);
         }
         None
     }
 
-    /// Takes the open batch out if it is still this one.
-    pub(crate) fn take(&self, place: &TopicPartition, batch: BatchId) -> Option<ClosedBatch> {
+    /// Closes the open batch of a partition and returns it, if it is still this one.
+    pub(crate) fn take(&self, partition: &TopicPartition, batch: BatchId) -> Option<ClosedBatch> {
         let topics = self.topics();
-        let Some(Topic::Known(topic)) = topics.get(&place.topic) else { return None };
-        let slot = topic.slots.get(usize::try_from(place.partition).ok()?)?;
-        let mut state = slot.state();
+        let Some(Topic::Known(topic)) = topics.get(&partition.topic) else { return None };
+        let partition = topic.partitions.get(usize::try_from(partition.partition).ok()?)?;
+        let mut state = partition.state();
         if state.open.as_ref().is_none_or(|open| open.id != batch) {
             return None;
         }
-        state.close(&slot.place, self.batch_bytes, &self.unfinished)
+        state.close(&partition.topic_partition, self.batch_bytes, &self.unfinished)
     }
 
-    /// Nothing is taken any more.
+    /// Takes no records from now on.
     pub(crate) fn close(&self) {
-        // With every sender out of the way: what was taken is known to the driver before what follows.
+        // Waits for all senders: the driver receives the commands about their records before any that follow this call.
         let topics = self.topics_mut();
         self.closed.store(true, Ordering::Release);
         drop(topics);
@@ -362,35 +375,35 @@ impl Accumulator {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Everything sent so far is to be done, and told to `reply`.
+    /// Sends everything that was sent so far; `reply` is notified when it is done.
     pub(crate) fn flush(&self, reply: oneshot::Sender<()>) {
-        self.order(Order::Flush(reply));
+        self.send_command(ProduceCommand::Flush(reply));
     }
 
-    /// The driver ends: once everything is done, or at once.
+    /// Ends the driver: once everything is done, or at once.
     pub(crate) fn stop(&self, at_once: bool) {
-        self.order(Order::Stop { at_once });
+        self.send_command(ProduceCommand::Stop { at_once });
     }
 
-    /// The driver has sent what lingered.
-    pub(crate) fn relieved(&self) {
-        self.exhausted.store(false, Ordering::Release);
+    /// The driver has handled [`ProduceCommand::MemoryExhausted`].
+    pub(crate) fn exhaustion_handled(&self) {
+        self.memory_exhausted.store(false, Ordering::Release);
     }
 
     pub(crate) fn next_batch_id(&self) -> BatchId {
         self.next_batch.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn order(&self, order: Order) {
-        // A driver that is gone has failed everything, and takes nothing more.
-        let _ = self.orders.send(order);
+    pub(crate) fn send_command(&self, command: ProduceCommand) {
+        // Fails only if the driver is gone, which has failed everything then.
+        let _ = self.commands.send(command);
     }
 
     fn topics(&self) -> RwLockReadGuard<'_, HashMap<Arc<str>, Topic>> {
         self.topics.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The topics for whoever sends: while they are held, the producer is not closed, nor the transaction ended.
+    /// The topics, for sending. While the guard is held, the producer is not closed and the transaction does not end.
     fn topics_to_send(
         &self,
         sent_in: Option<u64>,
@@ -399,19 +412,20 @@ impl Accumulator {
         if self.closed.load(Ordering::Acquire) {
             return Err(ClientError::ProducerClosed);
         }
-        self.gate.check(sent_in)?;
+        self.admission.check(sent_in)?;
         Ok(topics)
     }
 
-    /// Parked records failed: they belong to the open transaction, since an abort takes back those that it finds.
-    pub(crate) fn spoil(&self, error: &ClientError) {
-        self.gate.spoil_open(error);
+    /// Records that waited for metadata failed, and so does the open transaction. They belong to it: an abort fails those that wait.
+    pub(crate) fn fail_transaction(&self, error: &ClientError) {
+        self.admission.fail_open_transaction(error);
     }
 
-    /// Nothing is taken any more until another transaction begins. What was taken is known to the driver before what follows.
+    /// Takes no records until another transaction begins. The driver receives the commands about records that were sent before any
+    /// that follow this call.
     pub(crate) fn end_transaction(&self, ending: Ending) {
         let _topics = self.topics_mut();
-        self.gate.close(ending);
+        self.admission.close(ending);
     }
 
     fn topics_mut(&self) -> RwLockWriteGuard<'_, HashMap<Arc<str>, Topic>> {
@@ -419,14 +433,15 @@ impl Accumulator {
     }
 }
 
-/// What metadata says of a topic's partitions.
+/// The partitions of a topic, from metadata.
 pub(crate) struct Partitions {
     count: u32,
+    /// Those that have a leader.
     led: Vec<u32>,
 }
 
 impl Partitions {
-    /// `None` while nothing is known of them.
+    /// `None` while metadata does not have them.
     pub(crate) fn of(topic: &cluster::Topic) -> Option<Self> {
         let last = topic.partitions.keys().next_back().filter(|_| topic.error == ErrorCode::None)?;
         let led = topic.partitions.iter().filter(|(_, partition)| partition.leader.is_some());
@@ -435,14 +450,14 @@ impl Partitions {
 }
 
 impl KnownTopic {
-    fn new(name: Arc<str>, share: TopicShare) -> Self {
+    fn new(name: Arc<str>, usage: TopicUsage) -> Self {
         Self {
             name,
-            slots: Vec::new(),
-            partitions: 0,
+            partitions: Vec::new(),
+            partition_count: 0,
             led: Vec::new(),
-            beyond: Mutex::new(Parked::sharing(share.clone())),
-            share,
+            awaiting_partitions: Mutex::new(AwaitingMetadata::new(usage.clone())),
+            usage,
             used_ms: AtomicU64::new(0),
             sticky: AtomicUsize::new(usize::MAX),
             sticky_bytes: AtomicUsize::new(0),
@@ -450,61 +465,66 @@ impl KnownTopic {
     }
 
     fn resize(&mut self, partitions: Partitions) {
-        for index in self.slots.len()..partitions.count as usize {
-            let place = TopicPartition::new(self.name.clone(), index as i32);
-            let state = Mutex::new(SlotState { open: None, expected_bytes: 0 });
-            self.slots.push(Slot { place, line: Line::default(), state });
+        for index in self.partitions.len()..partitions.count as usize {
+            let topic_partition = TopicPartition::new(self.name.clone(), index as i32);
+            let state = Mutex::new(PartitionState { open: None, expected_bytes: 0 });
+            self.partitions.push(Partition { topic_partition, batches: BatchCount::default(), state });
         }
-        (self.partitions, self.led) = (partitions.count, partitions.led);
-        // Where it has no leader, nothing more is to go there.
+        (self.partition_count, self.led) = (partitions.count, partitions.led);
+        // No more records without a key go to a partition that has no leader.
         let sticky = self.sticky.get_mut();
         if !self.led.is_empty() && !self.led.iter().any(|&index| index as usize == *sticky) {
             *sticky = usize::MAX;
         }
     }
 
-    /// What a partition for records without a key is drawn by (KIP-794).
+    /// The loads by which a partition for records without a key is drawn (KIP-794).
     fn loads(&self) -> impl Iterator<Item = Load> {
         let mut led = self.led.iter().peekable();
-        let slots = self.slots.iter().take(self.partitions as usize).zip(0..);
-        slots.map(move |(slot, index)| Load {
-            queued: slot.line.length(),
+        let partitions = self.partitions.iter().take(self.partition_count as usize).zip(0..);
+        partitions.map(move |(partition, index)| Load {
+            queued: partition.batches.get(),
             is_led: led.next_if(|&&led| led == index).is_some(),
         })
     }
 
-    fn slot(&self, partition: i32) -> Result<&Slot, ClientError> {
-        let slot = usize::try_from(partition).ok().filter(|&index| index < self.partitions as usize);
-        slot.and_then(|index| self.slots.get(index)).ok_or_else(|| ClientError::UnknownPartition {
+    fn partition(&self, partition: i32) -> Result<&Partition, ClientError> {
+        let index = usize::try_from(partition).ok().filter(|&index| index < self.partition_count as usize);
+        index.and_then(|index| self.partitions.get(index)).ok_or_else(|| ClientError::UnknownPartition {
             partition: TopicPartition::new(self.name.clone(), partition),
-            partitions: self.partitions as usize,
+            partitions: self.partition_count as usize,
         })
     }
 
-    fn beyond(&self) -> MutexGuard<'_, Parked> {
-        lock(&self.beyond)
+    fn awaiting_partitions(&self) -> MutexGuard<'_, AwaitingMetadata> {
+        lock(&self.awaiting_partitions)
     }
 
-    fn take_beyond(&self) -> Parked {
-        std::mem::replace(&mut self.beyond(), Parked::sharing(self.share.clone()))
+    fn take_awaiting_partitions(&self) -> AwaitingMetadata {
+        std::mem::replace(&mut self.awaiting_partitions(), AwaitingMetadata::new(self.usage.clone()))
     }
 
-    fn went(&self, bytes: usize) {
+    fn add_sticky_bytes(&self, bytes: usize) {
         self.sticky_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-impl Slot {
-    fn state(&self) -> MutexGuard<'_, SlotState> {
+impl Partition {
+    fn state(&self) -> MutexGuard<'_, PartitionState> {
         lock(&self.state)
     }
 }
 
-impl SlotState {
-    fn close(&mut self, place: &TopicPartition, max_bytes: usize, closed: &Unfinished) -> Option<ClosedBatch> {
+impl PartitionState {
+    fn close(
+        &mut self,
+        partition: &TopicPartition,
+        max_bytes: usize,
+        unfinished: &UnfinishedRecords,
+    ) -> Option<ClosedBatch> {
         let open = self.open.take()?;
         self.expected_bytes = (open.writer.len() + open.writer.len() / 8).min(max_bytes);
-        Some(open.close(place.clone(), closed))
+        Some(open.close(partition.clone(), unfinished))
     }
 }
 

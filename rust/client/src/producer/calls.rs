@@ -1,4 +1,4 @@
-//! Calls of the session on their way to brokers, each a task of its own that comes back as an event.
+//! Sends the session's calls to brokers, each in a task of its own.
 
 use std::sync::Arc;
 
@@ -10,31 +10,31 @@ use crate::error::RequestError;
 use crate::net::network::{Network, NodeId, Purpose};
 use crate::tasks::caught;
 
-/// What came for a call of the session.
-pub(crate) type Answered = (CallId, Result<Answer, CallFailure>);
+/// The outcome of a call of the session.
+pub(crate) type CallOutcome = (CallId, Result<Answer, CallFailure>);
 
-/// What calls need.
+/// What a call needs.
 #[derive(Clone)]
 pub(super) struct Calls {
     pub(super) network: Arc<Network>,
     pub(super) coordinators: Coordinators,
     pub(super) config: Arc<SessionConfig>,
-    pub(super) events: mpsc::UnboundedSender<Answered>,
+    pub(super) outcomes: mpsc::UnboundedSender<CallOutcome>,
 }
 
 impl Calls {
-    /// Sends a call; exactly one event comes of it.
+    /// Sends a call. Exactly one outcome follows.
     pub(super) fn send(&self, id: CallId, target: Target, call: Call) {
         let calls = self.clone();
         tokio::spawn(async move {
             let asked = caught(calls.ask(target, &call)).await;
             let outcome = asked.unwrap_or_else(|reason| Err(CallFailure::Lost(reason)));
-            // A coordinator may be a broker that metadata does not name yet.
+            // A coordinator may be a broker that metadata does not have yet.
             if let Ok(Answer::Coordinator { node_id, host, port }) = &outcome {
                 calls.coordinators.learn(*node_id, host, *port);
             }
-            // The driver may be gone; then nobody wants to know.
-            let _ = calls.events.send((id, outcome));
+            // Fails only if the driver is gone.
+            let _ = calls.outcomes.send((id, outcome));
         });
     }
 
@@ -46,7 +46,8 @@ impl Calls {
         let encode = |version, id, client_id: &str| call.encode(&self.config, version, id, Some(client_id));
         let sent = self.network.call_encoded(
             node,
-            // Not behind anything that brokers hold: a group's offsets go by its members' connection otherwise.
+            // TxnOffsetCommit too: the connection of group members may be busy with requests that the broker holds
+            // back.
             Purpose::Control,
             call.api_key(),
             call.versions(),
@@ -58,7 +59,7 @@ impl Calls {
         decoded.map_err(|error| CallFailure::Lost(error.to_string()))?
     }
 
-    /// The n-th of the brokers and addresses that are known.
+    /// The n-th of the known brokers and bootstrap addresses.
     fn any(&self, attempt: u32) -> Result<NodeId, CallFailure> {
         let nodes = self.network.candidates_from(0);
         let turn = (attempt as usize).checked_rem(nodes.len());

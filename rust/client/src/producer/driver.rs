@@ -1,4 +1,4 @@
-//! The task that owns the delivery machine: feeds it batches, answers and time, and does what it says (`outputs`).
+//! The task that owns the delivery machine: gives it batches, answers and time, and carries its outputs out (`outputs`).
 
 mod outputs;
 mod topics;
@@ -16,13 +16,13 @@ use tokio::sync::{mpsc, oneshot};
 use super::accumulator::Accumulator;
 use super::calls;
 use super::config::ProducerConfig;
-use super::lanes::{self, Lanes};
-use super::lookups::Lookups;
+use super::in_flight::RequestsInFlight;
 use super::open_batch::ClosedBatch;
 use super::pack::{Packed, PackedBatch, Packers};
 use super::receipt::Receipt;
+use super::sender::{RequestOutcome, Senders};
 use super::session::{Reply, Session, Verb};
-use super::under_way::InFlight;
+use super::topic_metadata::PendingTopics;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::metadata::{Metadata, View};
@@ -30,95 +30,96 @@ use crate::net::network::Network;
 
 /// Longest sleep, whatever the machine says.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
-/// With more lingering than this, memory that runs out sends what lingers.
+/// With a longer linger than this, exhausted memory has lingering batches sent.
 const LONG_LINGER: Duration = Duration::from_millis(100);
 
-/// What senders and the user tell the driver.
-pub(crate) enum Order {
-    /// A batch has its first record, which was sent then.
-    Opened { place: TopicPartition, batch: BatchId, since: Instant },
+/// A command of senders or of the user to the driver.
+pub(crate) enum ProduceCommand {
+    /// A batch was opened. Its first record was sent at `since`.
+    BatchOpened { partition: TopicPartition, batch: BatchId, since: Instant },
     /// A batch is full.
-    Full(Box<ClosedBatch>),
-    /// Records are parked for a topic.
-    Topic(Arc<str>),
+    BatchFull(Box<ClosedBatch>),
+    /// Records wait for a topic's partitions to be known.
+    TopicUnknown(Arc<str>),
     /// Records wait for partitions that a known topic may have by now.
-    Beyond(Arc<str>),
-    /// There is no memory left.
-    Exhausted,
-    /// Everything that was sent before is to be done.
+    PartitionUnknown(Arc<str>),
+    /// Memory is exhausted: send the batches that linger.
+    MemoryExhausted,
+    /// Finish everything that was sent before, then reply.
     Flush(oneshot::Sender<()>),
-    /// The same, behind all batches of records that were parked.
+    /// As `Flush`, once the records that waited for metadata are in batches.
     FlushBatches(oneshot::Sender<()>),
     /// A verb of transactions.
     Verb(Verb, Reply),
-    /// What was not sent yet fails.
+    /// Fail all records that were not sent yet.
     FailUnsent(SendFault),
-    /// The same, behind all batches of records that were parked.
+    /// As `FailUnsent`, once the records that waited for metadata are in batches.
     FailUnsentBatches(SendFault),
-    /// The end: once everything is done, or at once.
+    /// End the driver: once everything is done, or at once.
     Stop { at_once: bool },
 }
 
-/// What the driver works with.
+/// The parts of a producer that its driver uses.
 pub(crate) struct Driver {
     pub(crate) config: Arc<ProducerConfig>,
     pub(crate) network: Arc<Network>,
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) accumulator: Arc<Accumulator>,
     pub(crate) session: Session,
-    pub(crate) in_flight: Arc<InFlight>,
-    /// What deadlines of verbs count from.
+    pub(crate) in_flight: Arc<RequestsInFlight>,
+    /// The zero of the machines' time.
     pub(crate) started: Instant,
     pub(crate) log: Log,
     pub(crate) metrics: Metrics,
 }
 
-/// A flush that is not over.
+/// A flush that waits for records which await metadata.
 struct Flush {
     reply: oneshot::Sender<()>,
-    /// Topics whose parked records are part of it.
+    /// The topics whose waiting records are part of it.
     topics: BTreeSet<Arc<str>>,
 }
 
+/// The driver's state while it runs.
 struct Running {
     driver: Driver,
-    orders: mpsc::UnboundedReceiver<Order>,
+    commands: mpsc::UnboundedReceiver<ProduceCommand>,
     machine: ProduceMachine,
     started: Instant,
     cluster: Arc<Cluster>,
-    lanes: Lanes,
+    senders: Senders,
     packers: Packers,
-    lookups: Lookups,
-    /// Batches that are closed; each until the machine is done with it.
+    pending_topics: PendingTopics,
+    /// Packed batches, each until the machine is done with it.
     packed: BTreeMap<BatchId, PackedBatch>,
-    /// Where the open ones are, and those that are being packed.
+    /// The partitions of open batches, and of those that are being packed.
     open: BTreeMap<BatchId, TopicPartition>,
-    /// Being packed, or divided: whom to tell of which records.
+    /// Batches that are being packed or split: the receipt, and which of its records are in the batch.
     packing: BTreeMap<BatchId, (Arc<Receipt>, u32, u32)>,
-    /// Batches that the machine gave up while they were being packed, with what is to be said of them.
-    given_up: BTreeMap<BatchId, SendFault>,
+    /// Batches that failed while they were being packed, with their faults.
+    failed_while_packing: BTreeMap<BatchId, SendFault>,
     waiting_flushes: Vec<Flush>,
     flushes: BTreeMap<Ticket, oneshot::Sender<()>>,
     next_ticket: Ticket,
-    /// Whether memory ran out, and nothing was done about it yet.
+    /// Memory is exhausted, and the flush that makes room was not started yet.
     exhausted: bool,
-    /// The flush that memory asked for.
+    /// The flush that makes room.
     relief: Option<Ticket>,
-    /// When topics that nobody sends to are looked for again.
+    /// When idle topics are looked for again.
     sweep_at: Now,
     stopping: bool,
     stopped: bool,
 }
 
 impl Driver {
-    /// Runs until it is told to stop, or nobody is left who could.
+    /// Runs until a command stops it, or all senders of commands are gone.
     pub(crate) async fn run(
         self,
-        orders: mpsc::UnboundedReceiver<Order>,
-        mut calls: mpsc::UnboundedReceiver<calls::Answered>,
+        commands: mpsc::UnboundedReceiver<ProduceCommand>,
+        mut calls: mpsc::UnboundedReceiver<calls::CallOutcome>,
         seed: u64,
     ) {
-        let (answers, mut answered) = mpsc::unbounded_channel();
+        let (outcomes, mut answered) = mpsc::unbounded_channel();
         let (done, mut packed) = mpsc::unbounded_channel();
         let mut view = self.metadata.watch();
         let (config, runtime) = (self.config.clone(), tokio::runtime::Handle::current());
@@ -126,13 +127,13 @@ impl Driver {
             machine: ProduceMachine::new(config.machine(), seed),
             started: self.started,
             cluster: Arc::default(),
-            lanes: Lanes::new(self.network.clone(), self.metadata.clone(), answers),
+            senders: Senders::new(self.network.clone(), self.metadata.clone(), outcomes),
             packers: Packers::new(config.codec, config.level, self.accumulator.pool.clone(), runtime, done),
-            lookups: Lookups::new(config.client.retry_backoff, config.delivery_timeout),
+            pending_topics: PendingTopics::new(config.client.retry_backoff, config.delivery_timeout),
             packed: BTreeMap::new(),
             open: BTreeMap::new(),
             packing: BTreeMap::new(),
-            given_up: BTreeMap::new(),
+            failed_while_packing: BTreeMap::new(),
             waiting_flushes: Vec::new(),
             flushes: BTreeMap::new(),
             next_ticket: 0,
@@ -142,7 +143,7 @@ impl Driver {
             stopping: false,
             stopped: false,
             driver: self,
-            orders,
+            commands,
         };
         while !running.stopped {
             running.act();
@@ -151,19 +152,19 @@ impl Driver {
             }
             let wake_at = running.wake_at();
             tokio::select! {
-                order = running.orders.recv() => {
-                    match order {
-                        Some(order) => running.order(order),
+                command = running.commands.recv() => {
+                    match command {
+                        Some(command) => running.command(command),
                         None => running.stopping = true,
                     }
-                    while let Ok(order) = running.orders.try_recv() {
-                        running.order(order);
+                    while let Ok(command) = running.commands.try_recv() {
+                        running.command(command);
                     }
                 }
-                Some(answer) = answered.recv() => {
-                    running.answered(answer);
-                    while let Ok(answer) = answered.try_recv() {
-                        running.answered(answer);
+                Some(outcome) = answered.recv() => {
+                    running.answered(outcome);
+                    while let Ok(outcome) = answered.try_recv() {
+                        running.answered(outcome);
                     }
                 }
                 Some(batch) = packed.recv() => {
@@ -172,14 +173,14 @@ impl Driver {
                         running.packed(batch);
                     }
                 }
-                Some(answer) = calls.recv() => {
+                Some(outcome) = calls.recv() => {
                     let now = running.now();
-                    let inputs = running.driver.session.answered(now, answer);
-                    running.tell(inputs);
+                    let inputs = running.driver.session.answered(now, outcome);
+                    running.handle_inputs(inputs);
                 }
                 Ok(()) = view.changed() => {
                     let view = view.borrow_and_update().clone();
-                    running.view(&view);
+                    running.metadata_updated(&view);
                 }
                 () = tokio::time::sleep_until(wake_at.into()) => running.tick(),
             }
@@ -194,59 +195,59 @@ impl Running {
 
     fn wake_at(&self) -> Instant {
         let latest = self.now() + LONGEST_SLEEP;
-        let others = [self.driver.session.wake_at(), self.lookups.wake_at(), Some(self.sweep_at), Some(latest)];
+        let others = [self.driver.session.wake_at(), self.pending_topics.wake_at(), Some(self.sweep_at), Some(latest)];
         let timers = others.into_iter().chain([self.machine.wake_at()]);
         self.started + timers.flatten().min().unwrap_or(latest)
     }
 
     fn is_over(&self) -> bool {
-        self.stopping && self.machine.unfinished() == 0 && self.lookups.is_empty() && self.orders.is_empty()
+        self.stopping && self.machine.unfinished() == 0 && self.pending_topics.is_empty() && self.commands.is_empty()
     }
 
-    fn order(&mut self, order: Order) {
+    fn command(&mut self, command: ProduceCommand) {
         let now = self.now();
-        match order {
-            Order::Opened { place, batch, since } => {
-                self.open.insert(batch, place.clone());
+        match command {
+            ProduceCommand::BatchOpened { partition, batch, since } => {
+                self.open.insert(batch, partition.clone());
                 let since = since.saturating_duration_since(self.started);
-                self.machine.handle(now, Input::Opened { partition: place, batch, since });
+                self.machine.handle(now, Input::Opened { partition, batch, since });
             }
-            Order::Full(batch) => {
+            ProduceCommand::BatchFull(batch) => {
                 self.machine.handle(now, Input::Full { batch: batch.id });
                 self.pack(batch);
             }
-            Order::Topic(topic) => {
+            ProduceCommand::TopicUnknown(topic) => {
                 self.driver.metadata.hold([topic.clone()]);
-                self.lookups.begin(topic, now);
-                self.look();
+                self.pending_topics.add(topic, now);
+                self.check_pending_topics();
                 self.driver.metadata.want();
             }
-            Order::Beyond(topic) => {
+            ProduceCommand::PartitionUnknown(topic) => {
                 let answers = self.driver.metadata.view().answers;
-                self.lookups.begin_beyond(topic, now, answers);
+                self.pending_topics.add_known(topic, now, answers);
                 self.driver.metadata.want();
             }
-            Order::Exhausted => {
+            ProduceCommand::MemoryExhausted => {
                 self.exhausted = self.driver.config.linger > LONG_LINGER;
-                self.driver.accumulator.relieved();
+                self.driver.accumulator.exhaustion_handled();
             }
-            Order::Flush(reply) => self.flush(reply),
-            Order::FlushBatches(reply) => self.flush_machine(reply),
-            Order::Verb(verb, reply) => {
+            ProduceCommand::Flush(reply) => self.flush(reply),
+            ProduceCommand::FlushBatches(reply) => self.flush_machine(reply),
+            ProduceCommand::Verb(verb, reply) => {
                 let inputs = self.driver.session.verb(now, verb, reply);
-                self.tell(inputs);
+                self.handle_inputs(inputs);
             }
-            Order::FailUnsent(fault) => {
-                // Parked records were not sent either.
-                for topic in self.lookups.topics() {
+            ProduceCommand::FailUnsent(fault) => {
+                // Records that wait for metadata were not sent either.
+                for topic in self.pending_topics.topics() {
                     self.topic_failed(&topic, &fault.clone().into());
                 }
-                // A lookup may just have ended: what it says of its batches stands behind this order.
-                self.driver.accumulator.order(Order::FailUnsentBatches(fault));
+                // Metadata may just have arrived: the commands about batches of records that waited for it are behind this one.
+                self.driver.accumulator.send_command(ProduceCommand::FailUnsentBatches(fault));
             }
-            Order::FailUnsentBatches(fault) => self.machine.handle(now, Input::FailUnsent(fault)),
-            Order::Stop { at_once: true } => self.stopped = true,
-            Order::Stop { at_once: false } => {
+            ProduceCommand::FailUnsentBatches(fault) => self.machine.handle(now, Input::FailUnsent(fault)),
+            ProduceCommand::Stop { at_once: true } => self.stopped = true,
+            ProduceCommand::Stop { at_once: false } => {
                 self.stopping = true;
                 let ticket = self.ticket();
                 self.machine.handle(now, Input::Flush { ticket });
@@ -259,12 +260,13 @@ impl Running {
         self.next_ticket
     }
 
-    /// Batches that are there go at once; the flush is over when those of parked records are done as well.
+    /// Flushes the batches that there are. If records wait for metadata, the flush ends once their batches are done as well.
     fn flush(&mut self, reply: oneshot::Sender<()>) {
-        let topics = self.lookups.topics();
+        let topics = self.pending_topics.topics();
         if topics.is_empty() {
-            // A lookup may just have ended: what it says of its batches stands behind this order, and is part of the flush.
-            return self.driver.accumulator.order(Order::FlushBatches(reply));
+            // Metadata may just have arrived: the commands about batches of records that waited for it are behind this one, and
+            // these batches are part of the flush.
+            return self.driver.accumulator.send_command(ProduceCommand::FlushBatches(reply));
         }
         let (now, ticket) = (self.now(), self.ticket());
         self.machine.handle(now, Input::Flush { ticket });
@@ -288,7 +290,7 @@ impl Running {
         let (now, id) = (self.now(), batch.id);
         self.packing.remove(&id);
         self.open.remove(&id);
-        if let Some(fault) = self.given_up.remove(&id) {
+        if let Some(fault) = self.failed_while_packing.remove(&id) {
             return self.finish(batch, &Err(fault));
         }
         self.machine.handle(now, Input::Packed(batch.described()));
@@ -300,18 +302,18 @@ impl Running {
         match packed {
             Packed::Batch(batch) => self.ready(*batch),
             Packed::Failed { batch, reason } => {
-                // No codec refuses what its encoder was given, but for want of memory. The records go uncompressed.
-                self.driver.log.record(Level::Warning, "producer", || format!("{}: {reason}", batch.place));
+                // A codec fails only for lack of memory. The records are sent uncompressed.
+                self.driver.log.record(Level::Warning, "producer", || format!("{}: {reason}", batch.partition));
                 self.ready(batch.uncompressed());
             }
             Packed::Parts { batch, parts } => {
                 self.packing.remove(&batch.id);
-                if let Some(fault) = self.given_up.remove(&batch.id) {
+                if let Some(fault) = self.failed_while_packing.remove(&batch.id) {
                     return self.finish(*batch, &Err(fault));
                 }
                 let described = parts.iter().map(PackedBatch::described).collect();
                 let id = batch.id;
-                // Without parts it is told of as failed, and has to be there for it.
+                // Without parts the batch fails, and is needed to report that.
                 if parts.is_empty() {
                     self.packed.insert(id, *batch);
                 }
@@ -321,7 +323,7 @@ impl Running {
         }
     }
 
-    fn answered(&mut self, answered: lanes::Answered) {
+    fn answered(&mut self, answered: RequestOutcome) {
         let now = self.now();
         if !answered.endpoints.is_empty() {
             self.driver.metadata.learn_endpoints(&answered.endpoints);
@@ -345,32 +347,32 @@ impl Running {
         self.machine.handle(now, Input::Answer { request: answered.request, outcome: answered.outcome });
     }
 
-    fn view(&mut self, view: &View) {
+    fn metadata_updated(&mut self, view: &View) {
         if !Arc::ptr_eq(&self.cluster, &view.cluster) {
             self.cluster = view.cluster.clone();
-            self.machine.cluster_changed(self.now(), &self.cluster);
+            self.machine.handle(self.now(), Input::MetadataUpdate { cluster: self.cluster.clone() });
         }
         if let Some(error) = &view.fatal {
-            for topic in self.lookups.topics() {
+            for topic in self.pending_topics.topics() {
                 self.topic_missing(&topic, error);
             }
         }
-        for stranded in self.driver.accumulator.cluster_changed(&self.cluster) {
-            self.stranded(&stranded);
+        for failed in self.driver.accumulator.update_partitions(&self.cluster) {
+            self.records_failed(&failed);
         }
-        self.look();
+        self.check_pending_topics();
     }
 
     fn tick(&mut self) {
         let now = self.now();
         self.machine.handle(now, Input::Tick);
         let inputs = self.driver.session.tick(now);
-        self.tell(inputs);
-        self.look();
-        self.drop_idle();
+        self.handle_inputs(inputs);
+        self.check_pending_topics();
+        self.forget_idle_topics();
     }
 
-    fn tell(&mut self, inputs: Vec<Input>) {
+    fn handle_inputs(&mut self, inputs: Vec<Input>) {
         let now = self.now();
         inputs.into_iter().for_each(|input| self.machine.handle(now, input));
     }

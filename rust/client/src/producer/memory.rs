@@ -1,7 +1,7 @@
-//! The bound on memory (`buffer.memory`): who holds how much, and who waits for room.
+//! The bound on memory (`buffer.memory`): how much each batch holds, and which senders wait for room.
 //!
-//! What is counted is the capacity of buffers, from the opening of a batch to its end. A topic may take at most eight times
-//! what is left free, so that one whose leader is gone leaves room for the others (seed S166).
+//! The capacity of buffers is counted, from the opening of a batch to its end. One topic may hold at most eight times
+//! the memory that is free, so that a topic whose leader is gone leaves room for others (seed S166).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,22 +11,22 @@ use std::time::{Duration, Instant};
 use crate::lock::lock;
 use tokio::sync::oneshot;
 
-/// How many times what is left free one topic may hold.
+/// One topic may hold at most this many times the memory that is free.
 const TOPIC_SHARE: usize = 8;
 
-/// How long a waiting thread sleeps at most before it looks again.
+/// How long a waiting thread sleeps at most before it checks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Clones share the bound.
+/// The memory of one producer. Clones share the bound.
 #[derive(Clone)]
 pub(crate) struct Memory(Arc<Inner>);
 
 struct Inner {
     limit: usize,
     used: AtomicUsize,
-    /// How often something was given back.
+    /// Counts releases of memory.
     releases: AtomicU64,
-    /// `releases` when a reservation was refused last.
+    /// The value of `releases` when a reservation was refused last.
     refused_at: AtomicU64,
     lifted: AtomicBool,
     closed: AtomicBool,
@@ -39,13 +39,13 @@ enum Waker {
     Task(oneshot::Sender<()>),
 }
 
-/// A topic's part of what is used.
-pub(crate) type TopicShare = Arc<AtomicUsize>;
+/// How many bytes a topic holds.
+pub(crate) type TopicUsage = Arc<AtomicUsize>;
 
-/// Memory that someone holds; given back when dropped.
+/// Memory that is reserved, until it is dropped.
 pub(crate) struct Charge {
     memory: Memory,
-    topic: TopicShare,
+    topic: TopicUsage,
     bytes: usize,
 }
 
@@ -63,23 +63,23 @@ impl Memory {
         }))
     }
 
-    /// Bytes in use, and the bound.
+    /// The bytes in use, and the bound.
     pub(crate) fn usage(&self) -> (usize, usize) {
         (self.0.used.load(Ordering::Relaxed), self.0.limit)
     }
 
-    /// Threads and tasks that wait for room.
+    /// How many threads and tasks wait for room.
     pub(crate) fn waiting(&self) -> usize {
         self.0.waiting.load(Ordering::Relaxed)
     }
 
-    /// A charge of nothing, to be raised.
-    pub(crate) fn charge(&self, topic: &TopicShare) -> Charge {
+    /// A charge of 0 bytes, to be raised.
+    pub(crate) fn charge(&self, topic: &TopicUsage) -> Charge {
         Charge { memory: self.clone(), topic: topic.clone(), bytes: 0 }
     }
 
-    /// Takes the bound away until what comes back is dropped: for records whose memory was granted already, in another
-    /// form. No one else may be sending meanwhile.
+    /// Lifts the bound until the result is dropped: for records whose memory was reserved already, in another buffer.
+    /// Nothing else may be sent meanwhile.
     pub(crate) fn lift(&self) -> Lifted {
         self.0.lifted.store(true, Ordering::Release);
         Lifted(self.clone())
@@ -89,7 +89,7 @@ impl Memory {
         let inner = &*self.0;
         let of_topic = topic.load(Ordering::Relaxed);
         let fits = |used: usize| {
-            // Nothing else is there to wait for: a bound below one record must not stop it for ever.
+            // There is nothing to wait for: a bound below the size of one record must not block it for ever.
             let alone = used == 0 || inner.lifted.load(Ordering::Acquire);
             let free = inner.limit.checked_sub(used + bytes);
             alone || free.is_some_and(|free| of_topic == 0 || of_topic + bytes <= free.saturating_mul(TOPIC_SHARE))
@@ -113,7 +113,7 @@ impl Memory {
         }
     }
 
-    /// Wakes those that wait longest, as many as there is room for.
+    /// Wakes the senders that have waited longest, as many as there is room for.
     fn wake(&self) {
         let mut free = self.0.limit.saturating_sub(self.0.used.load(Ordering::Acquire));
         let mut woken = Vec::new();
@@ -129,8 +129,9 @@ impl Memory {
         woken.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Whether a refused reservation of `bytes` is worth another try. A topic that has its share is refused where there is
-    /// room, so something must have been given back, or some time be over: another's refusal may have hidden a release.
+    /// Whether a refused reservation of `bytes` is worth another attempt. A topic that holds its share is refused
+    /// although there is room. So something must have been released since, or some time must have passed, because
+    /// another sender's refusal may have hidden a release.
     fn has_room(&self, bytes: usize, waiting_since: Instant) -> bool {
         let used = self.0.used.load(Ordering::Acquire);
         let fits = used == 0 || used + bytes <= self.0.limit;
@@ -138,7 +139,8 @@ impl Memory {
         self.is_closed() || fits && (released || waiting_since.elapsed() >= LOOK_AGAIN / 2)
     }
 
-    /// Waits for room for `bytes`, or the end of the producer, at most until `until`; false if the time was over first.
+    /// Waits for room for `bytes`, or for the producer to close, at most until `until`. Returns false if there was no
+    /// room in time.
     pub(crate) fn wait(&self, bytes: usize, until: Instant) -> bool {
         self.0.waiting.fetch_add(1, Ordering::AcqRel);
         self.waiters().push_back((bytes, Waker::Thread(std::thread::current())));
@@ -166,7 +168,7 @@ impl Memory {
         while !self.has_room(bytes, since) {
             let (wake, woken) = oneshot::channel();
             self.waiters().push_back((bytes, Waker::Task(wake)));
-            // Nothing is lost where the wake-up came between the two: the time is short.
+            // A wake-up between the check and the push is lost, so the wait is short.
             let _ = tokio::time::timeout(LOOK_AGAIN, woken).await;
             self.waiters().retain(|(_, waker)| !matches!(waker, Waker::Task(wake) if wake.is_closed()));
         }
@@ -187,7 +189,7 @@ impl Memory {
     }
 }
 
-/// While it is there, nothing is refused.
+/// The bound is lifted until this is dropped.
 pub(crate) struct Lifted(Memory);
 
 impl Drop for Lifted {
@@ -196,7 +198,7 @@ impl Drop for Lifted {
     }
 }
 
-/// One more that waits, until it is dropped: a task may be cancelled at any point.
+/// Counts one more waiting task until it is dropped: a task may be cancelled at any point.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -222,7 +224,7 @@ impl Waker {
 }
 
 impl Charge {
-    /// Raises the charge to `bytes`, if there is room for it.
+    /// Raises the charge to `bytes`, if there is room.
     pub(crate) fn raise(&mut self, bytes: usize) -> bool {
         let raised = bytes <= self.bytes || self.memory.reserve(&self.topic, bytes - self.bytes);
         if raised {
@@ -231,12 +233,12 @@ impl Charge {
         raised
     }
 
-    /// A charge of nothing for the same topic.
+    /// A charge of 0 bytes for the same topic.
     pub(crate) fn sibling(&self) -> Self {
         self.memory.charge(&self.topic)
     }
 
-    /// Makes the charge `bytes`, room or not: for what is only moved from one buffer to another.
+    /// Sets the charge to `bytes`, whether there is room or not: for records that move from one buffer to another.
     pub(crate) fn set(&mut self, bytes: usize) {
         if bytes > self.bytes {
             self.memory.0.used.fetch_add(bytes - self.bytes, Ordering::AcqRel);

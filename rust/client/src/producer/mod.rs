@@ -1,28 +1,28 @@
 //! The producer: records into batches, batches to brokers, outcomes to futures.
 //!
-//! `accumulator` encodes records into the open batch of their partition on the caller's thread; `driver` owns the
-//! delivery machine ([`monedula_engine::produce`]) and does what it says, with `pack` to compress, `lanes` to send and
-//! `lookups` to find topics; `receipt` carries what became of each record back.
+//! `accumulator` encodes records into the open batch of their partition, on the caller's thread. `driver` owns the
+//! delivery machine ([`monedula_engine::produce`]) and carries out its outputs: `pack` compresses, `sender` sends,
+//! `topic_metadata` awaits unknown topics. `receipt` returns the outcome of each record.
 
 mod accumulator;
+mod admission;
+mod awaiting_metadata;
 mod calls;
 mod config;
 mod driver;
-mod gate;
-mod lanes;
-mod lookups;
+mod in_flight;
 mod memory;
 mod open_batch;
 mod pack;
-mod parked;
 mod receipt;
 mod record;
 mod report;
+mod sender;
 mod session;
 mod table;
+mod topic_metadata;
 mod transactions;
-mod under_way;
-mod waiting;
+mod waiting_records;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -36,18 +36,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use accumulator::Accumulator;
+pub use admission::SendPermit;
+use admission::TransactionAdmission;
 pub use config::ProducerConfig;
 use driver::Driver;
-use gate::Gate;
-pub use gate::Turn;
+use in_flight::RequestsInFlight;
 pub use receipt::Sent;
 pub use record::{Delivered, DeliveryResult, Header, Record, Refused};
 pub use report::{Report, Summary};
 use session::Session;
 pub use table::Columns;
-use transactions::Pending;
-use under_way::InFlight;
-pub use waiting::{First, WaitingLines};
+use transactions::OffsetsInTransaction;
+pub use waiting_records::{WaitingRecord, WaitingRecords};
 
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
@@ -58,13 +58,13 @@ use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 use crate::tasks::caught;
 
-/// What the pool of answers keeps: they are small.
+/// Memory that the pool for answers keeps: answers are small.
 const ANSWERS_BYTES: usize = 1 << 20;
 
-/// How a producer is.
+/// The state of a producer, for its user.
 #[derive(Clone, Debug)]
 pub struct ProducerHealth {
-    /// Connections that stand.
+    /// Open connections.
     pub connections: usize,
     /// Brokers known from metadata.
     pub brokers: usize,
@@ -74,36 +74,36 @@ pub struct ProducerHealth {
     pub failing: Option<(Duration, String)>,
     /// Bytes of `buffer.memory` in use, and its size.
     pub memory: (usize, usize),
-    /// Senders that wait for room in it.
+    /// How many senders wait for room in it.
     pub waiting: usize,
-    /// Topics that are kept, with metadata asked for them: those that were sent to within `metadata.max.idle.ms`.
+    /// Topics that are kept, and whose metadata is refreshed: those that were sent to within `metadata.max.idle.ms`.
     pub topics: usize,
-    /// Records whose end is not known yet, wherever they are.
+    /// Records without an outcome, waiting, in batches or in flight.
     pub records_unfinished: u64,
-    /// Requests without an answer, and their batches, by broker.
+    /// Requests in flight and their batches, by broker.
     pub in_flight: BTreeMap<i32, (usize, usize)>,
     /// Retried errors by name.
     pub retried_errors: BTreeMap<String, u64>,
 }
 
-/// Sends records. Its methods may be called from any thread; those that wait say so. Dropped, it delivers what it has in
-/// the background.
+/// Sends records. Its methods may be called from any thread; those that block say so. When it is dropped, it delivers
+/// in the background what was sent.
 pub struct Producer {
     config: Arc<ProducerConfig>,
     accumulator: Arc<Accumulator>,
     metadata: Arc<Metadata>,
     network: Arc<Network>,
-    gate: Arc<Gate>,
-    in_flight: Arc<InFlight>,
+    admission: Arc<TransactionAdmission>,
+    in_flight: Arc<RequestsInFlight>,
     log: Log,
     metrics: Metrics,
     runtime: Handle,
     tasks: Mutex<Vec<JoinHandle<()>>>,
-    pending: Pending,
+    offsets: OffsetsInTransaction,
 }
 
 impl Producer {
-    /// Starts the producer's tasks on `runtime`. Nothing is connected before something is sent or asked.
+    /// Starts the producer's tasks on `runtime`. Connects only when something is sent or requested.
     pub fn new(config: ProducerConfig, runtime: &Handle, seed: u64) -> Self {
         let config = Arc::new(config);
         let client = config.client.clone();
@@ -114,17 +114,18 @@ impl Producer {
         let metadata = Arc::new(Metadata::new(client.clone(), network.clone(), log.clone(), metrics.clone()));
         let coordinators =
             Coordinators::new(client.clone(), network.clone(), metadata.clone(), log.clone(), metrics.clone());
-        let (orders, inbox) = mpsc::unbounded_channel();
-        let gate = Arc::new(Gate::default());
-        let accumulator = Arc::new(Accumulator::new(&config, gate.clone(), orders, seed));
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let admission = Arc::new(TransactionAdmission::default());
+        let accumulator = Arc::new(Accumulator::new(&config, admission.clone(), commands, seed));
         let session = SessionConfig {
             transactional_id: config.transactional_id.clone(),
             transaction_timeout: config.transaction_timeout,
             backoff: client.retry_backoff,
         };
-        let (events, calls) = mpsc::unbounded_channel();
-        let session = Session::new(session, gate.clone(), network.clone(), coordinators, log.clone(), events, seed);
-        let (started, in_flight) = (Instant::now(), Arc::new(InFlight::default()));
+        let (outcomes, calls) = mpsc::unbounded_channel();
+        let session =
+            Session::new(session, admission.clone(), network.clone(), coordinators, log.clone(), outcomes, seed);
+        let (started, in_flight) = (Instant::now(), Arc::new(RequestsInFlight::default()));
         let driver = Driver {
             config: config.clone(),
             network: network.clone(),
@@ -140,7 +141,7 @@ impl Producer {
         let driver = driver.run(inbox, calls, seed);
         let driver_log = log.clone();
         let tasks = vec![runtime.spawn(async move {
-            // What it had was failed when it was dropped.
+            // The driver has failed its records when it was dropped.
             if let Err(reason) = caught(driver).await {
                 let error =
                     ClientError::Internal(format!("the producer's task ended, and the producer is closed: {reason}"));
@@ -153,13 +154,13 @@ impl Producer {
             accumulator,
             metadata,
             network,
-            gate,
+            admission,
             in_flight,
             log,
             metrics,
             runtime: runtime.clone(),
             tasks: Mutex::new(tasks),
-            pending: Pending::default(),
+            offsets: OffsetsInTransaction::default(),
         }
     }
 
@@ -168,45 +169,47 @@ impl Producer {
         &self.config
     }
 
-    /// Puts a record into its partition's batch. Never waits; where the topic is not known yet, the record waits for it.
+    /// Puts a record into its partition's batch. Never blocks: if the topic is not known yet, the record waits for
+    /// metadata.
     ///
     /// # Errors
-    /// [`Refused::Full`] where there is no room, and whatever is wrong with the record.
+    /// [`Refused::Full`] if `buffer.memory` has no room, or what is wrong with the record.
     #[inline]
     pub fn send(&self, record: &Record<'_>) -> Result<Sent, Refused> {
         self.accumulator.send(record)
     }
 
-    /// Begins something that may have to wait: until what comes back is dropped, the open transaction is not committed. It
-    /// belongs to that one, of which records and waits for room are to be told.
+    /// Acquires a permit of the open transaction, for a caller that may have to wait. The transaction is not committed
+    /// before the permit is dropped. Records that are sent under it, and waits for room, have to name its transaction.
     ///
     /// # Errors
     /// If nothing can be sent now.
-    pub fn enter(&self) -> Result<Turn, ClientError> {
-        self.gate.enter()
+    pub fn acquire_permit(&self) -> Result<SendPermit, ClientError> {
+        self.admission.acquire()
     }
 
-    /// Lines for records that wait, whose transactions are this producer's.
-    pub fn lines<T: Clone>(&self) -> WaitingLines<T> {
-        WaitingLines::new(self.gate.clone())
+    /// Queues for records that wait, in the transactions of this producer.
+    pub fn waiting_records<T: Clone>(&self) -> WaitingRecords<T> {
+        WaitingRecords::new(self.admission.clone())
     }
 
-    /// Waits for room in `buffer.memory`, at most until `until`; false if the time was over first.
+    /// Waits for room in `buffer.memory`, at most until `until`. Returns false if there was none in time. `sent_in` is
+    /// the transaction that the room is for.
     ///
     /// # Errors
-    /// If the producer was closed, or the transaction is over that it is for, if that is given.
+    /// If the producer was closed, or that transaction has ended.
     pub fn wait_for_room(&self, bytes: usize, until: Instant, sent_in: Option<u64>) -> Result<bool, ClientError> {
         let mut there = false;
         while !there {
             if sent_in.is_some() {
-                self.gate.check(sent_in)?;
+                self.admission.check(sent_in)?;
             }
             let slice = until.min(Instant::now() + LOOK_AGAIN);
             there = self.accumulator.memory.wait(bytes, slice);
             if there || slice == until {
                 break;
             }
-            self.accumulator.is_exhausted();
+            self.accumulator.report_exhausted();
         }
         if self.is_closed() { Err(ClientError::ProducerClosed) } else { Ok(there) }
     }
@@ -220,27 +223,27 @@ impl Producer {
         }
     }
 
-    /// Waits until everything that was sent before is done; what became of it is in each record's own future.
+    /// Resolves when everything that was sent before is done. The outcome of a record is that of its own future.
     ///
     /// # Errors
     /// If another producer has taken over.
     pub fn flush(&self) -> impl Future<Output = Result<(), ClientError>> + Send + 'static {
         let (reply, done) = oneshot::channel();
         self.accumulator.flush(reply);
-        let gate = self.gate.clone();
+        let admission = self.admission.clone();
         async move {
-            // A driver that is gone has failed everything, so that nothing is left to be done.
+            // Fails only if the driver is gone, which has failed everything then.
             let _ = done.await;
-            Ok(gate.fenced()?)
+            Ok(admission.check_fenced()?)
         }
     }
 
-    /// How many partitions the topic has; `None` while that is not known, which it will be soon if the topic exists.
+    /// How many partitions the topic has. `None` while that is not known; its metadata is requested then.
     pub fn partition_count(&self, topic: &str) -> Option<i32> {
         self.accumulator.partition_count(topic)
     }
 
-    /// The topic's partitions. Waits until they are known, at most for `timeout`.
+    /// The topic's partitions. Resolves when they are known, or fails after `timeout`.
     pub fn partitions_for(
         &self,
         topic: String,
@@ -249,7 +252,7 @@ impl Producer {
         let (metadata, closed) = (self.metadata.clone(), self.accumulator.is_closed());
         async move {
             if closed {
-                // It would connect, and nobody would close the connection again.
+                // It would open a connection that nothing would close.
                 return Err(ClientError::ProducerClosed);
             }
             let name: Arc<str> = topic.into();
@@ -264,7 +267,7 @@ impl Producer {
         }
     }
 
-    /// Sends what there is, at most for `timeout`; what is not done by then fails. Waits. Closing again does nothing.
+    /// Delivers what was sent; records that are not done after `timeout` fail. Blocks. Closing again does nothing.
     pub fn close(&self, timeout: Duration) {
         let tasks = std::mem::take(&mut *lock(&self.tasks));
         if tasks.is_empty() {
@@ -274,7 +277,7 @@ impl Producer {
         let (flush, (done, wait)) = (self.flush(), std::sync::mpsc::channel());
         let accumulator = self.accumulator.clone();
         self.runtime.spawn(async move {
-            // What is over in time needs no failing; what is not gets it from the driver's end.
+            // When the driver ends, it fails everything that is not done.
             let _ = tokio::time::timeout(timeout, flush).await;
             accumulator.stop(true);
             for task in tasks {
@@ -282,11 +285,11 @@ impl Producer {
             }
             let _ = done.send(());
         });
-        // The runtime may be gone already: then there is nothing to wait for.
+        // If the runtime is gone already, there is nothing to wait for.
         let _ = wait.recv_timeout(timeout.saturating_add(LAST_STEPS));
     }
 
-    /// Has it deliver what it has in the background, which these tasks do.
+    /// Has the producer deliver in the background what was sent. Returns the tasks that do it.
     pub fn leave(&self) -> Vec<JoinHandle<()>> {
         self.accumulator.close();
         self.accumulator.stop(false);
@@ -308,10 +311,10 @@ impl Producer {
         &self.metrics
     }
 
-    /// How it is.
+    /// The state of the producer.
     pub fn health(&self) -> ProducerHealth {
         let view = self.metadata.view();
-        let (topics, records_unfinished) = self.accumulator.kept();
+        let (topics, records_unfinished) = self.accumulator.counts();
         ProducerHealth {
             connections: self.network.connected(),
             brokers: view.cluster.brokers.len(),
@@ -327,10 +330,10 @@ impl Producer {
     }
 }
 
-/// How long a sender waits for room before what lingers is asked for once more.
+/// How often a sender that waits for room has lingering batches sent.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// What closing takes beyond its timeout.
+/// How long closing takes at most after its timeout.
 const LAST_STEPS: Duration = Duration::from_secs(5);
 
 impl Drop for Producer {

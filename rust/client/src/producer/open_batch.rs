@@ -1,4 +1,4 @@
-//! A partition's open batch, and what it is once it is closed.
+//! A partition's open batch, and the same batch once it is closed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,32 +9,32 @@ use monedula_engine::TopicPartition;
 use monedula_engine::produce::BatchId;
 use monedula_protocol::records::{BATCH_HEADER_BYTES, NewRecord};
 
-use super::memory::{Charge, Memory, TopicShare};
+use super::in_flight::UnfinishedRecords;
+use super::memory::{Charge, Memory, TopicUsage};
 use super::receipt::Receipt;
-use super::under_way::Unfinished;
 
-/// Even a producer that sends one small record a second need not grow its buffers at every one.
+/// The smallest buffer: a producer that sends few small records does not grow its buffer for each of them.
 const MIN_BUFFER_BYTES: usize = 512;
 
-/// How many batches of a partition are there, from their opening to their end.
+/// Counts the batches of a partition, from their opening to their end.
 #[derive(Clone, Default)]
-pub(crate) struct Line(Arc<AtomicU32>);
+pub(crate) struct BatchCount(Arc<AtomicU32>);
 
-impl Line {
-    pub(crate) fn length(&self) -> u32 {
+impl BatchCount {
+    pub(crate) fn get(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn join(&self) -> InLine {
+    fn count(&self) -> CountedBatch {
         self.0.fetch_add(1, Ordering::Relaxed);
-        InLine(self.clone())
+        CountedBatch(self.clone())
     }
 }
 
-/// A batch's place there, left when this is dropped.
-pub(crate) struct InLine(Line);
+/// Counts one batch until it is dropped.
+pub(crate) struct CountedBatch(BatchCount);
 
-impl Drop for InLine {
+impl Drop for CountedBatch {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -48,57 +48,58 @@ pub(crate) struct OpenBatch {
     pub(crate) receipt: Arc<Receipt>,
     pub(crate) writer: PayloadWriter,
     pub(crate) charge: Charge,
-    /// `None` for records that are parked.
-    in_line: Option<InLine>,
+    /// `None` for records that wait for metadata.
+    counted: Option<CountedBatch>,
 }
 
 /// A batch that takes no more records.
 pub(crate) struct ClosedBatch {
     pub(crate) id: BatchId,
-    pub(crate) place: TopicPartition,
+    pub(crate) partition: TopicPartition,
     pub(crate) receipt: Arc<Receipt>,
     pub(crate) records: u32,
     /// Of the first record, and the largest.
     pub(crate) timestamps_ms: (i64, i64),
     pub(crate) payload: PooledVec,
     pub(crate) charge: Charge,
-    pub(crate) in_line: Option<InLine>,
-    pub(crate) unfinished: Unfinished,
+    pub(crate) counted: Option<CountedBatch>,
+    pub(crate) unfinished: UnfinishedRecords,
 }
 
-/// Why a record is not in the batch.
+/// Why a record was not appended to the batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotTaken {
     /// The batch is full.
     Closed,
-    /// There is no room for so much more memory.
+    /// `buffer.memory` has no room for this many more bytes.
     Memory(usize),
-    /// The system has none.
+    /// The system has no memory.
     Lack(OutOfMemory),
 }
 
 impl OpenBatch {
-    /// A batch with room for `capacity` bytes, if there is memory for it; its first record was sent at `since`.
+    /// A batch with room for `capacity` bytes, if there is memory for it. Its first record was sent at `since`. A batch of records
+    /// that wait for metadata has no partition.
     pub(crate) fn open(
         id: BatchId,
-        place: Option<(TopicPartition, &Line)>,
+        partition: Option<(TopicPartition, &BatchCount)>,
         memory: &Memory,
-        share: &TopicShare,
+        usage: &TopicUsage,
         pool: &BufferPool,
         (capacity, since): (usize, Instant),
     ) -> Result<Self, NotTaken> {
-        let mut charge = memory.charge(share);
+        let mut charge = memory.charge(usage);
         let capacity = capacity.max(MIN_BUFFER_BYTES);
         if !charge.raise(capacity) {
             return Err(NotTaken::Memory(capacity));
         }
         let writer = PayloadWriter::try_new(pool, capacity).map_err(NotTaken::Lack)?;
         charge.set(writer.capacity());
-        let (place, in_line) = place.map(|(place, line)| (place, line.join())).unzip();
-        Ok(Self { id, since, receipt: Receipt::new(place), writer, charge, in_line })
+        let (partition, counted) = partition.map(|(partition, batches)| (partition, batches.count())).unzip();
+        Ok(Self { id, since, receipt: Receipt::new(partition), writer, charge, counted })
     }
 
-    /// Appends a record, where the payload stays within `max_bytes`, unless it is the first.
+    /// Appends a record if the payload stays within `max_bytes`, or if it is the first one. Returns its index in the batch.
     #[inline]
     pub(crate) fn append(&mut self, record: &NewRecord<'_>, max_bytes: usize) -> Result<u32, NotTaken> {
         match self.writer.append(record, max_bytes) {
@@ -126,15 +127,15 @@ impl OpenBatch {
         self.writer.append(record, usize::MAX).map_err(|_| NotTaken::Closed)
     }
 
-    pub(crate) fn close(self, place: TopicPartition, closed: &Unfinished) -> ClosedBatch {
-        let Self { id, since: _, receipt, writer, charge, in_line } = self;
+    pub(crate) fn close(self, partition: TopicPartition, unfinished: &UnfinishedRecords) -> ClosedBatch {
+        let Self { id, since: _, receipt, writer, charge, counted } = self;
         let (records, timestamps_ms) = (writer.records(), writer.timestamps_ms());
-        let (unfinished, payload) = (closed.of(records), writer.into_buffer());
-        ClosedBatch { id, place, receipt, records, timestamps_ms, payload, charge, in_line, unfinished }
+        let (unfinished, payload) = (unfinished.count(records), writer.into_buffer());
+        ClosedBatch { id, partition, receipt, records, timestamps_ms, payload, charge, counted, unfinished }
     }
 }
 
-/// Bytes of a payload in a batch of `batch.size`.
+/// The largest payload of a batch of `batch.size`.
 pub(crate) fn max_payload_bytes(batch_bytes: usize) -> usize {
     batch_bytes.saturating_sub(BATCH_HEADER_BYTES)
 }

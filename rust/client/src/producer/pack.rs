@@ -1,4 +1,4 @@
-//! Closed batches into what is sent: compressed on blocking threads, a few at a time, each with its own contexts.
+//! Turns closed batches into batches that can be sent: compresses them on blocking threads, one per core at most.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,10 +12,10 @@ use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, Header, LOG_OV
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use super::in_flight::UnfinishedRecords;
 use super::memory::Charge;
-use super::open_batch::{ClosedBatch, InLine};
+use super::open_batch::{ClosedBatch, CountedBatch};
 use super::receipt::Receipt;
-use super::under_way::Unfinished;
 use crate::lock::lock;
 use crate::tasks::caught_now;
 
@@ -25,27 +25,27 @@ const TRANSACTIONAL: i16 = 1 << 4;
 /// A batch that can be sent.
 pub(crate) struct PackedBatch {
     pub(crate) id: BatchId,
-    pub(crate) place: TopicPartition,
+    pub(crate) partition: TopicPartition,
     pub(crate) receipt: Arc<Receipt>,
-    /// Where in the receipt its records begin: a batch that was split has several parts.
+    /// Index of its first record in the receipt: a batch that was split has several parts.
     pub(crate) first: u32,
     pub(crate) records: u32,
     timestamps_ms: (i64, i64),
     codec: Compression,
     pub(crate) payload: Bytes,
     charge: Charge,
-    /// Parts of a batch that was split stand in no line.
-    _in_line: Option<InLine>,
-    unfinished: Unfinished,
+    /// `None` for parts of a batch that was split.
+    _counted: Option<CountedBatch>,
+    unfinished: UnfinishedRecords,
 }
 
 impl PackedBatch {
-    /// What the delivery machine has to know of it.
+    /// The batch, as the delivery machine knows it.
     pub(crate) fn described(&self) -> Batch {
         Batch { id: self.id, records: self.records, bytes: BATCH_HEADER_BYTES + self.payload.len() }
     }
 
-    /// The header under which it goes out this time.
+    /// The batch header for one attempt: producer id, epoch and sequence number may differ from attempt to attempt.
     pub(crate) fn header(&self, sequence: Option<(Identity, i32)>, transactional: bool) -> [u8; BATCH_HEADER_BYTES] {
         let (identity, base_sequence) = sequence.unwrap_or((Identity { producer_id: -1, epoch: -1 }, -1));
         let mut header = self.plain_header();
@@ -74,13 +74,13 @@ impl PackedBatch {
     }
 }
 
-/// What came of a job.
+/// The result of a job.
 pub(crate) enum Packed {
-    /// It can be sent.
+    /// The batch can be sent.
     Batch(Box<PackedBatch>),
-    /// It could not be compressed.
+    /// The batch could not be compressed.
     Failed { batch: Box<ClosedBatch>, reason: String },
-    /// Parts in place of a batch, with the batch; none where it cannot be split.
+    /// The parts that replace a batch, with the batch. No parts if it cannot be split.
     Parts { batch: Box<PackedBatch>, parts: Vec<PackedBatch> },
 }
 
@@ -89,7 +89,7 @@ enum Job {
     Split(Box<PackedBatch>, [BatchId; 2]),
 }
 
-/// Clones share the threads.
+/// The threads that pack batches. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Packers(Arc<Inner>);
 
@@ -107,18 +107,18 @@ struct Inner {
 struct State {
     jobs: VecDeque<Job>,
     workers: usize,
-    idle: Vec<Tools>,
+    idle: Vec<CompressionBuffers>,
 }
 
-/// What a thread compresses with.
+/// What a thread needs to compress; reused by later jobs.
 #[derive(Default)]
-struct Tools {
+struct CompressionBuffers {
     compressor: Compressor,
     scratch: Vec<u8>,
 }
 
 impl Packers {
-    /// Threads that compress with this codec, as many as there are cores.
+    /// Packs with this codec, on as many threads as there are cores.
     pub(crate) fn new(
         codec: Compression,
         level: Option<i32>,
@@ -130,7 +130,7 @@ impl Packers {
         Self(Arc::new(Inner { codec, level, pool, runtime, done, max_workers, state: Mutex::default() }))
     }
 
-    /// Packs a batch: now if there is nothing to do, else on another thread, which says so to `done`.
+    /// Packs a batch: returns it at once if it is not compressed; else another thread does it, and sends it to `done`.
     pub(crate) fn pack(&self, batch: Box<ClosedBatch>) -> Option<PackedBatch> {
         if self.0.codec == Compression::None {
             return Some(batch.uncompressed());
@@ -139,7 +139,7 @@ impl Packers {
         None
     }
 
-    /// Divides a batch that a broker finds too large.
+    /// Splits a batch that a broker finds too large.
     pub(crate) fn split(&self, batch: Box<PackedBatch>, ids: [BatchId; 2]) {
         self.start(Job::Split(batch, ids));
     }
@@ -150,7 +150,7 @@ impl Packers {
         let is_wanted = state.workers < self.0.max_workers;
         drop(state);
         let inner = self.0.clone();
-        // A thread that the system does not grant is a panic of the runtime's: the job is done here then.
+        // The runtime panics if the system grants no thread: the job is then done on this one.
         if is_wanted && caught_now(|| self.0.runtime.spawn_blocking(move || inner.work())).is_err() {
             self.0.work();
         }
@@ -162,9 +162,9 @@ impl Inner {
         lock(&self.state)
     }
 
-    /// Does jobs until there are none, unless enough others do.
+    /// Does jobs until there are none, unless enough other threads do.
     fn work(&self) {
-        let mut tools = {
+        let mut buffers = {
             let mut state = self.state();
             if state.jobs.is_empty() || state.workers >= self.max_workers {
                 return;
@@ -179,44 +179,49 @@ impl Inner {
                     Some(job) => job,
                     None => {
                         state.workers -= 1;
-                        state.idle.push(tools);
+                        state.idle.push(buffers);
                         return;
                     }
                 }
             };
-            // The driver waits for every batch, whatever becomes of this one.
+            // The driver waits for every batch, so each job must have a result.
             let packed = match job {
-                Job::Pack(batch) => match caught_now(|| self.compress(&mut tools, &batch.payload)) {
+                Job::Pack(batch) => match caught_now(|| self.compress(&mut buffers, &batch.payload)) {
                     Ok(Ok(payload)) => Packed::Batch(Box::new(batch.packed(self.codec, Some(payload)))),
                     Ok(Err(error)) => Packed::Failed { batch, reason: error.to_string() },
                     Err(reason) => {
-                        tools = Tools::default();
+                        buffers = CompressionBuffers::default();
                         Packed::Failed { batch, reason }
                     }
                 },
                 Job::Split(batch, ids) => {
-                    let parts = caught_now(|| self.divide(&mut tools, &batch, ids)).unwrap_or_else(|_| {
-                        tools = Tools::default();
+                    let parts = caught_now(|| self.divide(&mut buffers, &batch, ids)).unwrap_or_else(|_| {
+                        buffers = CompressionBuffers::default();
                         None
                     });
                     Packed::Parts { batch, parts: parts.unwrap_or_default() }
                 }
             };
-            // A driver that is gone needs it no more.
+            // Fails only if the driver is gone.
             let _ = self.done.send(packed);
         }
     }
 
-    fn compress(&self, tools: &mut Tools, payload: &[u8]) -> Result<PooledVec, CompressionError> {
-        tools.scratch.clear();
-        tools.compressor.compress(self.codec, self.level, payload, &mut tools.scratch)?;
-        let mut compressed = self.pool.take(tools.scratch.len());
-        compressed.extend_from_slice(&tools.scratch);
+    fn compress(&self, buffers: &mut CompressionBuffers, payload: &[u8]) -> Result<PooledVec, CompressionError> {
+        buffers.scratch.clear();
+        buffers.compressor.compress(self.codec, self.level, payload, &mut buffers.scratch)?;
+        let mut compressed = self.pool.take(buffers.scratch.len());
+        compressed.extend_from_slice(&buffers.scratch);
         Ok(compressed)
     }
 
-    /// Two halves of a batch, by bytes.
-    fn divide(&self, tools: &mut Tools, batch: &PackedBatch, ids: [BatchId; 2]) -> Option<Vec<PackedBatch>> {
+    /// Splits a batch in two, at about half of its bytes.
+    fn divide(
+        &self,
+        buffers: &mut CompressionBuffers,
+        batch: &PackedBatch,
+        ids: [BatchId; 2],
+    ) -> Option<Vec<PackedBatch>> {
         if batch.records < 2 {
             return None;
         }
@@ -246,15 +251,15 @@ impl Inner {
             let payload = half.into_buffer();
             let payload = match batch.codec {
                 Compression::None => payload,
-                _ => self.compress(tools, &payload).ok()?,
+                _ => self.compress(buffers, &payload).ok()?,
             };
             charge.set(payload.capacity());
-            let (place, receipt) = (batch.place.clone(), batch.receipt.clone());
+            let (partition, receipt) = (batch.partition.clone(), batch.receipt.clone());
             let payload = payload.into_bytes();
-            let (codec, unfinished) = (batch.codec, batch.unfinished.of(records));
+            let (codec, unfinished) = (batch.codec, batch.unfinished.count(records));
             parts.push(PackedBatch {
                 id,
-                place,
+                partition,
                 receipt,
                 first,
                 records,
@@ -262,7 +267,7 @@ impl Inner {
                 codec,
                 payload,
                 charge,
-                _in_line: None,
+                _counted: None,
                 unfinished,
             });
             first += records;
@@ -272,21 +277,21 @@ impl Inner {
 }
 
 impl ClosedBatch {
-    /// The batch as it is.
+    /// The batch, uncompressed.
     pub(crate) fn uncompressed(self) -> PackedBatch {
         self.packed(Compression::None, None)
     }
 
-    /// The batch with what its payload was compressed to, or the payload itself.
+    /// The batch with its compressed payload, or with the payload itself.
     fn packed(self, codec: Compression, compressed: Option<PooledVec>) -> PackedBatch {
-        let Self { id, place, receipt, records, timestamps_ms, payload, mut charge, in_line: _in_line, unfinished } =
+        let Self { id, partition, receipt, records, timestamps_ms, payload, mut charge, counted: _counted, unfinished } =
             self;
         let payload = compressed.unwrap_or(payload);
         charge.set(payload.capacity());
         let payload = payload.into_bytes();
         PackedBatch {
             id,
-            place,
+            partition,
             receipt,
             first: 0,
             records,
@@ -294,7 +299,7 @@ impl ClosedBatch {
             codec,
             payload,
             charge,
-            _in_line,
+            _counted,
             unfinished,
         }
     }
@@ -304,28 +309,28 @@ impl ClosedBatch {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::super::memory::{Memory, TopicShare};
-    use super::super::open_batch::{Line, OpenBatch};
+    use super::super::memory::{Memory, TopicUsage};
+    use super::super::open_batch::{BatchCount, OpenBatch};
     use super::*;
 
     const RECORDS: u32 = 3;
 
-    /// A closed batch in memory that `pool` knows nothing of.
+    /// A closed batch whose memory is not of the pool of `packers`.
     fn batch(id: BatchId) -> Box<ClosedBatch> {
-        let (memory, share, line) = (Memory::new(1 << 20), TopicShare::default(), Line::default());
-        let place = TopicPartition::new("orders", 0);
+        let (memory, usage, batches) = (Memory::new(1 << 20), TopicUsage::default(), BatchCount::default());
+        let partition = TopicPartition::new("orders", 0);
         let at = (1024, Instant::now());
         let pool = BufferPool::new(1 << 20);
-        let opened = OpenBatch::open(id, Some((place.clone(), &line)), &memory, &share, &pool, at);
+        let opened = OpenBatch::open(id, Some((partition.clone(), &batches)), &memory, &usage, &pool, at);
         let mut open = opened.expect("room");
         for _ in 0..RECORDS {
             let record = NewRecord { timestamp_ms: 1, key: None, value: Some(b"value"), headers: &[] };
             open.append(&record, usize::MAX).expect("room");
         }
-        Box::new(open.close(place, &Unfinished::default()))
+        Box::new(open.close(partition, &UnfinishedRecords::default()))
     }
 
-    /// Packers of a runtime that grants so many threads, and what comes of their jobs.
+    /// Packers on a runtime, and the results of their jobs.
     fn packers(runtime: &Handle) -> (Packers, mpsc::UnboundedReceiver<Packed>) {
         let (done, packed) = mpsc::unbounded_channel();
         (Packers::new(Compression::Lz4, None, BufferPool::new(1 << 20), runtime.clone(), done), packed)
@@ -341,7 +346,7 @@ mod tests {
         let mut ids: Vec<BatchId> = (0..100).map(|_| id_of(packed.blocking_recv().expect("a batch"))).collect();
         ids.sort_unstable();
         assert_eq!(ids, (0..100).collect::<Vec<_>>());
-        // Nobody's place stays taken.
+        // Every worker ends and leaves its place.
         let deadline = Instant::now() + Duration::from_secs(60);
         while packers.0.state().workers > 0 {
             assert!(Instant::now() < deadline);

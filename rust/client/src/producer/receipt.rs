@@ -1,7 +1,7 @@
-//! What a user holds of a record: its batch's receipt and its place there.
+//! The futures of records: the receipt of a batch, and a record's index in it.
 //!
-//! A receipt is made with a batch and completed once, or in pieces where the batch was split. Everybody who sent a record
-//! of the batch shares it, so a future costs two words.
+//! A receipt is created with its batch, and completed once, or in parts if the batch was split. All records of the
+//! batch share it, so a future costs two words.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use monedula_engine::TopicPartition;
 use monedula_engine::produce::{Acknowledged, SendFault};
 
 use super::record::{Delivered, DeliveryResult};
-use super::report::Share;
+use super::report::BatchRows;
 use crate::error::ClientError;
 use crate::lock::lock;
 
 type Waker = Box<dyn FnOnce() + Send>;
 
-/// A sent record's future: cheap to clone, and to drop.
+/// The future of a sent record. Cheap to clone and to drop.
 #[derive(Clone)]
 pub struct Sent {
     receipt: Arc<Receipt>,
@@ -24,25 +24,25 @@ pub struct Sent {
     timestamp_ms: i64,
 }
 
-/// A batch's outcome.
+/// The outcome of a batch.
 pub(crate) struct Receipt {
-    /// `None` for records of a topic whose partitions are not known yet.
-    place: Option<TopicPartition>,
+    /// `None` for records that wait for metadata.
+    partition: Option<TopicPartition>,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// What became of the records from each index on, up to the next one's.
+    /// The outcome of the records from each index up to that of the next entry.
     segments: Vec<(u32, Outcome)>,
-    /// Parked records that have become those of batches, by index.
+    /// For records that waited for metadata: their futures in the batches that they are in now, by index.
     forwarded: Vec<Option<Sent>>,
     wakers: Vec<(u32, Waker)>,
-    shares: Vec<Share>,
+    rows: Vec<BatchRows>,
 }
 
-/// What became of a run of records.
+/// The outcome of consecutive records.
 #[derive(Clone)]
 enum Outcome {
     Pending,
@@ -51,8 +51,8 @@ enum Outcome {
 }
 
 impl Receipt {
-    pub(crate) fn new(place: Option<TopicPartition>) -> Arc<Self> {
-        Arc::new(Self { place, state: Mutex::default(), changed: Condvar::new() })
+    pub(crate) fn new(partition: Option<TopicPartition>) -> Arc<Self> {
+        Arc::new(Self { partition, state: Mutex::default(), changed: Condvar::new() })
     }
 
     /// The future of the record at `index`.
@@ -61,12 +61,12 @@ impl Receipt {
         Sent { receipt: Arc::clone(self), index, timestamp_ms }
     }
 
-    /// Tells a report of these records once they are done.
-    pub(crate) fn share(&self, share: Share) {
-        self.state().shares.push(share);
+    /// Has the report of a table notified once these records are done.
+    pub(crate) fn add_rows(&self, rows: BatchRows) {
+        self.state().rows.push(rows);
     }
 
-    /// Says what became of `count` records from `first` on: all of the batch's, or those of a part.
+    /// Sets the outcome of `count` records from `first` on: all records of the batch, or those of a part.
     pub(crate) fn complete(&self, first: u32, count: u32, outcome: &Result<Acknowledged, SendFault>) {
         let outcome = match outcome {
             Ok(done) => {
@@ -77,12 +77,12 @@ impl Receipt {
         self.finish(first, count, outcome);
     }
 
-    /// Fails every record, of whatever segment, that is not done.
+    /// Fails the first `count` records.
     pub(crate) fn fail(&self, count: u32, error: &ClientError) {
         self.finish(0, count, Outcome::Failed { fault: error.clone(), first: 0 });
     }
 
-    /// Fails one record before it became part of a batch.
+    /// Fails one record that never became part of a batch.
     pub(crate) fn fail_one(&self, index: u32, error: &ClientError) {
         self.finish(index, 1, Outcome::Failed { fault: error.clone(), first: index });
     }
@@ -90,28 +90,29 @@ impl Receipt {
     fn finish(&self, first: u32, count: u32, outcome: Outcome) {
         let end = first.saturating_add(count);
         let mut state = self.state();
-        state.settle(first, end, outcome.clone());
+        state.set(first, end, outcome.clone());
         let wakers: Vec<(u32, Waker)> =
             state.wakers.extract_if(.., |(index, _)| (first..end).contains(index)).collect();
-        let shares = state.shares.clone();
+        let all_rows = state.rows.clone();
         drop(state);
         self.changed.notify_all();
-        for share in shares {
-            self.tell(&share, first, end, &outcome);
+        for rows in all_rows {
+            self.notify(&rows, first, end, &outcome);
         }
         for (_, waker) in wakers {
             waker();
         }
     }
 
-    /// Parked records go on as those of batches: record `index` is `sent` from now on.
+    /// A record that waited for metadata is in a batch now: from here on, the outcome of record `index` is that of
+    /// `sent`.
     pub(crate) fn forward(&self, index: u32, count: u32, sent: Sent) {
         let mut state = self.state();
         if state.forwarded.is_empty() {
             state.forwarded.resize(count as usize, None);
         }
-        if let Some(slot) = state.forwarded.get_mut(index as usize) {
-            *slot = Some(sent.clone());
+        if let Some(forwarded) = state.forwarded.get_mut(index as usize) {
+            *forwarded = Some(sent.clone());
         }
         let wakers: Vec<(u32, Waker)> = state.wakers.extract_if(.., |(of, _)| *of == index).collect();
         drop(state);
@@ -121,14 +122,14 @@ impl Receipt {
         }
     }
 
-    fn tell(&self, share: &Share, first: u32, end: u32, outcome: &Outcome) {
+    fn notify(&self, rows: &BatchRows, first: u32, end: u32, outcome: &Outcome) {
         match outcome {
             Outcome::Pending => {}
             Outcome::Acknowledged { base_offset, first: at, .. } => {
-                share.acknowledged(self.place.as_ref(), first, end, *base_offset, *at);
+                rows.acknowledged(self.partition.as_ref(), first, end, *base_offset, *at);
             }
             Outcome::Failed { fault, first: at } => {
-                share.failed(first, end, |index| error_of(fault, index - at));
+                rows.failed(first, end, |index| error_of(fault, index - at));
             }
         }
     }
@@ -139,8 +140,8 @@ impl Receipt {
 }
 
 impl State {
-    /// Lays `outcome` over `first..end`. Segments are few: one, or the parts of a batch that was split.
-    fn settle(&mut self, first: u32, end: u32, outcome: Outcome) {
+    /// Sets `outcome` for `first..end`. There are few segments: one, or one for each part of a batch that was split.
+    fn set(&mut self, first: u32, end: u32, outcome: Outcome) {
         let after = self.at(end).clone();
         if self.segments.is_empty() && first > 0 {
             self.segments.push((0, Outcome::Pending));
@@ -162,7 +163,7 @@ impl State {
 }
 
 impl Sent {
-    /// What became of the record, if it is known.
+    /// The record's outcome, if it is known.
     pub fn try_outcome(&self) -> Option<DeliveryResult> {
         let state = self.receipt.state();
         if let Some(Some(sent)) = state.forwarded.get(self.index as usize) {
@@ -173,7 +174,7 @@ impl Sent {
         self.outcome_in(&state)
     }
 
-    /// Whether it is known what became of the record.
+    /// Whether the record's outcome is known.
     pub fn is_done(&self) -> bool {
         self.try_outcome().is_some()
     }
@@ -199,7 +200,7 @@ impl Sent {
         }
     }
 
-    /// Calls `waker` once the outcome is known: now, or on the thread that learns of it, which must not be kept.
+    /// Calls `waker` once the outcome is known: now, or on the thread that sets it, which must not be blocked.
     pub fn on_done(&self, waker: impl FnOnce() + Send + 'static) {
         let mut state = self.receipt.state();
         if let Some(Some(sent)) = state.forwarded.get(self.index as usize) {
@@ -219,11 +220,12 @@ impl Sent {
             Outcome::Pending => None,
             Outcome::Failed { fault, first } => Some(Err(error_of(fault, self.index - first))),
             Outcome::Acknowledged { base_offset, first, append_time_ms } => {
-                // Only parked records have no place, and these are forwarded before they are acknowledged.
-                let place = self.receipt.place.clone()?;
+                // Only records that wait for metadata have no partition, and they are forwarded before they are
+                // acknowledged.
+                let TopicPartition { topic, partition } = self.receipt.partition.clone()?;
                 Some(Ok(Delivered {
-                    topic: place.topic,
-                    partition: place.partition,
+                    topic,
+                    partition,
                     offset: base_offset.map(|base| base + i64::from(self.index - first)),
                     timestamp_ms: append_time_ms.unwrap_or(self.timestamp_ms),
                 }))
@@ -234,12 +236,12 @@ impl Sent {
 
 impl std::fmt::Debug for Sent {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Sent").field("place", &self.receipt.place).field("index", &self.index).finish()
+        formatter.debug_struct("Sent").field("partition", &self.receipt.partition).field("index", &self.index).finish()
     }
 }
 
-/// The error of one record of a batch that failed (KIP-467): those that spoil it have their own reason, the others are told
-/// that they were not the cause.
+/// The error of one record of a batch that failed (KIP-467): records that caused the failure have their own reason; for
+/// the others the error says that they did not cause it.
 fn error_of(fault: &ClientError, index: u32) -> ClientError {
     let ClientError::Delivery(SendFault::Refused { partition, code, records, .. }) = fault else {
         return fault.clone();

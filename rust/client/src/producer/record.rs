@@ -1,4 +1,4 @@
-//! What the user sends, and what comes back for it.
+//! A record to be sent, and its outcome.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,11 +10,11 @@ use crate::error::ClientError;
 /// A record to be sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Record<'a> {
-    /// Where to.
+    /// The topic.
     pub topic: &'a str,
-    /// The partition; `None` leaves it to the partitioner.
+    /// The partition; `None` has the partitioner choose.
     pub partition: Option<i32>,
-    /// Milliseconds since the epoch; `None` is now.
+    /// Milliseconds since 1970; `None` is now.
     pub timestamp_ms: Option<i64>,
     /// The key.
     pub key: Option<&'a [u8]>,
@@ -22,37 +22,37 @@ pub struct Record<'a> {
     pub value: Option<&'a [u8]>,
     /// The headers.
     pub headers: &'a [Header<'a>],
-    /// When it counts as sent, for one that had to wait before; `None` is now.
+    /// When it was sent, for a record that had to wait; `None` is now.
     pub since: Option<Instant>,
-    /// The transaction that it was sent in, for one that had to wait: no other takes it.
+    /// The transaction in which it was sent, for a record that had to wait: no other one admits it.
     pub sent_in: Option<u64>,
 }
 
-/// Where a record is.
+/// Where an acknowledged record is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
     /// Its topic.
     pub topic: Arc<str>,
     /// Its partition.
     pub partition: i32,
-    /// Its offset; `None` with acks=0, or where a broker had it already and no longer knows where.
+    /// Its offset; `None` with acks=0, or if the broker already had the record and no longer knows its offset.
     pub offset: Option<i64>,
-    /// The record's own, or when the broker appended it where the topic keeps that time.
+    /// Its timestamp: the record's own, or the broker's for topics with LogAppendTime.
     pub timestamp_ms: i64,
 }
 
-/// What became of a record.
+/// The outcome of a record.
 pub type DeliveryResult = Result<Delivered, ClientError>;
 
 /// Why a record was not taken.
 #[derive(Clone, Debug)]
 pub enum Refused {
-    /// There is no room in `buffer.memory`: wait for it with `wait_for_room` and send again.
+    /// `buffer.memory` has no room: wait for it with `wait_for_room`, and send again.
     Full {
-        /// The bytes that are needed.
+        /// How many bytes it needs.
         needed: usize,
     },
-    /// It cannot be sent at all.
+    /// The record cannot be sent.
     Error(ClientError),
 }
 

@@ -1,4 +1,4 @@
-//! What became of a whole table.
+//! The outcome of the rows of a table.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,8 @@ use crate::lock::lock;
 
 type Waker = Box<dyn FnOnce() + Send>;
 
-/// The outcome of the rows of a table, over all of its batches. Made by the caller, who says with [`Self::seal`] that no
-/// more rows come.
+/// Collects the outcomes of a table's rows over all of their batches. The caller creates it, and calls [`Self::seal`]
+/// once there are no more rows.
 #[derive(Default)]
 pub struct Report {
     state: Mutex<State>,
@@ -28,20 +28,20 @@ struct State {
     sealed: bool,
     wakers: Vec<Waker>,
     summary: Summary,
-    /// The first row that was not even taken failed of this.
+    /// The first error of a row that is in no batch.
     refusal: Option<ClientError>,
 }
 
-/// What is known of a table so far.
+/// The outcome of a table so far.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Rows acknowledged.
     pub acknowledged: u64,
     /// Rows that failed.
     pub failed: u64,
-    /// First and last offset of each run, in order; runs that touch are one.
+    /// First and last offset of each run of offsets, in order. Adjacent runs are merged.
     pub offsets: BTreeMap<TopicPartition, Vec<(i64, i64)>>,
-    /// Rows that failed: the first, how many in a row, and why.
+    /// Rows that failed: the first row, the number of consecutive rows, and the error.
     pub errors: Vec<(u64, u64, ClientError)>,
 }
 
@@ -57,9 +57,9 @@ impl Report {
         Arc::default()
     }
 
-    /// No more rows come.
+    /// There are no more rows.
     pub fn seal(&self) {
-        self.progress().turn = None;
+        self.progress().permit = None;
         self.change(|state| state.sealed = true);
     }
 
@@ -68,12 +68,12 @@ impl Report {
         self.state().is_done()
     }
 
-    /// What is known by now; the whole truth once [`Self::is_done`].
+    /// The outcome so far; complete once [`Self::is_done`].
     pub fn summary(&self) -> Summary {
         self.state().summary.clone()
     }
 
-    /// Waits until every row is done, at most until `until`; false if the time was over first.
+    /// Waits until every row is done, at most until `until`. Returns false if not all were in time.
     pub fn wait(&self, until: Instant) -> bool {
         let mut state = self.state();
         while !state.is_done() {
@@ -86,7 +86,8 @@ impl Report {
         true
     }
 
-    /// Calls `waker` once every row is done: now, or on the thread that learns of it, which must not be kept.
+    /// Calls `waker` once every row is done: now, or on the thread that reports the last one, which must not be
+    /// blocked.
     pub fn on_done(&self, waker: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
         if state.is_done() {
@@ -97,20 +98,20 @@ impl Report {
         }
     }
 
-    /// So many rows more were taken, and will be told of; gives how many there were before.
-    pub(crate) fn took(&self, rows: u64) -> u64 {
+    /// Adds rows whose outcome will be reported. Returns how many there were before.
+    pub(crate) fn add_rows(&self, rows: u64) -> u64 {
         let mut state = self.state();
         state.taken += rows;
         state.taken - rows
     }
 
-    /// A row that waited for its topic to be known is done.
-    pub(crate) fn parked_done(&self, row: u64, outcome: Option<DeliveryResult>) {
-        self.progress().parked -= 1;
+    /// A row that waited for metadata is done.
+    pub(crate) fn awaited_row_done(&self, row: u64, outcome: Option<DeliveryResult>) {
+        self.progress().awaiting_metadata -= 1;
         match outcome {
             Some(Ok(done)) => {
-                let place = TopicPartition::new(done.topic, done.partition);
-                self.acknowledged(Some(&place), done.offset.map(|offset| (offset, offset)), 1);
+                let partition = TopicPartition::new(done.topic, done.partition);
+                self.acknowledged(Some(&partition), done.offset.map(|offset| (offset, offset)), 1);
             }
             Some(Err(error)) => {
                 if let ClientError::UnknownTopic { topic, .. } = &error {
@@ -126,7 +127,7 @@ impl Report {
         lock(&self.progress)
     }
 
-    /// A run of rows failed.
+    /// Consecutive rows failed.
     pub(crate) fn failed(&self, row: u64, count: u64, error: ClientError) {
         self.change(|state| {
             state.summary.failed += count;
@@ -134,7 +135,7 @@ impl Report {
         });
     }
 
-    /// A run of rows fails that is in no batch: nobody but this report hears of it.
+    /// Consecutive rows failed that are in no batch, so that no receipt reports them.
     pub(super) fn refused(&self, row: u64, count: u64, error: ClientError) {
         self.state().refusal.get_or_insert_with(|| error.clone());
         self.failed(row, count, error);
@@ -144,13 +145,13 @@ impl Report {
         self.state().refusal.clone()
     }
 
-    fn acknowledged(&self, place: Option<&TopicPartition>, offsets: Option<(i64, i64)>, rows: u64) {
+    fn acknowledged(&self, partition: Option<&TopicPartition>, offsets: Option<(i64, i64)>, rows: u64) {
         self.change(|state| {
             state.summary.acknowledged += rows;
-            let (Some(place), Some((first, last))) = (place, offsets) else { return };
-            let runs = match state.summary.offsets.get_mut(place) {
+            let (Some(partition), Some((first, last))) = (partition, offsets) else { return };
+            let runs = match state.summary.offsets.get_mut(partition) {
                 Some(runs) => runs,
-                None => state.summary.offsets.entry(place.clone()).or_default(),
+                None => state.summary.offsets.entry(partition.clone()).or_default(),
             };
             add_run(runs, first, last);
         });
@@ -181,7 +182,7 @@ impl State {
     }
 }
 
-/// Adds offsets to runs that are in order and do not touch. Batches of a partition may be acknowledged out of order.
+/// Adds offsets to runs that are in order and not adjacent. Batches of a partition may be acknowledged out of order.
 fn add_run(runs: &mut Vec<(i64, i64)>, first: i64, last: i64) {
     let at = runs.partition_point(|run| run.1 < first);
     let touches_before = at > 0 && runs[at - 1].1 + 1 == first;
@@ -197,15 +198,15 @@ fn add_run(runs: &mut Vec<(i64, i64)>, first: i64, last: i64) {
     }
 }
 
-/// A table's records in one batch: those from `first` on, which are these rows.
+/// The rows of a table in one batch: its records from `first` on are these rows.
 #[derive(Clone)]
-pub(crate) struct Share {
+pub(crate) struct BatchRows {
     pub(crate) report: Arc<Report>,
     pub(crate) first: u32,
     pub(crate) rows: Arc<Rows>,
 }
 
-/// Rows of a table in the order of their records, as runs.
+/// Row numbers of a table in the order of their records, as runs.
 #[derive(Debug, Default)]
 pub(crate) struct Rows(Vec<(u64, u32)>);
 
@@ -227,25 +228,25 @@ impl Rows {
     }
 }
 
-impl Share {
-    /// Of the batch's records `first..end`, which have offsets from `base_offset` on for the one at `base_index`.
+impl BatchRows {
+    /// The batch's records `first..end` are acknowledged. `base_offset` is the offset of the record at `base_index`.
     pub(crate) fn acknowledged(
         &self,
-        place: Option<&TopicPartition>,
+        partition: Option<&TopicPartition>,
         first: u32,
         end: u32,
         base_offset: Option<i64>,
         base_index: u32,
     ) {
-        let Some((first, end)) = self.mine(first, end) else { return };
+        let Some((first, end)) = self.own(first, end) else { return };
         let offset = |index: u32| base_offset.map(|base| base + i64::from(index - base_index));
         let offsets = offset(first).zip(offset(end - 1));
-        self.report.acknowledged(place, offsets, u64::from(end - first));
+        self.report.acknowledged(partition, offsets, u64::from(end - first));
     }
 
     /// The batch's records `first..end` failed, each with its own error.
     pub(crate) fn failed(&self, first: u32, end: u32, error: impl Fn(u32) -> ClientError) {
-        let Some((first, end)) = self.mine(first, end) else { return };
+        let Some((first, end)) = self.own(first, end) else { return };
         let rows = self.rows.iter().skip((first - self.first) as usize).take((end - first) as usize);
         let mut run: Option<(u64, u64, ClientError)> = None;
         for (row, index) in rows.zip(first..) {
@@ -263,7 +264,7 @@ impl Share {
         run.into_iter().for_each(|(row, count, error)| self.report.failed(row, count, error));
     }
 
-    fn mine(&self, first: u32, end: u32) -> Option<(u32, u32)> {
+    fn own(&self, first: u32, end: u32) -> Option<(u32, u32)> {
         let (first, end) = (first.max(self.first), end.min(self.first + self.rows.count()));
         (first < end).then_some((first, end))
     }

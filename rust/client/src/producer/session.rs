@@ -1,4 +1,5 @@
-//! The session beside the delivery machine: makes its calls, carries its words to that machine, answers those who wait.
+//! The producer session beside the delivery machine: sends its calls, passes its outputs on to that machine, and
+//! replies to the user.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,19 +13,19 @@ use monedula_engine::transaction::{
 use monedula_engine::{Now, TopicPartition};
 use tokio::sync::{mpsc, oneshot};
 
-use super::calls::{Answered, Calls};
-use super::gate::Gate;
+use super::admission::TransactionAdmission;
+use super::calls::{CallOutcome, Calls};
 use crate::coordinator::Coordinators;
 use crate::log::{Level, Log};
 use crate::net::network::Network;
 
-/// The level of `transaction.version` from which KIP-890 holds.
+/// The level of `transaction.version` from which transaction version 2 (KIP-890) is used.
 const VERSION_2: i16 = 2;
 
-/// How a verb went, for whoever called it.
+/// Where the outcome of a verb is sent.
 pub(super) type Reply = oneshot::Sender<Result<(), TransactionError>>;
 
-/// A verb of the user's.
+/// A verb of transactions that the user called.
 #[derive(Debug)]
 pub(super) enum Verb {
     Init {
@@ -36,8 +37,8 @@ pub(super) enum Verb {
         offsets: BTreeMap<TopicPartition, CommitOffset>,
         until: Instant,
     },
-    /// The transaction can only be aborted.
-    Spoil {
+    /// From now on the transaction can only be aborted.
+    Fail {
         reason: String,
     },
     End {
@@ -46,42 +47,43 @@ pub(super) enum Verb {
     },
 }
 
-/// See the [module](self).
+/// The session machine with what it needs; see the [module](self).
 pub(super) struct Session {
     machine: ProducerSession,
     calls: Calls,
     log: Log,
-    gate: Arc<Gate>,
+    admission: Arc<TransactionAdmission>,
     waiting: BTreeMap<Ticket, Reply>,
     next_ticket: Ticket,
     version2: bool,
 }
 
 impl Session {
-    /// A session whose answers come to `events`.
+    /// A session whose calls send their outcomes to `outcomes`.
     pub(super) fn new(
         config: SessionConfig,
-        gate: Arc<Gate>,
+        admission: Arc<TransactionAdmission>,
         network: Arc<Network>,
         coordinators: Coordinators,
         log: Log,
-        events: mpsc::UnboundedSender<Answered>,
+        outcomes: mpsc::UnboundedSender<CallOutcome>,
         seed: u64,
     ) -> Self {
         let machine = ProducerSession::new(config.clone(), seed);
-        gate.set(machine.refusal());
+        admission.set_refusal(machine.refusal());
         Self {
             machine,
-            calls: Calls { network, coordinators, config: Arc::new(config), events },
+            calls: Calls { network, coordinators, config: Arc::new(config), outcomes },
             log,
-            gate,
+            admission,
             waiting: BTreeMap::new(),
             next_ticket: 0,
             version2: false,
         }
     }
 
-    /// Whether transactional batches go by version 12 of Produce and later ones, or by 11 at most (KIP-890).
+    /// Whether the transaction uses transaction version 2 (KIP-890): transactional batches are then sent with Produce
+    /// version 12 or later, else with 11 at most.
     pub(super) fn version2(&self) -> bool {
         self.machine.version2()
     }
@@ -91,12 +93,12 @@ impl Session {
         self.machine.wake_at()
     }
 
-    /// Time has passed. As of every input, what comes of it is for the delivery machine.
+    /// Time has passed. Like all inputs, returns the inputs that follow for the delivery machine.
     pub(super) fn tick(&mut self, now: Now) -> Vec<produce::Input> {
         self.handle(now, Input::Tick)
     }
 
-    pub(super) fn answered(&mut self, now: Now, (id, outcome): Answered) -> Vec<produce::Input> {
+    pub(super) fn answered(&mut self, now: Now, (id, outcome): CallOutcome) -> Vec<produce::Input> {
         self.handle(now, Input::Answer { id, outcome })
     }
 
@@ -104,15 +106,15 @@ impl Session {
         self.handle(now, Input::NeedIdentity { old })
     }
 
-    pub(super) fn join(&mut self, now: Now, partition: TopicPartition) -> Vec<produce::Input> {
-        self.handle(now, Input::Join(partition))
+    pub(super) fn add_partition(&mut self, now: Now, partition: TopicPartition) -> Vec<produce::Input> {
+        self.handle(now, Input::AddPartition(partition))
     }
 
-    pub(super) fn failed(&mut self, now: Now, fault: SendFault) -> Vec<produce::Input> {
-        self.handle(now, Input::Failed(fault))
+    pub(super) fn delivery_failed(&mut self, now: Now, fault: SendFault) -> Vec<produce::Input> {
+        self.handle(now, Input::DeliveryFailed(fault))
     }
 
-    /// Does what the user wants; `reply` hears how it went.
+    /// Starts a verb. Its outcome is sent to `reply`.
     pub(super) fn verb(&mut self, now: Now, verb: Verb, reply: Reply) -> Vec<produce::Input> {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -123,8 +125,8 @@ impl Session {
             Verb::SendOffsets { group, offsets, until } => {
                 Input::SendOffsets { ticket, group, offsets, deadline: deadline(until) }
             }
-            Verb::Spoil { reason } => {
-                let inputs = self.handle(now, Input::Failed(SendFault::TransactionFailed { reason }));
+            Verb::Fail { reason } => {
+                let inputs = self.handle(now, Input::DeliveryFailed(SendFault::TransactionFailed { reason }));
                 let _ = reply.send(Ok(()));
                 return inputs;
             }
@@ -146,28 +148,29 @@ impl Session {
             match output {
                 Output::Call { id, target, call } => self.calls.send(id, target, call),
                 Output::Identity(identity) => inputs.push(produce::Input::Identity(identity)),
-                Output::Joined(partition) => inputs.push(produce::Input::InTransaction(partition)),
+                Output::PartitionAdded(partition) => inputs.push(produce::Input::AddedToTransaction(partition)),
                 Output::Ended => inputs.push(produce::Input::TransactionEnded),
                 Output::Done { ticket, outcome } => done.push((ticket, outcome)),
                 Output::FailUnsent(fault) => inputs.push(produce::Input::TransactionFailed(fault)),
                 Output::Fatal(fault) => inputs.push(produce::Input::FailAll(fault)),
-                Output::Event(event) => self.note(&event),
+                Output::Event(event) => self.record_event(&event),
             }
         }
-        // Whoever hears that a transaction is open sends at once.
+        // Only now, after the inputs for the delivery machine: a user who learns that a transaction is open sends at
+        // once.
         for (ticket, outcome) in done {
             if let Some(reply) = self.waiting.remove(&ticket) {
-                // Whoever gave up waiting needs no answer.
+                // Fails if the caller no longer waits.
                 let _ = reply.send(outcome);
             }
         }
         inputs
     }
 
-    fn note(&self, event: &SessionEvent) {
+    fn record_event(&self, event: &SessionEvent) {
         match event {
             SessionEvent::StateChanged { to, .. } => {
-                self.gate.set(self.machine.refusal());
+                self.admission.set_refusal(self.machine.refusal());
                 self.log.record(Level::Debug, "transaction", || format!("the producer is {}", to.name()));
                 if *to == State::Fatal
                     && let Some(error) = self.machine.refusal()

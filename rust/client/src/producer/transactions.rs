@@ -1,4 +1,5 @@
-//! Transactions as the user calls them. A verb whose future is dropped, or whose time is over, goes on; calling it again waits on.
+//! The verbs of transactions. A verb whose future is dropped, or whose time is over, goes on; calling it again waits
+//! for its end.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -8,17 +9,17 @@ use monedula_engine::transaction::{Ending, TransactionError};
 use tokio::sync::oneshot;
 
 use super::Producer;
-use super::driver::Order;
+use super::driver::ProduceCommand;
 use super::session::Verb;
 use crate::consumer::{PendingOffsets, TransactionOffsets};
 use crate::error::ClientError;
 use crate::lock::lock;
 
-/// Offsets in the open transaction.
+/// The offsets that were sent to the open transaction.
 #[derive(Clone, Default)]
-pub(super) struct Pending(Arc<Mutex<Vec<PendingOffsets>>>);
+pub(super) struct OffsetsInTransaction(Arc<Mutex<Vec<PendingOffsets>>>);
 
-impl Pending {
+impl OffsetsInTransaction {
     fn push(&self, offsets: PendingOffsets) {
         lock(&self.0).push(offsets);
     }
@@ -32,7 +33,8 @@ impl Pending {
 }
 
 impl Producer {
-    /// Fences older producers with this `transactional.id`, and ends what they left open. Once, before the first transaction.
+    /// Fences older producers with this `transactional.id`, and ends their open transaction. Called once, before the
+    /// first transaction.
     pub fn init_transactions(
         &self,
         timeout: Duration,
@@ -40,35 +42,37 @@ impl Producer {
         self.verb(Verb::Init { until: until(timeout) })
     }
 
-    /// Begins a transaction: what is sent from now on belongs to it.
+    /// Begins a transaction: records sent from now on belong to it.
     pub fn begin_transaction(&self) -> impl Future<Output = Result<(), ClientError>> + Send + 'static {
         self.verb(Verb::Begin)
     }
 
-    /// Brings a consumer's offsets into the transaction.
+    /// Commits a consumer's offsets with the transaction.
     pub fn send_offsets(
         &self,
         offsets: TransactionOffsets,
         timeout: Duration,
     ) -> impl Future<Output = Result<(), ClientError>> + Send + 'static {
-        // Though the wait may end before they are there: the end of the transaction waits for them.
-        self.pending.push(offsets.pending());
+        // Before the call, since the wait may end before the offsets are committed: the end of the transaction waits
+        // for them.
+        self.offsets.push(offsets.pending());
         let TransactionOffsets { group, offsets: of, .. } = &offsets;
         let sent = self.verb(Verb::SendOffsets { group: group.clone(), offsets: of.clone(), until: until(timeout) });
         async move {
             let outcome = sent.await;
-            // Until here no partition is given up.
+            // Until here, no partition of the consumer is revoked.
             drop(offsets);
             outcome
         }
     }
 
-    /// The transaction can only be aborted from now on.
-    pub fn spoil_transaction(&self, reason: String) -> impl Future<Output = Result<(), ClientError>> + Send + 'static {
-        self.verb(Verb::Spoil { reason })
+    /// From now on the transaction can only be aborted.
+    pub fn fail_transaction(&self, reason: String) -> impl Future<Output = Result<(), ClientError>> + Send + 'static {
+        self.verb(Verb::Fail { reason })
     }
 
-    /// Delivers what was sent, then commits. Nothing can be sent meanwhile, but for what waits for room already.
+    /// Delivers the records of the transaction, then commits it. Meanwhile only records can be sent that already wait
+    /// for room.
     pub fn commit_transaction(
         &self,
         timeout: Duration,
@@ -76,14 +80,15 @@ impl Producer {
         self.end(Ending::Commit, timeout)
     }
 
-    /// Aborts: what was not sent yet fails, and readers of committed records will see nothing of the rest.
+    /// Aborts the transaction: records that were not sent fail, and readers of committed records never see those that
+    /// were.
     pub fn abort_transaction(
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<(), ClientError>> + Send + 'static {
         if self.config().transactional_id.is_some() {
             self.accumulator.end_transaction(Ending::Abort);
-            self.accumulator.order(Order::FailUnsent(SendFault::Aborted));
+            self.accumulator.send_command(ProduceCommand::FailUnsent(SendFault::Aborted));
         }
         self.end(Ending::Abort, timeout)
     }
@@ -91,18 +96,19 @@ impl Producer {
     /// # Errors
     /// If it is known already that the open transaction cannot be committed.
     pub fn check_commit(&self) -> Result<(), ClientError> {
-        // Without an id there are none, which the verb itself says better.
-        let commits = self.config().transactional_id.as_ref().map(|_| self.gate.commits());
+        // Without a `transactional.id` the verb itself has the better error.
+        let commits = self.config().transactional_id.as_ref().map(|_| self.admission.check_commit());
         Ok(commits.unwrap_or(Ok(()))?)
     }
 
     fn end(&self, ending: Ending, timeout: Duration) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
-        let (until, pending) = (until(timeout), self.pending.clone());
+        let (until, sent_offsets) = (until(timeout), self.offsets.clone());
         let delivered = self.delivered(ending);
         let accumulator = self.accumulator.clone();
-        // Whoever gives up waiting does not give up the end, nor what follows from it.
+        // A task, so that the transaction ends even if the caller drops this future.
         let ended = self.runtime.spawn(async move {
-            // The end of a transaction takes in what the coordinator knows of it by then, and nothing that comes later.
+            // EndTxn covers the partitions that the coordinator knows of by then, so all records have to be delivered
+            // before it.
             match tokio::time::timeout_at(until.into(), delivered).await {
                 Ok(delivered) => delivered?,
                 Err(_) => {
@@ -115,38 +121,38 @@ impl Producer {
                 }
             }
             let (reply, done) = oneshot::channel();
-            accumulator.order(Order::Verb(Verb::End { ending, until }, reply));
-            heard(done).await?;
-            pending.end(ending);
+            accumulator.send_command(ProduceCommand::Verb(Verb::End { ending, until }, reply));
+            outcome_of(done).await?;
+            sent_offsets.end(ending);
             Ok(())
         });
         async move { ended.await.unwrap_or(Err(ClientError::ProducerClosed)) }
     }
 
-    /// Ends when all that was sent in the transaction is done. Nothing can be sent in it then.
+    /// Resolves when all records of the transaction are done. For a commit, none can be sent in it from then on.
     fn delivered(&self, ending: Ending) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
-        let (gate, accumulator) = (self.gate.clone(), self.accumulator.clone());
+        let (admission, accumulator) = (self.admission.clone(), self.accumulator.clone());
         let commits = ending == Ending::Commit && self.config().transactional_id.is_some();
-        let checked = if commits { gate.commits() } else { Ok(()) };
-        let transaction = gate.to_commit();
+        let checked = if commits { admission.check_commit() } else { Ok(()) };
+        let transaction = admission.transaction_to_commit();
         if commits && checked.is_ok() {
-            gate.close_to_new();
+            admission.close_to_new_records();
         }
         async move {
             checked?;
             if commits {
-                gate.turns_over().await;
-                gate.commits()?;
-                gate.still_commits(transaction)?;
+                admission.permits_released().await;
+                admission.check_commit()?;
+                admission.check_still_commits(transaction)?;
                 accumulator.end_transaction(ending);
             }
             let (reply, done) = oneshot::channel();
             accumulator.flush(reply);
-            // A driver that is gone has failed everything.
+            // Fails only if the driver is gone, which has failed everything then.
             let _ = done.await;
             if commits {
-                gate.commits()?;
-                gate.still_commits(transaction)?;
+                admission.check_commit()?;
+                admission.check_still_commits(transaction)?;
             }
             Ok(())
         }
@@ -154,12 +160,12 @@ impl Producer {
 
     fn verb(&self, verb: Verb) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
         let (reply, done) = oneshot::channel();
-        self.accumulator.order(Order::Verb(verb, reply));
-        heard(done)
+        self.accumulator.send_command(ProduceCommand::Verb(verb, reply));
+        outcome_of(done)
     }
 }
 
-async fn heard(done: oneshot::Receiver<Result<(), TransactionError>>) -> Result<(), ClientError> {
+async fn outcome_of(done: oneshot::Receiver<Result<(), TransactionError>>) -> Result<(), ClientError> {
     match done.await {
         Ok(outcome) => outcome.map_err(ClientError::from),
         Err(_) => Err(ClientError::ProducerClosed),
@@ -167,7 +173,7 @@ async fn heard(done: oneshot::Receiver<Result<(), TransactionError>>) -> Result<
 }
 
 fn until(timeout: Duration) -> Instant {
-    // What is too far away for a clock is far enough away at a year.
+    // A clock cannot represent every timeout; a year is long enough.
     let now = Instant::now();
     now.checked_add(timeout).unwrap_or(now + Duration::from_secs(365 * 86_400))
 }

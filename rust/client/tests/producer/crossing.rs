@@ -1,4 +1,4 @@
-//! Records that wait while the transaction that they were sent in ends, and rows that nobody but their report hears of.
+//! Records that wait while the transaction in which they were sent ends, and rows that only their report knows of.
 
 use std::sync::Arc;
 use std::thread::{Scope, ScopedJoinHandle};
@@ -36,10 +36,10 @@ fn fill(producer: &Producer) -> usize {
     (0..).take_while(|_| producer.send(&record(value.as_bytes())).is_ok()).count()
 }
 
-/// Sends a record as `send` of Python's does, waiting for room.
+/// Sends a record as Python's `send` does, waiting for room.
 fn wait_and_send(producer: &Producer, value: &str) -> Result<(), ClientError> {
-    let turn = producer.enter()?;
-    let record = Record { sent_in: Some(turn.transaction()), ..record(value.as_bytes()) };
+    let permit = producer.acquire_permit()?;
+    let record = Record { sent_in: Some(permit.transaction()), ..record(value.as_bytes()) };
     loop {
         match producer.send(&record) {
             Ok(_) => return Ok(()),
@@ -138,14 +138,14 @@ fn a_commit_waits_for_who_waits_for_room() {
 fn a_record_that_is_late_is_refused_by_the_next_transaction() {
     let world = world(&["t:1"], 1, 2);
     let producer = begun(&world);
-    let turn = producer.enter().expect("is open");
+    let permit = producer.acquire_permit().expect("is open");
     ok(&world, producer.abort_transaction(PATIENCE));
     ok(&world, producer.begin_transaction());
-    let late = Record { sent_in: Some(turn.transaction()), ..record(b"late") };
+    let late = Record { sent_in: Some(permit.transaction()), ..record(b"late") };
     let Err(Refused::Error(error)) = producer.send(&late) else { panic!("it was taken") };
     assert!(matches!(error, ClientError::Delivery(SendFault::Aborted)), "{error}");
-    // Whose turn is still not over, but of a transaction that is.
-    drop(turn);
+    // The permit is still held, but its transaction has ended.
+    drop(permit);
     ok(&world, producer.commit_transaction(PATIENCE));
 }
 
@@ -205,39 +205,42 @@ fn who_was_fenced_hears_so_from_whatever_it_calls() {
 fn a_commit_waits_for_lines_and_an_abort_takes_them_back() {
     let world = world(&["t:1"], 1, 2);
     let producer = begun(&world);
-    let lines = producer.lines::<u32>();
-    assert_eq!(lines.join("room", false, || 0).expect("is open"), None);
-    assert_eq!(lines.join("room", true, || 1).expect("is open"), Some(true));
-    assert_eq!(lines.join("room", false, || 2).expect("is open"), Some(false));
+    let waiting = producer.waiting_records::<u32>();
+    assert_eq!(waiting.push("room", false, || 0).expect("is open"), None);
+    assert_eq!(waiting.push("room", true, || 1).expect("is open"), Some(true));
+    assert_eq!(waiting.push("room", false, || 2).expect("is open"), Some(false));
     let taken_back = {
         let aborted = producer.abort_transaction(PATIENCE);
-        let taken_back = lines.take_back();
+        let taken_back = waiting.abort();
         ok(&world, aborted);
         taken_back
     };
     assert_eq!(taken_back, [1, 2]);
-    let first = lines.first("room").expect("somebody has it in hands");
-    assert!(first.what == 1 && !first.goes);
-    assert!(lines.join("room", true, || 3).is_err(), "nothing is open");
+    let first = waiting.front("room").expect("somebody has it in hands");
+    assert!(first.record == 1 && !first.may_send);
+    assert!(waiting.push("room", true, || 3).is_err(), "nothing is open");
 
     ok(&world, producer.begin_transaction());
-    // Behind one of the transaction before, for which the commit does not wait.
-    assert_eq!(lines.join("room", true, || 3).expect("is open"), Some(false));
-    assert!(lines.done("room", None), "another one is there");
-    let turn = producer.enter().expect("is open");
+    // Behind a record of the transaction before, for which the commit does not wait.
+    assert_eq!(waiting.push("room", true, || 3).expect("is open"), Some(false));
+    assert!(waiting.pop("room", None), "another one is there");
+    let permit = producer.acquire_permit().expect("is open");
     let committed = world.runtime.spawn(producer.commit_transaction(PATIENCE));
-    let late = Record { sent_in: Some(turn.transaction()), ..record(b"while it stands there") };
+    let late = Record { sent_in: Some(permit.transaction()), ..record(b"while it stands there") };
     assert!(producer.send(&late).is_ok() && !committed.is_finished());
-    assert!(producer.send(&record(b"new")).is_err() && producer.enter().is_err(), "the commit waits for these only");
-    drop(turn);
-    // Whoever comes after this no opens the line anew, for another to serve.
-    assert!(!lines.done("room", None));
+    assert!(
+        producer.send(&record(b"new")).is_err() && producer.acquire_permit().is_err(),
+        "the commit waits for these only"
+    );
+    drop(permit);
+    // The queue is gone: the next record creates it again, and another thread serves it.
+    assert!(!waiting.pop("room", None));
     ok(&world, async { committed.await.expect("ends") });
     assert_eq!(seen(&world, "t"), ["while it stands there"]);
 
     ok(&world, producer.begin_transaction());
-    assert_eq!(lines.join("room", true, || 4).expect("is open"), Some(true));
-    lines.done("room", Some("no room"));
+    assert_eq!(waiting.push("room", true, || 4).expect("is open"), Some(true));
+    waiting.pop("room", Some("no room"));
     let error = outcome(&world, producer.commit_transaction(PATIENCE)).expect_err("is spoilt");
     assert!(error.to_string().contains("no room"), "{error}");
     ok(&world, producer.abort_transaction(PATIENCE));

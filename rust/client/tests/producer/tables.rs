@@ -263,7 +263,7 @@ fn memory_bounds_a_table_too_and_what_was_given_up_is_told() {
     let columns = Columns::of(&batch.schema(), true).expect("columns");
     let report = Report::new();
     let taken = producer.send_batch(&batch, &columns, Some("t"), &report, 0, Instant::now()).expect("open");
-    let rows = taken + producer.give_up(&report, &ClientError::WokenUp);
+    let rows = taken + producer.fail_rest(&report, &ClientError::WokenUp);
     assert!(rows < 20_000 && producer.health().memory.0 <= 200_000, "{rows}: {:?}", producer.health().memory);
     held.release().expect("releases");
     held.remove().expect("removes");

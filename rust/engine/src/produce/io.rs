@@ -1,4 +1,4 @@
-//! What goes into the machine and what comes out.
+//! Settings, inputs and outputs of the produce machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,21 +6,22 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::backoff::Backoff;
+use crate::cluster::Cluster;
 use crate::{Now, TopicPartition};
 
-/// Names a batch; never used twice.
+/// Identifies a batch. Never reused.
 pub type BatchId = u64;
 
-/// Names a request; never used twice.
+/// Identifies a request. Never reused.
 pub type RequestId = u64;
 
-/// Names something that the user waits for.
+/// Identifies a flush that the user waits for.
 pub type Ticket = u64;
 
-/// Who must have a batch before it is acknowledged (`acks`).
+/// Which replicas must have a batch before it is acknowledged (`acks`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acks {
-    /// Nobody: there is no answer, and no offset is ever known.
+    /// None: the broker sends no answer, and no offset is ever known.
     None,
     /// The leader.
     Leader,
@@ -35,276 +36,284 @@ pub struct ProduceConfig {
     pub acks: Acks,
     /// Whether batches carry a producer id and sequence numbers (`enable.idempotence`, KIP-98).
     pub idempotent: bool,
-    /// Whether they belong to transactions: a partition is taken into one before its first batch is sent.
+    /// Whether batches belong to transactions: a partition is added to the transaction before its first batch is sent.
     pub transactional: bool,
-    /// Requests without an answer, for each broker (`max.in.flight.requests.per.connection`).
+    /// Most requests in flight to one broker (`max.in.flight.requests.per.connection`).
     pub max_in_flight: usize,
     /// How long an open batch waits for more records (`linger.ms`).
     pub linger: Duration,
-    /// Most bytes of a request's batches (`max.request.size`); a single batch may be larger.
+    /// Most bytes of the batches of one request (`max.request.size`). A single batch may be larger.
     pub max_request_bytes: usize,
-    /// From a batch's first record to its end, one way or the other (`delivery.timeout.ms`).
+    /// How long after its first record a batch is acknowledged or fails (`delivery.timeout.ms`).
     pub delivery_timeout: Duration,
-    /// How often a batch is sent again (`retries`).
+    /// How often a batch is retried (`retries`).
     pub retries: u32,
-    /// Waits between repetitions (`retry.backoff.ms`, `retry.backoff.max.ms`).
+    /// Waits between retries (`retry.backoff.ms`, `retry.backoff.max.ms`).
     pub backoff: Backoff,
 }
 
-/// Who sends (KIP-98).
+/// A producer id and its epoch (KIP-98).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The producer's id.
+    /// The producer id.
     pub producer_id: i64,
     /// Its epoch.
     pub epoch: i16,
 }
 
-/// A batch as the machine sees it.
+/// A packed batch, as far as the machine knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// Its id.
     pub id: BatchId,
-    /// How many records it has.
+    /// The number of its records.
     pub records: u32,
-    /// Its bytes on the wire.
+    /// Its size on the wire.
     pub bytes: usize,
 }
 
-/// What happened, and what is wanted.
+/// What happened, and what the user wants.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Nothing but time has passed.
     Tick,
+    /// New metadata: who leads what.
+    MetadataUpdate {
+        /// The cluster.
+        cluster: Arc<Cluster>,
+    },
     /// A batch was opened behind all others of its partition.
     Opened {
-        /// Where.
+        /// The partition.
         partition: TopicPartition,
         /// The new batch.
         batch: BatchId,
-        /// When its first record was sent; long ago if that had to wait for its topic. Linger and delivery timeout count from then.
+        /// When its first record was sent, which is long ago if that record had to wait for its topic's metadata. Linger and
+        /// delivery timeout count from then.
         since: Now,
     },
-    /// The batch takes no more records: it is full. Said without [`Output::Close`]; the driver packs it on its own.
+    /// The batch is full. The driver packs it without being asked by [`Output::Close`].
     Full {
-        /// Which.
+        /// The batch.
         batch: BatchId,
     },
-    /// The batch is closed and compressed, and can be sent. Follows each [`Input::Full`] and [`Output::Close`].
+    /// The batch is closed and compressed, and can be sent. Follows every [`Input::Full`] and [`Output::Close`].
     Packed(Batch),
-    /// For [`Output::Split`]: these take the batch's place, in this order; each is packed. Not said once the batch is done; if that
-    /// crosses with its end, the parts have the same end.
+    /// The answer to [`Output::Split`]: these packed batches replace the batch, in this order. Not to be given once the batch is
+    /// done. If it crosses with the end of the batch, the parts end in the same way.
     SplitInto {
         /// The batch that was too large.
         batch: BatchId,
-        /// Its parts; with no parts it could not be split, and fails.
+        /// Its parts. None if it could not be split: it fails.
         parts: Vec<Batch>,
     },
-    /// Who this producer is from now on. Batches that were never sent get sequence numbers of this epoch; see
+    /// The producer id and epoch from now on. Batches that were never sent get sequence numbers of this epoch; see
     /// [`Output::NewIdentity`].
     Identity(Identity),
-    /// The current transaction has this partition.
-    InTransaction(TopicPartition),
-    /// The transaction is over: partitions are to be taken in again.
+    /// The partition is part of the current transaction. Answers [`Output::AddToTransaction`].
+    AddedToTransaction(TopicPartition),
+    /// The transaction has ended: partitions have to be added to the next one again.
     TransactionEnded,
-    /// What came for a request. Exactly one comes for each [`Output::Send`]; with acks 0, once it is written, with no
-    /// partitions.
+    /// The outcome of a request. Exactly one follows each [`Output::Send`]. With acks 0 it follows once the request is written, and
+    /// has no partitions.
     Answer {
         /// The request.
         request: RequestId,
-        /// What came.
+        /// The answer, or why there is none.
         outcome: Result<Vec<PartitionAnswer>, RequestFailure>,
     },
-    /// The user waits until every batch that is there now is done: nothing of them lingers. [`Output::Flushed`] answers.
+    /// The user waits until every batch opened so far is done. These batches linger no longer. Answered by [`Output::Flushed`].
     Flush {
-        /// For the answer.
+        /// Identifies the flush.
         ticket: Ticket,
     },
-    /// Everything not yet done fails with this, and what is opened later too: the producer was closed or fenced.
+    /// The producer was closed or fenced: every unfinished batch fails with this fault, and so do batches opened later.
     FailAll(SendFault),
-    /// Every batch that was not sent yet fails with this, and what is under way is waited for: the transaction is aborted.
+    /// The transaction is being aborted: every batch that was never sent fails with this fault. Batches in flight are waited for.
     FailUnsent(SendFault),
-    /// The transaction can only be aborted, for a reason that the machine does not know of: every batch that was not sent yet fails
-    /// with this, and what is opened before [`Input::TransactionEnded`] fails with [`SendFault::Aborted`].
+    /// The transaction can only be aborted, for a reason outside of this machine: every batch that was never sent fails with this
+    /// fault. Batches opened before [`Input::TransactionEnded`] fail with [`SendFault::Aborted`].
     TransactionFailed(SendFault),
 }
 
-/// What a broker said of one partition's batch.
+/// A broker's answer for the batch of one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionAnswer {
-    /// Which.
+    /// The partition.
     pub partition: TopicPartition,
-    /// The error, or none.
+    /// The error, or [`ErrorCode::None`].
     pub code: ErrorCode,
-    /// The broker's words for it.
+    /// The broker's error message.
     pub message: Option<String>,
     /// Offset of the first record, or -1.
     pub base_offset: i64,
-    /// When the broker appended it, where the topic keeps that time; else -1.
+    /// When the broker appended the batch, in milliseconds since 1970, for topics with LogAppendTime; else -1.
     pub log_append_time_ms: i64,
-    /// Start of the log, or -1.
+    /// Log start offset, or -1.
     pub log_start_offset: i64,
-    /// Records for which the batch was refused, with the reasons (KIP-467).
+    /// Records for which the batch was refused: index in the batch, and reason (KIP-467).
     pub record_errors: Vec<(i32, Option<String>)>,
-    /// A newer leader and its epoch (KIP-951).
+    /// A newer leader and its leader epoch (KIP-951).
     pub leader: Option<(i32, i32)>,
 }
 
-/// Why there is no answer.
+/// Why a request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestFailure {
-    /// The connection broke or could not be made: the request may have been carried out or not.
+    /// The connection broke, or the answer did not come in time or was unreadable: the broker may have carried the request out.
     Lost(String),
-    /// It was surely never sent.
+    /// The request was certainly not sent.
     NotSent(String),
-    /// No repetition mends it: the versions, for example.
+    /// The request can never be sent, because client and broker have no version in common, for example.
     Fatal(String),
 }
 
 /// What the driver has to do, or to pass on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
-    /// Close the batch, pack it, say [`Input::Packed`].
+    /// Close the batch, pack it, and give [`Input::Packed`].
     Close {
-        /// Which.
+        /// The batch.
         batch: BatchId,
     },
-    /// Send one request to a broker.
+    /// Send one Produce request to a broker. It is in flight until its [`Input::Answer`].
     Send {
-        /// Names it.
+        /// Identifies the request.
         request: RequestId,
         /// Node id.
         broker: i32,
         /// At most one batch of each partition.
-        batches: Vec<Sending>,
+        batches: Vec<RequestBatch>,
     },
-    /// The broker found the batch too large: divide its records in two or more batches, say [`Input::SplitInto`].
+    /// The broker found the batch too large: divide its records into two or more batches, and give [`Input::SplitInto`].
     Split {
-        /// Which.
+        /// The batch.
         batch: BatchId,
     },
-    /// The batch is done, or given up. Nothing more is said of it; its bytes may go. It may still be open, or being packed, where it
-    /// was given up: what is said of it then is not heard.
+    /// The batch is acknowledged or has failed. This is the last output about it, so its memory may be freed. A batch that failed
+    /// may still be open, or being packed: later inputs about it are ignored.
     Done {
-        /// Which.
+        /// The batch.
         batch: BatchId,
-        /// What became of it.
+        /// Where its records are, or why they were not delivered.
         outcome: Result<Acknowledged, SendFault>,
     },
-    /// Fetch metadata, soon.
+    /// Request metadata, soon.
     RefreshMetadata,
-    /// A broker named a newer leader (KIP-951): merge it and call `cluster_changed`.
+    /// A broker named a newer leader (KIP-951): merge it, and give [`Input::MetadataUpdate`].
     LeaderHint {
         /// Partition.
         partition: TopicPartition,
         /// Node id of the new leader.
         leader: i32,
-        /// Its epoch.
+        /// Its leader epoch.
         leader_epoch: i32,
     },
-    /// An identity is needed: the first, or one with a higher epoch because sequence numbers of the old one are in doubt
-    /// (KIP-360). Those who need it wait for [`Input::Identity`]; other partitions go on with the old one. In a transaction it comes
-    /// after [`Output::TransactionFailed`], and the identity is due only once the transaction is over.
+    /// An identity is needed: the first, or one with a higher epoch because it is unknown which sequence numbers of the old epoch are
+    /// in the log (KIP-360). Partitions that need it wait for [`Input::Identity`]; others go on with the old one. In a transaction
+    /// it follows [`Output::TransactionFailed`], and the identity is needed only once the transaction has ended.
     NewIdentity {
-        /// The one that is no longer of use; `None` for the first.
+        /// The identity that must not be used any more; `None` for the first.
         old: Option<Identity>,
         /// Why, for the log.
         reason: String,
     },
-    /// Take the partition into the current transaction and say [`Input::InTransaction`].
-    JoinTransaction(TopicPartition),
-    /// A batch of the transaction failed, said once, and before the end of that batch and of any flush: the transaction can only
-    /// be aborted. What was not sent yet, and what is opened before [`Input::TransactionEnded`], fails with [`SendFault::Aborted`].
+    /// Add the partition to the current transaction and give [`Input::AddedToTransaction`].
+    AddToTransaction(TopicPartition),
+    /// A batch of the transaction failed: the transaction can only be aborted. Put out once a transaction, before the end of that
+    /// batch and of any flush. Batches that were never sent, and those opened before [`Input::TransactionEnded`], fail with
+    /// [`SendFault::Aborted`].
     TransactionFailed(SendFault),
-    /// All that was there at [`Input::Flush`] is done.
+    /// All batches that were unfinished at [`Input::Flush`] are done.
     Flushed {
-        /// Its ticket.
+        /// The ticket of the flush.
         ticket: Ticket,
     },
 }
 
 /// A batch in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sending {
-    /// Which.
+pub struct RequestBatch {
+    /// The batch.
     pub batch: BatchId,
-    /// Where.
+    /// Its partition.
     pub partition: TopicPartition,
-    /// Producer id and epoch and the sequence number of its first record; `None` without idempotence.
+    /// Producer id and epoch, and the sequence number of its first record. `None` without idempotence.
     pub sequence: Option<(Identity, i32)>,
 }
 
-/// Where a batch's records are now.
+/// Where the records of a batch are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// Offset of the first; `None` with acks 0, or where the broker had the batch already and no longer knows where.
+    /// Offset of the first record. `None` with acks 0, or if the broker already had the batch and no longer knows its offset.
     pub base_offset: Option<i64>,
-    /// When the broker appended them, where the topic keeps that time.
+    /// When the broker appended them, in milliseconds since 1970, for topics with LogAppendTime.
     pub log_append_time_ms: Option<i64>,
 }
 
-/// Why a batch's records were given up.
+/// Why the records of a batch were not delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendFault {
-    /// Its time was over. With `in_doubt` it had been sent and may be in the log all the same.
+    /// `delivery.timeout.ms` is over. With `outcome_unknown` the batch was sent and may be in the log.
     #[error(
         "{partition}: not delivered within delivery.timeout.ms={} ms, {attempts} attempts{}{}",
         after.as_millis(),
-        if *in_doubt { "; it may have been written all the same" } else { "" },
+        if *outcome_unknown { "; it may have been written all the same" } else { "" },
         last_error.as_ref().map(|error| format!("; the last error: {error}")).unwrap_or_default()
     )]
     TimedOut {
-        /// Where to.
+        /// The partition.
         partition: TopicPartition,
         /// The timeout.
         after: Duration,
-        /// How often it was sent.
+        /// How often the batch was sent.
         attempts: u32,
-        /// Whether it may have been written.
-        in_doubt: bool,
-        /// What the last attempt failed of.
+        /// Whether the batch may be in the log.
+        outcome_unknown: bool,
+        /// Why the last attempt failed.
         last_error: Option<String>,
     },
     /// The topic, or this partition of it, does not exist.
     #[error("{partition}: the cluster does not know this topic or partition; check its name, or create it")]
     UnknownTopicOrPartition {
-        /// Where to.
+        /// The partition.
         partition: TopicPartition,
     },
-    /// The broker refused the batch for good, or as often as `retries` allows.
+    /// The broker refused the batch for good, or more often than `retries` allows.
     #[error("{partition}: the broker refused the records: {} ({}){}", code.name(), message.as_deref().unwrap_or(code.message()), repeated(*attempts))]
     Refused {
-        /// Where to.
+        /// The partition.
         partition: TopicPartition,
         /// The broker's error.
         code: ErrorCode,
-        /// Its own words.
+        /// The broker's error message.
         message: Option<String>,
-        /// How often it was sent.
+        /// How often the batch was sent.
         attempts: u32,
-        /// Records that spoil the batch: index in it, and why (KIP-467). The others failed only because of these.
+        /// Records because of which the batch was refused: index in the batch, and reason (KIP-467). The other records failed only
+        /// because of these.
         records: Arc<[(u32, String)]>,
     },
     /// Another producer with the same transactional id took over.
     #[error("the producer was fenced: another one with the same transactional.id was started ({reason})")]
     Fenced {
-        /// What said so.
+        /// The name of the broker's error.
         reason: String,
     },
-    /// Something else in the transaction failed before the records were sent: it can only be aborted.
+    /// The transaction failed before the records were sent, and can only be aborted.
     #[error("not sent, because the transaction must be aborted: {reason}")]
     TransactionFailed {
-        /// What failed.
+        /// Why the transaction failed.
         reason: String,
     },
     /// The transaction was aborted before the records were sent.
     #[error("the transaction was aborted before these records were sent")]
     Aborted,
-    /// The producer was closed first.
+    /// The producer was closed before the records were delivered.
     #[error("the producer was closed before these records were delivered")]
     Closed,
-    /// No request can be made at all.
+    /// No request can be sent at all.
     #[error("{reason}")]
     Fatal {
         /// Why.
@@ -315,6 +324,3 @@ pub enum SendFault {
 fn repeated(attempts: u32) -> String {
     if attempts > 1 { format!(", {attempts} attempts") } else { String::new() }
 }
-
-/// When the machine has to be called without anything having happened.
-pub type WakeAt = Option<Now>;

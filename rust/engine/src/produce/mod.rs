@@ -1,27 +1,29 @@
-//! Delivery of record batches: when a batch is closed, which request carries it, what is repeated, split or given up.
+//! Delivery of record batches: when a batch is closed, which request carries it, and when it is retried, split or failed.
 //!
 //! `ProduceMachine` sees batches, never bytes: the driver (`monedula-client`) appends records to the open batch of a
-//! partition and tells what became of it. For every partition the batches stand in a queue in the order of their first
-//! records; the machine keeps that order whatever fails. Records that cannot be in a batch yet stand in [`Lines`] before.
+//! partition, packs it, and sends it. The machine queues the batches of each partition in the order of their first records,
+//! and keeps that order whatever fails. Records that cannot be in a batch yet wait in [`WaitingQueues`].
 
 mod answers;
-mod giving_up;
+mod batches;
+mod failing;
 mod io;
-mod lines;
 mod machine;
-mod numbers;
+mod metadata;
+mod partition_queue;
 mod partitioner;
-mod queue;
 mod reactions;
 mod sending;
+mod sequence_numbers;
 mod sticky;
+mod waiting_queues;
 
 pub use io::{
-    Acknowledged, Acks, Batch, BatchId, Identity, Input, Output, PartitionAnswer, ProduceConfig, RequestFailure,
-    RequestId, SendFault, Sending, Ticket, WakeAt,
+    Acknowledged, Acks, Batch, BatchId, Identity, Input, Output, PartitionAnswer, ProduceConfig, RequestBatch,
+    RequestFailure, RequestId, SendFault, Ticket,
 };
-pub use lines::{Lines, Place};
 pub use machine::ProduceMachine;
 pub use partitioner::{Partitioner, partition_of};
 pub use reactions::{REACTIONS, Reaction, reaction};
 pub use sticky::{Load, draw_partition};
+pub use waiting_queues::{WaitingId, WaitingQueues};

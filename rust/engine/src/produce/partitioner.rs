@@ -1,9 +1,9 @@
-//! Which partition a key belongs to, as Java's producer and librdkafka's have it.
+//! Which partition a key belongs to, as in Java's producer and in librdkafka.
 //!
-//! Every producer of a topic must agree on it, whatever it is written in: `tests/golden/partitions.jsonl` has what they
-//! make of the same keys. Where records without a key go is drawn, and not decided here.
+//! All producers of a topic must agree on it: `tests/golden/partitions.jsonl` has their results for the same keys. Records
+//! without a key are drawn by `sticky`.
 
-/// How the partition of a key is found. Names and results are librdkafka's; `murmur2_random` is what Java's producer does.
+/// How the partition of a key is computed. Names and results are librdkafka's; `murmur2_random` is Java's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Partitioner {
     /// CRC-32 of the key; records without a key are all in one partition.
@@ -24,7 +24,7 @@ pub enum Partitioner {
 }
 
 impl Partitioner {
-    /// All of them, by the names that librdkafka has for them.
+    /// All of them, by librdkafka's names.
     pub const NAMES: [(&'static str, Self); 7] = [
         ("consistent", Self::Consistent),
         ("consistent_random", Self::ConsistentRandom),
@@ -35,12 +35,12 @@ impl Partitioner {
         ("random", Self::Random),
     ];
 
-    /// The one with that name.
+    /// The partitioner with this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, partitioner)| *partitioner)
     }
 
-    /// What decides about the partition, however many there are; `None` where it is to be drawn.
+    /// The hash that decides about the partition, whatever their number. `None` if the partition is to be drawn.
     pub fn hash(self, key: Option<&[u8]>) -> Option<u32> {
         let is_drawn = match self {
             Self::Random => true,
@@ -60,13 +60,13 @@ impl Partitioner {
         })
     }
 
-    /// The partition of a key among so many; `None` where it is to be drawn, or where there are none.
+    /// The partition of a key in a topic of `partitions` partitions. `None` if it is to be drawn, or if there are none.
     pub fn partition(self, key: Option<&[u8]>, partitions: u32) -> Option<i32> {
         self.hash(key).and_then(|hash| partition_of(hash, partitions))
     }
 }
 
-/// The partition of a hash among so many.
+/// The partition of a hash in a topic of `partitions` partitions.
 pub fn partition_of(hash: u32, partitions: u32) -> Option<i32> {
     i32::try_from(hash.checked_rem(partitions)?).ok()
 }
@@ -76,7 +76,7 @@ fn murmur2(data: &[u8]) -> u32 {
     const SEED: u32 = 0x9747_b28c;
     const MIX: u32 = 0x5bd1_e995;
     let (blocks, tail) = data.as_chunks::<4>();
-    // Longer keys than an `int` counts cannot be in a record.
+    // A record has no key that is longer than `i32::MAX`.
     let mut hash = SEED ^ data.len() as u32;
     for block in blocks {
         let mut word = u32::from_le_bytes(*block).wrapping_mul(MIX);
@@ -98,7 +98,7 @@ fn fnv1a(data: &[u8]) -> u32 {
     data.iter().fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The CRC-32 of zlib, which is not the one of record batches.
+/// The CRC-32 of zlib. Record batches have CRC-32C.
 fn crc32(data: &[u8]) -> u32 {
     !data.iter().fold(!0, |crc: u32, byte| (crc >> 8) ^ CRC32[usize::from(crc.to_le_bytes()[0] ^ byte)])
 }

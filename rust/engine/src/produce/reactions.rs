@@ -1,39 +1,39 @@
-//! What each error of a Produce answer leads to: the one table of it. docs/design/producing.md shows it, and a test holds one against the other.
+//! What each error of a Produce answer leads to. docs/design/producing.md shows the same table, and a test compares the two.
 
 use monedula_protocol::error_code::ErrorCode;
 
-/// What becomes of a batch that a broker refused. In a transaction, everything that ends a batch ends the transaction with it.
+/// What the machine does with a batch that a broker refused. In a transaction a batch that fails also fails the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// It was acknowledged before.
+    /// Counts it as acknowledged: the broker already had it.
     Done,
-    /// The same again, after a backoff. It may be in the log all the same.
+    /// Sends it again after a backoff. It may be in the log nevertheless.
     Retry,
-    /// The same again, after a backoff. It is surely not in the log.
+    /// Sends it again after a backoff. It is certainly not in the log.
     RetryRefused,
-    /// Metadata is asked for, then the same again. It may be in the log all the same.
+    /// Requests metadata, and sends it again. It may be in the log nevertheless.
     Refresh,
-    /// Its records go in smaller batches; a single record fails.
+    /// Sends its records in smaller batches. A batch of one record fails.
     Split,
-    /// The broker misses what stands before it, or knows nothing of the producer: what stands before it is delivered first;
-    /// where that is not the reason, sequence numbers begin anew (KIP-360). In a transaction the batch fails.
+    /// The broker lacks the batches before it, or has no record of the producer: delivers those batches first. If they are not the
+    /// reason, assigns new sequence numbers (KIP-360); in a transaction the batch fails instead.
     Renumber,
-    /// The batch fails; all else goes on.
+    /// Fails the batch; all others go on.
     Fail,
-    /// The batch fails, and may be in the log all the same.
-    FailInDoubt,
-    /// Everything fails: another producer has taken over.
+    /// Fails the batch, which may be in the log nevertheless.
+    FailOutcomeUnknown,
+    /// Fails everything: another producer has taken over.
     Fence,
-    /// Everything fails: nothing that this producer sends will be taken.
+    /// Fails everything: the broker will accept nothing from this producer.
     FailAll,
 }
 
 use ErrorCode as E;
 use Reaction as R;
 
-/// The table, in the order of the codes. What it does not name is retried where Kafka calls it retriable; else the batch fails.
+/// The table, in the order of the codes. An error that is not in it is retried if Kafka calls it retriable; else the batch fails.
 pub const REACTIONS: &[(ErrorCode, Reaction)] = &[
-    (E::UnknownServerError, R::FailInDoubt),
+    (E::UnknownServerError, R::FailOutcomeUnknown),
     (E::CorruptMessage, R::Retry),
     (E::UnknownTopicOrPartition, R::Refresh),
     (E::LeaderNotAvailable, R::Refresh),
@@ -71,7 +71,7 @@ pub const REACTIONS: &[(ErrorCode, Reaction)] = &[
     (E::TransactionAbortable, R::Fail),
 ];
 
-/// What `code`, which is an error, leads to.
+/// What an error leads to.
 pub fn reaction(code: ErrorCode) -> Reaction {
     match REACTIONS.iter().find(|(known, _)| *known == code) {
         Some(&(_, reaction)) => reaction,

@@ -1,88 +1,88 @@
 //! Which batches go into a request.
 
-use super::io::{Output, Sending};
-use super::machine::{ProduceMachine, Request, Slot};
-use super::queue::{Next, Phase};
+use super::io::{Output, RequestBatch};
+use super::machine::{Node, PartitionIndex, ProduceMachine, Request};
+use super::partition_queue::{NextStep, Phase};
 
 impl ProduceMachine {
-    /// Makes requests for a broker as long as it has one to spare and someone in its line has a batch. Open batches that could go
-    /// along if they were packed are closed: not before, so that they grow while the broker is busy.
-    pub(super) fn serve(&mut self, broker: i32) {
+    /// Makes requests for a broker, as many as it has room for and as its waiting partitions have batches. Closes open batches that
+    /// could go along if they were packed: not earlier, so that they grow while the broker is busy.
+    pub(super) fn make_requests(&mut self, broker: i32) {
         while self.has_room(broker) {
-            let batches = self.fill(broker);
+            let batches = self.fill_request(broker);
             if batches.is_empty() {
                 return;
             }
             let request = self.next_request;
             self.next_request += 1;
-            let slots = batches.iter().map(|(slot, sending)| (*slot, sending.batch)).collect();
-            self.requests.insert(request, Request { broker, batches: slots });
+            let in_flight = batches.iter().map(|(partition, batch)| (*partition, batch.batch)).collect();
+            self.requests.insert(request, Request { broker, batches: in_flight });
             if let Some(node) = self.nodes.get_mut(&broker) {
                 node.in_flight += 1;
             }
-            // Who has more to send stands in line again, behind all others.
-            let slots: Vec<Slot> = batches.iter().map(|(slot, _)| *slot).collect();
-            let batches = batches.into_iter().map(|(_, sending)| sending).collect();
+            // A partition with more to send waits again, behind all others.
+            let partitions: Vec<PartitionIndex> = batches.iter().map(|(partition, _)| *partition).collect();
+            let batches = batches.into_iter().map(|(_, batch)| batch).collect();
             self.emit(Output::Send { request, broker, batches });
-            slots.into_iter().for_each(|slot| self.touch(slot));
+            partitions.into_iter().for_each(|partition| self.update_partition(partition));
         }
     }
 
     fn has_room(&self, broker: i32) -> bool {
-        let room =
-            |node: &super::machine::Node| node.in_flight < self.config.max_in_flight && node.retry_at <= self.now;
+        let room = |node: &Node| node.in_flight < self.config.max_in_flight && node.retry_at <= self.now;
         self.nodes.get(&broker).is_some_and(room)
     }
 
-    fn fill(&mut self, broker: i32) -> Vec<(Slot, Sending)> {
+    fn fill_request(&mut self, broker: i32) -> Vec<(PartitionIndex, RequestBatch)> {
         let (mut batches, mut bytes) = (Vec::new(), 0);
-        let length = self.nodes.get(&broker).map_or(0, |node| node.line.len());
+        let length = self.nodes.get(&broker).map_or(0, |node| node.partitions.len());
         for _ in 0..length {
-            let Some(slot) = self.nodes.get_mut(&broker).and_then(|node| node.line.pop_front()) else { break };
-            let queue = &mut self.queues[slot];
-            // It stands in another line by now.
-            if queue.lined_up_at != Some(broker) {
+            let Some(partition) = self.nodes.get_mut(&broker).and_then(|node| node.partitions.pop_front()) else {
+                break;
+            };
+            let queue = &mut self.queues[partition];
+            // It waits at another broker by now.
+            if queue.waits_at != Some(broker) {
                 continue;
             }
-            queue.lined_up_at = None;
+            queue.waits_at = None;
             if queue.leader != Some(broker) {
-                self.touch(slot);
+                self.update_partition(partition);
                 continue;
             }
-            match queue.next(&self.config, self.identity, self.now) {
-                Next::Wait => {}
-                Next::Close(index) => {
-                    queue.entries[index].phase = Phase::Closing;
-                    let batch = queue.entries[index].batch.id;
+            match queue.next_step(&self.config, self.identity, self.now) {
+                NextStep::Wait => {}
+                NextStep::Close(index) => {
+                    queue.batches[index].phase = Phase::Closing;
+                    let batch = queue.batches[index].batch.id;
                     self.emit(Output::Close { batch });
                 }
-                Next::Send(index) => {
-                    let size = queue.entries[index].batch.bytes;
+                NextStep::Send(index) => {
+                    let size = queue.batches[index].batch.bytes;
                     if !batches.is_empty() && bytes + size > self.config.max_request_bytes {
-                        queue.lined_up_at = Some(broker);
+                        queue.waits_at = Some(broker);
                         if let Some(node) = self.nodes.get_mut(&broker) {
-                            node.line.push_front(slot);
+                            node.partitions.push_front(partition);
                         }
                         break;
                     }
                     bytes += size;
-                    batches.extend(self.take(slot, index, broker).map(|sending| (slot, sending)));
+                    batches.extend(self.mark_sent(partition, index, broker).map(|batch| (partition, batch)));
                 }
             }
         }
         batches
     }
 
-    /// The batch counts as sent.
-    fn take(&mut self, slot: Slot, index: usize, broker: i32) -> Option<Sending> {
+    fn mark_sent(&mut self, partition: PartitionIndex, index: usize, broker: i32) -> Option<RequestBatch> {
         let identity = self.identity.filter(|_| self.config.idempotent);
-        let queue = &mut self.queues[slot];
-        let sequence = identity.and_then(|identity| queue.number(index, identity));
-        let entry = queue.entries.get_mut(index)?;
-        entry.phase = Phase::InFlight;
-        entry.attempts += 1;
+        let queue = &mut self.queues[partition];
+        let sequence = identity.and_then(|identity| queue.assign_sequence(index, identity));
+        let batch = queue.batches.get_mut(index)?;
+        batch.phase = Phase::InFlight;
+        batch.attempts += 1;
         queue.in_flight += 1;
         queue.in_flight_at = Some(broker);
-        Some(Sending { batch: entry.batch.id, partition: queue.partition.clone(), sequence })
+        Some(RequestBatch { batch: batch.batch.id, partition: queue.topic_partition.clone(), sequence })
     }
 }

@@ -1,18 +1,18 @@
-//! Where records without a key go next (KIP-480, KIP-794): to one partition until a batch's worth of bytes went there, then to
-//! another, the less likely the more batches wait there already.
+//! Which partition records without a key go to (KIP-480, KIP-794): to one until `batch.size` bytes went there, then to another one,
+//! which is less likely to be drawn the more batches wait for it.
 
 use crate::backoff::Jitter;
 
-/// What is known of a partition when one is drawn.
+/// What the draw knows of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Batches that wait to be sent, or for their answer.
+    /// Batches that wait to be sent, or are in flight.
     pub queued: u32,
     /// Whether it has a leader.
     pub is_led: bool,
 }
 
-/// Draws the index of the next partition: one that has a leader, if any has, and another than `current`, if there is another.
+/// Draws the index of the next partition. Prefers partitions that have a leader, and then any other than `current`.
 pub fn draw_partition(current: Option<usize>, loads: &[Load], jitter: &mut Jitter) -> Option<usize> {
     let any_led = loads.iter().any(|load| load.is_led);
     let usable = |index: usize| loads.get(index).is_some_and(|load| load.is_led || !any_led);
@@ -20,7 +20,7 @@ pub fn draw_partition(current: Option<usize>, loads: &[Load], jitter: &mut Jitte
     let candidates = || (0..loads.len()).filter(|&index| usable(index) && (others == 0 || Some(index) != current));
     let queued = |index: usize| loads.get(index).map_or(0, |load| u64::from(load.queued));
     let longest = candidates().map(queued).max()?;
-    // As Java has it: the longest queue has weight 1, each batch less adds one.
+    // As in Java: the longest queue has weight 1, and each batch fewer adds 1.
     let weight = |index: usize| longest + 1 - queued(index);
     let total: u64 = candidates().map(weight).sum();
     let mut drawn = jitter.next() % total.max(1);

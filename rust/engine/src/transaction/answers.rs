@@ -1,29 +1,29 @@
-//! What brokers answer, and what it leads to.
+//! Answers of brokers, and what they lead to.
 
 use std::collections::BTreeMap;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::session::{Contents, InFlight, ProducerSession, Verb};
+use super::session::{CallInFlight, ProducerSession, TransactionContents, Verb};
 use super::{
     Answer, Call, CallFailure, CallId, Ending, Output, Reaction, SessionEvent, State, Target, TransactionError,
     reaction,
 };
+use crate::TopicPartition;
 use crate::group::UNKNOWN_TOPIC_ATTEMPTS;
 use crate::produce::Identity;
-use crate::{Now, TopicPartition};
 
 impl ProducerSession {
-    pub(super) fn answered(&mut self, id: CallId, outcome: Result<Answer, CallFailure>, now: Now) {
-        let Some(asked) = self.in_flight.take_if(|asked| asked.id == id) else { return };
+    pub(super) fn answered(&mut self, id: CallId, outcome: Result<Answer, CallFailure>) {
+        let Some(sent) = self.in_flight.take_if(|sent| sent.id == id) else { return };
         if self.state == State::Fatal {
             return;
         }
         match outcome {
-            Ok(answer) => self.accept(asked, answer, now),
-            Err(CallFailure::Code(code, message)) => self.react(&asked, code, message, now),
-            Err(CallFailure::Lost(reason)) => self.lost(&asked, reason, now),
-            Err(CallFailure::Fatal(reason)) => match &asked.call {
+            Ok(answer) => self.accept(sent, answer),
+            Err(CallFailure::Code(code, message)) => self.react(&sent, code, message),
+            Err(CallFailure::Lost(reason)) => self.call_lost(&sent, reason),
+            Err(CallFailure::Fatal(reason)) => match &sent.call {
                 Call::AddPartitions { .. } | Call::AddOffsets { .. } | Call::CommitOffsets { .. } => {
                     self.must_abort(reason);
                 }
@@ -32,8 +32,8 @@ impl ProducerSession {
         }
     }
 
-    fn accept(&mut self, asked: InFlight, answer: Answer, now: Now) {
-        match (&asked.call, answer) {
+    fn accept(&mut self, sent: CallInFlight, answer: Answer) {
+        match (&sent.call, answer) {
             (Call::FindCoordinator { group }, Answer::Coordinator { node_id, .. }) => match group {
                 None => self.coordinator = Some(node_id),
                 Some(group) => _ = self.group_coordinators.insert(group.clone(), node_id),
@@ -41,7 +41,7 @@ impl ProducerSession {
             (Call::InitProducerId { .. }, Answer::Identity(identity)) => self.initialized(identity),
             (Call::AddPartitions { partitions, .. }, Answer::Partitions(codes)) => {
                 let codes = complete(partitions.iter(), codes);
-                self.partitions_added(&asked, codes, now);
+                self.partitions_added(&sent, codes);
             }
             (Call::AddOffsets { group, .. }, Answer::Ok) => {
                 self.succeeded();
@@ -50,11 +50,11 @@ impl ProducerSession {
             }
             (Call::CommitOffsets { offsets, .. }, Answer::Partitions(codes)) => {
                 let codes = complete(offsets.keys(), codes);
-                self.offsets_committed(&asked, codes, now);
+                self.offsets_committed(&sent, codes);
             }
             (Call::End { .. }, Answer::Identity(identity)) => self.end_answered(Some(identity)),
             (Call::End { .. }, Answer::Ok) => self.end_answered(None),
-            // A driver that mixes up answers would be mended by none; brokers cannot do it.
+            // Only a bug of the driver can lead here: it decodes an answer by the call.
             (call, _) => self.fatal(TransactionError::Fatal(format!("{}: the answer is another call's", call.api()))),
         }
     }
@@ -70,8 +70,8 @@ impl ProducerSession {
         }
         self.enter(State::Ready);
         self.take_identity(identity);
-        self.skip_end = false;
-        self.tell(|verb| matches!(verb, Verb::Init | Verb::End(_)), Ok(()));
+        self.skip_end_txn = false;
+        self.finish_waiters(|verb| matches!(verb, Verb::Init | Verb::End(_)), Ok(()));
     }
 
     fn end_answered(&mut self, next: Option<Identity>) {
@@ -80,105 +80,105 @@ impl ProducerSession {
         }
     }
 
-    /// The transaction is over; `next` is who the producer is from now on, if the coordinator said so.
+    /// The transaction has ended. `next` is the producer's identity from now on, if EndTxn returned one (KIP-890).
     pub(super) fn ended(&mut self, next: Option<Identity>) {
-        self.contents = Contents::default();
+        self.contents = TransactionContents::default();
         self.failure = None;
         self.push(Output::Ended);
         if let Some(next) = next {
             self.take_identity(next);
         }
-        if self.raise {
+        if self.epoch_bump_required {
             return self.enter(State::Initializing);
         }
         self.enter(State::Ready);
-        self.tell(|verb| matches!(verb, Verb::End(_)), Ok(()));
+        self.finish_waiters(|verb| matches!(verb, Verb::End(_)), Ok(()));
     }
 
-    fn partitions_added(&mut self, asked: &InFlight, codes: BTreeMap<TopicPartition, ErrorCode>, now: Now) {
-        if let Some((partition, code)) = worst(asked.call.api(), &codes) {
-            return self.react(asked, code, Some(format!("partition {partition}")), now);
+    fn partitions_added(&mut self, sent: &CallInFlight, codes: BTreeMap<TopicPartition, ErrorCode>) {
+        if let Some((partition, code)) = worst(sent.call.api(), &codes) {
+            return self.react(sent, code, Some(format!("partition {partition}")));
         }
         self.succeeded();
         self.contents.started = true;
         for partition in codes.into_keys() {
-            self.contents.joining.remove(&partition);
+            self.contents.pending_partitions.remove(&partition);
             self.contents.partitions.insert(partition.clone());
             if self.state != State::Aborting {
-                self.push(Output::Joined(partition));
+                self.push(Output::PartitionAdded(partition));
             }
         }
     }
 
-    fn offsets_committed(&mut self, asked: &InFlight, codes: BTreeMap<TopicPartition, ErrorCode>, now: Now) {
-        let failed = worst(asked.call.api(), &codes);
+    fn offsets_committed(&mut self, sent: &CallInFlight, codes: BTreeMap<TopicPartition, ErrorCode>) {
+        let failed = worst(sent.call.api(), &codes);
         if codes.values().any(|code| *code == ErrorCode::None) {
             self.contents.started = true;
         }
-        // What is there need not be sent again.
+        // Offsets that were committed are not sent again.
         let Some(front) = self.contents.offsets.front_mut() else { return };
         front.offsets.retain(|partition, _| codes.get(partition) != Some(&ErrorCode::None));
         if let Some((partition, code)) = failed {
-            return self.react(asked, code, Some(format!("offset of {partition}")), now);
+            return self.react(sent, code, Some(format!("offset of {partition}")));
         }
         let ticket = front.ticket;
         self.contents.offsets.pop_front();
         self.succeeded();
-        // Nobody waits any more where its time was over.
+        // The waiter is gone if its deadline has passed.
         if self.waiters.iter().any(|waiter| waiter.ticket == ticket) {
             self.waiters.retain(|waiter| waiter.ticket != ticket);
             self.done(ticket, Ok(()));
         }
     }
 
-    fn lost(&mut self, asked: &InFlight, reason: String, now: Now) {
-        self.push(Output::Event(SessionEvent::Retried { api: asked.call.api(), reason: reason.clone() }));
-        self.last_error = Some(format!("{}: {reason}", asked.call.api()));
-        // It may still get there, after what is asked instead of it. Where all transactions have one epoch, a late EndTxn would
-        // end the next transaction, and a late TxnOffsetCommit put back its offsets (what KIP-890 is for): so that one gets
-        // another epoch.
+    fn call_lost(&mut self, sent: &CallInFlight, reason: String) {
+        self.push(Output::Event(SessionEvent::Retried { api: sent.call.api(), reason: reason.clone() }));
+        self.last_error = Some(format!("{}: {reason}", sent.call.api()));
+        // The request may still arrive, after the one that repeats it. Under transaction version 1 all transactions have the same
+        // epoch, so that a late EndTxn would end the next transaction, and a late TxnOffsetCommit would set its offsets back (the
+        // reason for KIP-890). A new epoch prevents both.
         let writes = matches!(
-            asked.call,
+            sent.call,
             Call::AddPartitions { .. } | Call::AddOffsets { .. } | Call::CommitOffsets { .. } | Call::End { .. }
         );
-        self.raise |= writes && !self.version2;
-        self.forget_coordinator(asked);
-        self.wait(None, now);
+        self.epoch_bump_required |= writes && !self.version2;
+        self.forget_coordinator(sent);
+        self.back_off(None);
     }
 
-    /// Who was asked is not the coordinator, or is gone. An old one's failure says nothing about a new one.
-    fn forget_coordinator(&mut self, asked: &InFlight) {
-        let Target::Coordinator { node_id } = asked.target else { return };
-        match &asked.call {
+    /// The broker that was asked is not the coordinator, or is gone. A coordinator that was found since is kept.
+    fn forget_coordinator(&mut self, sent: &CallInFlight) {
+        let Target::Coordinator { node_id } = sent.target else { return };
+        match &sent.call {
             Call::CommitOffsets { group, .. } => _ = self.group_coordinators.remove(&group.group),
             _ => _ = self.coordinator.take_if(|known| *known == node_id),
         }
     }
 
-    fn react(&mut self, asked: &InFlight, code: ErrorCode, message: Option<String>, now: Now) {
-        let api = asked.call.api();
+    fn react(&mut self, sent: &CallInFlight, code: ErrorCode, message: Option<String>) {
+        let api = sent.call.api();
         let words = message.as_deref().unwrap_or(code.message());
         let text = format!("{api}: {} ({words})", code.name());
-        let nothing_to_abort = matches!(&asked.call, Call::End { ending: Ending::Abort, .. })
+        let nothing_to_abort = matches!(&sent.call, Call::End { ending: Ending::Abort, .. })
             && code == ErrorCode::InvalidTxnState
             && !self.contents.started;
         if nothing_to_abort {
-            // The call that would have started it never came through.
+            // No call that starts the transaction arrived, so there is nothing to abort.
             return self.end_answered(None);
         }
-        // Brokers hear of a new topic at different times; but one that was deleted never comes back under its id.
+        // Brokers learn of a new topic at different times, so the error may pass. A deleted topic never comes back under its id.
         let gone = code == ErrorCode::UnknownTopicId && self.failures + 1 >= UNKNOWN_TOPIC_ATTEMPTS;
         match reaction(api, code) {
-            Reaction::Retry if gone => self.abort_for(asked, code, message, text, now),
-            Reaction::Retry => self.retry(asked, code, text, now),
+            Reaction::Retry if gone => self.abort_for(sent, code, message, text),
+            Reaction::Retry => self.retry(sent, code, text),
             Reaction::Rediscover => {
-                self.forget_coordinator(asked);
-                self.retry(asked, code, text, now);
+                self.forget_coordinator(sent);
+                self.retry(sent, code, text);
             }
-            Reaction::Abort => self.abort_for(asked, code, message, text, now),
-            Reaction::AbortAndRaise => {
-                self.raise = true;
-                self.abort_for(asked, code, message, text, now);
+            Reaction::Abort => self.abort_for(sent, code, message, text),
+            Reaction::AbortAndBumpEpoch => {
+                self.epoch_bump_required = true;
+                self.abort_for(sent, code, message, text);
             }
             Reaction::Fence => self.fenced(code),
             Reaction::Deny => self.denied(code, message),
@@ -186,32 +186,32 @@ impl ProducerSession {
         }
     }
 
-    fn abort_for(&mut self, asked: &InFlight, code: ErrorCode, message: Option<String>, text: String, now: Now) {
-        match (self.state, &asked.call) {
-            // An end whose answer was lost may have committed it, whatever is said of other questions.
+    fn abort_for(&mut self, sent: &CallInFlight, code: ErrorCode, message: Option<String>, text: String) {
+        match (self.state, &sent.call) {
+            // EndTxn was sent and its answer lost: the transaction may be committed. Errors of other calls do not decide that.
             (State::Committing, call) if self.contents.end_sent && !matches!(call, Call::End { .. }) => {
-                self.retry(asked, code, text, now);
+                self.retry(sent, code, text);
             }
             (State::InTransaction | State::Committing, _) => {
-                // An id that the coordinator does not know is not one whose transaction it ends.
-                self.skip_end |= code == ErrorCode::InvalidProducerIdMapping;
+                // The coordinator does not know the producer id, so it would not accept EndTxn either.
+                self.skip_end_txn |= code == ErrorCode::InvalidProducerIdMapping;
                 self.must_abort(text);
             }
-            // Its end is refused: a new epoch ends it just as well.
+            // EndTxn was refused: InitProducerId with the current epoch aborts the transaction as well.
             (State::Aborting, Call::End { .. }) => {
-                self.skip_end = true;
-                self.raise = true;
+                self.skip_end_txn = true;
+                self.epoch_bump_required = true;
             }
-            // What was on its way before the abort.
-            (State::Aborting | State::AbortableError, _) => self.retry(asked, code, text, now),
-            _ => self.fatal(self.error_of(asked.call.api(), code, message)),
+            // A call that was sent before the abort.
+            (State::Aborting | State::AbortableError, _) => self.retry(sent, code, text),
+            _ => self.fatal(self.error_of(sent.call.api(), code, message)),
         }
     }
 
-    fn retry(&mut self, asked: &InFlight, code: ErrorCode, text: String, now: Now) {
-        self.push(Output::Event(SessionEvent::Retried { api: asked.call.api(), reason: text.clone() }));
+    fn retry(&mut self, sent: &CallInFlight, code: ErrorCode, text: String) {
+        self.push(Output::Event(SessionEvent::Retried { api: sent.call.api(), reason: text.clone() }));
         self.last_error = Some(text);
-        self.wait(Some(code), now);
+        self.back_off(Some(code));
     }
 
     fn denied(&mut self, code: ErrorCode, message: Option<String>) {
@@ -220,7 +220,7 @@ impl ProducerSession {
             return self.fatal(error);
         }
         self.enter(State::Uninitialized);
-        self.tell(|verb| verb == Verb::Init, Err(error));
+        self.finish_waiters(|verb| verb == Verb::Init, Err(error));
     }
 
     fn error_of(&self, api: &'static str, code: ErrorCode, message: Option<String>) -> TransactionError {
@@ -235,23 +235,23 @@ impl ProducerSession {
     }
 }
 
-/// A code for each partition that was asked for: one that the broker left out may be had by another attempt.
+/// A code for each partition of the call. One that the broker left out counts as NETWORK_EXCEPTION, which is retried.
 fn complete<'a>(
-    asked: impl Iterator<Item = &'a TopicPartition>,
+    requested: impl Iterator<Item = &'a TopicPartition>,
     codes: BTreeMap<TopicPartition, ErrorCode>,
 ) -> BTreeMap<TopicPartition, ErrorCode> {
-    asked
+    requested
         .map(|partition| (partition.clone(), codes.get(partition).copied().unwrap_or(ErrorCode::NetworkException)))
         .collect()
 }
 
-/// The error that decides for all partitions, if there is one: what ends the producer before what ends the transaction, and
-/// that before what a repetition may mend.
+/// The error that decides for all partitions, if there is one: errors that end the producer come before errors that end the
+/// transaction, and these before errors that are retried.
 fn worst(api: &str, codes: &BTreeMap<TopicPartition, ErrorCode>) -> Option<(TopicPartition, ErrorCode)> {
     let rank = |code: ErrorCode| match reaction(api, code) {
         Reaction::Fail | Reaction::Fence | Reaction::Deny => 5,
-        Reaction::AbortAndRaise => 4,
-        // It only says that another partition has an error.
+        Reaction::AbortAndBumpEpoch => 4,
+        // It only means that another partition has an error.
         Reaction::Abort if code == ErrorCode::OperationNotAttempted => 0,
         Reaction::Abort => 3,
         Reaction::Rediscover => 2,

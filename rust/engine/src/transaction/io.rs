@@ -1,4 +1,4 @@
-//! What goes into the machine and what comes out.
+//! Settings, inputs and outputs of the producer session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,112 +12,112 @@ use crate::group::TopicIds;
 use crate::produce::{Identity, SendFault};
 use crate::{Now, TopicPartition};
 
-/// Names a call; never used twice.
+/// Identifies a call. Never reused.
 pub type CallId = u64;
 
-/// Names something that the user waits for.
+/// Identifies a verb that the user waits for.
 pub type Ticket = u64;
 
 /// Settings of the machine.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
-    /// `transactional.id`; `None` for a producer that is idempotent only.
+    /// `transactional.id`; `None` for a producer that is only idempotent.
     pub transactional_id: Option<String>,
     /// `transaction.timeout.ms`.
     pub transaction_timeout: Duration,
-    /// Waits between repetitions.
+    /// Waits between retries.
     pub backoff: Backoff,
 }
 
-/// Who commits offsets (KIP-447).
+/// The group, and its member, whose offsets are committed (KIP-447).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupMetadata {
     /// The group.
     pub group: String,
-    /// Generation of a classic member, epoch of one under KIP-848; -1 for nobody's.
+    /// Generation of a classic member, or member epoch under KIP-848; -1 without a member.
     pub generation: i32,
-    /// Its id, or empty.
+    /// The member id, or empty.
     pub member_id: String,
     /// `group.instance.id`.
     pub instance_id: Option<String>,
-    /// The ids of the topics whose partitions it owns, as far as it knows them.
+    /// The ids of the topics whose partitions the member owns, as far as it knows them.
     pub topic_ids: TopicIds,
 }
 
 /// How a transaction ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// With everything.
+    /// Commit.
     Commit,
-    /// With nothing.
+    /// Abort.
     Abort,
 }
 
-/// Whom to ask.
+/// The broker to send a call to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Any broker: the n-th of those that are known.
+    /// Any broker: the n-th of the known ones.
     Any {
-        /// Which attempt it is.
+        /// The number of the attempt.
         attempt: u32,
     },
     /// A coordinator: of the transactional id, or of a group.
     Coordinator {
-        /// Its node id.
+        /// The coordinator's node id.
         node_id: i32,
     },
 }
 
-/// A request, as far as the machine fixes it.
+/// A request, without its encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Who coordinates the transactional id (`group` is `None`) or a group.
+    /// FindCoordinator for a group, or for the transactional id if `group` is `None`.
     FindCoordinator {
         /// The group.
         group: Option<String>,
     },
-    /// InitProducerId; with an identity, a higher epoch of the same id is asked for (KIP-360).
+    /// InitProducerId. With an identity it requests a higher epoch of the same producer id (KIP-360).
     InitProducerId {
-        /// The identity to be raised.
+        /// The identity whose epoch is bumped.
         current: Option<Identity>,
     },
-    /// AddPartitionsToTxn; not needed from transaction version 2 on (KIP-890).
+    /// AddPartitionsToTxn; not needed under transaction version 2 (KIP-890).
     AddPartitions {
-        /// Who.
+        /// The producer.
         identity: Identity,
-        /// Which.
+        /// The partitions.
         partitions: BTreeSet<TopicPartition>,
     },
-    /// AddOffsetsToTxn; not needed from transaction version 2 on.
+    /// AddOffsetsToTxn; not needed under transaction version 2.
     AddOffsets {
-        /// Who.
+        /// The producer.
         identity: Identity,
         /// The group.
         group: String,
     },
-    /// TxnOffsetCommit, at the group's coordinator.
+    /// TxnOffsetCommit, to the group's coordinator.
     CommitOffsets {
-        /// Who.
+        /// The producer.
         identity: Identity,
         /// The group and its member.
         group: GroupMetadata,
-        /// What.
+        /// The offsets.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
-        /// Whether the group is taken into the transaction by it (transaction version 2, KIP-890).
+        /// Whether it adds the group to the transaction (transaction version 2, KIP-890).
         version2: bool,
     },
     /// EndTxn.
     End {
-        /// Who.
+        /// The producer.
         identity: Identity,
-        /// How.
+        /// Commit or abort.
         ending: Ending,
-        /// Whether it raises the epoch (transaction version 2, KIP-890).
+        /// Whether it bumps the epoch (transaction version 2, KIP-890).
         version2: bool,
     },
 }
 
-/// What came for a call.
+/// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The coordinator.
@@ -129,186 +129,188 @@ pub enum Answer {
         /// Its advertised port.
         port: i32,
     },
-    /// The producer's id and epoch; of EndTxn too where it raises the epoch (KIP-890).
+    /// The producer id and epoch. EndTxn returns it too, where it bumps the epoch (KIP-890).
     Identity(Identity),
-    /// Done.
+    /// Success.
     Ok,
-    /// A code for each partition; one that the broker left out is not in it.
+    /// A code for each partition. Partitions that the broker left out are not in it.
     Partitions(BTreeMap<TopicPartition, ErrorCode>),
 }
 
-/// Why a call came to nothing.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallFailure {
-    /// The broker's error, with its words.
+    /// The broker's error, with its message.
     Code(ErrorCode, Option<String>),
-    /// No answer: the connection broke, or the time was over.
+    /// No answer: the connection broke, or the request timed out.
     Lost(String),
-    /// The broker does not speak it; no repetition mends that.
+    /// The broker does not support the call, so no retry can succeed.
     Fatal(String),
 }
 
-/// What happened, and what is wanted.
+/// What happened, and what the user wants.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Nothing but time has passed.
     Tick,
     /// The delivery machine needs an identity, or a newer one than `old`.
     NeedIdentity {
-        /// The one that is no longer of use.
+        /// The identity that must not be used any more.
         old: Option<Identity>,
     },
-    /// Whether the cluster has transaction version 2 (feature `transaction.version`, KIP-890); told before the first call, and
-    /// whenever it changes. It counts from the next [`Input::Begin`] on.
+    /// Whether the cluster has transaction version 2 (feature `transaction.version`, KIP-890). Given before the first
+    /// call, and whenever it changes. It applies from the next [`Input::Begin`] on.
     TransactionVersion2(bool),
-    /// An answer to a [`Output::Call`]; exactly one comes for each.
+    /// The outcome of an [`Output::Call`]. Exactly one follows each call.
     Answer {
         /// The call.
         id: CallId,
-        /// What came.
+        /// The answer, or why there is none.
         outcome: Result<Answer, CallFailure>,
     },
-    /// `init_transactions`: fence older producers of this transactional id, end what they left. Answered by [`Output::Done`].
+    /// `init_transactions`: fence older producers of this transactional id, and end their open transaction. Answered by
+    /// [`Output::Done`].
     Init {
-        /// For the answer.
+        /// Identifies the verb.
         ticket: Ticket,
-        /// When it fails in any case.
+        /// When the user's wait fails with a timeout.
         deadline: Now,
     },
-    /// `begin_transaction`: answered at once.
+    /// `begin_transaction`; answered at once.
     Begin {
-        /// For the answer.
+        /// Identifies the verb.
         ticket: Ticket,
     },
     /// A partition is about to get its first records of this transaction.
-    Join(TopicPartition),
+    AddPartition(TopicPartition),
     /// `send_offsets`.
     SendOffsets {
-        /// For the answer.
+        /// Identifies the verb.
         ticket: Ticket,
-        /// Whose.
+        /// The group and its member.
         group: GroupMetadata,
-        /// What.
+        /// The offsets.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
-        /// When it fails in any case.
+        /// When the user's wait fails with a timeout.
         deadline: Now,
     },
-    /// `commit_transaction` or `abort_transaction`; the driver has flushed before.
+    /// `commit_transaction` or `abort_transaction`. The driver has flushed the transaction's records before.
     End {
-        /// For the answer.
+        /// Identifies the verb.
         ticket: Ticket,
-        /// How.
+        /// Commit or abort.
         ending: Ending,
-        /// When the wait ends in any case; the end itself is still carried out.
+        /// When the user's wait fails with a timeout. The transaction is ended nevertheless.
         deadline: Now,
     },
-    /// Records of the transaction were given up: it can only be aborted.
-    Failed(SendFault),
+    /// Records of the transaction failed: it can only be aborted.
+    DeliveryFailed(SendFault),
 }
 
 /// What the driver has to do, or to pass on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
-    /// Make a call and say [`Input::Answer`].
+    /// Make a call, and give its outcome by [`Input::Answer`].
     Call {
-        /// Names it.
+        /// Identifies the call.
         id: CallId,
-        /// Whom.
+        /// The broker.
         target: Target,
-        /// What.
+        /// The request.
         call: Call,
     },
-    /// Who the producer is now: to the delivery machine.
+    /// For the delivery machine: the producer id and epoch from now on.
     Identity(Identity),
-    /// The transaction has this partition: to the delivery machine.
-    Joined(TopicPartition),
-    /// The transaction is over: to the delivery machine.
+    /// For the delivery machine: the partition is part of the transaction.
+    PartitionAdded(TopicPartition),
+    /// For the delivery machine: the transaction has ended.
     Ended,
-    /// What the user waited for is done, or failed.
+    /// A verb of the user has ended.
     Done {
-        /// Its ticket.
+        /// Identifies the verb.
         ticket: Ticket,
-        /// How it went.
+        /// How it ended.
         outcome: Result<(), TransactionError>,
     },
-    /// The transaction can only be aborted: what was not sent yet fails with this ([`crate::produce::Input::TransactionFailed`]).
+    /// For the delivery machine: the transaction can only be aborted, and records that were not sent fail with this
+    /// fault ([`crate::produce::Input::TransactionFailed`]).
     FailUnsent(SendFault),
-    /// Nothing can be sent any more: to the delivery machine ([`crate::produce::Input::FailAll`]).
+    /// For the delivery machine: nothing can be sent any more ([`crate::produce::Input::FailAll`]).
     Fatal(SendFault),
-    /// What happened, for logs and figures.
+    /// For logs and metrics.
     Event(SessionEvent),
 }
 
-/// What happened.
+/// An event of a session, for logs and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionEvent {
     /// The session went from one state to another.
     StateChanged {
-        /// Before.
+        /// The old state.
         from: State,
-        /// Now.
+        /// The new state.
         to: State,
     },
-    /// A call failed and is made again.
+    /// A call failed and is retried.
     Retried {
         /// The API.
         api: &'static str,
-        /// What it failed of.
+        /// Why it failed.
         reason: String,
     },
 }
 
-/// Why a transaction's verb failed.
+/// Why a verb of transactions failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransactionError {
-    /// Another producer with the same `transactional.id` took over: this one is of no use any more.
+    /// Another producer with the same `transactional.id` took over: this one cannot be used any more.
     #[error(
         "the producer was fenced ({code}): another one with transactional.id={transactional_id} was started, or a transaction \
          was open for longer than transaction.timeout.ms and the coordinator aborted it. Close this one"
     )]
     Fenced {
-        /// The id.
+        /// The `transactional.id`.
         transactional_id: String,
-        /// Kafka's name of what said so.
+        /// Kafka's name of the broker's error.
         code: &'static str,
     },
     /// The transaction can only be aborted.
     #[error("the transaction must be aborted: {reason}")]
     MustAbort {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The call does not belong here, such as a commit without a transaction.
+    /// The verb is not allowed in this state, such as a commit without a transaction.
     #[error("{0}")]
     State(String),
     /// No permission for the transactional id, or for the group.
     #[error("{what} is not allowed ({}): {}", code.name(), code.message())]
     Denied {
-        /// What.
+        /// What is not allowed.
         what: String,
         /// The broker's error.
         code: ErrorCode,
     },
-    /// Its time was over.
+    /// The verb did not end in time.
     #[error("{what} did not end within its time ({last_error}); it goes on: call it again to wait on")]
     TimedOut {
-        /// What.
+        /// The verb.
         what: &'static str,
-        /// What the last attempt failed of.
+        /// Why the last attempt failed.
         last_error: String,
     },
-    /// The broker refused for good.
+    /// The broker refused the call, and a retry would not help.
     #[error("{what}: the broker answered {} ({})", code.name(), message.as_deref().unwrap_or(code.message()))]
     Refused {
-        /// What.
+        /// The API.
         what: &'static str,
         /// The broker's error.
         code: ErrorCode,
-        /// Its own words.
+        /// The broker's error message.
         message: Option<String>,
     },
-    /// The producer is of no use any more.
+    /// The producer cannot be used any more.
     #[error("{0}")]
     Fatal(String),
 }

@@ -1,31 +1,31 @@
-//! What each error of each call leads to: the one table of it. docs/design/transactions.md shows it, and a test holds one against the other.
+//! What each error of each call leads to. docs/design/transactions.md shows the same table, and a test compares the two.
 
 use monedula_protocol::error_code::ErrorCode;
 
 /// What a session does about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// The same again, after a backoff.
+    /// Makes the call again after a backoff.
     Retry,
-    /// Look for the coordinator, then the same again.
+    /// Finds the coordinator, then makes the call again.
     Rediscover,
     /// The transaction can only be aborted.
     Abort,
-    /// As Abort, and a higher epoch is asked for afterwards (KIP-360).
-    AbortAndRaise,
-    /// Another producer took over: nothing is of use any more.
+    /// As Abort, and the epoch is bumped afterwards (KIP-360).
+    AbortAndBumpEpoch,
+    /// Another producer took over: this one cannot be used any more.
     Fence,
     /// No permission: init_transactions fails, and may be called again. Once initialized, as Fail.
     Deny,
-    /// Nothing is of use any more.
+    /// The producer cannot be used any more.
     Fail,
 }
 
 use ErrorCode as E;
 use Reaction as R;
 
-/// The table: an API's errors in the order of their codes. What it does not name is retried where Kafka calls it retriable;
-/// else the transaction is aborted (AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit), or all is over.
+/// The table: the errors of each API in the order of their codes. An error that is not in it is retried if Kafka calls it retriable;
+/// else the transaction is aborted (AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit), or the producer fails (other APIs).
 pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
     (
         "FindCoordinator",
@@ -61,11 +61,11 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::TopicAuthorizationFailed, R::Abort),
             (E::InvalidProducerEpoch, R::Fence),
             (E::InvalidTxnState, R::Fail),
-            (E::InvalidProducerIdMapping, R::AbortAndRaise),
+            (E::InvalidProducerIdMapping, R::AbortAndBumpEpoch),
             (E::ConcurrentTransactions, R::Retry),
             (E::TransactionalIdAuthorizationFailed, R::Fail),
             (E::OperationNotAttempted, R::Abort),
-            (E::UnknownProducerId, R::AbortAndRaise),
+            (E::UnknownProducerId, R::AbortAndBumpEpoch),
             (E::ProducerFenced, R::Fence),
             (E::TransactionAbortable, R::Abort),
         ],
@@ -79,10 +79,10 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::GroupAuthorizationFailed, R::Abort),
             (E::InvalidProducerEpoch, R::Fence),
             (E::InvalidTxnState, R::Fail),
-            (E::InvalidProducerIdMapping, R::AbortAndRaise),
+            (E::InvalidProducerIdMapping, R::AbortAndBumpEpoch),
             (E::ConcurrentTransactions, R::Retry),
             (E::TransactionalIdAuthorizationFailed, R::Fail),
-            (E::UnknownProducerId, R::AbortAndRaise),
+            (E::UnknownProducerId, R::AbortAndBumpEpoch),
             (E::ProducerFenced, R::Fence),
             (E::TransactionAbortable, R::Abort),
         ],
@@ -99,9 +99,9 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::UnknownMemberId, R::Abort),
             (E::GroupAuthorizationFailed, R::Abort),
             (E::InvalidProducerEpoch, R::Fence),
-            (E::InvalidProducerIdMapping, R::AbortAndRaise),
+            (E::InvalidProducerIdMapping, R::AbortAndBumpEpoch),
             (E::TransactionalIdAuthorizationFailed, R::Fail),
-            (E::UnknownProducerId, R::AbortAndRaise),
+            (E::UnknownProducerId, R::AbortAndBumpEpoch),
             (E::GroupIdNotFound, R::Abort),
             (E::FencedInstanceId, R::Abort),
             (E::ProducerFenced, R::Fence),
@@ -118,17 +118,17 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::NotCoordinator, R::Rediscover),
             (E::InvalidProducerEpoch, R::Fence),
             (E::InvalidTxnState, R::Fail),
-            (E::InvalidProducerIdMapping, R::AbortAndRaise),
+            (E::InvalidProducerIdMapping, R::AbortAndBumpEpoch),
             (E::ConcurrentTransactions, R::Retry),
             (E::TransactionalIdAuthorizationFailed, R::Fail),
-            (E::UnknownProducerId, R::AbortAndRaise),
+            (E::UnknownProducerId, R::AbortAndBumpEpoch),
             (E::ProducerFenced, R::Fence),
             (E::TransactionAbortable, R::Abort),
         ],
     ),
 ];
 
-/// What `code`, which is an error, leads to in an answer to `api`.
+/// What an error in an answer of `api` leads to.
 pub fn reaction(api: &str, code: ErrorCode) -> Reaction {
     let errors = REACTIONS.iter().find(|(name, _)| *name == api).map_or(&[][..], |(_, errors)| errors);
     match errors.iter().find(|(known, _)| *known == code) {

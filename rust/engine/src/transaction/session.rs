@@ -1,5 +1,5 @@
-//! The machine: what it knows, and which call comes next. It makes one call at a time, as the Java producer does: each has its
-//! place in a transaction, and the coordinator takes one after the other anyway.
+//! The machine: its state, and which call comes next. It makes one call at a time, as Java's TransactionManager does: calls have
+//! an order within a transaction, and the coordinator handles them one after the other anyway.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::group::CommitOffset;
 use crate::produce::{Identity, SendFault};
 use crate::{Now, TopicPartition};
 
-/// Someone who waits for the end of a verb.
+/// A call of the user that waits for the end of a verb.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
     pub(super) ticket: Ticket,
@@ -23,7 +23,7 @@ pub(super) struct Waiter {
     pub(super) verb: Verb,
 }
 
-/// What is waited for.
+/// The verbs that take time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Init,
@@ -42,78 +42,100 @@ impl Verb {
     }
 }
 
-/// A call that has no outcome yet.
+/// The request that has no answer yet.
 #[derive(Clone, Debug)]
-pub(super) struct InFlight {
+pub(super) struct CallInFlight {
     pub(super) id: CallId,
     pub(super) target: Target,
     pub(super) call: Call,
 }
 
-/// Offsets on their way into the transaction.
+/// Offsets that are to be committed with the transaction.
 #[derive(Clone, Debug)]
-pub(super) struct Offsets {
+pub(super) struct PendingOffsets {
     pub(super) ticket: Ticket,
     pub(super) group: GroupMetadata,
     pub(super) offsets: BTreeMap<TopicPartition, CommitOffset>,
 }
 
-/// What a transaction has.
+/// What the open transaction consists of.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Contents {
-    /// Whether the coordinator knows of it, as far as is known: then it has to be ended there.
+pub(super) struct TransactionContents {
+    /// The coordinator knows of the transaction, so it has to be ended there.
     pub(super) started: bool,
-    /// A call that would start it was made, so it may be known even if no good answer came.
-    pub(super) in_doubt: bool,
-    /// EndTxn was sent: it may have ended.
+    /// A call was sent that starts the transaction at the coordinator, even if no answer confirms it.
+    pub(super) may_have_started: bool,
+    /// EndTxn was sent, so the transaction may have ended.
     pub(super) end_sent: bool,
+    /// Partitions that are part of the transaction.
     pub(super) partitions: BTreeSet<TopicPartition>,
-    /// Those that are to be added.
-    pub(super) joining: BTreeSet<TopicPartition>,
-    /// Groups that are added.
+    /// Partitions that are to be added to it.
+    pub(super) pending_partitions: BTreeSet<TopicPartition>,
+    /// Groups that are part of the transaction.
     pub(super) groups: BTreeSet<String>,
-    pub(super) offsets: VecDeque<Offsets>,
+    pub(super) offsets: VecDeque<PendingOffsets>,
 }
 
-/// A producer's identity and transactions; see the [module](super).
+/// Gets a producer's identity and carries out its transactions. It does no I/O: a driver gives it inputs, and does what it puts out.
+///
+/// # Contract
+///
+/// **Time** is an argument of [`handle`](Self::handle) alone, and never goes back. After the input, verbs whose deadline has passed
+/// end, and the next call is made if its backoff is over.
+///
+/// **Inputs.** [`handle`](Self::handle) is the only way to change the session: verbs of the user, requests of the delivery machine
+/// ([`Input::NeedIdentity`], [`Input::AddPartition`], [`Input::DeliveryFailed`]), answers, or nothing but time ([`Input::Tick`]).
+/// [`Input::TransactionVersion2`] comes before the input that makes the first call. An answer to another call than the one in
+/// flight is ignored.
+///
+/// **Outputs.** Call [`poll`](Self::poll) after `handle`, until it returns `None`, and carry the outputs out in their order; several
+/// inputs may be handled before. Only `handle` makes outputs. At most one [`Output::Call`] is in flight, and exactly one
+/// [`Input::Answer`] must follow it. Every verb is answered by one [`Output::Done`]. Outputs for the delivery machine have to reach it
+/// before the user learns of a `Done` that comes later, since the user may send as soon as a transaction is open.
+///
+/// **Waking.** [`wake_at`](Self::wake_at), asked once the outputs are drained, says when to give an [`Input::Tick`] if nothing else
+/// happens before.
 pub struct ProducerSession {
     pub(super) config: SessionConfig,
     pub(super) state: State,
     jitter: Jitter,
+    /// The time of the last input.
+    now: Now,
     outputs: VecDeque<Output>,
     next_call: CallId,
-    pub(super) in_flight: Option<InFlight>,
-    /// No call is made before.
+    pub(super) in_flight: Option<CallInFlight>,
+    /// No call is made before this time.
     retry_at: Option<Now>,
-    /// Failures in a row, of whatever call.
+    /// Failures in a row, of any calls.
     pub(super) failures: u32,
-    /// Of which the last one, for those who wait in vain.
+    /// The last failure, for verbs that time out.
     pub(super) last_error: Option<String>,
-    /// FindCoordinator goes to another broker each time.
+    /// Counts FindCoordinator calls: each one goes to another broker.
     find_attempts: u32,
 
     pub(super) identity: Option<Identity>,
     pub(super) coordinator: Option<i32>,
     pub(super) group_coordinators: BTreeMap<String, i32>,
-    /// What the cluster has, and what the current transaction goes by.
+    /// Whether the cluster supports transaction version 2 (KIP-890).
     pub(super) cluster_version2: bool,
+    /// Whether the current transaction uses it.
     pub(super) version2: bool,
 
-    pub(super) contents: Contents,
-    /// Its identity is no good for another transaction: a higher epoch is asked for after the abort.
-    pub(super) raise: bool,
-    /// The coordinator would not accept the end of the transaction; asking for an identity aborts it as well.
-    pub(super) skip_end: bool,
+    pub(super) contents: TransactionContents,
+    /// The current epoch must not be used for another transaction: InitProducerId bumps it once this one has ended (KIP-360).
+    pub(super) epoch_bump_required: bool,
+    /// The coordinator would not accept EndTxn. InitProducerId aborts the transaction as well.
+    pub(super) skip_end_txn: bool,
     pub(super) waiters: Vec<Waiter>,
-    /// A commit or abort whose waiter's time was over: it is to be called again before anything else.
-    pub(super) unheard: Option<Ending>,
-    /// Why the transaction can only be aborted, or the producer is of no use.
+    /// A commit or abort that timed out for the user. It goes on, and the user has to call it again before anything else.
+    pub(super) timed_out_end: Option<Ending>,
+    /// Why the transaction can only be aborted, or the producer cannot be used any more.
     pub(super) failure: Option<TransactionError>,
 }
 
 impl ProducerSession {
-    /// CONCURRENT_TRANSACTIONS means that the markers of the last transaction are being written, which takes moments.
-    const MARKERS: Duration = Duration::from_millis(20);
+    /// Backoff after CONCURRENT_TRANSACTIONS: the markers of the last transaction are being written, which does not take long.
+    const MARKER_BACKOFF: Duration = Duration::from_millis(20);
 
     /// A session without an identity; `seed` decides its jitter.
     pub fn new(config: SessionConfig, seed: u64) -> Self {
@@ -121,6 +143,7 @@ impl ProducerSession {
             config,
             state: State::Uninitialized,
             jitter: Jitter::new(seed),
+            now: Now::ZERO,
             outputs: VecDeque::new(),
             next_call: 0,
             in_flight: None,
@@ -133,17 +156,18 @@ impl ProducerSession {
             group_coordinators: BTreeMap::new(),
             cluster_version2: false,
             version2: false,
-            contents: Contents::default(),
-            raise: false,
-            skip_end: false,
+            contents: TransactionContents::default(),
+            epoch_bump_required: false,
+            skip_end_txn: false,
             waiters: Vec::new(),
-            unheard: None,
+            timed_out_end: None,
             failure: None,
         }
     }
 
-    /// Takes an input, at a time that never goes back. Drain [`Self::poll`] afterwards.
+    /// Takes an input.
     pub fn handle(&mut self, now: Now, input: Input) {
+        self.now = now;
         match input {
             Input::Tick => {}
             Input::Init { ticket, .. }
@@ -156,18 +180,18 @@ impl ProducerSession {
             }
             Input::NeedIdentity { old } => self.need_identity(old),
             Input::TransactionVersion2(on) => self.cluster_version2 = on,
-            Input::Answer { id, outcome } => self.answered(id, outcome, now),
+            Input::Answer { id, outcome } => self.answered(id, outcome),
             Input::Init { ticket, deadline } => self.init(ticket, deadline),
             Input::Begin { ticket } => self.begin(ticket),
-            Input::Join(partition) => self.join(partition),
+            Input::AddPartition(partition) => self.add_partition(partition),
             Input::SendOffsets { ticket, group, offsets, deadline } => {
                 self.send_offsets(ticket, group, offsets, deadline);
             }
             Input::End { ticket, ending, deadline } => self.end(ticket, ending, deadline),
-            Input::Failed(fault) => self.failed(fault),
+            Input::DeliveryFailed(fault) => self.delivery_failed(fault),
         }
-        self.expire_waiters(now);
-        self.advance(now);
+        self.expire_waiters();
+        self.advance();
     }
 
     /// What is to be done next; `None` if nothing is.
@@ -175,29 +199,29 @@ impl ProducerSession {
         self.outputs.pop_front()
     }
 
-    /// When [`Self::handle`] has to be called without anything else having happened.
+    /// When to give an [`Input::Tick`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Now> {
         let retry = self.retry_at.filter(|_| self.in_flight.is_none());
         self.waiters.iter().map(|waiter| waiter.deadline).chain(retry).min()
     }
 
-    /// Where it stands.
+    /// The state.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Who the producer is, if it knows.
+    /// The producer id and epoch, once they are known.
     pub fn identity(&self) -> Option<Identity> {
         self.identity
     }
 
-    /// Whether the current transaction goes by transaction version 2 (KIP-890): produce requests then take their partitions into
-    /// it, which needs version 12 of Produce; without it, 11 is the last version for transactional batches.
+    /// Whether the current transaction uses transaction version 2 (KIP-890): Produce requests then add their partitions to it, from
+    /// version 12 on. Without it, transactional batches are sent with Produce version 11 at most.
     pub fn version2(&self) -> bool {
         self.version2
     }
 
-    /// Why records cannot be sent now, if they cannot.
+    /// Why records cannot be sent now; `None` if they can.
     pub fn refusal(&self) -> Option<TransactionError> {
         if self.config.transactional_id.is_none() || self.state == State::InTransaction {
             return self.failure.clone();
@@ -222,7 +246,7 @@ impl ProducerSession {
         let from = std::mem::replace(&mut self.state, to);
         debug_assert!(from.successors().contains(&to), "{from:?} -> {to:?}");
         self.push(Output::Event(SessionEvent::StateChanged { from, to }));
-        // A new step does not wait for the failures of the one before.
+        // The new state does not wait for failures of the old one.
         self.retry_at = None;
         self.failures = 0;
         self.last_error = None;
@@ -232,21 +256,21 @@ impl ProducerSession {
         self.push(Output::Done { ticket, outcome });
     }
 
-    /// Tells everybody who waits for one of these verbs.
-    pub(super) fn tell(&mut self, which: impl Fn(Verb) -> bool, outcome: Result<(), TransactionError>) {
-        let (told, rest): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(|waiter| which(waiter.verb));
+    /// Ends all calls of the user that wait for one of these verbs.
+    pub(super) fn finish_waiters(&mut self, which: impl Fn(Verb) -> bool, outcome: Result<(), TransactionError>) {
+        let (finished, rest): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(|waiter| which(waiter.verb));
         self.waiters = rest;
-        for waiter in told {
+        for waiter in finished {
             self.done(waiter.ticket, outcome.clone());
         }
     }
 
-    fn expire_waiters(&mut self, now: Now) {
-        let (late, rest): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(|waiter| waiter.deadline <= now);
+    fn expire_waiters(&mut self) {
+        let (late, rest): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(|waiter| waiter.deadline <= self.now);
         self.waiters = rest;
         for waiter in late {
             if let Verb::End(ending) = waiter.verb {
-                self.unheard = Some(ending);
+                self.timed_out_end = Some(ending);
             }
             let last_error = self.last_error.clone().unwrap_or_else(|| "no broker has answered yet".into());
             let outcome = Err(TransactionError::TimedOut { what: waiter.verb.name(), last_error });
@@ -254,15 +278,15 @@ impl ProducerSession {
         }
     }
 
-    /// Makes the next call, if there is one and it is its time. What needs no call is done on the way.
-    fn advance(&mut self, now: Now) {
+    /// Makes the next call, unless one is in flight or a backoff is not over. Ends a transaction that needs no call.
+    fn advance(&mut self) {
         while self.in_flight.is_none() {
-            if self.retry_at.is_some_and(|at| at > now) {
+            if self.retry_at.is_some_and(|at| at > self.now) {
                 return;
             }
             self.retry_at = None;
             let Some(call) = self.next_call() else {
-                // Ends without a call: the coordinator never heard of the transaction.
+                // The coordinator never learned of the transaction, so it ends without EndTxn.
                 match self.state {
                     State::Committing | State::Aborting => self.ended(None),
                     _ => return,
@@ -273,13 +297,15 @@ impl ProducerSession {
             let id = self.next_call;
             self.next_call += 1;
             self.push(Output::Call { id, target: target.clone(), call: call.clone() });
-            self.in_flight = Some(InFlight { id, target, call });
+            self.in_flight = Some(CallInFlight { id, target, call });
         }
     }
 
     fn next_call(&mut self) -> Option<Call> {
         match self.state {
-            State::Initializing => Some(Call::InitProducerId { current: self.identity.filter(|_| self.raise) }),
+            State::Initializing => {
+                Some(Call::InitProducerId { current: self.identity.filter(|_| self.epoch_bump_required) })
+            }
             State::InTransaction => self.next_addition(),
             State::Committing => self.next_addition().or_else(|| self.next_end(Ending::Commit)),
             State::Aborting => self.next_end(Ending::Abort),
@@ -289,10 +315,10 @@ impl ProducerSession {
 
     fn next_addition(&mut self) -> Option<Call> {
         let identity = self.identity?;
-        if !self.contents.joining.is_empty() {
-            return Some(Call::AddPartitions { identity, partitions: self.contents.joining.clone() });
+        if !self.contents.pending_partitions.is_empty() {
+            return Some(Call::AddPartitions { identity, partitions: self.contents.pending_partitions.clone() });
         }
-        let Offsets { group, offsets, .. } = self.contents.offsets.front()?;
+        let PendingOffsets { group, offsets, .. } = self.contents.offsets.front()?;
         if !self.version2 && !self.contents.groups.contains(&group.group) {
             return Some(Call::AddOffsets { identity, group: group.group.clone() });
         }
@@ -302,11 +328,11 @@ impl ProducerSession {
 
     fn next_end(&self, ending: Ending) -> Option<Call> {
         let identity = self.identity?;
-        let known = self.contents.started || self.contents.in_doubt;
-        (known && !self.skip_end).then_some(Call::End { identity, ending, version2: self.version2 })
+        let known = self.contents.started || self.contents.may_have_started;
+        (known && !self.skip_end_txn).then_some(Call::End { identity, ending, version2: self.version2 })
     }
 
-    /// The call if its coordinator is known, else the question who it is.
+    /// The call and its coordinator; FindCoordinator if that is not known.
     fn route(&mut self, call: Call) -> (Target, Call) {
         let (node_id, find) = match &call {
             Call::InitProducerId { .. } if self.config.transactional_id.is_none() => {
@@ -323,7 +349,7 @@ impl ProducerSession {
                     Call::AddPartitions { .. }
                     | Call::AddOffsets { .. }
                     | Call::CommitOffsets { version2: true, .. } => {
-                        self.contents.in_doubt = true;
+                        self.contents.may_have_started = true;
                     }
                     Call::End { .. } => self.contents.end_sent = true,
                     _ => {}
@@ -338,41 +364,41 @@ impl ProducerSession {
         }
     }
 
-    /// The next call waits for a backoff.
-    pub(super) fn wait(&mut self, code: Option<ErrorCode>, now: Now) {
+    /// Delays the next call by a backoff.
+    pub(super) fn back_off(&mut self, code: Option<ErrorCode>) {
         let backoff = match code {
             Some(ErrorCode::ConcurrentTransactions) => {
-                Backoff { initial: Self::MARKERS.min(self.config.backoff.initial), ..self.config.backoff }
+                Backoff { initial: Self::MARKER_BACKOFF.min(self.config.backoff.initial), ..self.config.backoff }
             }
             _ => self.config.backoff,
         };
-        self.retry_at = Some(now + backoff.delay(self.failures, &mut self.jitter));
+        self.retry_at = Some(self.now + backoff.delay(self.failures, &mut self.jitter));
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// The transaction can only be aborted.
+    /// From now on the transaction can only be aborted.
     pub(super) fn must_abort(&mut self, reason: String) {
         if !matches!(self.state, State::InTransaction | State::Committing) {
             return;
         }
         self.enter(State::AbortableError);
-        self.contents.joining.clear();
+        self.contents.pending_partitions.clear();
         self.contents.offsets.clear();
         self.push(Output::FailUnsent(SendFault::TransactionFailed { reason: reason.clone() }));
         let error = TransactionError::MustAbort { reason };
         self.failure = Some(error.clone());
-        self.unheard = None;
-        self.tell(|_| true, Err(error));
+        self.timed_out_end = None;
+        self.finish_waiters(|_| true, Err(error));
     }
 
-    /// Nothing is of use any more.
+    /// The producer cannot be used any more.
     pub(super) fn fatal(&mut self, error: TransactionError) {
         if self.state == State::Fatal {
             return;
         }
         if self.state == State::Initializing {
-            // It is through; what failed is the epoch for the next one.
-            self.tell(|verb| verb == Verb::End(Ending::Commit), Ok(()));
+            // The transaction is committed: what failed is the epoch bump for the next one.
+            self.finish_waiters(|verb| verb == Verb::End(Ending::Commit), Ok(()));
         }
         self.enter(State::Fatal);
         let fault = match &error {
@@ -380,9 +406,9 @@ impl ProducerSession {
             error => SendFault::Fatal { reason: error.to_string() },
         };
         self.push(Output::Fatal(fault));
-        self.contents = Contents::default();
+        self.contents = TransactionContents::default();
         self.failure = Some(error.clone());
-        self.unheard = None;
-        self.tell(|_| true, Err(error));
+        self.timed_out_end = None;
+        self.finish_waiters(|_| true, Err(error));
     }
 }

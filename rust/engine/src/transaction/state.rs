@@ -1,23 +1,23 @@
 //! The states of a producer's session, and which may follow which.
 
-/// Where a session stands; the names are those of the Java producer.
+/// The state of a producer session. The names are those of Java's TransactionManager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// It has no producer id.
     Uninitialized,
-    /// It asks for one, or for a higher epoch of the one it has.
+    /// It requests one, or a higher epoch of the one it has.
     Initializing,
-    /// It has an id. Without a `transactional.id` this is where it stays.
+    /// It has a producer id. Without a `transactional.id` it stays here.
     Ready,
-    /// A transaction is open, at least on this side: the coordinator hears of it with its first partition or group.
+    /// A transaction is open. The coordinator learns of it with its first partition or group.
     InTransaction,
     /// The transaction is being committed. It cannot be aborted any more.
     Committing,
-    /// It is being aborted.
+    /// The transaction is being aborted.
     Aborting,
-    /// It can only be aborted.
+    /// The transaction can only be aborted.
     AbortableError,
-    /// An error that no repetition mends: the producer is of no use any more.
+    /// An error that no retry can resolve: the producer cannot be used any more.
     Fatal,
 }
 
@@ -34,15 +34,15 @@ impl State {
         Self::Fatal,
     ];
 
-    /// The states that may come after this one. docs/design/transactions.md has the same table, and a test holds one against the other.
+    /// The states that may follow this one. docs/design/transactions.md has the same table, and a test compares the two.
     pub fn successors(self) -> &'static [Self] {
         match self {
             Self::Uninitialized => &[Self::Initializing, Self::Fatal],
-            // Back, where the user was denied the id: permissions may be given later.
+            // Back to Uninitialized if the user may not use the id: permissions may be granted later.
             Self::Initializing => &[Self::Ready, Self::Uninitialized, Self::Fatal],
             Self::Ready => &[Self::InTransaction, Self::Initializing, Self::Fatal],
             Self::InTransaction => &[Self::Committing, Self::Aborting, Self::AbortableError, Self::Fatal],
-            // Initializing, where the epoch has to be raised afterwards (KIP-360).
+            // Initializing if the epoch has to be bumped afterwards (KIP-360).
             Self::Committing => &[Self::Ready, Self::Initializing, Self::AbortableError, Self::Fatal],
             Self::Aborting => &[Self::Ready, Self::Initializing, Self::Fatal],
             Self::AbortableError => &[Self::Aborting, Self::Fatal],

@@ -1,17 +1,17 @@
-//! What the user and the delivery machine ask for.
+//! Inputs of the user and of the delivery machine.
 
 use std::collections::BTreeMap;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::session::{Contents, Offsets, ProducerSession, Verb, Waiter};
+use super::session::{PendingOffsets, ProducerSession, TransactionContents, Verb, Waiter};
 use super::{Ending, GroupMetadata, Output, State, Ticket, TransactionError};
 use crate::group::CommitOffset;
 use crate::produce::{Identity, SendFault};
 use crate::{Now, TopicPartition};
 
 impl ProducerSession {
-    /// The delivery machine has no identity, or none that is of use.
+    /// The delivery machine has no identity, or must not use `old` any more.
     pub(super) fn need_identity(&mut self, old: Option<Identity>) {
         let Some(identity) = self.identity else {
             // A transactional one comes with init_transactions.
@@ -23,42 +23,42 @@ impl ProducerSession {
         if old != Some(identity) {
             self.push(Output::Identity(identity));
         } else if self.config.transactional_id.is_some() {
-            self.doubt_identity();
+            self.require_epoch_bump();
         } else if self.state == State::Ready {
-            self.raise_alone(identity);
+            self.bump_epoch_locally(identity);
         }
     }
 
-    /// Without a transactional id nobody else has this producer id, so the next epoch is taken without asking (KIP-360).
-    fn raise_alone(&mut self, identity: Identity) {
+    /// Without a `transactional.id` no other producer has this producer id, so the next epoch needs no request (KIP-360).
+    fn bump_epoch_locally(&mut self, identity: Identity) {
         match identity.epoch.checked_add(1) {
             Some(epoch) => self.take_identity(Identity { epoch, ..identity }),
-            // Its epochs are used up.
+            // The epochs of this producer id are used up: get another id.
             None => self.enter(State::Initializing),
         }
     }
 
-    /// Sequence numbers are in doubt: only a higher epoch makes them good.
-    fn doubt_identity(&mut self) {
+    /// It is unknown which sequence numbers are in the log, so the epoch has to be bumped (KIP-360).
+    fn require_epoch_bump(&mut self) {
         match self.state {
             State::Ready => {
-                self.raise = true;
+                self.epoch_bump_required = true;
                 self.enter(State::Initializing);
             }
-            // Its records are all there, and it may be committed already.
-            State::Committing if self.contents.end_sent => self.raise = true,
+            // Its records are all in the log, and it may be committed already.
+            State::Committing if self.contents.end_sent => self.epoch_bump_required = true,
             State::InTransaction | State::Committing => {
-                self.raise = true;
+                self.epoch_bump_required = true;
                 self.must_abort("it is not known which records were written".into());
             }
-            State::AbortableError | State::Aborting => self.raise = true,
+            State::AbortableError | State::Aborting => self.epoch_bump_required = true,
             State::Uninitialized | State::Initializing | State::Fatal => {}
         }
     }
 
     pub(super) fn take_identity(&mut self, identity: Identity) {
         self.identity = Some(identity);
-        self.raise = false;
+        self.epoch_bump_required = false;
         self.push(Output::Identity(identity));
     }
 
@@ -73,9 +73,9 @@ impl ProducerSession {
     }
 
     pub(super) fn begin(&mut self, ticket: Ticket) {
-        match (self.state, self.unheard) {
+        match (self.state, self.timed_out_end) {
             (State::Ready, None) => {
-                self.contents = Contents::default();
+                self.contents = TransactionContents::default();
                 self.version2 = self.cluster_version2;
                 self.enter(State::InTransaction);
                 self.done(ticket, Ok(()));
@@ -96,20 +96,20 @@ impl ProducerSession {
         }
     }
 
-    /// A partition is about to get its first records.
-    pub(super) fn join(&mut self, partition: TopicPartition) {
+    /// A partition is about to get its first records of this transaction.
+    pub(super) fn add_partition(&mut self, partition: TopicPartition) {
         if !matches!(self.state, State::InTransaction | State::Committing) {
             return;
         }
         if self.version2 {
-            // The records themselves take it in (KIP-890).
+            // The Produce request itself adds the partition (KIP-890).
             self.contents.started = true;
             self.contents.partitions.insert(partition.clone());
         }
         if self.contents.partitions.contains(&partition) {
-            return self.push(Output::Joined(partition));
+            return self.push(Output::PartitionAdded(partition));
         }
-        self.contents.joining.insert(partition);
+        self.contents.pending_partitions.insert(partition);
     }
 
     pub(super) fn send_offsets(
@@ -126,7 +126,7 @@ impl ProducerSession {
             return self.done(ticket, Ok(()));
         }
         self.waiters.push(Waiter { ticket, deadline, verb: Verb::SendOffsets });
-        self.contents.offsets.push_back(Offsets { ticket, group, offsets });
+        self.contents.offsets.push_back(PendingOffsets { ticket, group, offsets });
     }
 
     pub(super) fn end(&mut self, ticket: Ticket, ending: Ending, deadline: Now) {
@@ -135,16 +135,16 @@ impl ProducerSession {
             (Ending::Abort, State::InTransaction | State::AbortableError) => {
                 self.enter(State::Aborting);
                 self.failure = None;
-                self.contents.joining.clear();
+                self.contents.pending_partitions.clear();
                 self.contents.offsets.clear();
                 let reason = "the transaction was aborted".into();
-                self.tell(|verb| verb == Verb::SendOffsets, Err(TransactionError::MustAbort { reason }));
+                self.finish_waiters(|verb| verb == Verb::SendOffsets, Err(TransactionError::MustAbort { reason }));
             }
-            // Called again after its time was over.
+            // Called again after its deadline.
             (Ending::Commit, State::Committing) | (Ending::Abort, State::Aborting) => {}
-            (_, State::Initializing) if self.unheard == Some(ending) => {}
-            (_, State::Ready) if self.unheard == Some(ending) => {
-                self.unheard = None;
+            (_, State::Initializing) if self.timed_out_end == Some(ending) => {}
+            (_, State::Ready) if self.timed_out_end == Some(ending) => {
+                self.timed_out_end = None;
                 return self.done(ticket, Ok(()));
             }
             (Ending::Abort, State::Committing) => {
@@ -156,12 +156,12 @@ impl ProducerSession {
             }
             _ => return self.refuse(ticket, "no transaction is open: call begin_transaction() first"),
         }
-        self.unheard = None;
+        self.timed_out_end = None;
         self.waiters.push(Waiter { ticket, deadline, verb: Verb::End(ending) });
     }
 
-    /// Records of the transaction were given up.
-    pub(super) fn failed(&mut self, fault: SendFault) {
+    /// Records of the transaction failed.
+    pub(super) fn delivery_failed(&mut self, fault: SendFault) {
         if self.config.transactional_id.is_none() {
             return;
         }
@@ -170,13 +170,13 @@ impl ProducerSession {
             SendFault::Refused { code: code @ ErrorCode::TransactionalIdAuthorizationFailed, .. } => {
                 return self.fatal(TransactionError::Denied { what: "the transactional id".into(), code: *code });
             }
-            // All was flushed before: it is about something that does not belong to what is being ended.
+            // All records were flushed before EndTxn, so this failure does not concern the transaction that is being ended.
             _ if self.contents.end_sent => return,
             _ => {}
         }
-        // A number was given out that no record came under: the next would be out of sequence.
+        // Sequence numbers were assigned to records that are not in the log: the broker would refuse the next ones.
         if matches!(self.state, State::InTransaction | State::Committing | State::Aborting | State::AbortableError) {
-            self.raise |= !self.version2;
+            self.epoch_bump_required |= !self.version2;
         }
         self.must_abort(fault.to_string());
     }
@@ -186,7 +186,7 @@ impl ProducerSession {
         self.fatal(TransactionError::Fenced { transactional_id, code: code.name() });
     }
 
-    /// What went wrong before is the better answer.
+    /// Fails a verb that does not belong here. An earlier failure of the producer is the better error.
     pub(super) fn refuse(&mut self, ticket: Ticket, text: &str) {
         let error = self.failure.clone().unwrap_or_else(|| TransactionError::State(text.to_owned()));
         self.done(ticket, Err(error));

@@ -1,7 +1,7 @@
-//! The bytes of calls and answers, for every version that a session speaks.
+//! Encoding of calls and decoding of their answers, for every version that a session supports.
 //!
-//! A broker may leave out what was asked, or answer what nobody asked: what is missing stays missing, the first answer counts,
-//! and the rest is dropped.
+//! A broker may leave out what was requested, or answer what was not requested. Missing items stay missing; of repeated
+//! ones the first counts; others are dropped.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -25,15 +25,15 @@ use crate::group::CommitOffset;
 use crate::group::{are_all_known, id_of, name_of};
 use crate::produce::Identity;
 
-/// FindCoordinator's names for groups and transactional ids.
+/// FindCoordinator's key types for groups and transactional ids.
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 
-/// TxnOffsetCommit names topics by their ids (KIP-1319).
+/// From this version on, TxnOffsetCommit has topic ids instead of names (KIP-1319).
 const TOPIC_IDS_FROM: i16 = 6;
 
 impl Call {
-    /// Name of the API.
+    /// The name of the API.
     pub fn api(&self) -> &'static str {
         match self {
             Self::FindCoordinator { .. } => "FindCoordinator",
@@ -45,7 +45,7 @@ impl Call {
         }
     }
 
-    /// The API that it calls.
+    /// The API key.
     pub fn api_key(&self) -> ApiKey {
         match self {
             Self::FindCoordinator { .. } => ApiKey::FindCoordinator,
@@ -57,24 +57,24 @@ impl Call {
         }
     }
 
-    /// The versions that can carry it. The newest versions are the switch between the two transaction versions (KIP-890), so
-    /// they are used with version 2 and only with it.
+    /// The versions that can carry the call. The newest versions switch to transaction version 2 (KIP-890), so they are
+    /// used with version 2 and only with it.
     pub fn versions(&self) -> RangeInclusive<i16> {
         match self {
-            // The key's type came with 1.
+            // The key type was added in version 1.
             Self::FindCoordinator { .. } => 1..=*FindCoordinatorRequest::VERSIONS.end(),
             Self::InitProducerId { current } => {
                 let lowest = if current.is_some() { 3 } else { 0 };
                 lowest..=*InitProducerIdRequest::VERSIONS.end()
             }
-            // From 4 on it is brokers who ask.
+            // From version 4 on, only brokers send it.
             Self::AddPartitions { .. } => 0..=3,
             Self::AddOffsets { .. } => 0..=*AddOffsetsToTxnRequest::VERSIONS.end(),
             Self::CommitOffsets { version2: true, group, offsets, .. } => {
                 let by_ids = are_all_known(&group.topic_ids, offsets.keys());
                 5..=if by_ids { *TxnOffsetCommitRequest::VERSIONS.end() } else { TOPIC_IDS_FROM - 1 }
             }
-            // Without its member, a group could not refuse one that it has lost (KIP-447).
+            // Without the member (version 3), the group could not fence a member that it has removed (KIP-447).
             Self::CommitOffsets { group, .. } if !group.member_id.is_empty() => 3..=4,
             Self::CommitOffsets { .. } => 0..=4,
             Self::End { version2: true, .. } => 5..=5,
@@ -82,10 +82,10 @@ impl Call {
         }
     }
 
-    /// The whole frame, with its length.
+    /// Encodes the request as a frame with its length.
     ///
     /// # Errors
-    /// What `version` cannot carry.
+    /// If `version` cannot carry the call.
     pub fn encode(
         &self,
         config: &SessionConfig,
@@ -153,10 +153,10 @@ impl Call {
         }
     }
 
-    /// The answer to it, or the error in it. `frame` comes without its length.
+    /// Decodes the answer, or the error in it. `frame` comes without its length.
     ///
     /// # Errors
-    /// Whatever is wrong with the bytes.
+    /// If the bytes are malformed.
     pub fn decode(
         &self,
         config: &SessionConfig,

@@ -10,7 +10,7 @@ use monedula_broker::settings::Settings;
 use monedula_engine::Now;
 use monedula_engine::cluster::Cluster;
 use monedula_engine::produce::{Acks, PartitionAnswer};
-use monedula_engine::{TopicPartition, produce::Sending};
+use monedula_engine::{TopicPartition, produce::RequestBatch};
 use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::compression::{Compressor, Decompressor, Limits};
 use monedula_protocol::error_code::ErrorCode;
@@ -190,7 +190,7 @@ fn span(aborted: &AbortedTransaction<'_>) -> (i64, i64) {
 /// A Produce request, without its length; where it belongs to a transaction, its id and the version.
 pub(crate) fn encode(
     acks: Acks,
-    batches: &[(Sending, Vec<u64>)],
+    batches: &[(RequestBatch, Vec<u64>)],
     correlation_id: i32,
     transactional: Option<(&str, i16)>,
 ) -> Bytes {
@@ -214,7 +214,7 @@ pub(crate) fn encode(
     Bytes::from(encode_request(&request, version, correlation_id, Some("sim")).unwrap()).slice(4..)
 }
 
-fn batch(sending: &Sending, records: &[u64], in_transaction: bool) -> Vec<u8> {
+fn batch(sending: &RequestBatch, records: &[u64], in_transaction: bool) -> Vec<u8> {
     let mut encoder = BatchEncoder::new();
     if let Some((identity, sequence)) = sending.sequence {
         encoder = encoder.producer(identity.producer_id, identity.epoch, sequence);

@@ -8,16 +8,16 @@ use monedula_engine::transaction;
 
 use crate::broker::TOPIC;
 use crate::judge::{Bug, Rule};
-use crate::line::LINE;
 use crate::sim::{Event, FULL, RECORD_BYTES, Sim, TROUBLE, ms};
+use crate::waiting::QUEUE;
 
 impl Sim {
     pub(crate) fn tell_cluster(&mut self) {
         let cluster = Arc::new(self.cluster.clone());
-        self.machine.cluster_changed(self.now, &cluster);
+        self.machine.handle(self.now, Input::MetadataUpdate { cluster });
     }
 
-    /// A record for a partition: into its open batch, or into the line where it has to wait.
+    /// Sends a record to a partition: into its open batch, or into the queue of waiting records.
     pub(crate) fn record(&mut self) {
         if self.now < TROUBLE {
             let pause = self.below(12);
@@ -32,9 +32,9 @@ impl Sim {
         if let Some(user) = &mut self.user {
             user.sent(record);
         }
-        // Once one waits, the others have to stand behind it.
-        if self.lines.stands(LINE) || self.below(60) == 0 {
-            return self.stand(record, partition);
+        // Once one record waits, later ones have to wait behind it.
+        if self.waiting.has_queue(QUEUE) || self.below(60) == 0 {
+            return self.queue_record(record, partition);
         }
         self.append(record, partition);
         if self.below(40) == 0 && self.user.is_none() {
@@ -115,7 +115,7 @@ impl Sim {
                 };
                 if self.bug == Some(Bug::SpoiltForNothing) && batch % 50 == 7 && outcome.is_ok() {
                     let fault = self.too_late(batch);
-                    self.session(Some(transaction::Input::Failed(fault)));
+                    self.session(Some(transaction::Input::DeliveryFailed(fault)));
                 }
                 if let Err(fault) = &outcome {
                     self.judge_fault(batch, fault);
@@ -141,9 +141,9 @@ impl Sim {
             }
             Output::Flushed { .. } if self.user.is_some() => self.flushed(),
             Output::Flushed { .. } => self.flushed += 1,
-            Output::JoinTransaction(partition) => self.session(Some(transaction::Input::Join(partition))),
+            Output::AddToTransaction(partition) => self.session(Some(transaction::Input::AddPartition(partition))),
             Output::TransactionFailed(_) if self.bug == Some(Bug::FailureUnsaid) => {}
-            Output::TransactionFailed(fault) => self.session(Some(transaction::Input::Failed(fault))),
+            Output::TransactionFailed(fault) => self.session(Some(transaction::Input::DeliveryFailed(fault))),
         }
     }
 

@@ -100,7 +100,7 @@ pub(crate) struct Figures {
     pub(crate) acknowledged: usize,
     pub(crate) without_offset: usize,
     pub(crate) timed_out: usize,
-    pub(crate) in_doubt: usize,
+    pub(crate) outcome_unknown: usize,
     pub(crate) lost_requests: usize,
     pub(crate) zombies: usize,
     pub(crate) splits: usize,
@@ -131,7 +131,7 @@ impl Figures {
             &mut self.acknowledged,
             &mut self.without_offset,
             &mut self.timed_out,
-            &mut self.in_doubt,
+            &mut self.outcome_unknown,
             &mut self.lost_requests,
             &mut self.zombies,
             &mut self.splits,
@@ -171,7 +171,7 @@ impl Figures {
     /// in a hundred could not be committed; and three producers fenced themselves.
     pub(crate) fn within_bounds(&self, seeds: usize) -> bool {
         self.silent_lost <= self.silent
-            && self.timed_out + self.in_doubt <= self.acknowledged / 100
+            && self.timed_out + self.outcome_unknown <= self.acknowledged / 100
             && self.spoilt + self.unheard <= (self.committed + self.aborted) / 20
             && self.fenced <= 1 + seeds / 2000
     }
@@ -229,7 +229,7 @@ impl Sim {
                 Ok(Acknowledged { base_offset: Some(_), .. }) => {
                     return Err((Rule::Lost, format!("{place}: {batch} has an offset that nobody told")));
                 }
-                Err(SendFault::TimedOut { in_doubt: false, .. }) if found > 0 => {
+                Err(SendFault::TimedOut { outcome_unknown: false, .. }) if found > 0 => {
                     return Err((Rule::Unwanted, format!("{place}: {batch}")));
                 }
                 _ => {}
@@ -282,7 +282,7 @@ impl Sim {
             partition: TopicPartition::new(crate::broker::TOPIC, self.contents[&batch].0),
             after: self.delivery_timeout,
             attempts: 1,
-            in_doubt: true,
+            outcome_unknown: true,
             last_error: None,
         }
     }
@@ -361,7 +361,7 @@ fn judge_record(once: bool, number: i64, found: &[i64], outcome: &Outcome) -> Re
     match outcome {
         Ok(_) if found.is_empty() => Err(Rule::Lost),
         Ok(Acknowledged { base_offset: Some(base), .. }) if !found.contains(&(base + number)) => Err(Rule::Lost),
-        Err(SendFault::TimedOut { in_doubt: false, .. }) if !found.is_empty() => Err(Rule::Unwanted),
+        Err(SendFault::TimedOut { outcome_unknown: false, .. }) if !found.is_empty() => Err(Rule::Unwanted),
         _ if once && found.len() > 1 => Err(Rule::Twice),
         _ => Ok(()),
     }
@@ -372,7 +372,7 @@ impl Figures {
         match outcome {
             Ok(Acknowledged { base_offset: None, .. }) => self.without_offset += 1,
             Ok(_) => self.acknowledged += 1,
-            Err(SendFault::TimedOut { in_doubt: true, .. }) => self.in_doubt += 1,
+            Err(SendFault::TimedOut { outcome_unknown: true, .. }) => self.outcome_unknown += 1,
             Err(SendFault::TimedOut { .. }) => self.timed_out += 1,
             Err(_) => {}
         }

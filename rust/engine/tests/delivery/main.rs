@@ -9,12 +9,12 @@
 mod broker;
 mod driver;
 mod judge;
-mod line;
 mod network;
 mod requests;
 mod sim;
 mod trouble;
 mod user;
+mod waiting;
 
 use judge::{Bug, Figures, Rule};
 use sim::Sim;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use monedula_broker::core::{Action, ConnectionId};
 use monedula_engine::TopicPartition;
-use monedula_engine::produce::{Acks, Identity, Input, PartitionAnswer, RequestFailure, RequestId, Sending};
+use monedula_engine::produce::{Acks, Identity, Input, PartitionAnswer, RequestBatch, RequestFailure, RequestId};
 use monedula_engine::transaction::CallId;
 use monedula_protocol::error_code::ErrorCode;
 
@@ -18,10 +18,10 @@ use crate::user::User;
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(700);
 
 impl Sim {
-    pub(crate) fn send(&mut self, request: RequestId, node: i32, batches: &[Sending]) {
+    pub(crate) fn send(&mut self, request: RequestId, node: i32, batches: &[RequestBatch]) {
         let asked = Asked::Produce(request);
         let Some(link) = self.link(node, Lane::Records) else { return self.at(ms(5), Event::Unreachable(asked)) };
-        let mut contents: Vec<(Sending, Vec<u64>)> =
+        let mut contents: Vec<(RequestBatch, Vec<u64>)> =
             batches.iter().map(|sending| (sending.clone(), self.contents[&sending.batch].1.clone())).collect();
         for (sending, _) in &mut contents {
             match self.bug {

@@ -9,8 +9,8 @@ use monedula_engine::Now;
 use monedula_engine::backoff::{Backoff, Jitter};
 use monedula_engine::cluster::Cluster;
 use monedula_engine::produce::{
-    Acknowledged, Acks, BatchId, Identity, Input, Lines, Output, Place, ProduceConfig, ProduceMachine, RequestFailure,
-    RequestId, SendFault,
+    Acknowledged, Acks, BatchId, Identity, Input, Output, ProduceConfig, ProduceMachine, RequestFailure, RequestId,
+    SendFault, WaitingId, WaitingQueues,
 };
 
 use crate::broker::{Broker, Transactions, wall_ms};
@@ -49,10 +49,10 @@ pub(crate) enum Event {
     /// No connection could be made.
     Unreachable(Asked),
     TimedOut(Link, Asked),
-    /// Whoever serves the line takes the first record in hands.
-    Served,
-    /// There is room for it, or it is clear where it goes.
-    Placed(Place),
+    /// The queue of waiting records is served: its first record waits for room, or for its partition to be chosen.
+    ServeWaiting,
+    /// The first waiting record has room and a partition.
+    SendWaiting(WaitingId),
     /// The user of transactions ends the one that is open.
     End,
     /// A new transaction.
@@ -91,7 +91,7 @@ pub(crate) struct Sim {
     pub(crate) identity: Option<Identity>,
     pub(crate) open: BTreeMap<i32, BatchId>,
     /// Records that wait before they are in a batch, and the partition that each is for.
-    pub(crate) lines: Lines<(u64, i32)>,
+    pub(crate) waiting: WaitingQueues<(u64, i32)>,
     pub(crate) next_batch: BatchId,
     pub(crate) next_record: u64,
     pub(crate) calm: bool,
@@ -156,7 +156,7 @@ impl Sim {
             metadata_wanted: false,
             identity: None,
             open: BTreeMap::new(),
-            lines: Lines::default(),
+            waiting: WaitingQueues::default(),
             next_batch: 0,
             next_record: 0,
             calm: false,
@@ -194,7 +194,7 @@ impl Sim {
             let session = self.user.as_ref().and_then(User::wake_at);
             let Some(next) = [event, self.machine.wake_at(), core, session].into_iter().flatten().min() else { return };
             let done = self.machine.unfinished() == 0
-                && self.lines.is_empty()
+                && self.waiting.is_empty()
                 && self.is_idle()
                 && self.network.is_quiet(self.now);
             if next > END || (self.calm && done) {
@@ -264,8 +264,8 @@ impl Sim {
                     self.lose(link, "no answer in time");
                 }
             }
-            Event::Served => self.serve(),
-            Event::Placed(place) => self.placed(place),
+            Event::ServeWaiting => self.serve_waiting(),
+            Event::SendWaiting(id) => self.send_waiting(id),
             Event::End => self.end(),
             Event::Begin => self.begin(),
         }

@@ -23,14 +23,14 @@ use crate::sim::{Event, Sim, TROUBLE, ms};
 /// How long the user waits for a verb, before it is called again.
 const PATIENCE_MS: u64 = 900;
 
-/// What is waited for.
+/// What the user waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
     Init,
     Begin,
     Offsets,
-    /// What stands in line up to this one.
-    Line(u64),
+    /// The records that wait in the queue, up to this number.
+    Waiting(u64),
     /// Its records are flushed.
     Flush(Ending),
     End(Ending),
@@ -106,14 +106,14 @@ impl User {
         self.is_open && self.session.refusal().is_none()
     }
 
-    /// Whether what has waited gets into a batch: also while a commit waits for it.
-    pub(crate) fn takes(&self) -> bool {
-        (self.is_open || self.awaited_line().is_some()) && self.session.refusal().is_none()
+    /// Whether a record that has waited gets into a batch: also while a commit waits for it.
+    pub(crate) fn admits_waiting(&self) -> bool {
+        (self.is_open || self.awaits_waiting().is_some()) && self.session.refusal().is_none()
     }
 
-    pub(crate) fn awaited_line(&self) -> Option<u64> {
+    pub(crate) fn awaits_waiting(&self) -> Option<u64> {
         match self.waits {
-            Some((Waits::Line(last), _)) => Some(last),
+            Some((Waits::Waiting(last), _)) => Some(last),
             _ => None,
         }
     }
@@ -221,17 +221,17 @@ impl Sim {
         self.session(Some(Input::SendOffsets { ticket, group, offsets, deadline }));
     }
 
-    /// As the client does: what was sent is delivered first, or taken back; what stands in line before anything else.
+    /// As in the client: a commit waits for the waiting records first, then for delivery; an abort fails what was not sent.
     fn end_with(&mut self, ending: Ending) {
-        let last = self.lines.last();
+        let last = self.waiting.last_number();
         let user = self.user();
         user.is_open = false;
         if ending == Ending::Commit {
-            user.wait(Waits::Line(last));
-            return self.drained();
+            user.wait(Waits::Waiting(last));
+            return self.deliver_if_none_waits();
         }
         let transaction = user.transactions.len() as u64;
-        self.lines.take_back(transaction);
+        self.waiting.abort(transaction);
         self.deliver(Ending::Abort);
     }
 
@@ -266,7 +266,7 @@ impl Sim {
             Output::Call { id, target, call } => return self.call(id, &target, call),
             Output::Done { ticket, outcome } => return self.done(ticket, outcome),
             Output::Identity(identity) => produce::Input::Identity(identity),
-            Output::Joined(partition) => produce::Input::InTransaction(partition),
+            Output::PartitionAdded(partition) => produce::Input::AddedToTransaction(partition),
             Output::Ended => produce::Input::TransactionEnded,
             Output::FailUnsent(fault) => produce::Input::TransactionFailed(fault),
             Output::Fatal(fault) => produce::Input::FailAll(fault),

@@ -19,7 +19,8 @@ fn a_batch_past_its_time_fails_alone() {
     world.pass(ms(10));
     let later = world.open(0);
     world.pass(DELIVERY_TIMEOUT - ms(10));
-    let Err(SendFault::TimedOut { partition, attempts: 0, in_doubt: false, last_error, .. }) = &world.done[&stuck]
+    let Err(SendFault::TimedOut { partition, attempts: 0, outcome_unknown: false, last_error, .. }) =
+        &world.done[&stuck]
     else {
         panic!("{:?}", world.done[&stuck])
     };
@@ -102,7 +103,7 @@ fn parts_that_come_too_late_have_the_end_of_the_whole() {
     world.pass(DELIVERY_TIMEOUT);
     let part = world.part(1, 150);
     world.input(Input::SplitInto { batch: whole, parts: vec![part] });
-    assert!(matches!(world.done[&whole], Err(SendFault::TimedOut { in_doubt: false, .. })));
+    assert!(matches!(world.done[&whole], Err(SendFault::TimedOut { outcome_unknown: false, .. })));
     assert_eq!(world.done[&part.id], world.done[&whole]);
     assert_eq!(world.machine.unfinished(), 0);
 }
@@ -161,7 +162,7 @@ fn a_partition_is_taken_into_each_transaction_before_its_first_batch() {
     world.give_identity();
     let batch = world.fill(0);
     assert_eq!((&world.joins[..], world.at(1).len()), (&[p(0)][..], 0));
-    world.input(Input::InTransaction(p(0)));
+    world.input(Input::AddedToTransaction(p(0)));
     assert_eq!(world.at(1), [[batch]]);
     world.answer_all();
     world.fill(0);

@@ -38,7 +38,7 @@ fn seen(code: ErrorCode) -> Reaction {
                 }
                 None => {
                     assert_eq!(world.asked, [Some(FIRST)]);
-                    Reaction::FailInDoubt
+                    Reaction::FailOutcomeUnknown
                 }
             }
         }
@@ -65,8 +65,10 @@ fn retried(mut world: World, batch: u64) -> Reaction {
     world.move_leader(0, None);
     world.metadata();
     world.pass(DELIVERY_TIMEOUT);
-    let Err(SendFault::TimedOut { in_doubt, .. }) = world.done[&batch] else { panic!("{:?}", world.done[&batch]) };
-    match (refreshed, in_doubt) {
+    let Err(SendFault::TimedOut { outcome_unknown, .. }) = world.done[&batch] else {
+        panic!("{:?}", world.done[&batch])
+    };
+    match (refreshed, outcome_unknown) {
         (true, true) => Reaction::Refresh,
         (false, true) => Reaction::Retry,
         (false, false) => Reaction::RetryRefused,
@@ -112,7 +114,7 @@ fn the_table_is_in_order_and_design_shows_it() {
 
 #[test]
 fn what_ends_a_batch_ends_its_transaction() {
-    let ends = [Reaction::Fail, Reaction::FailInDoubt, Reaction::Renumber, Reaction::Fence, Reaction::FailAll];
+    let ends = [Reaction::Fail, Reaction::FailOutcomeUnknown, Reaction::Renumber, Reaction::Fence, Reaction::FailAll];
     for code in codes().filter(|code| ends.contains(&reaction(*code))) {
         let mut world = World::new(transactional(), &[1, 1]);
         let batch = world.fill(0);

@@ -4,9 +4,9 @@
 
 mod ends;
 mod errors;
-mod lines;
 mod order;
 mod requests;
 mod sequences;
 mod storm;
+mod waiting_queues;
 mod world;

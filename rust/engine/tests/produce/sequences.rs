@@ -97,7 +97,7 @@ fn behind_a_batch_given_up_in_doubt_numbers_begin_anew() {
     world.move_leader(0, None);
     world.metadata();
     world.pass(DELIVERY_TIMEOUT);
-    assert!(matches!(world.done[&lost], Err(SendFault::TimedOut { in_doubt: true, .. })));
+    assert!(matches!(world.done[&lost], Err(SendFault::TimedOut { outcome_unknown: true, .. })));
     let next = world.fill(0);
     world.move_leader(0, Some(1));
     world.metadata();
@@ -111,7 +111,7 @@ fn a_batch_that_expires_in_flight_is_waited_for_before_numbers_begin_anew() {
     let (mut world, first) = known();
     let slow = world.fill(0);
     world.pass(DELIVERY_TIMEOUT);
-    assert!(matches!(world.done[&slow], Err(SendFault::TimedOut { in_doubt: true, attempts: 1, .. })));
+    assert!(matches!(world.done[&slow], Err(SendFault::TimedOut { outcome_unknown: true, attempts: 1, .. })));
     let next = world.fill(0);
     // It was written, as its answer says: nothing is in doubt any more.
     assert_eq!(sequences(&world), [(FIRST, 1), (FIRST, 2)]);
@@ -261,7 +261,7 @@ fn a_batch_that_waits_for_another_number_may_be_written_under_the_old_one() {
     world.move_leader(0, None);
     world.metadata();
     world.pass(DELIVERY_TIMEOUT - ms(300));
-    assert!(matches!(world.done[&given_up], Err(SendFault::TimedOut { in_doubt: true, .. })));
+    assert!(matches!(world.done[&given_up], Err(SendFault::TimedOut { outcome_unknown: true, .. })));
     world.move_leader(0, Some(1));
     world.metadata();
     world.answer(1);
@@ -270,5 +270,5 @@ fn a_batch_that_waits_for_another_number_may_be_written_under_the_old_one() {
     assert_eq!((world.at(1), sequences(&world)), (vec![vec![before]], vec![(SECOND, 0)]));
     world.pass(ms(300));
     let done = &world.done[&batch];
-    assert!(matches!(done, Err(SendFault::TimedOut { in_doubt: true, .. })), "{done:?}");
+    assert!(matches!(done, Err(SendFault::TimedOut { outcome_unknown: true, .. })), "{done:?}");
 }

@@ -242,7 +242,7 @@ impl Storm {
             let written = self.world.logs[&self.partitions[batch]].batches.contains(batch);
             match outcome {
                 Ok(_) => assert!(written, "{batch} is acknowledged and not there"),
-                Err(SendFault::TimedOut { in_doubt: false, .. }) => {
+                Err(SendFault::TimedOut { outcome_unknown: false, .. }) => {
                     assert!(!written, "{batch} is there, without doubt")
                 }
                 Err(_) => {}
@@ -292,7 +292,7 @@ fn a_storm_sees_much_of_what_can_happen() {
             match outcome {
                 Ok(acked) if acked.base_offset.is_none() => nowhere += 1,
                 Ok(_) => acknowledged += 1,
-                Err(SendFault::TimedOut { in_doubt: true, .. }) => timed_out += 1,
+                Err(SendFault::TimedOut { outcome_unknown: true, .. }) => timed_out += 1,
                 Err(_) => refused += 1,
             }
         }

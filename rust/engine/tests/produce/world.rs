@@ -8,7 +8,7 @@ use monedula_engine::backoff::Backoff;
 use monedula_engine::cluster::{Broker, Cluster, Partition};
 use monedula_engine::produce::{
     Acknowledged, Acks, Batch, BatchId, Identity, Input, Output, PartitionAnswer, ProduceConfig, ProduceMachine,
-    RequestFailure, RequestId, SendFault, Sending,
+    RequestBatch, RequestFailure, RequestId, SendFault,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -72,7 +72,7 @@ pub(crate) struct Log {
 
 impl Log {
     /// What a leader does with a batch.
-    pub(crate) fn append(&mut self, sending: &Sending, records: u32) -> Result<i64, ErrorCode> {
+    pub(crate) fn append(&mut self, sending: &RequestBatch, records: u32) -> Result<i64, ErrorCode> {
         let Some((identity, sequence)) = sending.sequence else { return Ok(self.write(sending.batch, records)) };
         let known = self.producers.get(&identity.producer_id).cloned();
         let mut producer = match known {
@@ -122,7 +122,7 @@ impl Log {
 pub(crate) struct Sent {
     pub(crate) id: RequestId,
     pub(crate) broker: i32,
-    pub(crate) batches: Vec<Sending>,
+    pub(crate) batches: Vec<RequestBatch>,
 }
 
 pub(crate) struct World {
@@ -200,7 +200,7 @@ impl World {
 
     pub(crate) fn take(&mut self, cluster: Cluster) {
         self.cluster = Arc::new(cluster);
-        self.machine.cluster_changed(self.now, &self.cluster);
+        self.machine.handle(self.now, Input::MetadataUpdate { cluster: self.cluster.clone() });
         self.drain();
     }
 
@@ -313,7 +313,7 @@ impl World {
     }
 
     pub(crate) fn carry_out(&mut self, sent: &Sent) -> Vec<PartitionAnswer> {
-        let answer = |sending: &Sending| {
+        let answer = |sending: &RequestBatch| {
             let (records, bytes) = self.sizes[&sending.batch];
             let log = self.logs.get_mut(&sending.partition).unwrap();
             if log.leader != Some(sent.broker) {
@@ -381,9 +381,9 @@ impl World {
                     false => self.asked.push(old),
                 }
             }
-            Output::JoinTransaction(partition) => {
+            Output::AddToTransaction(partition) => {
                 if self.prompt {
-                    self.machine.handle(self.now, Input::InTransaction(partition.clone()));
+                    self.machine.handle(self.now, Input::AddedToTransaction(partition.clone()));
                 }
                 self.joins.push(partition);
             }
@@ -411,7 +411,7 @@ impl World {
     }
 }
 
-pub(crate) fn refusal(sending: &Sending, code: ErrorCode) -> PartitionAnswer {
+pub(crate) fn refusal(sending: &RequestBatch, code: ErrorCode) -> PartitionAnswer {
     PartitionAnswer {
         partition: sending.partition.clone(),
         code,

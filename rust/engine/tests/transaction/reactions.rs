@@ -31,7 +31,7 @@ fn pending(api: &str) -> World {
         "AddPartitionsToTxn" => {
             let mut world = World::ready(false);
             world.begin();
-            world.put(Input::Join(t(0)));
+            world.put(Input::AddPartition(t(0)));
             world
         }
         "AddOffsetsToTxn" => {
@@ -72,7 +72,7 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
                 world.answer("EndTxn", monedula_engine::transaction::Answer::Ok);
             }
             let raised = world.session.state() == State::Initializing;
-            return if raised { Reaction::AbortAndRaise } else { Reaction::Abort };
+            return if raised { Reaction::AbortAndBumpEpoch } else { Reaction::Abort };
         }
         state => assert_eq!(state, before, "{api} {code}"),
     }

@@ -66,7 +66,7 @@ impl Storm {
             }
             10 => {
                 let partition = self.roll(4) as i32;
-                self.world.put(Input::Join(t(partition)));
+                self.world.put(Input::AddPartition(t(partition)));
             }
             11 if self.roll(4) == 0 => self.spoil(),
             12 => {
@@ -120,8 +120,8 @@ impl Storm {
     fn spoil(&mut self) {
         let old = self.world.session.identity();
         let input = match self.roll(8) {
-            0 => Input::Failed(SendFault::Fenced { reason: "dice".into() }),
-            1..=3 => Input::Failed(SendFault::UnknownTopicOrPartition { partition: t(0) }),
+            0 => Input::DeliveryFailed(SendFault::Fenced { reason: "dice".into() }),
+            1..=3 => Input::DeliveryFailed(SendFault::UnknownTopicOrPartition { partition: t(0) }),
             _ => Input::NeedIdentity { old },
         };
         self.world.put(input);

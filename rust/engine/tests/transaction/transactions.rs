@@ -17,7 +17,7 @@ fn partitions_are_added_before_their_first_records_and_together() {
     world.succeeded(begun);
     world.no_call();
     for partition in [0, 1, 2] {
-        world.put(Input::Join(t(partition)));
+        world.put(Input::AddPartition(t(partition)));
     }
     // Those that came while the first was under way go together.
     world.answer("AddPartitionsToTxn", good(&[0]));
@@ -28,7 +28,7 @@ fn partitions_are_added_before_their_first_records_and_together() {
     world.answer("AddPartitionsToTxn", good(&[1, 2]));
     assert_eq!(world.joined, [t(0), t(1), t(2)]);
     // It is in already.
-    world.put(Input::Join(t(1)));
+    world.put(Input::AddPartition(t(1)));
     assert_eq!(world.joined.len(), 4);
     world.no_call();
 }
@@ -37,7 +37,7 @@ fn partitions_are_added_before_their_first_records_and_together() {
 fn under_version_2_records_take_their_partitions_in() {
     let mut world = World::ready(true);
     world.begin();
-    world.put(Input::Join(t(0)));
+    world.put(Input::AddPartition(t(0)));
     assert_eq!(world.joined, [t(0)]);
     world.no_call();
 }
@@ -46,7 +46,7 @@ fn under_version_2_records_take_their_partitions_in() {
 fn the_version_counts_from_the_next_transaction_on() {
     let mut world = World::open(false);
     world.put(Input::TransactionVersion2(true));
-    world.put(Input::Join(t(1)));
+    world.put(Input::AddPartition(t(1)));
     world.answer("AddPartitionsToTxn", good(&[1]));
     world.end(Ending::Commit);
     let call = world.answer("EndTxn", Answer::Ok);
@@ -66,7 +66,7 @@ fn a_commit_ends_at_the_coordinator_and_the_identity_stays() {
     assert_eq!((world.ended, world.identities.as_slice()), (1, &[identity(9, 0)][..]));
     // The next one adds its partitions anew.
     world.begin();
-    world.put(Input::Join(t(0)));
+    world.put(Input::AddPartition(t(0)));
     world.answer("AddPartitionsToTxn", good(&[0]));
 }
 
@@ -137,7 +137,7 @@ fn a_commit_goes_on_after_its_time_and_is_heard_of_by_calling_it_again() {
 fn a_commit_waits_for_the_partitions_that_are_being_added() {
     let mut world = World::ready(false);
     world.begin();
-    world.put(Input::Join(t(0)));
+    world.put(Input::AddPartition(t(0)));
     let ticket = world.end(Ending::Commit);
     world.refuse("AddPartitionsToTxn", ErrorCode::CoordinatorLoadInProgress);
     world.pass(BACKOFF);
@@ -150,7 +150,7 @@ fn a_commit_waits_for_the_partitions_that_are_being_added() {
 fn an_abort_whose_transaction_may_never_have_begun() {
     let mut world = World::ready(false);
     world.begin();
-    world.put(Input::Join(t(0)));
+    world.put(Input::AddPartition(t(0)));
     world.lose("AddPartitionsToTxn");
     let ticket = world.end(Ending::Abort);
     // It may have been carried out, so it has to be ended.
@@ -174,7 +174,7 @@ fn an_abort_of_a_known_transaction_is_not_taken_for_nothing() {
 #[test]
 fn what_was_given_up_spoils_the_transaction_and_nothing_else() {
     let mut world = World::open(false);
-    world.put(Input::Failed(fault()));
+    world.put(Input::DeliveryFailed(fault()));
     assert!(matches!(world.failed_unsent[..], [SendFault::TransactionFailed { .. }]));
     assert!(matches!(world.session.refusal(), Some(TransactionError::MustAbort { .. })));
     let commit = world.end(Ending::Commit);
@@ -197,10 +197,10 @@ fn what_fails_once_the_end_is_asked_for_does_not_belong_to_what_ends() {
     for version2 in [false, true] {
         let mut world = World::open(version2);
         if version2 {
-            world.put(Input::Join(t(0)));
+            world.put(Input::AddPartition(t(0)));
         }
         let commit = world.end(Ending::Commit);
-        world.put(Input::Failed(fault()));
+        world.put(Input::DeliveryFailed(fault()));
         world.answer("EndTxn", if version2 { Answer::Identity(identity(9, 1)) } else { Answer::Ok });
         world.succeeded(commit);
         let begin = world.begin();
@@ -268,7 +268,7 @@ fn where_all_transactions_have_one_epoch_a_lost_call_raises_it() {
 fn every_call_that_writes_in_a_transaction_raises_the_epoch_when_it_is_lost() {
     let mut world = World::ready(false);
     world.begin();
-    world.put(Input::Join(t(0)));
+    world.put(Input::AddPartition(t(0)));
     world.lose("AddPartitionsToTxn");
     world.pass(BACKOFF);
     world.find();
@@ -339,7 +339,7 @@ fn a_commit_whose_new_epoch_takes_too_long_is_heard_of_by_calling_it_again() {
 fn an_id_that_the_coordinator_forgot_is_replaced_without_an_end() {
     let mut world = World::ready(false);
     world.begin();
-    world.put(Input::Join(t(0)));
+    world.put(Input::AddPartition(t(0)));
     world.refuse("AddPartitionsToTxn", ErrorCode::InvalidProducerIdMapping);
     assert_eq!(world.session.state(), State::AbortableError);
     let abort = world.end(Ending::Abort);
@@ -387,7 +387,7 @@ fn a_fenced_producer_is_of_no_use() {
 #[test]
 fn a_fence_that_the_delivery_ran_into_counts_as_well() {
     let mut world = World::open(true);
-    world.put(Input::Failed(SendFault::Fenced { reason: "PRODUCER_FENCED".into() }));
+    world.put(Input::DeliveryFailed(SendFault::Fenced { reason: "PRODUCER_FENCED".into() }));
     let commit = world.end(Ending::Commit);
     assert!(matches!(world.error(commit), TransactionError::Fenced { .. }));
 }
@@ -396,17 +396,17 @@ fn a_fence_that_the_delivery_ran_into_counts_as_well() {
 fn one_partition_that_is_denied_spoils_the_transaction_not_the_producer() {
     let mut world = World::ready(false);
     world.begin();
-    world.put(Input::Join(t(0)));
+    world.put(Input::AddPartition(t(0)));
     let codes = [(t(0), ErrorCode::OperationNotAttempted)].into();
     world.answer("AddPartitionsToTxn", Answer::Partitions(codes));
     assert!(world.session.refusal().expect("one").to_string().contains("OPERATION_NOT_ATTEMPTED"));
 
     let mut world = World::ready(false);
     world.begin();
-    world.put(Input::Join(t(0)));
+    world.put(Input::AddPartition(t(0)));
     world.answer("AddPartitionsToTxn", good(&[0]));
-    world.put(Input::Join(t(1)));
-    world.put(Input::Join(t(2)));
+    world.put(Input::AddPartition(t(1)));
+    world.put(Input::AddPartition(t(2)));
     world.answer("AddPartitionsToTxn", {
         let codes = [(t(1), ErrorCode::TopicAuthorizationFailed)];
         Answer::Partitions(codes.into())
@@ -419,7 +419,7 @@ fn one_partition_that_is_denied_spoils_the_transaction_not_the_producer() {
 fn a_partition_that_the_answer_leaves_out_is_added_again() {
     let mut world = World::ready(false);
     world.begin();
-    world.put(Input::Join(t(0)));
+    world.put(Input::AddPartition(t(0)));
     world.answer("AddPartitionsToTxn", Answer::Partitions([].into()));
     assert_eq!(world.joined, []);
     world.pass(BACKOFF);
@@ -431,7 +431,7 @@ fn a_partition_that_the_answer_leaves_out_is_added_again() {
 fn the_markers_of_the_last_transaction_are_waited_for_briefly() {
     let mut world = World::ready(false);
     world.begin();
-    world.put(Input::Join(t(0)));
+    world.put(Input::AddPartition(t(0)));
     world.refuse("AddPartitionsToTxn", ErrorCode::ConcurrentTransactions);
     world.pass(ms(30));
     world.answer("AddPartitionsToTxn", good(&[0]));

@@ -123,7 +123,7 @@ impl World {
             match output {
                 Output::Call { id, target, call } => self.calls.push((id, target, call)),
                 Output::Identity(identity) => self.identities.push(identity),
-                Output::Joined(partition) => self.joined.push(partition),
+                Output::PartitionAdded(partition) => self.joined.push(partition),
                 Output::Ended => self.ended += 1,
                 Output::Done { ticket, outcome } => {
                     assert!(self.outcomes.insert(ticket, outcome).is_none(), "ticket {ticket} is answered twice");
@@ -180,7 +180,7 @@ impl World {
 
     /// Takes a partition in, with its call where there is one.
     pub(crate) fn join(&mut self, partition: i32) {
-        self.put(Input::Join(t(partition)));
+        self.put(Input::AddPartition(t(partition)));
         if !self.session.version2() {
             self.answer("AddPartitionsToTxn", good(&[partition]));
         }

@@ -18,10 +18,10 @@ use crate::producer::not_yet;
 use crate::runtime::{Own, in_slices};
 use crate::seconds::Seconds;
 
-/// Maximum number of row errors in a report: millions of rows of a table may fail for the same reason.
+/// The most row errors in a report: a table may have millions of rows that fail for one reason.
 const ERRORS_KEPT: usize = 1000;
 
-/// The future result of the rows of a sent table.
+/// The outcome of the rows of a table.
 #[pyclass(frozen, module = "monedula")]
 pub(crate) struct BatchFuture {
     rows: Own<Rows>,
@@ -30,15 +30,15 @@ pub(crate) struct BatchFuture {
 struct Rows {
     report: Arc<Report>,
     count: u64,
-    /// The first row that was not accepted into the buffer, and the error. All rows from it on were not accepted.
+    /// The number of the first row that was not taken, and the error.
     untaken: Option<(u64, ClientError)>,
     callbacks: Arc<Callbacks>,
-    /// The report for Python, created once.
+    /// The report as a Python object, built once.
     made: OnceLock<Py<PyAny>>,
 }
 
 impl BatchFuture {
-    /// The future of `count` rows. Seals `report`: no more rows are added to it.
+    /// A future for the rows of `report`, which is sealed: there are no more rows.
     pub(crate) fn new(
         report: Arc<Report>,
         count: u64,
@@ -53,7 +53,7 @@ impl BatchFuture {
 
 #[pymethods]
 impl BatchFuture {
-    /// Whether the result of every row is known.
+    /// Whether the outcome of every row is known.
     fn done(&self) -> PyResult<bool> {
         Ok(self.rows.get()?.report.is_done())
     }

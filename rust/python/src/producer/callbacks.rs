@@ -1,5 +1,4 @@
-//! The callbacks of a producer's futures. One Python thread runs them one after the other; it starts with the first
-//! callback.
+//! Callbacks of futures. A thread of Python's, which starts with the first one, runs them one after the other.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,19 +13,17 @@ use crate::error::argument_error;
 use crate::logging::flush_log;
 use crate::runtime::{Own, is_ending_elsewhere, park_for_ever};
 
-/// How many callbacks the thread takes at a time. A wait for callbacks therefore waits for at most this many later
-/// ones.
-const LOT: usize = 1024;
+/// How many callbacks the thread takes at once: `settle` may have to wait for this many others.
+const MAX_AT_ONCE: usize = 1024;
 
 /// A callback that is due, and its argument, the future.
 type Job = (Py<PyAny>, Py<PyAny>);
 
-/// The function to call instead of `callback`: in a running asyncio event loop, one that calls it in that loop,
-/// otherwise `callback` itself. `asyncio.wait` accepts any object with `add_done_callback`, and expects the call in its
-/// own loop.
+/// The function to call in place of a callback. If an asyncio event loop is running, it calls the callback in that
+/// loop: `asyncio.wait` takes any object that has `add_done_callback`, and expects to be called in its own loop.
 ///
 /// # Errors
-/// If `callback` is not callable.
+/// If the callback is not callable.
 pub(super) fn in_its_loop<'py>(
     future: &Bound<'py, PyAny>,
     callback: &Bound<'py, PyAny>,
@@ -36,14 +33,14 @@ pub(super) fn in_its_loop<'py>(
         let message = format!("{} cannot be called: give a function that takes the future", callback.repr()?);
         return Err(argument_error(py, message));
     }
-    // If asyncio was not imported, no loop runs. Importing it would cost more than the rest of monedula.
+    // Without the import of asyncio no loop is running, and the import costs more than everything else here.
     if !py.import("sys")?.getattr("modules")?.contains("asyncio.events")? {
         return Ok(callback.clone());
     }
     py.import("monedula._awaiting")?.call_method1("in_its_loop", (future, callback))
 }
 
-/// Removes a callback that was added in a running event loop. Returns how many were removed.
+/// Takes back a callback that was given in a running loop. Returns how many there were.
 pub(super) fn forget(future: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> PyResult<usize> {
     future.py().import("monedula._awaiting")?.call_method1("forget", (future, callback))?.extract()
 }
@@ -52,25 +49,24 @@ pub(super) fn forget(future: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> 
 pub(crate) struct Callbacks {
     state: Mutex<State>,
     changed: Condvar,
-    /// The producer's log, which waits for one of its futures pass on to `logging`.
+    /// The producer's log, for callers that wait for its futures.
     pub(crate) log: Log,
 }
 
 #[derive(Default)]
 struct State {
     due: VecDeque<Job>,
-    /// Number of callbacks whose future is not done.
+    /// How many callbacks have a future that is not done.
     pending: usize,
-    /// How many callbacks became due, and how many of these have run.
+    /// How many callbacks became due, and how many of them were run.
     queued: u64,
     ran: u64,
-    /// How many callbacks the thread has taken and not reported as run.
+    /// How many callbacks the thread is running.
     taken: u64,
     thread: Option<ThreadId>,
-    /// The number of the running thread's desk. `None` if there is no thread: callbacks that become due are dropped
-    /// then.
-    desk: Option<u64>,
-    desks: u64,
+    /// The number of the runner whose thread is alive. Without one, due callbacks are never run.
+    runner: Option<u64>,
+    runners: u64,
     closed: bool,
 }
 
@@ -79,8 +75,7 @@ impl Callbacks {
         Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), log })
     }
 
-    /// Registers `call` to run with `future`. `on_done` receives a function, and must arrange that it is called when
-    /// the future is done.
+    /// Runs `call` with `future` once the function that `on_done` receives is called.
     pub(crate) fn add(
         self: &Arc<Self>,
         py: Python<'_>,
@@ -91,7 +86,7 @@ impl Callbacks {
         let starts = {
             let mut state = self.state();
             state.pending += 1;
-            state.open_desk()
+            state.add_runner()
         };
         if let Some(number) = starts
             && let Err(error) = self.start(py, number)
@@ -105,9 +100,9 @@ impl Callbacks {
     }
 
     fn start(self: &Arc<Self>, py: Python<'_>, number: u64) -> PyResult<()> {
-        // If the thread cannot be started, the desk is dropped, which `left` notices.
-        let desk = CallbackDesk { callbacks: Own::new(self.clone()), number };
-        py.import("monedula._callbacks")?.call_method1("start", (desk,))?;
+        // If no thread can be started, the runner is dropped, which reports that it has ended.
+        let runner = CallbackRunner { callbacks: Own::new(self.clone()), number };
+        py.import("monedula._callbacks")?.call_method1("start", (runner,))?;
         Ok(())
     }
 
@@ -116,34 +111,35 @@ impl Callbacks {
         state.pending -= 1;
         state.queued += 1;
         state.due.push_back(job);
-        if state.desk.is_none() {
-            return self.give_up(state);
+        if state.runner.is_none() {
+            return self.drop_due(state);
         }
         if state.due.len() == 1 {
             self.changed.notify_all();
         }
     }
 
-    /// The thread of this desk has ended. If it ended unexpectedly, waits for callbacks must not last for ever.
-    fn left(&self, number: u64) {
+    /// The thread of this runner ended. Unless it was expected to, callers that wait for callbacks must not wait for
+    /// ever.
+    fn runner_ended(&self, number: u64) {
         let mut state = self.state();
-        if state.desk != Some(number) {
+        if state.runner != Some(number) {
             return;
         }
-        (state.desk, state.thread) = (None, None);
+        (state.runner, state.thread) = (None, None);
         self.log.record(Level::Warning, "producer", || {
             "the thread that runs callbacks ended; callbacks that are due now are not run".into()
         });
-        self.give_up(state);
+        self.drop_due(state);
     }
 
-    /// Drops the callbacks that are due, because there is no thread to run them. They count as run.
-    fn give_up(&self, mut state: MutexGuard<'_, State>) {
+    /// Drops the due callbacks, which no thread will run. They count as run.
+    fn drop_due(&self, mut state: MutexGuard<'_, State>) {
         (state.ran, state.taken) = (state.queued, 0);
         let due = std::mem::take(&mut state.due);
         let lost = due.len();
         drop(state);
-        // Without the lock: objects that the callbacks hold may call into this module when they are dropped.
+        // The objects that callbacks hold may call into this when they are dropped, so it happens without the lock.
         drop(due);
         self.changed.notify_all();
         if lost > 0 {
@@ -153,12 +149,13 @@ impl Callbacks {
         }
     }
 
-    /// Whether the caller is a callback: the current thread is the one that runs callbacks.
+    /// Whether the caller is a callback.
     pub(crate) fn is_current(&self) -> bool {
         self.state().thread == Some(std::thread::current().id())
     }
 
-    /// Waits until as many callbacks have run as [`Self::goal`] returned. Returns whether they have.
+    /// Waits until as many callbacks were run as [`Self::goal`] returned, at most until `until`. Returns whether they
+    /// were.
     pub(crate) fn settle(&self, goal: u64, until: Instant) -> bool {
         let mut state = self.state();
         loop {
@@ -173,21 +170,21 @@ impl Callbacks {
         }
     }
 
-    /// The number of callbacks that have run when all that are due now have run.
+    /// How many callbacks will have been run once those that are due now are.
     pub(crate) fn goal(&self) -> u64 {
         self.state().queued
     }
 
-    /// Called when the producer is dropped: the thread ends once no callback is pending.
+    /// The producer is gone: the thread ends once all callbacks were run.
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.changed.notify_all();
     }
 
-    /// Waits for callbacks that are due. Returns an empty list when the thread must end.
+    /// Waits for due callbacks and returns them; none if the thread has to end.
     fn next(&self, number: u64) -> Vec<Job> {
         let mut state = self.state();
-        if state.desk != Some(number) {
+        if state.runner != Some(number) {
             return Vec::new();
         }
         state.thread = Some(std::thread::current().id());
@@ -195,14 +192,14 @@ impl Callbacks {
         self.changed.notify_all();
         while state.due.is_empty() {
             if state.closed && state.pending == 0 {
-                (state.desk, state.thread) = (None, None);
+                (state.runner, state.thread) = (None, None);
                 return Vec::new();
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let lot = state.due.len().min(LOT);
-        state.taken = lot as u64;
-        state.due.drain(..lot).collect()
+        let count = state.due.len().min(MAX_AT_ONCE);
+        state.taken = count as u64;
+        state.due.drain(..count).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -211,43 +208,43 @@ impl Callbacks {
 }
 
 impl State {
-    /// Opens a desk if there is none, and returns its number: the caller must start a thread for it.
-    fn open_desk(&mut self) -> Option<u64> {
-        if self.desk.is_some() {
+    /// Registers a runner if there is none, and returns its number: the caller has to start its thread.
+    fn add_runner(&mut self) -> Option<u64> {
+        if self.runner.is_some() {
             return None;
         }
-        self.desks += 1;
-        self.desk = Some(self.desks);
-        self.desk
+        self.runners += 1;
+        self.runner = Some(self.runners);
+        self.runner
     }
 }
 
-/// The object that the Python thread for callbacks runs; see `monedula._callbacks`. It is dropped when the thread ends.
+/// The body of the thread that runs callbacks; see `monedula._callbacks`. It is dropped when the thread has ended.
 #[pyclass(frozen, module = "monedula._monedula")]
-pub(crate) struct CallbackDesk {
+pub(crate) struct CallbackRunner {
     callbacks: Own<Arc<Callbacks>>,
     number: u64,
 }
 
-impl Drop for CallbackDesk {
+impl Drop for CallbackRunner {
     fn drop(&mut self) {
         if let Ok(callbacks) = self.callbacks.get() {
-            callbacks.left(self.number);
+            callbacks.runner_ended(self.number);
         }
     }
 }
 
 #[pymethods]
-impl CallbackDesk {
-    /// Runs callbacks with their futures, one after the other, until the producer is dropped and no callback is
-    /// pending. `report` is called with each callback that raises, and its exception.
+impl CallbackRunner {
+    /// Runs callbacks with their futures, one after the other, until the producer is gone. Calls `report` with each
+    /// callback that raises, and the exception.
     fn run(&self, py: Python<'_>, report: &Bound<'_, PyAny>) -> PyResult<()> {
         let callbacks = self.callbacks.get()?;
         loop {
             flush_log(py, &callbacks.log);
             let due = py.detach(|| {
                 let due = callbacks.next(self.number);
-                // The interpreter is ending and is about to freeze this thread.
+                // The interpreter is about to freeze this thread, which has nothing left to do.
                 if due.is_empty() && is_ending_elsewhere() {
                     park_for_ever();
                 }
@@ -257,8 +254,8 @@ impl CallbackDesk {
                 return Ok(());
             }
             for (call, future) in due {
-                // Report also what is not an `Exception`, such as SystemExit or pytest's Failed: no code above would
-                // see it.
+                // Also catches exceptions that are no `Exception`, such as SystemExit or pytest's Failed: no caller
+                // would see them.
                 if let Err(error) = call.call1(py, (future,)) {
                     // A logging handler that raises must not end the thread either.
                     let _ = report.call1((call, error));

@@ -6,7 +6,7 @@ use monedula_engine::produce::SendFault;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// The class of an error that only producers have; `None` for other errors.
+/// The class of an error that only producers raise; `None` for other errors.
 pub(crate) fn class_of(error: &ClientError) -> Option<&'static str> {
     Some(match error {
         ClientError::BufferFull { .. } => "BufferFullError",
@@ -36,7 +36,7 @@ fn class_of_fault(fault: &SendFault) -> &'static str {
     }
 }
 
-/// Sets the attributes of an error that only producers have.
+/// Sets the attributes of an error that only producers raise.
 pub(crate) fn set_details(error: &ClientError, details: &Bound<'_, PyDict>) -> PyResult<()> {
     match error {
         ClientError::BufferFull { .. } => details.set_item("retriable", true),
@@ -46,7 +46,7 @@ pub(crate) fn set_details(error: &ClientError, details: &Bound<'_, PyDict>) -> P
         ClientError::RecordRefused { partition, code, reason, .. } => {
             set_partition(partition, details)?;
             details.set_item("code", code.name())?;
-            // Without a reason, the record failed only because of other records of its batch, and may be sent again.
+            // Without a reason the record failed only because of others, and may be sent again.
             details.set_item("retriable", reason.is_none())
         }
         ClientError::Delivery(fault) => set_fault(fault, details),
@@ -56,8 +56,8 @@ pub(crate) fn set_details(error: &ClientError, details: &Bound<'_, PyDict>) -> P
 
 fn set_fault(fault: &SendFault, details: &Bound<'_, PyDict>) -> PyResult<()> {
     match fault {
-        SendFault::TimedOut { partition, in_doubt, .. } => {
-            details.set_item("in_doubt", in_doubt)?;
+        SendFault::TimedOut { partition, outcome_unknown, .. } => {
+            details.set_item("in_doubt", outcome_unknown)?;
             set_partition(partition, details)
         }
         SendFault::Refused { partition, code, .. } => {

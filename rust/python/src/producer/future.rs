@@ -11,13 +11,13 @@ use pyo3::types::{PyString, PyType};
 use crate::error::{argument_error, to_py};
 use crate::logging::flush_log;
 use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
-use crate::producer::late::{Found, Late, Waker};
+use crate::producer::deferred_send::{DeferredSend, Progress, Waker};
 use crate::producer::loop_waker::LoopWaker;
 use crate::producer::not_yet;
 use crate::runtime::{Own, in_slices};
 use crate::seconds::Seconds;
 
-/// The future result of a sent record.
+/// The outcome of a sent record.
 #[pyclass(frozen, freelist = 4096, module = "monedula")]
 pub(crate) struct SendFuture {
     parts: Own<Parts>,
@@ -30,7 +30,7 @@ struct Parts {
 
 enum Sending {
     Sent(Sent),
-    Late(Arc<Late>),
+    Deferred(Arc<DeferredSend>),
 }
 
 /// Topic, partition, offset and timestamp of a record.
@@ -58,7 +58,7 @@ impl RecordMetadata {
         Self { topic, partition, offset, timestamp }
     }
 
-    /// Support for pickling and copying: a process may report to another one where its records are.
+    /// Makes it picklable and copyable, for processes that send it to each other.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, PyPlace<'py>)> {
         let metadata = slf.get();
         let topic = metadata.topic.bind(slf.py()).clone();
@@ -81,9 +81,9 @@ impl RecordMetadata {
 }
 
 impl SendFuture {
-    /// Creates the Python object, and removes it from the cyclic garbage collector, with which PyO3 registers every
-    /// object. A future holds no reference that the collector could follow, and visiting a million kept futures took a
-    /// seventh of the time of a loop of sends.
+    /// Converts it to a Python object that the cyclic garbage collector does not visit. PyO3 tracks every object. A
+    /// future refers to no object that Python code could put into a cycle, and tracking a million kept futures took a
+    /// seventh of a loop of sends.
     pub(super) fn into_untracked(self, py: Python<'_>) -> PyResult<Bound<'_, Self>> {
         let future = Bound::new(py, self)?;
         // SAFETY: the object is complete and the GIL is held. Its deallocation checks whether it is tracked.
@@ -94,7 +94,7 @@ impl SendFuture {
 
 #[pymethods]
 impl SendFuture {
-    /// Whether the result of the record is known.
+    /// Whether the record's outcome is known.
     fn done(&self) -> PyResult<bool> {
         Ok(self.parts.get()?.sending.is_done())
     }
@@ -182,19 +182,16 @@ impl SendFuture {
         Self { parts: Own::new(Parts { sending: Sending::Sent(sent), callbacks: callbacks.clone() }) }
     }
 
-    pub(crate) fn late(late: Arc<Late>, callbacks: &Arc<Callbacks>) -> Self {
-        let sending = Sending::Late(late);
+    pub(crate) fn deferred(deferred: Arc<DeferredSend>, callbacks: &Arc<Callbacks>) -> Self {
+        let sending = Sending::Deferred(deferred);
         Self { parts: Own::new(Parts { sending, callbacks: callbacks.clone() }) }
     }
 
-    /// The sent record.
-    ///
-    /// # Errors
-    /// If the future was created for a record in a queue of waiting records.
+    /// The core's future of a record that was not deferred.
     pub(crate) fn sent(&self) -> PyResult<&Sent> {
         match &self.parts.get()?.sending {
             Sending::Sent(sent) => Ok(sent),
-            Sending::Late(_) => Err(PyRuntimeError::new_err("this future's record stands in a line")),
+            Sending::Deferred(_) => Err(PyRuntimeError::new_err("this future's record stands in a line")),
         }
     }
 
@@ -227,31 +224,31 @@ impl Sending {
     fn is_done(&self) -> bool {
         match self {
             Self::Sent(sent) => sent.is_done(),
-            Self::Late(late) => late.is_done(),
+            Self::Deferred(deferred) => deferred.is_done(),
         }
     }
 
     fn wait(&self, until: Instant) -> bool {
         match self {
             Self::Sent(sent) => sent.wait(until).is_some(),
-            Self::Late(late) => late.wait(until),
+            Self::Deferred(deferred) => deferred.wait(until),
         }
     }
 
     fn on_done(&self, waker: Waker) {
         match self {
             Self::Sent(sent) => sent.on_done(waker),
-            Self::Late(late) => late.on_done(waker),
+            Self::Deferred(deferred) => deferred.on_done(waker),
         }
     }
 
     fn outcome(&self, py: Python<'_>) -> Option<PyResult<RecordMetadata>> {
         let outcome = match self {
             Self::Sent(sent) => sent.try_outcome(),
-            Self::Late(late) => match late.look(py) {
-                Found::Waiting => None,
-                Found::Sent(sent) => sent.try_outcome(),
-                Found::Failed(error) => return Some(Err(error)),
+            Self::Deferred(deferred) => match deferred.progress(py) {
+                Progress::Waiting => None,
+                Progress::Sent(sent) => sent.try_outcome(),
+                Progress::Failed(error) => return Some(Err(error)),
             },
         };
         Some(outcome?.map(|delivered| metadata(py, delivered)).map_err(|error| to_py(py, error)))

@@ -10,14 +10,14 @@ use crate::operation::Socket;
 use crate::runtime::Own;
 use monedula_client::lock::lock;
 
-/// The socket pair of one event loop, with the futures that are done and not taken yet.
+/// The socket pair of one event loop, with the futures that are done since the loop last checked.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct LoopWaker {
     shared: Own<Arc<Shared>>,
 }
 
 pub(crate) struct Shared {
-    /// The numbers, assigned by the loop, of the awaited futures that are done.
+    /// The numbers by which the loop knows its futures.
     done: Mutex<Vec<u64>>,
     receiver: Socket,
     sender: Socket,
@@ -28,8 +28,7 @@ impl Shared {
         let mut done = lock(&self.done);
         done.push(number);
         if done.len() == 1 {
-            // If the socket's buffer is full the loop wakes anyway; if the other end is closed there is no loop to
-            // wake.
+            // A full socket wakes the loop already, and a closed one has no loop to wake.
             drop((&self.sender).write(&[1]));
         }
     }
@@ -51,7 +50,7 @@ impl LoopWaker {
         Ok(Self { shared: Own::new(Arc::new(Shared { done: Mutex::default(), receiver, sender })) })
     }
 
-    /// The descriptor that the loop must watch.
+    /// The file descriptor that the loop has to watch.
     fn fileno(&self) -> PyResult<i64> {
         let shared = self.shared.get()?;
         #[cfg(unix)]
@@ -64,7 +63,7 @@ impl LoopWaker {
     fn take(&self) -> PyResult<Vec<u64>> {
         let shared = self.shared.get()?;
         let mut bytes = [0; 64];
-        // Read the byte first: a future that is done after the numbers are taken then writes another byte.
+        // In this order: a future that is done after the byte was read writes another one.
         drop((&shared.receiver).read(&mut bytes));
         Ok(std::mem::take(&mut *lock(&shared.done)))
     }

@@ -1,19 +1,19 @@
-//! The core of `monedula.Producer` and its asynchronous counterpart.
+//! The producer, as Python's own classes use it.
 //!
-//! `send` is on the hot path: it borrows its arguments, takes no lock of this crate and makes no system call.
-//! Records that have to wait take another path.
+//! `send` is the hot path: it borrows its arguments, takes no lock of this crate, and makes no system call. Everything
+//! that blocks is off that path.
 
+mod argument_values;
 mod batch_future;
 mod callbacks;
+mod deferred_send;
 mod errors;
 mod future;
-mod given;
-mod late;
-mod lines;
 mod loop_waker;
-mod outgoing;
+mod send_arguments;
 mod shared;
 mod transactions;
+mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,18 +23,18 @@ use monedula_client::producer::{Columns, Producer, ProducerConfig, Refused, Repo
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
+pub(crate) use self::argument_values::short;
 pub(crate) use self::batch_future::BatchFuture;
-pub(crate) use self::callbacks::CallbackDesk;
+pub(crate) use self::callbacks::CallbackRunner;
 pub(crate) use self::errors::{class_of, set_details};
 pub(crate) use self::future::{RecordMetadata, SendFuture};
-pub(crate) use self::lines::LinesCore;
 pub(crate) use self::loop_waker::LoopWaker;
-pub(crate) use self::outgoing::short;
 pub(crate) use self::shared::Shared;
 pub(crate) use self::transactions::TransactionCore;
+pub(crate) use self::waiting::WaitingRecordsCore;
 
 use self::callbacks::Callbacks;
-use self::given::{Given, refused};
+use self::send_arguments::{SendArguments, refused};
 use crate::capsule;
 use crate::config::seed;
 use crate::error::{argument_error, exception, to_py};
@@ -43,7 +43,7 @@ use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, wait};
 use crate::seconds::Seconds;
 
-/// The timeout error of a future that is not done within the user's `timeout`.
+/// The error for a future that is not done within the user's timeout.
 pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>) -> PyErr {
     let message = format!("{what} is still under way after {} s", timeout.map_or(0.0, |timeout| timeout.0));
     let details = PyDict::new(py);
@@ -51,13 +51,14 @@ pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>) -> P
     made.unwrap_or_else(|failure| failure)
 }
 
-/// The core that the synchronous and the asynchronous producer share; see `monedula.Producer`.
+/// What `Producer` and `AsyncProducer` share; see `monedula.Producer`.
 #[pyclass(subclass, frozen, module = "monedula._monedula")]
 pub(crate) struct ProducerCore {
     shared: Own<Arc<Shared>>,
-    /// Whether `send` waits for room if the buffer is full; otherwise the record goes through `_detour`.
+    /// Whether `send` blocks until there is room; if not, it takes the detour then.
     waits: bool,
-    /// Whether records go through Python's `_detour`: for a partitioner written in Python, or behind waiting records.
+    /// Whether records take the detour through `_detour`, in Python: to a partitioner that is a Python function, or
+    /// behind records that wait.
     detours: AtomicBool,
 }
 
@@ -72,7 +73,7 @@ impl ProducerCore {
         follow_level(py, producer.log());
         flush_log(py, producer.log());
         let callbacks = Callbacks::new(producer.log().clone());
-        let shared = Arc::new(Shared { lines: producer.lines(), producer, callbacks, max_block });
+        let shared = Arc::new(Shared { waiting: producer.waiting_records(), producer, callbacks, max_block });
         runtime::register_producer(&shared);
         Ok(Self { shared: Own::new(shared), waits, detours: AtomicBool::new(detours) })
     }
@@ -113,15 +114,17 @@ impl ProducerCore {
         on_delivery: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, SendFuture>> {
         let (py, core) = (slf.py(), slf.get());
-        let given = Given { topic, value, key, partition, headers, timestamp, since: None, sent_in: None };
+        let arguments = SendArguments { topic, value, key, partition, headers, timestamp, since: None, sent_in: None };
         if core.detours.load(Ordering::Relaxed) {
-            return given.detour(slf, on_delivery);
+            return arguments.detour(slf, on_delivery);
         }
         let shared = core.shared.get()?;
-        let sent = match given.send(shared)? {
+        let sent = match arguments.send(shared)? {
             Ok(sent) => sent,
-            Err(Refused::Full { needed }) if core.waits => given.wait_and_send(py, shared, needed, shared.max_block)?,
-            Err(Refused::Full { .. }) => return given.detour(slf, on_delivery),
+            Err(Refused::Full { needed }) if core.waits => {
+                arguments.wait_and_send(py, shared, needed, shared.max_block)?
+            }
+            Err(Refused::Full { .. }) => return arguments.detour(slf, on_delivery),
             Err(Refused::Error(error)) => return Err(refused(py, error)),
         };
         let future = SendFuture::of(sent, &shared.callbacks).into_untracked(py)?;
@@ -131,8 +134,8 @@ impl ProducerCore {
         Ok(future)
     }
 
-    /// Like `send`, but never through `_detour`. Waits for room at most `seconds`. The record counts as sent `ago`
-    /// seconds before, in the transaction `sent_in` if given.
+    /// As `send`, but never by the detour. Waits for room at most `seconds`. The record was sent `ago` seconds ago, and
+    /// in the transaction `sent_in` if one is given.
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn _send<'py>(
         slf: &Bound<'py, Self>,
@@ -148,19 +151,19 @@ impl ProducerCore {
     ) -> PyResult<Bound<'py, SendFuture>> {
         let (py, shared) = (slf.py(), slf.get().shared.get()?);
         let since = Duration::try_from_secs_f64(ago).ok().and_then(|ago| Instant::now().checked_sub(ago));
-        let given = Given { topic, value, key, partition, headers, timestamp, since, sent_in };
-        let sent = match given.send(shared)? {
+        let arguments = SendArguments { topic, value, key, partition, headers, timestamp, since, sent_in };
+        let sent = match arguments.send(shared)? {
             Ok(sent) => sent,
             Err(Refused::Full { needed }) => {
                 let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-                given.wait_and_send(py, shared, needed, patience)?
+                arguments.wait_and_send(py, shared, needed, patience)?
             }
             Err(Refused::Error(error)) => return Err(refused(py, error)),
         };
         SendFuture::of(sent, &shared.callbacks).into_untracked(py)
     }
 
-    /// Raises if a record is invalid, or if no record can be sent now.
+    /// Raises if a record is invalid, or if nothing can be sent now.
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn _check(
         &self,
@@ -172,11 +175,12 @@ impl ProducerCore {
         headers: Option<&Bound<'_, PyAny>>,
         timestamp: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.shared.get()?.producer.enter().map_err(|error| refused(py, error))?;
-        Given { topic, value, key, partition, headers, timestamp, since: None, sent_in: None }.with_record(|_| ())
+        self.shared.get()?.producer.acquire_permit().map_err(|error| refused(py, error))?;
+        SendArguments { topic, value, key, partition, headers, timestamp, since: None, sent_in: None }
+            .with_record(|_| ())
     }
 
-    /// Sets whether records go through `_detour` from now on.
+    /// Sets whether records take the detour from now on.
     fn _set_detour(&self, detours: bool) {
         self.detours.store(detours, Ordering::Relaxed);
     }
@@ -196,7 +200,7 @@ impl ProducerCore {
         Ok(self.shared.get()?.producer.config().delivery_timeout.as_secs_f64())
     }
 
-    /// The number of the topic's partitions if it is known; otherwise `None`, and the metadata is requested.
+    /// How many partitions the topic has; `None` while that is not known. Its metadata is requested then.
     fn _partition_count(&self, topic: &str) -> PyResult<Option<i32>> {
         Ok(self.shared.get()?.producer.partition_count(topic))
     }
@@ -217,7 +221,7 @@ impl ProducerCore {
             return Err(argument_error(py, message.into()));
         }
         let report = Report::new();
-        // Also on an error: a commit waits until the report is sealed.
+        // Seals the report also if this function fails: a commit waits for that.
         let _sealed = Sealed(&report);
         let (mut count, mut untaken) = (0, None);
         while let Some(batch) = py.detach(|| reader.next()) {
@@ -232,7 +236,7 @@ impl ProducerCore {
         Ok(BatchFuture::new(report.clone(), count, untaken, &shared.callbacks))
     }
 
-    /// Waits until all records sent before are done and their callbacks have run.
+    /// Waits until everything that was sent before is done and its callbacks were run.
     fn _flush(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
         let shared = self.shared.get()?;
         let flushed = wait(py, shared.flushing(py, timeout)?);
@@ -297,7 +301,7 @@ impl ProducerCore {
         Ok(self.shared.get()?.producer.metrics().snapshot())
     }
 
-    /// Closes the producer. Records that are not done within `timeout` seconds fail.
+    /// Closes the producer. Records that are not done after `timeout` seconds fail.
     fn _close(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
         let shared = self.shared.get()?;
         let closed = wait(py, shared.closing(py, timeout)?);
@@ -312,7 +316,7 @@ impl ProducerCore {
     }
 }
 
-/// Seals a report when it is dropped: no more rows are added to it.
+/// Seals a report when it is dropped: there are no more rows.
 struct Sealed<'a>(&'a Report);
 
 impl Drop for Sealed<'_> {

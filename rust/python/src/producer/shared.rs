@@ -1,4 +1,4 @@
-//! The client's producer together with its callbacks, and the waits for it: for room, for a flush, for closing.
+//! The client's producer with its callbacks and waiting records, shared by all Python objects that use it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use monedula_client::error::ClientError;
 use monedula_client::log::Log;
-use monedula_client::producer::{Columns, Producer, Report, WaitingLines};
+use monedula_client::producer::{Columns, Producer, Report, WaitingRecords};
 use pyo3::prelude::*;
 
 use super::callbacks::Callbacks;
-use super::lines::Held;
+use super::waiting::Waiting;
 use crate::error::to_py;
 use crate::logging::flush_log;
 use crate::runtime::{self, SLICE, in_slices};
@@ -18,7 +18,7 @@ use crate::seconds::Seconds;
 
 pub(crate) struct Shared {
     pub(super) producer: Producer,
-    pub(super) lines: WaitingLines<Held>,
+    pub(super) waiting: WaitingRecords<Waiting>,
     pub(super) callbacks: Arc<Callbacks>,
     pub(super) max_block: Duration,
 }
@@ -48,8 +48,8 @@ impl Shared {
         if room { Ok(()) } else { Err(to_py(py, self.buffer_full(needed))) }
     }
 
-    /// Takes the rows of a batch, and waits for room. If no room became free within `max.block.ms`, returns the first
-    /// row that was not taken and the error.
+    /// Takes rows, waiting for room. If some were not taken within `max.block.ms`, returns the first of them, and the
+    /// error.
     pub(super) fn take_rows(
         &self,
         py: Python<'_>,
@@ -67,20 +67,21 @@ impl Shared {
             }
             let now = Instant::now();
             if taken > 0 {
-                // `max.block.ms` applies to each row separately.
+                // Each row waits for up to `max.block.ms` by itself.
                 deadline = now + self.max_block;
             }
             if now < deadline {
                 return Ok(None);
             }
             let error = self.buffer_full(batch.get_array_memory_size() / batch.num_rows());
-            row += self.producer.give_up(report, &error);
+            row += self.producer.fail_rest(report, &error);
             Ok(Some((row < batch.num_rows()).then_some((row, error))))
         });
         if taking.is_err() {
-            // Closed, or Ctrl-C: the remaining rows of this table must not be sent with the next table.
+            // The producer was closed, or Ctrl-C was pressed: the rows that are left must not be sent with the next
+            // table.
             let ended = "send_batch() ended with an error before its last row was taken";
-            self.producer.give_up(report, &ClientError::Argument(ended.into()));
+            self.producer.fail_rest(report, &ClientError::Argument(ended.into()));
         }
         taking
     }
@@ -97,7 +98,7 @@ impl Shared {
         }
     }
 
-    /// Resolves when all records sent before are done and their callbacks have run.
+    /// Resolves when everything that was sent before is done and its callbacks were run.
     pub(super) fn flushing(
         self: &Arc<Self>,
         py: Python<'_>,
@@ -122,15 +123,14 @@ impl Shared {
         })
     }
 
-    /// Resolves when the producer is closed, at the latest after `timeout`. Running the callbacks may take the same
-    /// time again.
+    /// Resolves when the producer is closed, at the latest after `timeout`. Callbacks may take that time once more.
     pub(super) fn closing(
         self: &Arc<Self>,
         py: Python<'_>,
         timeout: Option<Seconds>,
     ) -> PyResult<impl Future<Output = Result<(), ClientError>> + Send + use<>> {
         let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
-        // By default long enough that every record has been delivered or has timed out.
+        // By then every record is done.
         let timeout = timeout.unwrap_or(self.producer.config().delivery_timeout + GRACE);
         let (shared, settles) = (self.clone(), !self.callbacks.is_current());
         Ok(async move {
@@ -147,24 +147,23 @@ impl Shared {
         self.producer.log()
     }
 
-    /// Delivers the remaining records, runs their callbacks and closes, until `until`. Called when the interpreter
-    /// exits.
+    /// Delivers what was sent, runs callbacks, and closes, all by `until`: the interpreter exits.
     pub(crate) fn end(&self, until: Instant) {
         self.producer.close(until.saturating_duration_since(Instant::now()));
-        // The callbacks of records that have just failed are due immediately.
+        // Records that failed just now have callbacks that are due at once.
         self.callbacks.settle(self.callbacks.goal(), until.max(Instant::now() + GRACE));
     }
 }
 
-/// The minimum time for callbacks if delivering has used up the timeout.
+/// The time left for callbacks if delivery has used up the timeout.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Resolves when the callbacks that are due now have run.
+/// Resolves when the callbacks that are due now were run.
 async fn settled(callbacks: &Arc<Callbacks>) {
     let goal = callbacks.goal();
     loop {
         let (callbacks, until) = (callbacks.clone(), Instant::now() + SLICE);
-        // In slices, so that a cancelled wait does not leave a thread behind that waits for ever.
+        // In slices: if the caller stops waiting, no thread must be left that waits for ever.
         let settled = tokio::task::spawn_blocking(move || callbacks.settle(goal, until)).await;
         if settled.unwrap_or(true) {
             return;

@@ -1,4 +1,4 @@
-//! The core of a producer's transactions.
+//! Transactions, as Python's own classes use them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl TransactionCore {
         Ok(Self { shared: Own::new(core.shared.get()?.clone()) })
     }
 
-    /// Runs `verb`: "init", "begin", "commit" or "abort". `timeout` is in seconds, by default `max.block.ms`.
+    /// Carries out a verb: "init", "begin", "commit" or "abort". `timeout` is in seconds; `None` is `max.block.ms`.
     fn run(&self, py: Python<'_>, verb: &str, timeout: Option<Seconds>) -> PyResult<()> {
         let shared = self.shared.get()?;
         let timeout = self.timeout(py, timeout)?;
@@ -49,7 +49,7 @@ impl TransactionCore {
         Operation::start(verb, Notifier::new(descriptor)?, shared.producer.log(), |py, ()| Ok(py.None()))
     }
 
-    /// Sends offsets to the transaction. The arguments are those of `MemberCore.commit`.
+    /// Commits offsets with the transaction. Arguments as `MemberCore.commit`.
     fn send_offsets(
         &self,
         py: Python<'_>,
@@ -105,9 +105,9 @@ impl TransactionCore {
             match taken {
                 Ok(offsets) => shared.producer.send_offsets(offsets, timeout).await,
                 Err(error) => {
-                    // The records in the transaction must not be committed without these offsets.
+                    // Records that are in the transaction already must not be committed without their offsets.
                     if let ClientError::Transaction(TransactionError::MustAbort { reason }) = &error {
-                        shared.producer.spoil_transaction(reason.clone()).await?;
+                        shared.producer.fail_transaction(reason.clone()).await?;
                     }
                     Err(error)
                 }
@@ -129,8 +129,8 @@ fn doing(
         "commit" => Box::pin(producer.commit_transaction(timeout)),
         _ => {
             let aborted = producer.abort_transaction(timeout);
-            // From here on, no record of this transaction can join a queue of waiting records.
-            shared.take_back(py);
+            // After that: from now on no record of the transaction can be queued.
+            shared.abort_waiting(py);
             Box::pin(aborted)
         }
     }

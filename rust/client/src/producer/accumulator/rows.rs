@@ -1,4 +1,5 @@
-//! Rows of a table into open batches: one lock for all rows of a partition, nothing allocated for a row.
+//! Appends rows of a table to open batches: takes a partition's lock once for all its rows, and allocates nothing for a
+//! row.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,21 +8,21 @@ use monedula_protocol::records::{Header, NewRecord};
 
 use super::super::receipt::Sent;
 use super::super::record::{Record, Refused};
-use super::super::report::{Report, Rows, Share};
+use super::super::report::{BatchRows, Report, Rows};
 use super::super::table::{Chunk, Values};
-use super::{Accumulator, KnownTopic, Slot, Topic, now_ms};
+use super::{Accumulator, KnownTopic, Partition, Topic, now_ms};
 use crate::error::ClientError;
 
-/// Rows of a table that may wait for topics to be known: each costs more than its bytes, while it waits.
-const MAX_PARKED_ROWS: u64 = 16 << 10;
+/// How many rows of a table may wait for their topics' metadata: a row that waits costs more memory than its bytes.
+const MAX_ROWS_AWAITING_METADATA: u64 = 16 << 10;
 
 /// Why not all rows of a chunk were taken.
 pub(in crate::producer) enum Stopped {
-    /// There is no room for the next one.
+    /// `buffer.memory` has no room for the next row.
     Full { needed: usize },
-    /// Enough rows wait for their topic to be known.
-    Lookup,
-    /// No more can be taken at all.
+    /// Enough rows wait for their topic's metadata.
+    TopicUnknown,
+    /// No row can be sent any more.
     Error(ClientError),
 }
 
@@ -34,7 +35,7 @@ impl From<Refused> for Stopped {
     }
 }
 
-/// What rows have in common while they are appended.
+/// What all rows of a chunk share.
 struct Source<'a, 'b> {
     values: &'a Values<'b>,
     report: &'a Arc<Report>,
@@ -55,10 +56,10 @@ impl<'b> Source<'_, 'b> {
 }
 
 impl Accumulator {
-    /// Takes the rows of a chunk. Those that were taken, or that failed, are gone from it.
+    /// Sends the rows of a chunk. Rows that were taken, or that failed, are removed from it.
     ///
     /// # Errors
-    /// Why some are left.
+    /// Why rows are left.
     pub(in crate::producer) fn send_rows(
         &self,
         values: &Values<'_>,
@@ -79,13 +80,13 @@ impl Accumulator {
                 Some(Topic::Known(topic)) => self.rows_to_known(topic, &source, chunk, rows),
                 _ => {
                     drop(topics);
-                    self.rows_to_parked(&name, &source, chunk, rows)
+                    self.rows_to_unknown_topic(&name, &source, chunk, rows)
                 }
             };
             if let Some(stopped) = stopped {
                 chunk.runs.push_front((name, left));
                 if matches!(stopped, Stopped::Full { .. }) {
-                    self.is_exhausted();
+                    self.report_exhausted();
                 }
                 return Err(stopped);
             }
@@ -93,7 +94,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Rows of a topic whose partitions are known. Gives back what was not taken, and why.
+    /// Sends rows of a topic whose partitions are known. Returns the rows that were not taken, and why.
     fn rows_to_known(
         &self,
         topic: &KnownTopic,
@@ -105,38 +106,39 @@ impl Accumulator {
         if given.is_none() && keys.is_all_null() && self.partitioner.hash(None).is_none() {
             return self.rows_to_sticky(topic, source, chunk, rows);
         }
-        // Drawn rows are mixed with those of a given partition: in each, the rows keep the order of the table, also where
-        // there was no room for some of them until now.
-        let before = std::mem::take(&mut chunk.drawn);
+        // Rows whose partition is drawn are mixed with rows that name theirs. In each partition they keep the order of
+        // the table, including rows that had no room until now.
+        let drawn_before = std::mem::take(&mut chunk.drawn);
         let mut drawn = Vec::new();
-        let mut by_partition: Vec<Vec<u32>> = vec![Vec::new(); topic.partitions as usize];
+        let mut by_partition: Vec<Vec<u32>> = vec![Vec::new(); topic.partition_count as usize];
         let mut rows = rows.into_iter();
         while let Some(row) = rows.next() {
             let at = row as usize;
             let chosen = given.as_ref().and_then(|partitions| partitions.get(at));
-            let chosen = chosen.or_else(|| self.partitioner.partition(keys.get(at), topic.partitions));
+            let chosen = chosen.or_else(|| self.partitioner.partition(keys.get(at), topic.partition_count));
             let partition = chosen.unwrap_or_else(|| {
-                let partition = self.draw(topic, &before, row, || bytes_of(keys.get(at), source.values.value.get(at)));
+                let partition =
+                    self.draw(topic, &drawn_before, row, || bytes_of(keys.get(at), source.values.value.get(at)));
                 drawn.push((row, partition));
                 partition
             });
             match usize::try_from(partition).ok().and_then(|index| by_partition.get_mut(index)) {
                 Some(rows) => rows.push(row),
                 None => {
-                    if let Some(stopped) = self.row_beyond(topic, source, chunk, row, partition) {
+                    if let Some(stopped) = self.row_to_unknown_partition(topic, source, chunk, row, partition) {
                         let mut left = in_order(by_partition);
                         left.push(row);
                         left.extend(rows);
-                        drawn.extend(before.iter().filter(|(later, _)| *later > row));
+                        drawn.extend(drawn_before.iter().filter(|(later, _)| *later > row));
                         chunk.drawn = drawn;
                         return (left, Some(stopped));
                     }
                 }
             }
         }
-        let mut partitions = topic.slots.iter().zip(by_partition);
-        while let Some((slot, mut rows)) = partitions.next() {
-            let (taken, _, stopped) = self.append_rows(topic, slot, source, chunk, &rows, usize::MAX);
+        let mut partitions = topic.partitions.iter().zip(by_partition);
+        while let Some((partition, mut rows)) = partitions.next() {
+            let (taken, _, stopped) = self.append_rows(topic, partition, source, chunk, &rows, usize::MAX);
             if stopped.is_some() {
                 rows.drain(..taken);
                 chunk.drawn = drawn;
@@ -146,20 +148,21 @@ impl Accumulator {
         (Vec::new(), None)
     }
 
-    /// Where a row goes that may go anywhere: where it was to go when there was no room for it, else to the next partition.
-    fn draw(&self, topic: &KnownTopic, before: &[(u32, i32)], row: u32, bytes: impl Fn() -> usize) -> i32 {
-        // A topic made anew meanwhile may have fewer partitions.
-        let drawn = before.binary_search_by_key(&row, |(row, _)| *row).ok().map(|at| before[at].1);
-        if let Some(partition) = drawn.filter(|&partition| partition.cast_unsigned() < topic.partitions) {
+    /// Draws a partition for a row: the one drawn before if the row had no room then, else the sticky one.
+    fn draw(&self, topic: &KnownTopic, drawn_before: &[(u32, i32)], row: u32, bytes: impl Fn() -> usize) -> i32 {
+        // A recreated topic may have fewer partitions.
+        let drawn = drawn_before.binary_search_by_key(&row, |(row, _)| *row).ok().map(|at| drawn_before[at].1);
+        if let Some(partition) = drawn.filter(|&partition| partition.cast_unsigned() < topic.partition_count) {
             return partition;
         }
         let partition = self.sticky(topic);
-        topic.went(bytes());
+        topic.add_sticky_bytes(bytes());
         partition
     }
 
-    /// A row of a partition that is not known: it waits until metadata was asked, like a single record. Says why it cannot.
-    fn row_beyond(
+    /// Sends a row of a partition that is not known. It waits for metadata, like a single record. Returns why it
+    /// cannot.
+    fn row_to_unknown_partition(
         &self,
         topic: &KnownTopic,
         source: &Source<'_, '_>,
@@ -167,15 +170,15 @@ impl Accumulator {
         row: u32,
         partition: i32,
     ) -> Option<Stopped> {
-        let number = chunk.of_table(row);
-        if source.report.progress().parked >= MAX_PARKED_ROWS {
-            return Some(Stopped::Lookup);
+        let number = chunk.table_row(row);
+        if source.report.progress().awaiting_metadata >= MAX_ROWS_AWAITING_METADATA {
+            return Some(Stopped::TopicUnknown);
         }
         let mut headers = Vec::new();
         let record = source.record(row, &mut headers);
-        match self.park_beyond(topic, partition, None, &record) {
-            Ok(sent) => source.parked(number, &sent),
-            Err(Refused::Error(error)) if !ends_all(&error) => {
+        match self.keep_for_partition(topic, partition, None, &record) {
+            Ok(sent) => source.report_when_done(number, &sent),
+            Err(Refused::Error(error)) if !fails_all(&error) => {
                 source.report.refused(number, 1, error);
             }
             Err(refused) => return Some(refused.into()),
@@ -183,7 +186,7 @@ impl Accumulator {
         None
     }
 
-    /// Rows that may go anywhere: a batch's worth of bytes to one partition, then to another (KIP-794).
+    /// Sends rows without a key: `batch.size` bytes to one partition, then to another one (KIP-794).
     fn rows_to_sticky(
         &self,
         topic: &KnownTopic,
@@ -193,13 +196,13 @@ impl Accumulator {
     ) -> (Vec<u32>, Option<Stopped>) {
         let mut done = 0;
         while done < rows.len() {
-            let slot = match topic.slot(self.sticky(topic)) {
-                Ok(slot) => slot,
+            let partition = match topic.partition(self.sticky(topic)) {
+                Ok(partition) => partition,
                 Err(error) => return (rows.split_off(done), Some(Stopped::Error(error))),
             };
             let worth = self.batch_bytes.saturating_sub(topic.sticky_bytes.load(Ordering::Relaxed));
-            let (taken, bytes, stopped) = self.append_rows(topic, slot, source, chunk, &rows[done..], worth);
-            topic.went(bytes);
+            let (taken, bytes, stopped) = self.append_rows(topic, partition, source, chunk, &rows[done..], worth);
+            topic.add_sticky_bytes(bytes);
             done += taken;
             if stopped.is_some() {
                 return (rows.split_off(done), stopped);
@@ -208,21 +211,21 @@ impl Accumulator {
         (Vec::new(), None)
     }
 
-    /// Rows of one partition, until `max_bytes` of them or more. Says how many were taken, about how many bytes they
-    /// have, and why not more.
+    /// Appends rows to one partition, until they have `max_bytes` or more. Returns how many were taken, about how many
+    /// bytes they have, and why not all were taken.
     fn append_rows(
         &self,
         topic: &KnownTopic,
-        slot: &Slot,
+        partition: &Partition,
         source: &Source<'_, '_>,
         chunk: &Chunk,
         rows: &[u32],
         max_bytes: usize,
     ) -> (usize, usize, Option<Stopped>) {
         let mut headers = Vec::new();
-        let (mut first, mut mine) = (0, Rows::default());
+        let (mut first, mut own) = (0, Rows::default());
         let (mut taken, mut bytes) = (0, 0);
-        let mut state = slot.state();
+        let mut state = partition.state();
         let mut stopped = None;
         for &row in rows {
             let record = source.record(row, &mut headers);
@@ -233,14 +236,14 @@ impl Accumulator {
             let index = match appended {
                 Some(index) => index,
                 None => {
-                    // The batch may be closed in what follows: who is told of its rows has to be known before.
+                    // The following call may close the batch, so its rows are added to the report before.
                     if let Some(open) = &state.open {
-                        source.share(&open.receipt, first, &mut mine);
+                        source.report_batch_rows(&open.receipt, first, &mut own);
                     }
-                    match self.append(topic, slot, &mut state, &record, None) {
+                    match self.append(topic, partition, &mut state, &record, None) {
                         Ok((index, _)) => index,
                         Err(Refused::Error(error @ ClientError::RecordTooLarge { .. })) => {
-                            source.report.refused(chunk.of_table(row), 1, error);
+                            source.report.refused(chunk.table_row(row), 1, error);
                             taken += 1;
                             continue;
                         }
@@ -251,10 +254,10 @@ impl Accumulator {
                     }
                 }
             };
-            if mine.count() == 0 {
+            if own.count() == 0 {
                 first = index;
             }
-            mine.push(chunk.of_table(row));
+            own.push(chunk.table_row(row));
             taken += 1;
             bytes += bytes_of(record.key, record.value);
             if bytes >= max_bytes {
@@ -262,13 +265,14 @@ impl Accumulator {
             }
         }
         if let Some(open) = &state.open {
-            source.share(&open.receipt, first, &mut mine);
+            source.report_batch_rows(&open.receipt, first, &mut own);
         }
         (taken, bytes, stopped)
     }
 
-    /// Rows of a topic that is not known yet: they wait for it like single records, a limited number of them.
-    fn rows_to_parked(
+    /// Sends rows of a topic whose partitions are not known. They wait for metadata like single records; their number
+    /// is limited.
+    fn rows_to_unknown_topic(
         &self,
         name: &Arc<str>,
         source: &Source<'_, '_>,
@@ -277,14 +281,14 @@ impl Accumulator {
     ) -> (Vec<u32>, Option<Stopped>) {
         let mut headers = Vec::new();
         for (done, &row) in rows.iter().enumerate() {
-            let number = chunk.of_table(row);
+            let number = chunk.table_row(row);
             let missing = source.report.progress().missing.get(name).cloned();
             if let Some(error) = missing {
                 source.report.refused(number, 1, error);
                 continue;
             }
-            if source.report.progress().parked >= MAX_PARKED_ROWS {
-                return (rows.split_off(done), Some(Stopped::Lookup));
+            if source.report.progress().awaiting_metadata >= MAX_ROWS_AWAITING_METADATA {
+                return (rows.split_off(done), Some(Stopped::TopicUnknown));
             }
             let new = source.record(row, &mut headers);
             let partition = source.values.partition.as_ref().and_then(|partitions| partitions.get(row as usize));
@@ -292,8 +296,8 @@ impl Accumulator {
             let (headers, sent_in) = (new.headers, Some(source.sent_in));
             let record = Record { topic: name, partition, timestamp_ms, key, value, headers, since: None, sent_in };
             match self.send(&record) {
-                Ok(sent) => source.parked(number, &sent),
-                Err(Refused::Error(error)) if !ends_all(&error) => {
+                Ok(sent) => source.report_when_done(number, &sent),
+                Err(Refused::Error(error)) if !fails_all(&error) => {
                     source.report.refused(number, 1, error);
                 }
                 Err(refused) => return (rows.split_off(done), Some(refused.into())),
@@ -303,19 +307,19 @@ impl Accumulator {
     }
 }
 
-/// Whether an error is not about the record: no other could be sent either.
-fn ends_all(error: &ClientError) -> bool {
+/// Whether an error concerns all records, so that no other row could be sent either.
+fn fails_all(error: &ClientError) -> bool {
     matches!(error, ClientError::ProducerClosed | ClientError::Transaction(_) | ClientError::Delivery(_))
 }
 
-/// About what a record has beside its key and value.
+/// About how many bytes a record has besides its key and value.
 const RECORD_OVERHEAD_BYTES: usize = 8;
 
 fn bytes_of(key: Option<&[u8]>, value: Option<&[u8]>) -> usize {
     key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD_BYTES
 }
 
-/// Rows of many partitions as the table has them: a row may find another partition when it is tried again.
+/// Rows of several partitions in the order of the table: a row may get another partition when it is sent again.
 fn in_order(by_partition: impl IntoIterator<Item = Vec<u32>>) -> Vec<u32> {
     let mut rows: Vec<u32> = by_partition.into_iter().flatten().collect();
     rows.sort_unstable();
@@ -323,19 +327,19 @@ fn in_order(by_partition: impl IntoIterator<Item = Vec<u32>>) -> Vec<u32> {
 }
 
 impl Source<'_, '_> {
-    /// Has the report told of a row that waits.
-    fn parked(&self, row: u64, sent: &Sent) {
-        self.report.progress().parked += 1;
+    /// Reports a row that waits for metadata once it is done.
+    fn report_when_done(&self, row: u64, sent: &Sent) {
+        self.report.progress().awaiting_metadata += 1;
         let (report, outcome) = (self.report.clone(), sent.clone());
-        sent.on_done(move || report.parked_done(row, outcome.try_outcome()));
+        sent.on_done(move || report.awaited_row_done(row, outcome.try_outcome()));
     }
 
-    /// Has the report told of rows that are the records from `first` on of an open batch. Under the batch's lock: it
-    /// cannot be done before.
-    fn share(&self, receipt: &super::super::receipt::Receipt, first: u32, rows: &mut Rows) {
+    /// Has the report receive the outcome of rows, which are the records from `first` on of an open batch. To be called
+    /// under the lock of the batch: before, the records are not known.
+    fn report_batch_rows(&self, receipt: &super::super::receipt::Receipt, first: u32, rows: &mut Rows) {
         if rows.count() > 0 {
             let rows = Arc::new(std::mem::take(rows));
-            receipt.share(Share { report: self.report.clone(), first, rows });
+            receipt.add_rows(BatchRows { report: self.report.clone(), first, rows });
         }
     }
 }

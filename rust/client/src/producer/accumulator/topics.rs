@@ -1,4 +1,5 @@
-//! What becomes of topics: known, grown, missing, forgotten; and of the records that wait for them.
+//! What happens to topics, and to the records that wait for them: a topic becomes known, grows, is missing, is
+//! forgotten.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -7,56 +8,57 @@ use std::time::{Duration, Instant};
 use monedula_engine::cluster::Cluster;
 use monedula_protocol::records::NewRecord;
 
-use super::super::memory::TopicShare;
-use super::super::parked::{Parked, Stranded};
+use super::super::awaiting_metadata::{AwaitingMetadata, FailedRecords};
+use super::super::memory::TopicUsage;
 use super::super::receipt::Sent;
 use super::super::record::Refused;
-use super::{Accumulator, KnownTopic, Partitions, Slot, Topic};
+use super::{Accumulator, KnownTopic, Partition, Partitions, Topic};
 use crate::error::ClientError;
 use crate::lock::lock;
 
 impl Accumulator {
-    /// A topic has so many partitions: parked records go their way, in the order of their sending. Says which could not.
-    pub(crate) fn topic_known(&self, name: &Arc<str>, partitions: Partitions) -> Option<Stranded> {
+    /// The partitions of a topic are known: sends the records that waited for them, in their order. Returns those that
+    /// failed.
+    pub(crate) fn topic_known(&self, name: &Arc<str>, partitions: Partitions) -> Option<FailedRecords> {
         let mut topics = self.topics_mut();
         let topic = topics.remove(name);
-        let (mut known, parked) = match topic {
+        let (mut known, awaiting) = match topic {
             Some(Topic::Known(topic)) => (topic, None),
-            Some(Topic::Parked(parked)) => {
-                let parked = parked.into_inner().unwrap_or_else(PoisonError::into_inner);
-                (self.new_topic(name, parked.share.clone()), Some(parked))
+            Some(Topic::Unknown(awaiting)) => {
+                let awaiting = awaiting.into_inner().unwrap_or_else(PoisonError::into_inner);
+                (self.new_topic(name, awaiting.usage.clone()), Some(awaiting))
             }
-            None => (self.new_topic(name, TopicShare::default()), None),
+            None => (self.new_topic(name, TopicUsage::default()), None),
         };
         known.resize(partitions);
-        let stranded = parked.and_then(|parked| self.forward(&known, parked));
+        let failed = awaiting.and_then(|awaiting| self.forward(&known, awaiting));
         topics.insert(name.clone(), Topic::Known(known));
-        stranded
+        failed
     }
 
-    fn new_topic(&self, name: &Arc<str>, share: TopicShare) -> KnownTopic {
-        let topic = KnownTopic::new(name.clone(), share);
+    fn new_topic(&self, name: &Arc<str>, usage: TopicUsage) -> KnownTopic {
+        let topic = KnownTopic::new(name.clone(), usage);
         topic.used_ms.store(self.now_ms(), Ordering::Relaxed);
         topic
     }
 
-    /// Metadata was asked for partitions that were not known: records for them go their way, or fail.
-    pub(crate) fn beyond_asked(&self, name: &Arc<str>) -> Option<Stranded> {
-        // With every sender out of the way, so that none gets in between.
+    /// There is new metadata for partitions that were not known: the records for them are sent, or fail.
+    pub(crate) fn partitions_refreshed(&self, name: &Arc<str>) -> Option<FailedRecords> {
+        // With the exclusive lock, so that no sender overtakes these records.
         match self.topics_mut().get(name) {
-            Some(Topic::Known(topic)) => self.forward(topic, topic.take_beyond()),
+            Some(Topic::Known(topic)) => self.forward(topic, topic.take_awaiting_partitions()),
             _ => None,
         }
     }
 
-    /// Has parked records go their way, while no one else is sending.
-    fn forward(&self, topic: &KnownTopic, parked: Parked) -> Option<Stranded> {
+    /// Sends records that waited, while nothing else is sent.
+    fn forward(&self, topic: &KnownTopic, awaiting: AwaitingMetadata) -> Option<FailedRecords> {
         let _lifted = self.memory.lift();
-        parked.forward(|(partition, since), record| self.send_parked(topic, partition, record, since))
+        awaiting.forward(|(partition, since), record| self.send_awaited(topic, partition, record, since))
     }
 
-    /// As [`Self::send_known`], for a record that was parked.
-    fn send_parked(
+    /// As [`Self::send_known`], for a record that waited for metadata.
+    fn send_awaited(
         &self,
         topic: &KnownTopic,
         partition: Option<i32>,
@@ -69,32 +71,33 @@ impl Accumulator {
         })
     }
 
-    /// A topic cannot be sent to: its parked records fail, so many, and the next send looks it up again.
+    /// A topic cannot be sent to: its waiting records fail. Returns their number. The next send requests its metadata
+    /// again.
     pub(crate) fn topic_failed(&self, name: &str, error: &ClientError) -> u64 {
-        let parked = {
+        let awaiting = {
             let mut topics = self.topics_mut();
             match topics.get(name) {
-                Some(Topic::Parked(_)) => topics.remove(name),
-                Some(Topic::Known(topic)) => return topic.take_beyond().fail(error),
+                Some(Topic::Unknown(_)) => topics.remove(name),
+                Some(Topic::Known(topic)) => return topic.take_awaiting_partitions().fail(error),
                 None => None,
             }
         };
-        match parked {
-            Some(Topic::Parked(parked)) => parked.into_inner().unwrap_or_else(PoisonError::into_inner).fail(error),
+        match awaiting {
+            Some(Topic::Unknown(awaiting)) => awaiting.into_inner().unwrap_or_else(PoisonError::into_inner).fail(error),
             _ => 0,
         }
     }
 
-    /// Drops topics that nothing was sent to for so long, and of which nothing is under way. Says which.
-    pub(crate) fn drop_idle(&self, max_idle: Duration) -> Vec<Arc<str>> {
+    /// Forgets topics that nothing was sent to for this long and that have no unfinished batches. Returns their names.
+    pub(crate) fn forget_idle_topics(&self, max_idle: Duration) -> Vec<Arc<str>> {
         let horizon = self.now_ms().saturating_sub(max_idle.as_millis() as u64);
         let is_idle = |topic: &Topic| match topic {
             Topic::Known(topic) => {
                 topic.used_ms.load(Ordering::Relaxed) < horizon
-                    && topic.slots.iter().all(|slot| slot.line.length() == 0)
-                    && topic.beyond().is_empty()
+                    && topic.partitions.iter().all(|partition| partition.batches.get() == 0)
+                    && topic.awaiting_partitions().is_empty()
             }
-            Topic::Parked(_) => false,
+            Topic::Unknown(_) => false,
         };
         if !self.topics().values().any(is_idle) {
             return Vec::new();
@@ -103,43 +106,47 @@ impl Accumulator {
         topics.extract_if(|_, topic| is_idle(topic)).map(|(name, _)| name).collect()
     }
 
-    /// How many topics are kept, and how many records are not done yet.
-    pub(crate) fn kept(&self) -> (usize, u64) {
+    /// The number of topics, and of records that are unfinished.
+    pub(crate) fn counts(&self) -> (usize, u64) {
         let topics = self.topics();
-        let open = |slot: &Slot| slot.state().open.as_ref().map_or(0, |open| u64::from(open.writer.records()));
+        let open =
+            |partition: &Partition| partition.state().open.as_ref().map_or(0, |open| u64::from(open.writer.records()));
         let of_topic = |topic: &Topic| match topic {
-            Topic::Parked(parked) => lock(parked).records(),
-            Topic::Known(topic) => topic.beyond().records() + topic.slots.iter().map(open).sum::<u64>(),
+            Topic::Unknown(awaiting) => lock(awaiting).records(),
+            Topic::Known(topic) => {
+                topic.awaiting_partitions().records() + topic.partitions.iter().map(open).sum::<u64>()
+            }
         };
-        (topics.len(), topics.values().map(of_topic).sum::<u64>() + self.unfinished.records())
+        (topics.len(), topics.values().map(of_topic).sum::<u64>() + self.unfinished.total())
     }
 
-    /// Partitions may have been added to topics, or found other leaders. Says which records that waited for partitions
-    /// still have none.
-    pub(crate) fn cluster_changed(&self, cluster: &Cluster) -> Vec<Stranded> {
-        let told = |name: &Arc<str>| cluster.topics.get(name).and_then(Partitions::of);
+    /// Topics may have more partitions, or partitions other leaders. Sends records that waited for new partitions, and
+    /// returns those that failed.
+    pub(crate) fn update_partitions(&self, cluster: &Cluster) -> Vec<FailedRecords> {
+        let partitions_of = |name: &Arc<str>| cluster.topics.get(name).and_then(Partitions::of);
         let changed = |(name, topic): (&Arc<str>, &Topic)| match topic {
             Topic::Known(known) => {
-                told(name).filter(|told| told.count != known.partitions || told.led != known.led).map(|_| name.clone())
+                let now = partitions_of(name)?;
+                (now.count != known.partition_count || now.led != known.led).then(|| name.clone())
             }
-            Topic::Parked(_) => None,
+            Topic::Unknown(_) => None,
         };
         let changed: Vec<Arc<str>> = self.topics().iter().filter_map(changed).collect();
         if changed.is_empty() {
             return Vec::new();
         }
-        let mut stranded = Vec::new();
+        let mut failed = Vec::new();
         let mut topics = self.topics_mut();
         for name in changed {
-            if let (Some(Topic::Known(known)), Some(told)) = (topics.get_mut(&name), told(&name)) {
-                let had = known.partitions;
-                known.resize(told);
-                if known.partitions > had {
-                    // Now: whoever sends to the new ones next must come behind.
-                    stranded.extend(self.forward(known, known.take_beyond()));
+            if let (Some(Topic::Known(known)), Some(partitions)) = (topics.get_mut(&name), partitions_of(&name)) {
+                let had = known.partition_count;
+                known.resize(partitions);
+                if known.partition_count > had {
+                    // Still under the exclusive lock: records that are sent later must come behind.
+                    failed.extend(self.forward(known, known.take_awaiting_partitions()));
                 }
             }
         }
-        stranded
+        failed
     }
 }

@@ -1,18 +1,18 @@
-//! What the machine says is done: batches closed, sent, divided, finished.
+//! Carries out the machine's outputs: batches are closed, sent, split, finished.
 
 use std::sync::Arc;
 
-use monedula_engine::produce::{Acknowledged, Acks, BatchId, Input, Output, RequestId, SendFault, Sending};
+use monedula_engine::produce::{Acknowledged, Acks, BatchId, Input, Output, RequestBatch, RequestId, SendFault};
 use monedula_protocol::types::Uuid;
 
-use super::super::lanes::{self, Part};
 use super::super::pack::PackedBatch;
-use super::{Order, Running};
+use super::super::sender::{OutgoingBatch, OutgoingRequest};
+use super::{ProduceCommand, Running};
 use crate::error::ClientError;
 use crate::log::Level;
 
 impl Running {
-    /// Memory that is short sends what lingers: nothing else gives any back.
+    /// If memory is exhausted, flushes the batches that linger: nothing else frees memory.
     fn relieve(&mut self) {
         if self.exhausted && self.machine.unfinished() > 0 && self.relief.is_none() {
             self.exhausted = false;
@@ -22,7 +22,7 @@ impl Running {
         }
     }
 
-    /// Does what the machine says, until it says nothing more.
+    /// Carries out the machine's outputs until there are none.
     pub(super) fn act(&mut self) {
         self.relieve();
         while let Some(output) = self.machine.poll() {
@@ -39,19 +39,19 @@ impl Running {
                 Output::NewIdentity { old, reason } => {
                     self.driver.log.record(Level::Debug, "producer", || format!("a producer id is needed: {reason}"));
                     let inputs = self.driver.session.need_identity(now, old);
-                    self.tell(inputs);
+                    self.handle_inputs(inputs);
                 }
-                Output::JoinTransaction(partition) => {
-                    let inputs = self.driver.session.join(now, partition);
-                    self.tell(inputs);
+                Output::AddToTransaction(partition) => {
+                    let inputs = self.driver.session.add_partition(now, partition);
+                    self.handle_inputs(inputs);
                 }
                 Output::TransactionFailed(fault) => {
-                    let inputs = self.driver.session.failed(now, fault);
-                    self.tell(inputs);
+                    let inputs = self.driver.session.delivery_failed(now, fault);
+                    self.handle_inputs(inputs);
                 }
                 Output::Flushed { ticket } => {
                     self.relief = self.relief.filter(|&relief| relief != ticket);
-                    // Whoever gave up waiting needs no answer.
+                    // Fails if the caller no longer waits.
                     if let Some(reply) = self.flushes.remove(&ticket) {
                         let _ = reply.send(());
                     }
@@ -61,33 +61,34 @@ impl Running {
     }
 
     fn close(&mut self, batch: BatchId) {
-        // One that is not there was full meanwhile: it comes as an order.
-        let Some(place) = self.open.get(&batch) else { return };
-        if let Some(closed) = self.driver.accumulator.take(place, batch) {
+        // A batch that became full meanwhile is not found: it arrives as a command.
+        let Some(partition) = self.open.get(&batch) else { return };
+        if let Some(closed) = self.driver.accumulator.take(partition, batch) {
             self.pack(Box::new(closed));
         }
     }
 
-    fn send(&mut self, request: RequestId, broker: i32, batches: &[Sending]) {
+    fn send(&mut self, request: RequestId, broker: i32, batches: &[RequestBatch]) {
         let config = &self.driver.config;
         let transactional_id = config.transactional_id.as_deref().map(Arc::from);
-        let (mut parts, mut bytes) = (Vec::new(), 0);
-        for sending in batches {
-            let Some(batch) = self.packed.get(&sending.batch) else { continue };
-            let header = batch.header(sending.sequence, transactional_id.is_some());
-            let topic_id = self.cluster.topics.get(&sending.partition.topic).map_or(Uuid::ZERO, |topic| topic.id);
+        let (mut outgoing, mut bytes) = (Vec::new(), 0);
+        for RequestBatch { batch, partition, sequence } in batches {
+            let Some(batch) = self.packed.get(batch) else { continue };
+            let header = batch.header(*sequence, transactional_id.is_some());
+            let topic_id = self.cluster.topics.get(&partition.topic).map_or(Uuid::ZERO, |topic| topic.id);
             bytes += header.len() + batch.payload.len();
             self.driver.log.record(Level::Debug, "producer", || {
-                let sequence = sending.sequence.map_or_else(String::new, |(_, sequence)| format!(" from #{sequence}"));
-                let (place, records) = (&sending.partition, batch.records);
-                format!("{place}: {records} records{sequence}, {} bytes, to broker {broker}", batch.payload.len())
+                let sequence = sequence.map_or_else(String::new, |(_, sequence)| format!(" from #{sequence}"));
+                let (records, bytes) = (batch.records, batch.payload.len());
+                format!("{partition}: {records} records{sequence}, {bytes} bytes, to broker {broker}")
             });
-            parts.push(Part { place: sending.partition.clone(), topic_id, header, payload: batch.payload.clone() });
+            let (partition, payload) = (partition.clone(), batch.payload.clone());
+            outgoing.push(OutgoingBatch { partition, topic_id, header, payload });
         }
-        self.driver.in_flight.sent(request, broker, parts.len());
-        self.driver.metrics.batches_sent(parts.len() as u64);
+        self.driver.in_flight.sent(request, broker, outgoing.len());
+        self.driver.metrics.batches_sent(outgoing.len() as u64);
         self.driver.metrics.bytes_sent(bytes as u64);
-        let order = lanes::Order {
+        let request = OutgoingRequest {
             id: request,
             acks: match config.acks {
                 Acks::None => 0,
@@ -96,10 +97,10 @@ impl Running {
             },
             timeout_ms: i32::try_from(config.client.request_timeout.as_millis()).unwrap_or(i32::MAX),
             transactional_id,
-            transactions_2: self.driver.session.version2(),
-            batches: parts,
+            version2: self.driver.session.version2(),
+            batches: outgoing,
         };
-        self.lanes.send(broker, order);
+        self.senders.send(broker, request);
     }
 
     fn split(&mut self, batch: BatchId) {
@@ -107,7 +108,7 @@ impl Running {
         self.driver.log.record(Level::Info, "producer", || {
             format!(
                 "{}: a batch of {} records is too large for the broker, and is divided",
-                packed.place, packed.records
+                packed.partition, packed.records
             )
         });
         self.packing.insert(batch, (packed.receipt.clone(), packed.first, packed.records));
@@ -121,59 +122,59 @@ impl Running {
         }
         let Err(fault) = outcome else { return };
         if self.packing.contains_key(&batch) {
-            self.given_up.insert(batch, fault);
+            self.failed_while_packing.insert(batch, fault);
             return;
         }
-        let Some(place) = self.open.get(&batch) else { return };
-        match self.driver.accumulator.take(place, batch) {
+        let Some(partition) = self.open.get(&batch) else { return };
+        match self.driver.accumulator.take(partition, batch) {
             Some(closed) => {
                 self.open.remove(&batch);
                 self.finish(closed.uncompressed(), &Err(fault));
             }
-            // It was full meanwhile, and comes as an order.
-            None => drop(self.given_up.insert(batch, fault)),
+            // It became full meanwhile, and arrives as a command.
+            None => drop(self.failed_while_packing.insert(batch, fault)),
         }
     }
 
     pub(super) fn finish(&self, batch: PackedBatch, outcome: &Result<Acknowledged, SendFault>) {
-        let PackedBatch { receipt, first, records, place, .. } = &batch;
+        let PackedBatch { receipt, first, records, partition, .. } = &batch;
         match outcome {
             Ok(_) => self.driver.metrics.records_acknowledged((*records).into()),
             Err(fault) => {
                 self.driver.metrics.records_failed((*records).into());
                 self.driver
                     .log
-                    .record(Level::Warning, "producer", || format!("{records} records to {place} failed: {fault}"));
+                    .record(Level::Warning, "producer", || format!("{records} records to {partition} failed: {fault}"));
             }
         }
         let (receipt, first, records) = (receipt.clone(), *first, *records);
-        // Its memory comes free before anybody is told: who waits for both finds room.
+        // Frees the memory before the outcome is reported, so that a caller who waits for the outcome finds room.
         drop(batch);
         receipt.complete(first, records, outcome);
     }
 }
 
-/// Whatever ends the driver, be it the end of the runtime, nobody waits for ever.
+/// Whatever ends the driver, also the end of the runtime: every record gets an outcome, so that no caller waits for ever.
 impl Drop for Running {
     fn drop(&mut self) {
         self.driver.accumulator.close();
-        let (_, lost) = self.driver.accumulator.kept();
-        for topic in self.lookups.topics() {
+        let (_, lost) = self.driver.accumulator.counts();
+        for topic in self.pending_topics.topics() {
             self.driver.accumulator.topic_failed(&topic, &ClientError::ProducerClosed);
         }
         let closed = Err(SendFault::Closed);
-        while let Ok(order) = self.orders.try_recv() {
-            match order {
-                Order::Opened { place, batch, .. } => drop(self.open.insert(batch, place)),
-                Order::Full(batch) => self.finish(batch.uncompressed(), &closed),
-                Order::Topic(topic) | Order::Beyond(topic) => {
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                ProduceCommand::BatchOpened { partition, batch, .. } => drop(self.open.insert(batch, partition)),
+                ProduceCommand::BatchFull(batch) => self.finish(batch.uncompressed(), &closed),
+                ProduceCommand::TopicUnknown(topic) | ProduceCommand::PartitionUnknown(topic) => {
                     self.driver.accumulator.topic_failed(&topic, &ClientError::ProducerClosed);
                 }
                 _ => {}
             }
         }
-        for (batch, place) in std::mem::take(&mut self.open) {
-            if let Some(open) = self.driver.accumulator.take(&place, batch) {
+        for (batch, partition) in std::mem::take(&mut self.open) {
+            if let Some(open) = self.driver.accumulator.take(&partition, batch) {
                 self.finish(open.uncompressed(), &closed);
             }
         }

@@ -1,44 +1,44 @@
-//! Topics that become known, that stay unknown, and that nobody sends to any more.
+//! Topics that become known, that stay unknown, and that are idle.
 
 use std::sync::Arc;
 
-use super::super::lookups::Looked;
-use super::super::parked::Stranded;
-use super::{Flush, Order, Running};
+use super::super::awaiting_metadata::FailedRecords;
+use super::super::topic_metadata::TopicStatus;
+use super::{Flush, ProduceCommand, Running};
 use crate::error::ClientError;
 use crate::log::Level;
 
-/// Into how many parts the time is divided after which a topic is forgotten, to be looked at once in each.
+/// Idle topics are looked for this many times within `metadata.max.idle.ms`.
 const SWEEPS: u32 = 4;
 
 impl Running {
-    /// Looks what has become of topics with parked records.
-    pub(super) fn look(&mut self) {
-        if self.lookups.is_empty() {
+    /// Checks whether metadata knows the topics that records wait for.
+    pub(super) fn check_pending_topics(&mut self) {
+        if self.pending_topics.is_empty() {
             return;
         }
         let (now, view) = (self.now(), self.driver.metadata.view());
-        for topic in self.lookups.topics() {
-            match self.lookups.look(&topic, &view, now) {
-                Looked::Waiting => {}
-                Looked::Again(tries) => {
+        for topic in self.pending_topics.topics() {
+            match self.pending_topics.check(&topic, &view, now) {
+                TopicStatus::Waiting => {}
+                TopicStatus::Retry(attempts) => {
                     self.driver.log.record(Level::Info, "producer", || {
-                        format!("no partitions of {topic} after {tries} lookups; it is looked up again")
+                        format!("no partitions of {topic} after {attempts} lookups; it is looked up again")
                     });
                     self.driver.metadata.want();
                 }
-                Looked::Known(partitions) => {
-                    let stranded = self.driver.accumulator.topic_known(&topic, partitions);
-                    stranded.iter().for_each(|stranded| self.stranded(stranded));
-                    self.looked_up(&topic);
+                TopicStatus::Known(partitions) => {
+                    let failed = self.driver.accumulator.topic_known(&topic, partitions);
+                    failed.iter().for_each(|failed| self.records_failed(failed));
+                    self.topic_resolved(&topic);
                 }
-                Looked::Asked => {
-                    let stranded = self.driver.accumulator.beyond_asked(&topic);
-                    stranded.iter().for_each(|stranded| self.stranded(stranded));
-                    self.looked_up(&topic);
+                TopicStatus::Refreshed => {
+                    let failed = self.driver.accumulator.partitions_refreshed(&topic);
+                    failed.iter().for_each(|failed| self.records_failed(failed));
+                    self.topic_resolved(&topic);
                 }
-                Looked::Failed(error) => self.topic_missing(&topic, &error),
-                Looked::Expired(after) => {
+                TopicStatus::Failed(error) => self.topic_missing(&topic, &error),
+                TopicStatus::Expired(after) => {
                     let error = ClientError::Unreachable { after, reasons: self.driver.network.failures() };
                     self.topic_missing(&topic, &error);
                 }
@@ -46,58 +46,59 @@ impl Running {
         }
     }
 
-    /// As [`Self::topic_failed`]; a transaction that had records for the topic must not be committed without them.
+    /// As [`Self::topic_failed`]. A transaction that had records for the topic must not be committed without them.
     pub(super) fn topic_missing(&mut self, topic: &Arc<str>, error: &ClientError) {
         if self.topic_failed(topic, error) > 0 {
-            self.driver.accumulator.spoil(error);
+            self.driver.accumulator.fail_transaction(error);
         }
     }
 
-    /// Records that were parked for partitions which are not there failed.
-    pub(super) fn stranded(&mut self, stranded: &Stranded) {
-        let Stranded { records, error } = stranded;
+    /// Records that waited for metadata failed, because their partition does not exist.
+    pub(super) fn records_failed(&mut self, failed: &FailedRecords) {
+        let FailedRecords { records, error } = failed;
         self.driver.log.record(Level::Warning, "producer", || format!("{records} records failed: {error}"));
         self.driver.metrics.records_failed(*records);
-        self.driver.accumulator.spoil(error);
+        self.driver.accumulator.fail_transaction(error);
     }
 
-    /// Says how many records failed.
+    /// Fails the records that wait for a topic. Returns their number.
     pub(super) fn topic_failed(&mut self, topic: &Arc<str>, error: &ClientError) -> u64 {
         self.driver.log.record(Level::Warning, "producer", || error.to_string());
         let failed = self.driver.accumulator.topic_failed(topic, error);
         self.driver.metrics.records_failed(failed);
-        if !self.lookups.is_beyond(topic) {
+        if !self.pending_topics.is_known(topic) {
             self.driver.metadata.release([topic.clone()]);
         }
-        self.looked_up(topic);
+        self.topic_resolved(topic);
         failed
     }
 
-    fn looked_up(&mut self, topic: &Arc<str>) {
-        self.lookups.end(topic);
+    fn topic_resolved(&mut self, topic: &Arc<str>) {
+        self.pending_topics.remove(topic);
         for flush in &mut self.waiting_flushes {
             flush.topics.remove(topic);
         }
-        // The batches of these records were told of through the orders, where the flush has to stand behind them.
+        // The commands about the batches of these records are queued: the flush is queued behind them.
         let (over, waiting) =
             std::mem::take(&mut self.waiting_flushes).into_iter().partition(|flush| flush.topics.is_empty());
         self.waiting_flushes = waiting;
         let over: Vec<Flush> = over;
-        over.into_iter().for_each(|flush| self.driver.accumulator.order(Order::FlushBatches(flush.reply)));
+        over.into_iter()
+            .for_each(|flush| self.driver.accumulator.send_command(ProduceCommand::FlushBatches(flush.reply)));
         if self.stopping {
             self.driver.accumulator.stop(false);
         }
     }
 
-    /// Forgets topics that nothing was sent to for `metadata.max.idle.ms`. The machine keeps their sequence numbers: the
-    /// brokers know them too.
-    pub(super) fn drop_idle(&mut self) {
+    /// Forgets topics that nothing was sent to for `metadata.max.idle.ms`. The machine keeps their sequence numbers, as the brokers
+    /// do.
+    pub(super) fn forget_idle_topics(&mut self) {
         let (now, max_idle) = (self.now(), self.driver.config.max_idle);
         if now < self.sweep_at {
             return;
         }
         self.sweep_at = now + max_idle / SWEEPS;
-        let dropped = self.driver.accumulator.drop_idle(max_idle);
+        let dropped = self.driver.accumulator.forget_idle_topics(max_idle);
         for topic in &dropped {
             self.driver.log.record(Level::Debug, "producer", || {
                 format!("{topic} is forgotten: nothing was sent to it for {} ms", max_idle.as_millis())

@@ -1,4 +1,4 @@
-//! Arrow columns as records need them: bytes by row, whatever type holds them.
+//! Reads records from Arrow columns: bytes by row, whatever type holds them.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -15,12 +15,12 @@ use monedula_protocol::records::Header;
 
 use crate::error::ClientError;
 
-/// Columns that a consumer hands out and a producer has no use for: a consumed batch can be sent on as it is.
+/// Columns that a consumer returns and a producer ignores, so that a consumed batch can be sent on unchanged.
 const IGNORED: [&str; 2] = ["offset", "timestampType"];
 
 const KNOWN: [&str; 6] = ["key", "value", "headers", "topic", "partition", "timestamp"];
 
-/// Where the columns of a table are; every error of a column is found before the first row is taken.
+/// The indexes of a table's columns. Every error of a column is found before the first row is sent.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
     key: Option<usize>,
@@ -32,10 +32,11 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Finds the columns of a table. Where all rows go to one topic, a column of topics does not count, as in Spark's sink.
+    /// Finds the columns of a table. With `has_topic` all rows go to one topic, and a column of topics is ignored, as
+    /// in Spark's sink.
     ///
     /// # Errors
-    /// On an unknown column, two of one name, a type that does not do, and rows without a topic.
+    /// On an unknown column, two columns of one name, a type that is not supported, and rows without a topic.
     pub fn of(schema: &Schema, has_topic: bool) -> Result<Self, ClientError> {
         let mut columns = Self::default();
         for (index, field) in schema.fields().iter().enumerate() {
@@ -74,12 +75,12 @@ impl Columns {
         Ok(columns)
     }
 
-    /// Whether rows say which partition they go to.
+    /// Whether rows name their partitions.
     pub fn has_partition(&self) -> bool {
         self.partition.is_some()
     }
 
-    /// The values of a batch of this table.
+    /// The values of a record batch of this table.
     pub(crate) fn values<'b>(&self, batch: &'b RecordBatch) -> Values<'b> {
         let column = |index: Option<usize>| index.map(|index| batch.column(index));
         let bytes = |index| column(index).map_or(Bytes::Null, Bytes::of);
@@ -119,7 +120,7 @@ fn is_bytes(given: &DataType) -> bool {
 fn is_headers(given: &DataType) -> bool {
     match given {
         DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => match item.data_type() {
-            // The fields of a map's entries have whatever name their maker gave them; the key is the first.
+            // The fields of a map's entries may have any names; the key is the first one.
             DataType::Struct(fields) => {
                 let is_map = matches!(given, DataType::Map(..));
                 let all_bytes = fields.iter().all(|field| is_bytes(field.data_type()));
@@ -132,7 +133,7 @@ fn is_headers(given: &DataType) -> bool {
     }
 }
 
-/// Where the fields of a header's struct are.
+/// The indexes of the fields of a header's struct.
 fn key_and_value(fields: &Fields) -> Option<(usize, usize)> {
     let place = |name| fields.iter().position(|field| field.name() == name);
     Some((place("key")?, place("value")?))
@@ -146,11 +147,11 @@ fn is_time(given: &DataType) -> bool {
     matches!(given, DataType::Timestamp(..) | DataType::Int64 | DataType::Null)
 }
 
-/// The columns of one batch, typed once.
+/// The columns of one record batch, downcast once.
 pub(crate) struct Values<'b> {
     pub(crate) key: Bytes<'b>,
     pub(crate) value: Bytes<'b>,
-    /// `None` where every row goes to the one topic that was given.
+    /// `None` if all rows go to one topic.
     pub(crate) topic: Option<Bytes<'b>>,
     pub(crate) headers: Option<Headers<'b>>,
     pub(crate) partition: Option<Partitions<'b>>,
@@ -158,12 +159,12 @@ pub(crate) struct Values<'b> {
 }
 
 impl Values<'_> {
-    /// Whether any row may be refused: without these columns none has to be looked at.
+    /// Whether rows may be refused: without these columns no row has to be checked.
     pub(crate) fn may_refuse(&self) -> bool {
         self.partition.is_some() || self.headers.as_ref().is_some_and(|headers| headers.lacks_keys)
     }
 
-    /// Why a row is no record, whatever is known of its topic.
+    /// Why a row is not a valid record, for whatever topic.
     pub(crate) fn refusal(&self, row: usize) -> Option<ClientError> {
         let partition = self.partition.as_ref().and_then(|partitions| partitions.refusal(row));
         let reason = partition.or_else(|| self.headers.as_ref()?.refusal(row))?;
@@ -173,14 +174,14 @@ impl Values<'_> {
 
 /// A column of bytes or of text.
 pub(crate) enum Bytes<'b> {
-    /// Nulls only.
+    /// Only nulls.
     Null,
     Short(Offsets<'b, i32>),
     Long(Offsets<'b, i64>),
     BinaryViews(&'b GenericByteViewArray<BinaryViewType>),
     TextViews(&'b GenericByteViewArray<StringViewType>),
     Fixed(&'b FixedSizeBinaryArray),
-    /// The place of each row's value, and the values.
+    /// The index of each row's value in the values; and the values.
     Dictionary(Vec<Option<usize>>, Box<Bytes<'b>>),
 }
 
@@ -223,7 +224,7 @@ impl<'b> Bytes<'b> {
             DataType::FixedSizeBinary(_) => Self::Fixed(array.as_fixed_size_binary()),
             DataType::Dictionary(..) => {
                 let dictionary = array.as_any_dictionary();
-                // Without values every row is null, and there is nothing that keys could be normalized to.
+                // Without values every row is null, and `normalized_keys` would panic.
                 if dictionary.values().is_empty() {
                     return Self::Null;
                 }
@@ -233,7 +234,7 @@ impl<'b> Bytes<'b> {
                 let places = keys.into_iter().enumerate().map(|(row, key)| (!is_null(row)).then_some(key)).collect();
                 Self::Dictionary(places, Box::new(Self::of(dictionary.values())))
             }
-            // `Columns::of` let nothing else through.
+            // [`Columns::of`] refuses all other types.
             _ => Self::Null,
         }
     }
@@ -261,15 +262,15 @@ fn of_view<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize) -> Opti
     (!array.is_null(row)).then(|| array.value(row).as_ref())
 }
 
-/// A column of lists of pairs.
+/// A column of lists of key-value pairs.
 pub(crate) struct Headers<'b> {
     bounds: Bounds<'b>,
     nulls: Option<&'b NullBuffer>,
-    /// Of the pairs themselves: what stands in the columns below is no header then.
+    /// Nulls of the pairs themselves: the keys and values below them are not headers.
     pairs: Option<&'b NullBuffer>,
     keys: Bytes<'b>,
     values: Bytes<'b>,
-    /// Whether there is a pair without a key, in a row or below a null.
+    /// Whether a pair has no key, in a row or below a null.
     lacks_keys: bool,
 }
 
@@ -320,7 +321,7 @@ impl<'b> Headers<'b> {
         }
     }
 
-    /// Why a row's headers are none: Kafka has no header without a key.
+    /// Why a row's headers are invalid: Kafka has no header without a key.
     fn refusal(&self, row: usize) -> Option<String> {
         if !self.lacks_keys {
             return None;
@@ -335,11 +336,11 @@ impl<'b> Headers<'b> {
         })
     }
 
-    /// Puts a row's headers into `into`. Two of one key are two headers.
+    /// Puts a row's headers into `into`. A key may occur more than once.
     #[inline]
     pub(crate) fn get(&self, row: usize, into: &mut Vec<Header<'b>>) {
         into.clear();
-        // Rows with one that has no key are refused before.
+        // Rows with a header without a key were refused before.
         let header = |at| Header { key: self.keys.get(at).unwrap_or_default(), value: self.values.get(at) };
         into.extend(self.range(row).map(header));
     }
@@ -360,17 +361,17 @@ impl<'b> Partitions<'b> {
         }
     }
 
-    /// `None` leaves it to the partitioner.
+    /// `None` has the partitioner choose.
     #[inline(always)]
     pub(crate) fn get(&self, row: usize) -> Option<i32> {
         match self {
             Self::Int(array) => (!array.is_null(row)).then(|| array.value(row)),
-            // Rows whose number does not fit are refused before.
+            // Rows whose number is out of range were refused before.
             Self::Long(array) => (!array.is_null(row)).then(|| i32::try_from(array.value(row)).unwrap_or(-1)),
         }
     }
 
-    /// Why a row's number is no partition of any topic.
+    /// Why a row's number cannot be a partition of any topic.
     fn refusal(&self, row: usize) -> Option<String> {
         let given = match self {
             Self::Int(array) => (!array.is_null(row)).then(|| array.value(row).into()),
@@ -385,7 +386,7 @@ impl<'b> Partitions<'b> {
 pub(crate) struct Times<'b> {
     values: &'b [i64],
     nulls: Option<&'b NullBuffer>,
-    /// Ticks of a millisecond, or milliseconds of a tick.
+    /// Ticks per millisecond, and milliseconds per tick.
     divisor: i64,
     factor: i64,
 }
@@ -409,7 +410,7 @@ impl<'b> Times<'b> {
         Some(Self { values, nulls: present(array.nulls()), divisor, factor })
     }
 
-    /// Milliseconds since the epoch; `None` is now.
+    /// Milliseconds since 1970; `None` is now.
     #[inline(always)]
     pub(crate) fn get(&self, row: usize) -> Option<i64> {
         if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {

@@ -1,7 +1,7 @@
-//! Tables into records: columns of Arrow, without an object for a row.
+//! Sends Arrow tables, without an object for each row.
 //!
-//! Rows are taken in chunks. What memory, or a topic that is not known yet, does not let through of a chunk is kept with
-//! the table's [`Report`](super::Report), and is sent first when the caller comes again.
+//! Rows are sent in chunks. Rows of a chunk that cannot be taken, for lack of memory or because their topic is not
+//! known yet, are kept in the table's [`Report`](super::Report), and are sent first when the caller calls again.
 
 mod columns;
 
@@ -14,54 +14,55 @@ pub use columns::Columns;
 pub(super) use columns::Values;
 
 use super::accumulator::Stopped;
-use super::{Producer, Report, Turn};
+use super::{Producer, Report, SendPermit};
 use crate::error::ClientError;
 
-/// Rows that are looked at together: enough that a lock costs nothing, few enough to be in the processor's cache.
+/// Rows of a chunk: enough that the cost of a lock does not matter, few enough to fit into the processor's cache.
 const CHUNK_ROWS: usize = 4096;
 
-/// How long a topic that is being looked up is waited for before it is looked at again.
+/// How long to wait for a topic's metadata before trying again.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// How far a table's rows have come.
+/// How far the rows of a table have come.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// The transaction that the whole table belongs to is not committed before its last row is taken.
-    pub(super) turn: Option<Turn>,
-    pub(super) left: Option<Chunk>,
-    /// Rows that wait for their topic to be known.
-    pub(super) parked: u64,
-    /// Topics that turned out to be missing: the table's other rows need not wait to learn it again.
+    /// Held until the last row is taken: the transaction that the table belongs to is not committed before.
+    pub(super) permit: Option<SendPermit>,
+    pub(super) rest: Option<Chunk>,
+    /// How many rows wait for metadata.
+    pub(super) awaiting_metadata: u64,
+    /// Topics that do not exist: the other rows for them fail at once.
     pub(super) missing: BTreeMap<Arc<str>, ClientError>,
 }
 
-/// Some rows of a batch, by topic; what of them was sent is gone from it.
+/// Consecutive rows of a record batch, by topic. Rows that were taken are removed.
 pub(super) struct Chunk {
     pub(super) runs: VecDeque<(Arc<str>, Vec<u32>)>,
-    /// Which partitions were drawn for rows of the first run that there was no room for.
+    /// The partitions that were drawn for rows of the first run which had no room.
     pub(super) drawn: Vec<(u32, i32)>,
     rows: usize,
     first_row: usize,
-    /// The number of the first row in the whole table.
-    first_of_table: u64,
+    /// The number of `first_row` in the whole table.
+    first_table_row: u64,
 }
 
 impl Chunk {
-    /// The number in the whole table of a row of the batch.
+    /// The number of a row in the whole table.
     #[inline(always)]
-    pub(super) fn of_table(&self, row: u32) -> u64 {
-        self.first_of_table + (row as usize - self.first_row) as u64
+    pub(super) fn table_row(&self, row: u32) -> u64 {
+        self.first_table_row + (row as usize - self.first_row) as u64
     }
 }
 
 impl Producer {
-    /// Takes rows of a batch from `from_row` on, and says how many. Waits for room, at most until `until`: fewer rows than
-    /// there are mean that the time was over. Call it again with the rows that are left, or [`Self::give_up`].
+    /// Takes rows of a record batch from `from_row` on, and returns how many. Waits for room, at most until `until`: if
+    /// it returns fewer rows than there are, the time was over. The caller then calls again with the other rows, or
+    /// calls [`Self::fail_rest`].
     ///
-    /// All rows of a table belong to the transaction that the first call was in; rows that fail spoil it.
+    /// All rows of a table belong to the transaction of the first call. Rows that fail also fail the transaction.
     ///
     /// # Errors
-    /// If the producer was closed, or is outside of that transaction. What is wrong with single rows is told in `report`.
+    /// If the producer was closed, or that transaction has ended. Errors of single rows are in `report`.
     pub fn send_batch(
         &self,
         batch: &RecordBatch,
@@ -74,18 +75,18 @@ impl Producer {
         let sent_in = self.transaction_of(report)?;
         let taken = self.take_rows((batch, columns, default_topic), report, sent_in, from_row, until);
         if let Some(refusal) = report.refusal() {
-            self.gate.spoil(sent_in, &refusal);
+            self.admission.fail_transaction(sent_in, &refusal);
         }
         taken
     }
 
     fn transaction_of(&self, report: &Report) -> Result<u64, ClientError> {
         let mut progress = report.progress();
-        let turn = match progress.turn.take() {
-            Some(turn) => turn,
-            None => self.enter()?,
+        let permit = match progress.permit.take() {
+            Some(permit) => permit,
+            None => self.acquire_permit()?,
         };
-        Ok(progress.turn.insert(turn).transaction())
+        Ok(progress.permit.insert(permit).transaction())
     }
 
     fn take_rows(
@@ -100,8 +101,8 @@ impl Producer {
         let default_topic = default_topic.map(Arc::from);
         let mut row = from_row;
         while row < batch.num_rows() {
-            let left = report.progress().left.take();
-            let mut chunk = left.unwrap_or_else(|| {
+            let rest = report.progress().rest.take();
+            let mut chunk = rest.unwrap_or_else(|| {
                 let rows = CHUNK_ROWS.min(batch.num_rows() - row);
                 plan(&values, default_topic.as_ref(), report, row, rows)
             });
@@ -111,45 +112,45 @@ impl Producer {
                 row += rows;
                 continue;
             };
-            report.progress().left = Some(chunk);
-            let goes_on = match stopped {
+            report.progress().rest = Some(chunk);
+            let may_go_on = match stopped {
                 Stopped::Error(error) => return Err(error),
                 Stopped::Full { needed } => self.wait_for_room(needed, until, Some(sent_in))?,
-                Stopped::Lookup => {
+                Stopped::TopicUnknown => {
                     std::thread::sleep(LOOK_AGAIN);
                     true
                 }
             };
-            if !goes_on || Instant::now() >= until {
+            if !may_go_on || Instant::now() >= until {
                 break;
             }
         }
         Ok(row - from_row)
     }
 
-    /// Fails what is left of a chunk with `error`, and says how many rows it had: they count as taken.
-    pub fn give_up(&self, report: &Report, error: &ClientError) -> usize {
+    /// Fails the rows that are left of a chunk. Returns the number of rows of the chunk, which counts as taken.
+    pub fn fail_rest(&self, report: &Report, error: &ClientError) -> usize {
         let mut progress = report.progress();
-        if let Some(turn) = &progress.turn {
-            self.gate.spoil(turn.transaction(), error);
+        if let Some(permit) = &progress.permit {
+            self.admission.fail_transaction(permit.transaction(), error);
         }
-        let Some(chunk) = progress.left.take() else { return 0 };
+        let Some(chunk) = progress.rest.take() else { return 0 };
         drop(progress);
         for row in chunk.runs.iter().flat_map(|(_, rows)| rows) {
-            report.refused(chunk.of_table(*row), 1, error.clone());
+            report.refused(chunk.table_row(*row), 1, error.clone());
         }
         chunk.rows
     }
 }
 
-/// Divides rows among their topics.
+/// Divides rows by topic.
 fn plan(values: &Values<'_>, default: Option<&Arc<str>>, report: &Report, first_row: usize, rows: usize) -> Chunk {
-    let first_of_table = report.took(rows as u64);
-    let mut chunk = Chunk { runs: VecDeque::new(), drawn: Vec::new(), rows, first_row, first_of_table };
+    let first_table_row = report.add_rows(rows as u64);
+    let mut chunk = Chunk { runs: VecDeque::new(), drawn: Vec::new(), rows, first_row, first_table_row };
     let all = first_row as u32..(first_row + rows) as u32;
     let accepted = |row: &u32| match values.refusal(*row as usize) {
         Some(refusal) => {
-            report.refused(first_of_table + u64::from(*row - first_row as u32), 1, refusal);
+            report.refused(first_table_row + u64::from(*row - first_row as u32), 1, refusal);
             false
         }
         None => true,
@@ -159,19 +160,19 @@ fn plan(values: &Values<'_>, default: Option<&Arc<str>>, report: &Report, first_
         chunk.runs.extend(default.map(|topic| (topic.clone(), all)));
         return chunk;
     };
-    let mut places: HashMap<&[u8], usize> = HashMap::new();
+    let mut run_of_topic: HashMap<&[u8], usize> = HashMap::new();
     for row in all {
         let bytes = topics.get(row as usize).or_else(|| default.map(|topic| topic.as_bytes()));
         let Some(bytes) = bytes else {
-            report.refused(chunk.of_table(row), 1, ClientError::Argument("the row has no topic".into()));
+            report.refused(chunk.table_row(row), 1, ClientError::Argument("the row has no topic".into()));
             continue;
         };
-        let place = *places.entry(bytes).or_insert(chunk.runs.len());
-        if place == chunk.runs.len() {
-            // A name that is no text is found to be unknown, like any other wrong one.
+        let run = *run_of_topic.entry(bytes).or_insert(chunk.runs.len());
+        if run == chunk.runs.len() {
+            // A name that is not UTF-8 fails later as an unknown topic, like any other wrong name.
             chunk.runs.push_back((String::from_utf8_lossy(bytes).into(), Vec::new()));
         }
-        chunk.runs[place].1.push(row);
+        chunk.runs[run].1.push(row);
     }
     chunk
 }

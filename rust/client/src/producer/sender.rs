@@ -1,5 +1,6 @@
-//! Requests on their way to brokers. Each broker has a task that sends them in the order they were made, since sequence
-//! numbers count on it, and one that hands their answers on in that order, which futures of a partition count on.
+//! Produce requests on their way to brokers, as Java's Sender has them. For each broker one task sends requests in the order in which
+//! they were made, since sequence numbers rely on it, and another one awaits their answers in the same order, since the futures of
+//! a partition's records rely on that.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -23,65 +24,66 @@ use crate::net::metadata::{Endpoint, Metadata};
 use crate::net::network::{Awaited, Network, NodeId, Purpose};
 use crate::tasks::caught;
 
-/// The last version that names topics; those after it have ids.
+/// The last version that names topics; later ones have topic ids.
 const LAST_VERSION_OF_NAMES: i16 = 12;
-/// The last version before a transaction takes partitions in by itself (KIP-890).
+/// The last version that does not add partitions to the transaction by itself (KIP-890).
 const LAST_VERSION_OF_TRANSACTIONS_1: i16 = 11;
-/// The first version in which the client waits where a quota is exceeded, not the broker.
+/// The first version in which the client, not the broker, waits when a quota is exceeded (KIP-219).
 const FIRST_VERSION_OF_THROTTLED_CLIENTS: i16 = 6;
 
-/// A request with its batches.
-pub(crate) struct Order {
+/// A Produce request with its batches.
+pub(crate) struct OutgoingRequest {
     pub(crate) id: RequestId,
     pub(crate) acks: i16,
     pub(crate) timeout_ms: i32,
     pub(crate) transactional_id: Option<Arc<str>>,
-    /// Whether the cluster's transactions take partitions in by themselves.
-    pub(crate) transactions_2: bool,
-    pub(crate) batches: Vec<Part>,
+    /// Whether the transaction uses transaction version 2 (KIP-890).
+    pub(crate) version2: bool,
+    pub(crate) batches: Vec<OutgoingBatch>,
 }
 
 /// A batch in a request.
-pub(crate) struct Part {
-    pub(crate) place: TopicPartition,
+pub(crate) struct OutgoingBatch {
+    pub(crate) partition: TopicPartition,
     pub(crate) topic_id: Uuid,
     pub(crate) header: [u8; BATCH_HEADER_BYTES],
     pub(crate) payload: Bytes,
 }
 
-/// What came for a request.
-pub(crate) struct Answered {
+/// The outcome of a request.
+pub(crate) struct RequestOutcome {
     pub(crate) request: RequestId,
     pub(crate) outcome: Result<Vec<PartitionAnswer>, RequestFailure>,
+    /// Brokers that the answer named.
     pub(crate) endpoints: Vec<Endpoint>,
 }
 
-/// Tasks by broker.
-pub(crate) struct Lanes {
+/// The sender of each broker that requests were sent to.
+pub(crate) struct Senders {
     network: Arc<Network>,
     metadata: Arc<Metadata>,
-    answers: mpsc::UnboundedSender<Answered>,
-    lanes: BTreeMap<i32, mpsc::UnboundedSender<Order>>,
+    outcomes: mpsc::UnboundedSender<RequestOutcome>,
+    by_broker: BTreeMap<i32, mpsc::UnboundedSender<OutgoingRequest>>,
 }
 
-impl Lanes {
+impl Senders {
     pub(crate) fn new(
         network: Arc<Network>,
         metadata: Arc<Metadata>,
-        answers: mpsc::UnboundedSender<Answered>,
+        outcomes: mpsc::UnboundedSender<RequestOutcome>,
     ) -> Self {
-        Self { network, metadata, answers, lanes: BTreeMap::new() }
+        Self { network, metadata, outcomes, by_broker: BTreeMap::new() }
     }
 
-    /// Sends a request to a broker, behind those that were sent before.
-    pub(crate) fn send(&mut self, broker: i32, order: Order) {
-        let lane = self.lanes.entry(broker).or_insert_with(|| {
-            let (lane, orders) = mpsc::unbounded_channel();
-            tokio::spawn(run(self.network.clone(), self.metadata.clone(), broker, orders, self.answers.clone()));
-            lane
+    /// Sends a request to a broker, after those that were sent to it before.
+    pub(crate) fn send(&mut self, broker: i32, request: OutgoingRequest) {
+        let sender = self.by_broker.entry(broker).or_insert_with(|| {
+            let (sender, requests) = mpsc::unbounded_channel();
+            tokio::spawn(run(self.network.clone(), self.metadata.clone(), broker, requests, self.outcomes.clone()));
+            sender
         });
-        // The lane's task ends with this side of it only.
-        let _ = lane.send(order);
+        // The task ends only when this channel is closed.
+        let _ = sender.send(request);
     }
 }
 
@@ -89,38 +91,38 @@ async fn run(
     network: Arc<Network>,
     metadata: Arc<Metadata>,
     broker: i32,
-    mut orders: mpsc::UnboundedReceiver<Order>,
-    answers: mpsc::UnboundedSender<Answered>,
+    mut requests: mpsc::UnboundedReceiver<OutgoingRequest>,
+    outcomes: mpsc::UnboundedSender<RequestOutcome>,
 ) {
-    let (under_way, waiting) = mpsc::unbounded_channel();
-    tokio::spawn(hand_on(waiting, answers));
+    let (in_flight, unanswered) = mpsc::unbounded_channel();
+    tokio::spawn(await_answers(unanswered, outcomes));
     let mut watched = Weak::new();
-    while let Some(order) = orders.recv().await {
-        let order = Arc::new(order);
+    while let Some(request) = requests.recv().await {
+        let request = Arc::new(request);
         let encode = {
-            let order = order.clone();
-            move |version: i16, id: i32, client_id: &str| order.encode(version, id, client_id)
+            let request = request.clone();
+            move |version: i16, id: i32, client_id: &str| request.encode(version, id, client_id)
         };
-        let api = (ApiKey::Produce, *ProduceRequest::VERSIONS.start()..=order.last_version());
-        let sent = caught(network.send(NodeId::Broker(broker), Purpose::Produce, api, order.acks != 0, encode)).await;
+        let api = (ApiKey::Produce, *ProduceRequest::VERSIONS.start()..=request.last_version());
+        let sent = caught(network.send(NodeId::Broker(broker), Purpose::Produce, api, request.acks != 0, encode)).await;
         let sent = match sent {
             Ok(sent) => sent.map_err(|error| failure(error, RequestFailure::NotSent)),
-            // It may have been on its way already.
+            // After a panic the request may have been sent.
             Err(reason) => Err(RequestFailure::Lost(reason)),
         };
         if let Ok(sent) = &sent
-            && order.acks == 0
+            && request.acks == 0
         {
-            watch(sent, &mut watched, &metadata);
+            refresh_when_closed(sent, &mut watched, &metadata);
         }
-        // A driver that is gone needs no answers.
-        let _ = under_way.send((order, sent));
+        // Fails only if the driver is gone, which needs no outcomes.
+        let _ = in_flight.send((request, sent));
     }
 }
 
-/// A broker that is not the leader answers nothing where nothing is to be answered: it closes the connection. Who leads is
-/// asked anew then, or all that follows would be lost as well.
-fn watch(sent: &Awaited, watched: &mut Weak<Connection>, metadata: &Arc<Metadata>) {
+/// With acks 0 a broker that is not the leader sends no answer: it closes the connection. Requests metadata then, because all
+/// following requests would be lost as well.
+fn refresh_when_closed(sent: &Awaited, watched: &mut Weak<Connection>, metadata: &Arc<Metadata>) {
     let connection = Arc::downgrade(sent.connection());
     if connection.ptr_eq(watched) {
         return;
@@ -133,17 +135,17 @@ fn watch(sent: &Awaited, watched: &mut Weak<Connection>, metadata: &Arc<Metadata
     *watched = connection;
 }
 
-/// Waits for answers in the order of their requests.
-async fn hand_on(
-    mut waiting: mpsc::UnboundedReceiver<(Arc<Order>, Result<Awaited, RequestFailure>)>,
-    answers: mpsc::UnboundedSender<Answered>,
+/// Awaits answers in the order of their requests.
+async fn await_answers(
+    mut unanswered: mpsc::UnboundedReceiver<(Arc<OutgoingRequest>, Result<Awaited, RequestFailure>)>,
+    outcomes: mpsc::UnboundedSender<RequestOutcome>,
 ) {
-    while let Some((order, sent)) = waiting.recv().await {
-        let answered = match sent {
-            Ok(sent) => caught(order.answer(sent)).await.unwrap_or_else(|reason| order.lost(reason)),
-            Err(failure) => order.failed(failure),
+    while let Some((request, sent)) = unanswered.recv().await {
+        let outcome = match sent {
+            Ok(sent) => caught(request.answer(sent)).await.unwrap_or_else(|reason| request.lost(reason)),
+            Err(failure) => request.failed(failure),
         };
-        if answers.send(answered).is_err() {
+        if outcomes.send(outcome).is_err() {
             return;
         }
     }
@@ -156,11 +158,11 @@ fn failure(error: RequestError, otherwise: impl FnOnce(String) -> RequestFailure
     }
 }
 
-impl Order {
+impl OutgoingRequest {
     fn last_version(&self) -> i16 {
-        let named = self.batches.iter().any(|part| part.topic_id == Uuid::ZERO);
+        let named = self.batches.iter().any(|batch| batch.topic_id == Uuid::ZERO);
         match (&self.transactional_id, named) {
-            (Some(_), _) if !self.transactions_2 => LAST_VERSION_OF_TRANSACTIONS_1,
+            (Some(_), _) if !self.version2 => LAST_VERSION_OF_TRANSACTIONS_1,
             (_, true) => LAST_VERSION_OF_NAMES,
             _ => *ProduceRequest::VERSIONS.end(),
         }
@@ -169,16 +171,16 @@ impl Order {
     fn encode(&self, version: i16, correlation_id: i32, client_id: &str) -> Result<Pieces, WireError> {
         let mut topics: Vec<TopicBatches<'_>> = Vec::new();
         let mut payloads = Vec::new();
-        // One entry a topic, wherever its partitions stand: brokers read a repeated topic as an error.
+        // One entry for each topic, in whatever order its partitions are: brokers refuse a repeated topic.
         let mut by_topic: BTreeMap<&str, usize> = BTreeMap::new();
-        for part in &self.batches {
-            let at = *by_topic.entry(&part.place.topic).or_insert_with(|| {
-                topics.push(TopicBatches { name: &part.place.topic, id: part.topic_id, partitions: Vec::new() });
+        for batch in &self.batches {
+            let at = *by_topic.entry(&batch.partition.topic).or_insert_with(|| {
+                topics.push(TopicBatches { name: &batch.partition.topic, id: batch.topic_id, partitions: Vec::new() });
                 payloads.push(Vec::new());
                 topics.len() - 1
             });
-            topics[at].partitions.push((part.place.partition, part.header, part.payload.len()));
-            payloads[at].push(part.payload.clone());
+            topics[at].partitions.push((batch.partition.partition, batch.header, batch.payload.len()));
+            payloads[at].push(batch.payload.clone());
         }
         let frame = ProduceFrame {
             transactional_id: self.transactional_id.as_deref(),
@@ -199,7 +201,7 @@ impl Order {
         Ok(Pieces(pieces))
     }
 
-    async fn answer(&self, sent: Awaited) -> Answered {
+    async fn answer(&self, sent: Awaited) -> RequestOutcome {
         let connection = sent.connection().clone();
         match sent.answer().await {
             Ok((frame, version)) => self.answered(&connection, &frame, version),
@@ -207,21 +209,21 @@ impl Order {
         }
     }
 
-    fn lost(&self, reason: String) -> Answered {
+    fn lost(&self, reason: String) -> RequestOutcome {
         self.failed(RequestFailure::Lost(reason))
     }
 
-    fn failed(&self, failure: RequestFailure) -> Answered {
-        Answered { request: self.id, outcome: Err(failure), endpoints: Vec::new() }
+    fn failed(&self, failure: RequestFailure) -> RequestOutcome {
+        RequestOutcome { request: self.id, outcome: Err(failure), endpoints: Vec::new() }
     }
 
-    fn answered(&self, connection: &Connection, frame: &Frame, version: i16) -> Answered {
+    fn answered(&self, connection: &Connection, frame: &Frame, version: i16) -> RequestOutcome {
         if self.acks == 0 {
-            return Answered { request: self.id, outcome: Ok(Vec::new()), endpoints: Vec::new() };
+            return RequestOutcome { request: self.id, outcome: Ok(Vec::new()), endpoints: Vec::new() };
         }
         match frame::decode_response::<ProduceRequest<'_>>(frame.as_slice(), version) {
             Ok(response) => {
-                // Brokers before that version wait themselves (KIP-219).
+                // Before that version the broker itself waits (KIP-219).
                 if version >= FIRST_VERSION_OF_THROTTLED_CLIENTS {
                     connection.throttle(response.throttle_time_ms);
                 }
@@ -230,7 +232,7 @@ impl Order {
                     .iter()
                     .filter_map(|endpoint| Endpoint::at(endpoint.node_id, endpoint.host, endpoint.port, endpoint.rack));
                 let endpoints = endpoints.collect();
-                Answered { request: self.id, outcome: Ok(self.partitions(&response)), endpoints }
+                RequestOutcome { request: self.id, outcome: Ok(self.partitions(&response)), endpoints }
             }
             Err(error) => self.lost(error.to_string()),
         }
@@ -239,11 +241,12 @@ impl Order {
     fn partitions(&self, response: &ProduceResponse<'_>) -> Vec<PartitionAnswer> {
         let mut answers = Vec::new();
         for topic in &response.responses {
-            let of_topic = |part: &&Part| match topic.topic_id {
-                Uuid::ZERO => *part.place.topic == *topic.name,
-                id => part.topic_id == id,
+            let of_topic = |batch: &&OutgoingBatch| match topic.topic_id {
+                Uuid::ZERO => *batch.partition.topic == *topic.name,
+                id => batch.topic_id == id,
             };
-            let Some(name) = self.batches.iter().find(of_topic).map(|part| part.place.topic.clone()) else { continue };
+            let Some(batch) = self.batches.iter().find(of_topic) else { continue };
+            let name = &batch.partition.topic;
             for answer in &topic.partition_responses {
                 let leader = (answer.current_leader.leader_id, answer.current_leader.leader_epoch);
                 answers.push(PartitionAnswer {

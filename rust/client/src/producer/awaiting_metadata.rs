@@ -1,5 +1,5 @@
-//! Records of a topic whose partitions are not known yet, or of partitions that it may have by now: encoded, in the order of
-//! their sending.
+//! Records that wait for metadata: their topic's partitions are not known yet, or their partition may have been added since. They
+//! are encoded, and kept in the order in which they were sent.
 
 use std::time::Instant;
 
@@ -7,37 +7,37 @@ use monedula_columns::{BufferPool, PayloadWriter};
 use monedula_protocol::compression::Compression;
 use monedula_protocol::records::{BatchHeader, Header, NewRecord, Records};
 
-use super::memory::{Memory, TopicShare};
+use super::memory::{Memory, TopicUsage};
 use super::open_batch::{NotTaken, OpenBatch};
 use super::receipt::Sent;
 use crate::error::ClientError;
 
-/// How much of them is in one piece: pieces are given back one by one when the topic becomes known.
+/// Size of one piece. Once the topic is known, the memory of the pieces is returned piece by piece.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// See the [module](self).
+/// The records of one topic that wait for metadata; see the [module](self).
 #[derive(Default)]
-pub(crate) struct Parked {
+pub(crate) struct AwaitingMetadata {
     pieces: Vec<Piece>,
-    pub(crate) share: TopicShare,
+    pub(crate) usage: TopicUsage,
 }
 
 struct Piece {
     batch: OpenBatch,
-    /// The partition that each record is for, or none, and since when it waits.
-    places: Vec<(Option<i32>, Instant)>,
+    /// The partition of each record, if the user named one, and when it was sent.
+    targets: Vec<(Option<i32>, Instant)>,
 }
 
-/// Records that could not go on after all.
-pub(crate) struct Stranded {
+/// Records that failed once metadata was there.
+pub(crate) struct FailedRecords {
     pub(crate) records: u64,
-    /// Of the first of them.
+    /// The error of the first one.
     pub(crate) error: ClientError,
 }
 
-impl Parked {
-    pub(crate) fn sharing(share: TopicShare) -> Self {
-        Self { pieces: Vec::new(), share }
+impl AwaitingMetadata {
+    pub(crate) fn new(usage: TopicUsage) -> Self {
+        Self { pieces: Vec::new(), usage }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -50,7 +50,7 @@ impl Parked {
 
     pub(crate) fn append(
         &mut self,
-        place: (Option<i32>, Instant),
+        target: (Option<i32>, Instant),
         record: &NewRecord<'_>,
         memory: &Memory,
         pool: &BufferPool,
@@ -59,52 +59,52 @@ impl Parked {
             if let Some(piece) = self.pieces.last_mut() {
                 match piece.batch.append(record, PIECE_BYTES) {
                     Ok(index) => {
-                        piece.places.push(place);
+                        piece.targets.push(target);
                         return Ok(piece.batch.receipt.sent(index, record.timestamp_ms));
                     }
                     Err(NotTaken::Closed) => {}
                     Err(refused) => return Err(refused),
                 }
             }
-            // No batch of this name is ever told of.
+            // The driver never learns of this batch, so its id is not used.
             let capacity = PayloadWriter::first_record_bytes(record);
-            let batch = OpenBatch::open(0, None, memory, &self.share, pool, (capacity, place.1))?;
-            self.pieces.push(Piece { batch, places: Vec::new() });
+            let batch = OpenBatch::open(0, None, memory, &self.usage, pool, (capacity, target.1))?;
+            self.pieces.push(Piece { batch, targets: Vec::new() });
         }
     }
 
-    /// Hands each record on, and its future with it.
+    /// Sends each record with `send`, and forwards its future to the result. Returns the records that could not be sent.
     pub(crate) fn forward(
         self,
         mut send: impl FnMut((Option<i32>, Instant), &NewRecord<'_>) -> Result<Sent, ClientError>,
-    ) -> Option<Stranded> {
-        let mut stranded: Option<Stranded> = None;
-        for Piece { batch, places } in self.pieces {
+    ) -> Option<FailedRecords> {
+        let mut failed: Option<FailedRecords> = None;
+        for Piece { batch, targets } in self.pieces {
             let receipt = batch.receipt;
             let (base_timestamp, max_timestamp) = batch.writer.timestamps_ms();
             let count = batch.writer.records();
             let mut header = BatchHeader { base_timestamp, max_timestamp, record_count: count as i32, ..EMPTY };
             header.last_offset_delta = count.saturating_sub(1) as i32;
             let payload = batch.writer.into_buffer();
-            for ((record, place), index) in Records::new(&header, &payload).zip(places).zip(0..) {
+            for ((record, target), index) in Records::new(&header, &payload).zip(targets).zip(0..) {
                 let sent = record.map_err(|error| ClientError::Internal(error.to_string())).and_then(|record| {
                     let headers: Vec<Header<'_>> = record.headers.collect();
                     let (timestamp_ms, key, value) = (record.timestamp_ms, record.key, record.value);
-                    send(place, &NewRecord { timestamp_ms, key, value, headers: &headers })
+                    send(target, &NewRecord { timestamp_ms, key, value, headers: &headers })
                 });
                 match sent {
                     Ok(sent) => receipt.forward(index, count, sent),
                     Err(error) => {
                         receipt.fail_one(index, &error);
-                        stranded.get_or_insert(Stranded { records: 0, error }).records += 1;
+                        failed.get_or_insert(FailedRecords { records: 0, error }).records += 1;
                     }
                 }
             }
         }
-        stranded
+        failed
     }
 
-    /// Fails all of them, and says how many they were.
+    /// Fails all records. Returns their number.
     pub(crate) fn fail(self, error: &ClientError) -> u64 {
         let mut failed = 0;
         for piece in self.pieces {

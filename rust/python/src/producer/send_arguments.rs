@@ -1,34 +1,33 @@
-//! The arguments of `send`, and the paths that a record can take: directly, after a wait for room, or through
-//! `_detour`.
+//! The arguments of `send`, and the ways to send them.
 
 use std::time::{Duration, Instant};
 
 use monedula_client::error::ClientError;
-use monedula_client::producer::{Record, Refused, Sent, Turn};
+use monedula_client::producer::{Record, Refused, SendPermit, Sent};
 use pyo3::prelude::*;
 
+use super::argument_values::{Headers, data, partition, timestamp, topic};
 use super::future::SendFuture;
-use super::outgoing::{Headers, data, partition, timestamp, topic};
 use super::{ProducerCore, Shared};
 use crate::error::to_py;
 use crate::runtime::{is_ending_elsewhere, park_for_ever};
 
 /// The arguments of `send`.
 #[derive(Clone, Copy)]
-pub(super) struct Given<'a, 'py> {
+pub(super) struct SendArguments<'a, 'py> {
     pub(super) topic: &'a Bound<'py, PyAny>,
     pub(super) value: Option<&'a Bound<'py, PyAny>>,
     pub(super) key: Option<&'a Bound<'py, PyAny>>,
     pub(super) partition: Option<&'a Bound<'py, PyAny>>,
     pub(super) headers: Option<&'a Bound<'py, PyAny>>,
     pub(super) timestamp: Option<&'a Bound<'py, PyAny>>,
-    /// The time from which the record counts as sent, if not now.
+    /// When the record was sent, if not now.
     pub(super) since: Option<Instant>,
     /// The transaction in which the record was sent, if it had to wait.
     pub(super) sent_in: Option<u64>,
 }
 
-impl<'py> Given<'_, 'py> {
+impl<'py> SendArguments<'_, 'py> {
     #[inline]
     pub(super) fn with_record<T>(&self, with: impl FnOnce(&Record<'_>) -> T) -> PyResult<T> {
         let (value, key) = (data("value", self.value)?, data("key", self.key)?);
@@ -57,7 +56,8 @@ impl<'py> Given<'_, 'py> {
         self.with_record(|record| shared.producer.send(record))
     }
 
-    /// Waits for room in the full buffer, detached, and sends. Retries as long as other threads take the room first.
+    /// `buffer.memory` is full: waits for room without the GIL, and tries again as often as other senders take the room
+    /// first.
     #[cold]
     pub(super) fn wait_and_send(
         &self,
@@ -67,18 +67,18 @@ impl<'py> Given<'_, 'py> {
         patience: Duration,
     ) -> PyResult<Sent> {
         let deadline = Instant::now() + patience;
-        // The record belongs to the transaction that is open now, not to one that is open when there is room.
-        let turn = match self.sent_in {
+        // The record belongs to the transaction that is open now, whichever is open once there is room.
+        let permit = match self.sent_in {
             Some(_) => None,
-            None => Some(shared.producer.enter().map_err(|error| refused(py, error))?),
+            None => Some(shared.producer.acquire_permit().map_err(|error| refused(py, error))?),
         };
-        let given = Self { sent_in: turn.as_ref().map(Turn::transaction).or(self.sent_in), ..*self };
+        let arguments = Self { sent_in: permit.as_ref().map(SendPermit::transaction).or(self.sent_in), ..*self };
         let mut needed = needed;
         loop {
-            shared.wait_for_room(py, needed, deadline, given.sent_in)?;
-            // `wait_for_room` checks signals only if it had to wait.
+            shared.wait_for_room(py, needed, deadline, arguments.sent_in)?;
+            // The wait checks for signals only if it blocks.
             py.check_signals()?;
-            match given.send(shared)? {
+            match arguments.send(shared)? {
                 Ok(sent) => return Ok(sent),
                 Err(Refused::Full { needed: more }) if Instant::now() < deadline => needed = more,
                 Err(Refused::Full { needed }) => return Err(to_py(py, shared.buffer_full(needed))),
@@ -101,7 +101,7 @@ impl<'py> Given<'_, 'py> {
 
 #[cold]
 pub(super) fn refused(py: Python<'_>, error: ClientError) -> PyErr {
-    // Do not let every exit print the traceback of a daemon thread.
+    // A daemon thread that sends at the exit of the interpreter would print a traceback that helps nobody.
     if matches!(error, ClientError::ProducerClosed) && is_ending_elsewhere() {
         py.detach(park_for_ever);
     }

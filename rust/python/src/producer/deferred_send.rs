@@ -1,4 +1,4 @@
-//! A record that has a future before it is sent: it waits in a queue for room, or for the topic's partitions.
+//! The future of a record that waits before it can be sent, for room or for its topic's metadata.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -10,8 +10,9 @@ use pyo3::prelude::*;
 
 pub(crate) type Waker = Box<dyn FnOnce() + Send>;
 
+/// A send that is deferred until a thread of Python's carries it out.
 #[derive(Default)]
-pub(crate) struct Late {
+pub(crate) struct DeferredSend {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -19,7 +20,7 @@ pub(crate) struct Late {
 enum State {
     Waiting(Vec<Waker>),
     Sent(Sent),
-    /// The record will never be sent, and the error.
+    /// It was not sent, and never will be.
     Failed(Py<PyBaseException>),
 }
 
@@ -29,41 +30,41 @@ impl Default for State {
     }
 }
 
-/// The current state of the record.
-pub(crate) enum Found {
+/// How far a deferred send has come.
+pub(crate) enum Progress {
     Waiting,
     Sent(Sent),
     Failed(PyErr),
 }
 
-impl Late {
-    pub(crate) fn send(&self, sent: &Sent) {
-        for waker in self.settle(State::Sent(sent.clone())) {
+impl DeferredSend {
+    pub(crate) fn resolve(&self, sent: &Sent) {
+        for waker in self.finish(State::Sent(sent.clone())) {
             sent.on_done(waker);
         }
     }
 
     pub(crate) fn fail(&self, error: Py<PyBaseException>) {
-        for waker in self.settle(State::Failed(error)) {
+        for waker in self.finish(State::Failed(error)) {
             waker();
         }
     }
 
-    fn settle(&self, settled: State) -> Vec<Waker> {
+    fn finish(&self, finished: State) -> Vec<Waker> {
         let mut state = self.state();
         let State::Waiting(wakers) = &mut *state else { return Vec::new() };
         let wakers = std::mem::take(wakers);
-        *state = settled;
+        *state = finished;
         drop(state);
         self.changed.notify_all();
         wakers
     }
 
-    pub(crate) fn look(&self, py: Python<'_>) -> Found {
+    pub(crate) fn progress(&self, py: Python<'_>) -> Progress {
         match &*self.state() {
-            State::Waiting(_) => Found::Waiting,
-            State::Sent(sent) => Found::Sent(sent.clone()),
-            State::Failed(error) => Found::Failed(PyErr::from_value(error.bind(py).clone().into_any())),
+            State::Waiting(_) => Progress::Waiting,
+            State::Sent(sent) => Progress::Sent(sent.clone()),
+            State::Failed(error) => Progress::Failed(PyErr::from_value(error.bind(py).clone().into_any())),
         }
     }
 
@@ -75,7 +76,7 @@ impl Late {
         }
     }
 
-    /// Waits until the record is done, at most until `until`. Returns whether it is done.
+    /// Waits until the record is done, at most until `until`. Returns whether it is.
     pub(crate) fn wait(&self, until: Instant) -> bool {
         let state = self.state();
         let left = until.saturating_duration_since(Instant::now());

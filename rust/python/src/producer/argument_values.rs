@@ -1,4 +1,4 @@
-//! Converts the arguments of `send` to a record: they are checked, and borrowed where possible.
+//! Converts the arguments of `send`, borrowing where possible.
 
 use monedula_client::producer::Header;
 use pyo3::buffer::PyBuffer;
@@ -10,7 +10,7 @@ use crate::error::argument_error;
 /// A key or value.
 pub(crate) enum Data<'a> {
     Borrowed(&'a [u8]),
-    /// Of a `bytearray` or `memoryview`, to which other code may write.
+    /// From a `bytearray` or `memoryview`, which other threads may write to.
     Copied(Vec<u8>),
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn topic<'a>(topic: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
     }
 }
 
-/// A key or value: bytes as they are, a str as UTF-8.
+/// A key or value: bytes as they are, a str in UTF-8.
 #[inline]
 pub(crate) fn data<'a>(name: &str, given: Option<&'a Bound<'_, PyAny>>) -> PyResult<Option<Data<'a>>> {
     let Some(given) = given else { return Ok(None) };
@@ -73,7 +73,7 @@ fn no_data(name: &str, given: &Bound<'_, PyAny>) -> PyErr {
     argument_error(given.py(), format!("{name}={}: expected bytes, str or None; {hint}", short(given)))
 }
 
-/// The `repr` of `given` for an error message, cut to 60 characters, with its type.
+/// The value and its type, shortened, for an error message.
 pub(crate) fn short(given: &Bound<'_, PyAny>) -> String {
     let shown = given.repr().map_or_else(|_| "?".into(), |shown| shown.to_string());
     let name = given.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
@@ -82,7 +82,7 @@ pub(crate) fn short(given: &Bound<'_, PyAny>) -> String {
     format!("{cut}{dots} ({name})")
 }
 
-/// A timestamp in milliseconds since the epoch, from a whole number or an aware datetime.
+/// Milliseconds since 1970, from a whole number or an aware datetime.
 #[inline]
 pub(crate) fn timestamp(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<i64>> {
     let Some(given) = given else { return Ok(None) };
@@ -111,12 +111,12 @@ pub(crate) fn partition(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<i32
     }
 }
 
-/// The headers of a record. Keeps their Python objects alive while the record is encoded.
+/// Headers. Owns their strings and bytes while the record is encoded.
 #[derive(Default)]
 pub(crate) struct Headers<'py>(Vec<(Bound<'py, PyString>, Option<Bound<'py, PyAny>>)>);
 
 impl<'py> Headers<'py> {
-    /// The headers from a list or tuple of pairs, or from a dict.
+    /// From pairs, or from a dict.
     pub(crate) fn of(given: Option<&Bound<'py, PyAny>>) -> PyResult<Self> {
         let Some(given) = given else { return Ok(Self::default()) };
         let mut held = Self::default();
@@ -126,7 +126,7 @@ impl<'py> Headers<'py> {
             }
             return Ok(held);
         }
-        // No other iterables: one that can be iterated only once would be empty when the record has to wait.
+        // No other iterables: one that can be iterated only once would be used up if the record has to wait.
         if given.cast::<PyList>().is_err() && given.cast::<PyTuple>().is_err() {
             return Err(no_headers(given));
         }
@@ -150,7 +150,7 @@ impl<'py> Headers<'py> {
         Ok(())
     }
 
-    /// The bytes of the values, which [`Self::headers`] borrows.
+    /// The bytes of the values; to be kept while [`Self::headers`] is used.
     pub(crate) fn values(&self) -> PyResult<Vec<Option<Data<'_>>>> {
         self.0.iter().map(|(_, value)| data("a header's value", value.as_ref())).collect()
     }

@@ -1,0 +1,158 @@
+//! Topics whose partitions are not known: metadata is requested again with growing backoff, until they are known or fail (seed S093).
+//! For a partition beyond those of a known topic, metadata is awaited once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_engine::Now;
+use monedula_engine::backoff::Backoff;
+use monedula_protocol::error_code::ErrorCode;
+
+use super::accumulator::Partitions;
+use crate::error::ClientError;
+use crate::net::metadata::View;
+
+/// How many times metadata is requested for a topic that does not exist.
+const MAX_ATTEMPTS: u32 = 5;
+/// A partition of a known topic counts as missing after this many metadata answers: the first may have been requested before the
+/// partition was added.
+const ANSWERS_FOR_PARTITION: u64 = 2;
+/// Longest wait between two attempts.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// What metadata says of a pending topic.
+pub(super) enum TopicStatus {
+    /// Nothing new.
+    Waiting,
+    /// It is time to request metadata again, after this many attempts.
+    Retry(u32),
+    /// Its partitions are known.
+    Known(Partitions),
+    /// The topic was known before, and its metadata is new enough to say which partitions it has.
+    Refreshed,
+    /// It cannot be sent to.
+    Failed(ClientError),
+    /// No metadata was received for this long.
+    Expired(Duration),
+}
+
+struct PendingTopic {
+    since: Now,
+    attempts: u32,
+    /// How many answers did not know the topic, as of the last attempt.
+    unknown_answers: u32,
+    next_at: Option<Now>,
+    /// The topic is known, and a partition beyond its known ones is awaited: how many metadata answers there were at the start.
+    answers_before: Option<u64>,
+}
+
+/// The topics with records that wait for metadata; see the [module](self).
+pub(super) struct PendingTopics {
+    topics: BTreeMap<Arc<str>, PendingTopic>,
+    first_wait: Duration,
+    timeout: Duration,
+}
+
+impl PendingTopics {
+    pub(super) fn new(backoff: Backoff, timeout: Duration) -> Self {
+        Self { topics: BTreeMap::new(), first_wait: backoff.initial, timeout }
+    }
+
+    pub(super) fn add(&mut self, topic: Arc<str>, now: Now) {
+        let pending = PendingTopic { since: now, attempts: 0, unknown_answers: 0, next_at: None, answers_before: None };
+        self.topics.insert(topic, pending);
+    }
+
+    /// Adds a known topic that may have more partitions by now; `answers` is the number of metadata answers so far.
+    pub(super) fn add_known(&mut self, topic: Arc<str>, now: Now, answers: u64) {
+        let answers_before = Some(answers);
+        let pending = PendingTopic { since: now, attempts: 0, unknown_answers: 0, next_at: None, answers_before };
+        self.topics.insert(topic, pending);
+    }
+
+    /// Whether the topic is known, and only partitions of it are awaited.
+    pub(super) fn is_known(&self, topic: &str) -> bool {
+        self.topics.get(topic).is_some_and(|pending| pending.answers_before.is_some())
+    }
+
+    pub(super) fn remove(&mut self, topic: &str) {
+        self.topics.remove(topic);
+    }
+
+    pub(super) fn topics(&self) -> BTreeSet<Arc<str>> {
+        self.topics.keys().cloned().collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.topics.is_empty()
+    }
+
+    /// When [`Self::check`] has to be called again.
+    pub(super) fn wake_at(&self) -> Option<Now> {
+        let times = self.topics.values().map(|pending| {
+            let deadline = pending.since + self.timeout;
+            pending.next_at.map_or(deadline, |next_at| next_at.min(deadline))
+        });
+        times.min()
+    }
+
+    pub(super) fn check(&mut self, name: &Arc<str>, view: &View, now: Now) -> TopicStatus {
+        let Some(pending) = self.topics.get_mut(name) else { return TopicStatus::Waiting };
+        let after = now.saturating_sub(pending.since);
+        if let Some(before) = pending.answers_before {
+            return pending.check_partitions(view.answers.saturating_sub(before), after >= self.timeout);
+        }
+        let known = view.cluster.topics.get(name);
+        if let Some(partitions) = known.and_then(Partitions::of) {
+            return TopicStatus::Known(partitions);
+        }
+        if after >= self.timeout {
+            return TopicStatus::Expired(after);
+        }
+        if let Some(topic) = known {
+            match topic.error {
+                ErrorCode::UnknownTopicOrPartition if topic.unknown_answers > pending.unknown_answers => {
+                    pending.unknown_answers = topic.unknown_answers;
+                    pending.attempts += 1;
+                    if pending.attempts >= MAX_ATTEMPTS {
+                        let attempts = pending.attempts;
+                        return TopicStatus::Failed(ClientError::UnknownTopic { topic: name.clone(), attempts, after });
+                    }
+                    pending.wait(now, self.first_wait);
+                }
+                error if error == ErrorCode::None || error.is_retriable() => {
+                    if pending.next_at.is_none() {
+                        pending.attempts = (pending.attempts + 1).min(MAX_ATTEMPTS - 1);
+                        pending.wait(now, self.first_wait);
+                    }
+                }
+                code => {
+                    let what = format!("looking up the topic {name}");
+                    return TopicStatus::Failed(ClientError::Broker { what, code });
+                }
+            }
+        }
+        if pending.next_at.is_some_and(|next_at| next_at <= now) {
+            pending.next_at = None;
+            return TopicStatus::Retry(pending.attempts);
+        }
+        TopicStatus::Waiting
+    }
+}
+
+impl PendingTopic {
+    fn check_partitions(&mut self, answers: u64, is_over: bool) -> TopicStatus {
+        if answers >= ANSWERS_FOR_PARTITION || is_over {
+            return TopicStatus::Refreshed;
+        }
+        let is_new = answers > u64::from(self.attempts);
+        self.attempts = answers as u32;
+        if is_new { TopicStatus::Retry(self.attempts) } else { TopicStatus::Waiting }
+    }
+
+    fn wait(&mut self, now: Now, first_wait: Duration) {
+        let doubled = first_wait.saturating_mul(1 << self.attempts.saturating_sub(1));
+        self.next_at = Some(now + doubled.min(LONGEST_WAIT));
+    }
+}

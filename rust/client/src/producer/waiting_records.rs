@@ -1,0 +1,125 @@
+//! Queues of records that wait before they can be in a batch, for room in `buffer.memory` or for their partition to be chosen. The
+//! caller serves each queue on a thread of its own. Order and transactions are those of the engine's [`WaitingQueues`].
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use monedula_engine::produce::WaitingQueues;
+
+use super::admission::{SendPermit, TransactionAdmission};
+use crate::error::ClientError;
+use crate::lock::lock;
+
+/// The waiting records of one producer; see the [module](self). A record is never dropped under the lock, but returned.
+pub struct WaitingRecords<T> {
+    admission: Arc<TransactionAdmission>,
+    queues: Mutex<WaitingQueues<Waiting<T>>>,
+    changed: Condvar,
+}
+
+#[derive(Clone)]
+struct Waiting<T> {
+    record: T,
+    since: Instant,
+    /// Its transaction is not committed before the record is sent or has failed.
+    permit: Arc<SendPermit>,
+}
+
+/// The first record of a queue.
+pub struct WaitingRecord<T> {
+    /// The record.
+    pub record: T,
+    /// How long it has waited.
+    pub waited: Duration,
+    /// The transaction in which it was sent.
+    pub transaction: u64,
+    /// Whether that transaction was not aborted. It is checked again when the record is appended to a batch.
+    pub may_send: bool,
+}
+
+impl<T: Clone> WaitingRecords<T> {
+    pub(super) fn new(admission: Arc<TransactionAdmission>) -> Self {
+        Self { admission, queues: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Appends a record to a queue; to one that does not exist only with `creates`. Returns `None` if it was not appended, else
+    /// whether the record is the first one, so that the caller has to serve the queue.
+    ///
+    /// # Errors
+    /// If nothing can be sent now.
+    pub fn push(&self, queue: &str, creates: bool, record: impl FnOnce() -> T) -> Result<Option<bool>, ClientError> {
+        if !creates && !self.queues().has_queue(queue) {
+            return Ok(None);
+        }
+        let permit = Arc::new(self.admission.acquire()?);
+        let waiting = Waiting { record: record(), since: Instant::now(), permit };
+        let mut queues = self.queues();
+        if !creates && !queues.has_queue(queue) {
+            drop(queues);
+            return Ok(None);
+        }
+        let transaction = waiting.permit.transaction();
+        Ok(Some(queues.push(queue, transaction, waiting)))
+    }
+
+    /// The first record of a queue, which is sent next. It stays the first until [`Self::pop`].
+    pub fn front(&self, queue: &str) -> Option<WaitingRecord<T>> {
+        let queues = self.queues();
+        let (id, waiting) = queues.front(queue)?;
+        let (record, waited) = (waiting.record.clone(), waiting.since.elapsed());
+        Some(WaitingRecord { record, waited, transaction: id.transaction, may_send: queues.may_send(id) })
+    }
+
+    /// Removes the first record of a queue: it is sent, or has failed with `failure`, which fails its transaction. Returns whether
+    /// another record waits. If not, the queue is gone, and the next record creates it again, to be served by another thread.
+    pub fn pop(&self, queue: &str, failure: Option<&str>) -> bool {
+        let mut queues = self.queues();
+        if let (Some((id, _)), Some(reason)) = (queues.front(queue), failure) {
+            self.admission.fail_transaction(id.transaction, &reason);
+        }
+        let (first, goes_on) = (queues.pop(queue), queues.has_queue(queue));
+        drop(queues);
+        self.changed.notify_all();
+        drop(first);
+        goes_on
+    }
+
+    /// The last transaction is aborted. Returns its waiting records, for the caller to fail.
+    pub fn abort(&self) -> Vec<T> {
+        let aborted = self.queues().abort(self.admission.transaction());
+        self.changed.notify_all();
+        aborted.into_iter().map(|waiting| waiting.record).collect()
+    }
+
+    /// How many records wait.
+    pub fn len(&self) -> usize {
+        self.queues().len()
+    }
+
+    /// Whether no record waits.
+    pub fn is_empty(&self) -> bool {
+        self.queues().is_empty()
+    }
+
+    /// The number of the record that was appended last, for [`Self::wait`].
+    pub fn last_number(&self) -> u64 {
+        self.queues().last_number()
+    }
+
+    /// Waits until no record up to this number waits any more, at most until `until`. Returns whether none does.
+    pub fn wait(&self, last: u64, until: Instant) -> bool {
+        let mut queues = self.queues();
+        while !queues.is_done_up_to(last) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            queues = self.changed.wait_timeout(queues, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    fn queues(&self) -> MutexGuard<'_, WaitingQueues<Waiting<T>>> {
+        lock(&self.queues)
+    }
+}

@@ -1,0 +1,125 @@
+//! Records that wait for room in `buffer.memory`, or for their topic's metadata. Their queues are those of the client
+//! ([`WaitingRecords`](monedula_client::producer::WaitingRecords)); the threads that serve them are Python's.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use monedula_engine::produce::SendFault;
+use pyo3::exceptions::PyBaseException;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use super::deferred_send::DeferredSend;
+use super::future::SendFuture;
+use super::send_arguments::refused;
+use super::{ProducerCore, Shared};
+use crate::error::to_py;
+use crate::runtime::{Own, in_slices};
+use crate::seconds::Seconds;
+
+/// A record that waits, as a Python object, and what its future holds.
+#[derive(Clone)]
+pub(crate) struct Waiting(Arc<(Py<PyAny>, Arc<DeferredSend>)>);
+
+/// The waiting records of a producer; see `monedula._waiting`.
+#[pyclass(frozen, weakref, module = "monedula._monedula")]
+pub(crate) struct WaitingRecordsCore {
+    shared: Own<Arc<Shared>>,
+}
+
+#[pymethods]
+impl WaitingRecordsCore {
+    #[new]
+    fn new(core: &ProducerCore) -> PyResult<Self> {
+        Ok(Self { shared: Own::new(core.shared.get()?.clone()) })
+    }
+
+    /// Appends a record to a queue; to one that does not exist only with `creates`. Returns its future, and whether it is the
+    /// first record, so that a thread has to serve the queue; `None` if it was not appended.
+    fn push(
+        &self,
+        py: Python<'_>,
+        queue: &str,
+        record: Py<PyAny>,
+        creates: bool,
+    ) -> PyResult<Option<(SendFuture, bool)>> {
+        let shared = self.shared.get()?;
+        let deferred = Arc::<DeferredSend>::default();
+        let waiting = Waiting(Arc::new((record, deferred.clone())));
+        let pushed = shared.waiting.push(queue, creates, || waiting).map_err(|error| refused(py, error))?;
+        Ok(pushed.map(|is_first| (SendFuture::deferred(deferred, &shared.callbacks), is_first)))
+    }
+
+    /// The first record of a queue, how many seconds it has waited, and its transaction; `None` if no record is left to be sent.
+    /// Records of an aborted transaction have failed already, and are removed.
+    fn front(&self, py: Python<'_>, queue: &str) -> PyResult<Option<(Py<PyAny>, f64, u64)>> {
+        let shared = self.shared.get()?;
+        while let Some(first) = shared.waiting.front(queue) {
+            if first.may_send {
+                return Ok(Some((first.record.0.0.clone_ref(py), first.waited.as_secs_f64(), first.transaction)));
+            }
+            if !shared.waiting.pop(queue, None) {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first record of a queue was sent. Returns whether another record waits.
+    fn sent(&self, py: Python<'_>, queue: &str, sent: &SendFuture) -> PyResult<bool> {
+        let shared = self.shared.get()?;
+        let sent = sent.sent()?;
+        let Some(first) = shared.waiting.front(queue) else { return Ok(false) };
+        py.detach(|| first.record.0.1.resolve(sent));
+        // After that: a record that is sent meanwhile must find the queue, and wait behind.
+        Ok(shared.waiting.pop(queue, None))
+    }
+
+    /// The first record of a queue failed. Returns whether another record waits.
+    fn failed(&self, py: Python<'_>, queue: &str, error: Py<PyBaseException>) -> PyResult<bool> {
+        let shared = self.shared.get()?;
+        let text = |of: PyResult<Bound<'_, PyString>>| of.map(|text| text.to_string()).unwrap_or_default();
+        let reason = text(error.bind(py).str());
+        let reason = if reason.is_empty() { text(error.bind(py).repr()) } else { reason };
+        let Some(first) = shared.waiting.front(queue) else { return Ok(false) };
+        let goes_on = shared.waiting.pop(queue, Some(&reason));
+        // After that: a user who learns of the failure must not be able to commit without this record.
+        py.detach(|| first.record.0.1.fail(error));
+        Ok(goes_on)
+    }
+
+    /// Waits until the records that wait now are sent or have failed, at most `timeout` seconds. Returns whether they are.
+    fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
+        let shared = self.shared.get()?;
+        let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let last = shared.waiting.last_number();
+        in_slices(py, |until| {
+            let until = deadline.map_or(until, |deadline| until.min(deadline));
+            if shared.waiting.wait(last, until) {
+                return Ok(Some(true));
+            }
+            Ok(deadline.is_some_and(|deadline| deadline <= Instant::now()).then_some(false))
+        })
+    }
+
+    /// How many records wait.
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.shared.get()?.waiting.len())
+    }
+}
+
+impl Shared {
+    /// The transaction is aborted: fails its waiting records.
+    pub(super) fn abort_waiting(&self, py: Python<'_>) {
+        let aborted = self.waiting.abort();
+        if aborted.is_empty() {
+            return;
+        }
+        let error = to_py(py, SendFault::Aborted.into()).into_value(py);
+        for waiting in aborted {
+            let error = error.clone_ref(py);
+            py.detach(|| waiting.0.1.fail(error));
+        }
+    }
+}
