@@ -1,4 +1,4 @@
-//! The user's side of a membership: orders to its task, and what can be asked of it.
+//! The user's side of a membership: commands to its task, and what can be asked of it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -27,7 +27,7 @@ use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 
 /// What the user wants of the task.
-pub(super) enum Order {
+pub(super) enum GroupCommand {
     Subscribe {
         subscription: Subscription,
         listens: Listens,
@@ -112,7 +112,7 @@ pub(crate) struct Group {
     shared: Arc<Shared>,
     config: Arc<ClientConfig>,
     buffer: Arc<FetchBuffer>,
-    orders: mpsc::UnboundedSender<Order>,
+    commands: mpsc::UnboundedSender<GroupCommand>,
     pub(crate) task: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -123,7 +123,7 @@ impl Group {
         let shared =
             Arc::new(Shared { started: Instant::now(), member: Mutex::new(member), figures: Mutex::default() });
         let (config, buffer) = (parts.config.clone(), parts.buffer.clone());
-        let (orders, inbox) = mpsc::unbounded_channel();
+        let (commands, inbox) = mpsc::unbounded_channel();
         let running = runtime.spawn(Task::new(parts, shared.clone()).run(inbox));
         let told = buffer.clone();
         let task = runtime.spawn(async move {
@@ -135,34 +135,34 @@ impl Group {
                 told.set_leaving(false);
             }
         });
-        Self { shared, config, buffer, orders, task: Mutex::new(Some(task)) }
+        Self { shared, config, buffer, commands, task: Mutex::new(Some(task)) }
     }
 
     /// Replaces the subscription.
     pub(crate) fn subscribe(&self, subscription: Subscription, listens: Listens) -> Result<(), ClientError> {
-        self.order(Order::Subscribe { subscription, listens })
+        self.command(GroupCommand::Subscribe { subscription, listens })
     }
 
     /// Gives up what is owned and leaves the group; [`FetchBuffer::leaving`] says when that is done.
     pub(crate) fn unsubscribe(&self) -> Result<(), ClientError> {
-        self.leave(Order::Unsubscribe)
+        self.leave(GroupCommand::Unsubscribe)
     }
 
     /// As [`Self::unsubscribe`], for good.
     pub(crate) fn close(&self, timeout: Duration) -> Result<(), ClientError> {
-        self.leave(Order::Close { deadline: self.shared.now() + timeout })
+        self.leave(GroupCommand::Close { deadline: self.shared.now() + timeout })
     }
 
-    fn leave(&self, order: Order) -> Result<(), ClientError> {
+    fn leave(&self, order: GroupCommand) -> Result<(), ClientError> {
         self.buffer.set_leaving(true);
         // Without a task there is nothing to wait for.
-        self.order(order).inspect_err(|_| self.buffer.set_leaving(false))
+        self.command(order).inspect_err(|_| self.buffer.set_leaving(false))
     }
 
     /// Counts callbacks that nobody will run as run.
     pub(crate) fn abandon(&self) {
         // The task may be gone; then nothing waits for them either.
-        let _ = self.order(Order::Abandon);
+        let _ = self.command(GroupCommand::Abandon);
     }
 
     /// Commits, as a member.
@@ -173,20 +173,20 @@ impl Group {
         call: CommitCall,
     ) -> Result<oneshot::Receiver<CommitOutcome>, ClientError> {
         let (reply, outcome) = oneshot::channel();
-        self.order(Order::Commit { offsets, deadline: self.shared.now() + timeout, reply, call })?;
+        self.command(GroupCommand::Commit { offsets, deadline: self.shared.now() + timeout, reply, call })?;
         Ok(outcome)
     }
 
     pub(crate) fn called_back(&self, ticket: u64, failed: bool) {
         if self.buffer.called_back(ticket, failed) {
             self.shared.figures().counted.callbacks += 1;
-            let _ = self.order(Order::CalledBack { ticket });
+            let _ = self.command(GroupCommand::CalledBack { ticket });
         }
     }
 
     /// Joins again, `after` from now.
     pub(crate) fn rejoin(&self, reason: String, after: Duration) -> Result<(), ClientError> {
-        self.order(Order::Rejoin { at: self.shared.now() + after, reason })
+        self.command(GroupCommand::Rejoin { at: self.shared.now() + after, reason })
     }
 
     /// How the membership is.
@@ -233,8 +233,8 @@ impl Group {
         self.shared.figures().events.as_mut().map(std::mem::take).unwrap_or_default().into()
     }
 
-    fn order(&self, order: Order) -> Result<(), ClientError> {
-        self.orders.send(order).map_err(|_| ClientError::Closed)
+    fn command(&self, order: GroupCommand) -> Result<(), ClientError> {
+        self.commands.send(order).map_err(|_| ClientError::Closed)
     }
 }
 

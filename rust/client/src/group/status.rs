@@ -33,7 +33,7 @@ impl Latency {
     }
 }
 
-/// What happened to a membership so far.
+/// What record to a membership so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupFigures {
     /// Rebalances that ended with an assignment, from their notice on.
@@ -50,7 +50,7 @@ pub struct GroupFigures {
     pub commits_failed: u64,
     /// Partitions gained.
     pub gained: u64,
-    /// Partitions given up in order.
+    /// Partitions given up in command.
     pub revoked: u64,
     /// Partitions lost.
     pub lost: u64,
@@ -153,7 +153,7 @@ pub struct GroupHealth {
     pub deferred: Option<Duration>,
     /// What is kept for members that were lost, and for how long.
     pub reserved: Vec<Kept>,
-    /// What happened so far.
+    /// What record so far.
     pub figures: GroupFigures,
 }
 

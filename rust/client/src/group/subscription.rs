@@ -95,7 +95,7 @@ pub(crate) fn pattern_for_nobody(pattern: &str) -> ClientError {
     ))
 }
 
-/// The pattern, for whole names as in Java: `orders` must not also mean `orders-dead-letters`.
+/// The pattern, for whole names as in Java: `commands` must not also mean `commands-dead-letters`.
 fn whole(pattern: &str) -> Result<Regex, ClientError> {
     Regex::new(&format!(r"\A(?:{pattern})\z"))
         .map_err(|error| ClientError::Argument(format!("the pattern {pattern:?} cannot be read: {error}")))
@@ -131,17 +131,17 @@ mod tests {
 
     #[test]
     fn patterns_mean_whole_names_and_no_internal_topics() {
-        let orders = pattern("orders|audit.*", None);
-        assert!(orders.matches("orders", false) && orders.matches("audit-log", false));
-        assert!(!orders.matches("orders-dead", false) && !orders.matches("my-orders", false));
+        let commands = pattern("commands|audit.*", None);
+        assert!(commands.matches("commands", false) && commands.matches("audit-log", false));
+        assert!(!commands.matches("commands-dead", false) && !commands.matches("my-commands", false));
         assert!(!pattern(".*", None).matches("__consumer_offsets", true));
     }
 
     #[test]
     fn what_is_excluded_is_left_out() {
-        let all_but = pattern("orders.*", Some(".*-dead"));
-        assert!(all_but.matches("orders-eu", false));
-        assert!(!all_but.matches("orders-dead", false));
+        let all_but = pattern("commands.*", Some(".*-dead"));
+        assert!(all_but.matches("commands-eu", false));
+        assert!(!all_but.matches("commands-dead", false));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The task that owns the machine: feeds it orders, answers, metadata and time, and does what it says.
+//! The task that owns the machine: feeds it commands, answers, metadata and time, and does what it says.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use super::assigning::Led;
 use super::commits::Waiting;
-use super::handle::{Order, Parts, Shared};
+use super::handle::{GroupCommand, Parts, Shared};
 use super::subscription::{Subscription, topic_infos};
 use super::{Listens, PendingCallback};
 use crate::coordinator::fault;
@@ -56,7 +56,7 @@ pub(super) struct Task {
     pub(super) subscription: Option<Subscription>,
     listens: Listens,
     /// Whether the machine was told of this subscription.
-    told: bool,
+    is_subscription_given: bool,
     /// The topics that the machine was last told to subscribe to, and what it was told of them.
     pub(super) subscribed: BTreeSet<Arc<str>>,
     counted: Option<BTreeMap<Arc<str>, TopicInfo>>,
@@ -66,7 +66,7 @@ pub(super) struct Task {
     pub(super) resolving: bool,
     /// Topics of the whole group, while this member leads it.
     led: BTreeSet<Arc<str>>,
-    denied: BTreeSet<Arc<str>>,
+    unauthorized: BTreeSet<Arc<str>>,
     missing: BTreeSet<Arc<str>>,
     state: State,
     /// Nobody runs callbacks any more.
@@ -87,14 +87,14 @@ impl Task {
             commits: Waiting::default(),
             subscription: None,
             listens: Listens::default(),
-            told: false,
+            is_subscription_given: false,
             subscribed: BTreeSet::new(),
             counted: None,
             known: None,
             resolved: BTreeSet::new(),
             resolving: false,
             led: BTreeSet::new(),
-            denied: BTreeSet::new(),
+            unauthorized: BTreeSet::new(),
             missing: BTreeSet::new(),
             state,
             abandoned: false,
@@ -104,15 +104,15 @@ impl Task {
     }
 
     /// Runs until the membership is closed, or its user's side is gone.
-    pub(super) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<GroupCommand>) {
         let mut view = self.parts.metadata.watch();
         let buffer = self.parts.buffer.clone();
         while !self.closed {
             let wake_at = self.wake_at();
             tokio::select! {
-                order = orders.recv() => {
-                    let Some(order) = order else { break };
-                    self.order(order);
+                command = commands.recv() => {
+                    let Some(command) = command else { break };
+                    self.command(command);
                 }
                 Some(event) = self.inbox.recv() => self.event(event),
                 Ok(()) = view.changed() => {
@@ -131,27 +131,27 @@ impl Task {
         self.shared.started + self.shared.member().wake_at().unwrap_or(latest).min(latest)
     }
 
-    fn order(&mut self, order: Order) {
+    fn command(&mut self, order: GroupCommand) {
         match order {
-            Order::Subscribe { subscription, listens } => self.subscribe(subscription, listens),
-            Order::Commit { offsets, deadline, reply, call } => {
+            GroupCommand::Subscribe { subscription, listens } => self.subscribe(subscription, listens),
+            GroupCommand::Commit { offsets, deadline, reply, call } => {
                 self.commit(offsets, deadline, reply);
                 drop(call);
             }
-            Order::CalledBack { ticket } => self.handle(Input::CalledBack { ticket }),
-            Order::Rejoin { at, reason } => self.rejoin(at, reason),
-            Order::Unsubscribe => {
+            GroupCommand::CalledBack { ticket } => self.handle(Input::CalledBack { ticket }),
+            GroupCommand::Rejoin { at, reason } => self.rejoin(at, reason),
+            GroupCommand::Unsubscribe => {
                 self.forget_subscription();
                 match self.state.is_unsubscribed() {
                     true => self.parts.buffer.set_leaving(false),
                     false => self.handle(Input::Unsubscribe),
                 }
             }
-            Order::Close { deadline } => {
+            GroupCommand::Close { deadline } => {
                 self.forget_subscription();
                 self.handle(Input::Close { deadline, leave: true });
             }
-            Order::Abandon => {
+            GroupCommand::Abandon => {
                 self.abandoned = true;
                 for callback in self.parts.buffer.take_callbacks() {
                     self.handle(Input::CalledBack { ticket: callback.ticket });
@@ -227,12 +227,12 @@ impl Task {
         }
         self.parts.metadata.set_filter(None);
         self.parts.buffer.forget_topics();
-        self.denied.clear();
+        self.unauthorized.clear();
         self.missing.clear();
         self.release_resolved();
         (self.counted, self.known) = (None, None);
         self.subscribed.clear();
-        self.told = false;
+        self.is_subscription_given = false;
     }
 
     /// Holds the topics of the whole group, in place of those before.
@@ -247,20 +247,20 @@ impl Task {
             return;
         };
         // Without any topic there is nothing to join for; a member that is in the group gives up all that it has.
-        if topics != self.subscribed || !self.told && !self.state.is_unsubscribed() {
+        if topics != self.subscribed || !self.is_subscription_given && !self.state.is_unsubscribed() {
             self.subscribed.clone_from(&topics);
-            self.tell_subscription(topics);
+            self.give_subscription(topics);
         }
-        self.tell_denied(view);
-        self.tell_missing(view);
+        self.report_unauthorized(view);
+        self.report_missing(view);
         match self.state {
-            State::Classic(_) => self.tell_topics(view),
-            State::Consumer(_) => self.tell_ids(view),
+            State::Classic(_) => self.give_topics(view),
+            State::Consumer(_) => self.give_topic_ids(view),
         }
     }
 
-    fn tell_subscription(&mut self, topics: BTreeSet<Arc<str>>) {
-        self.told = true;
+    fn give_subscription(&mut self, topics: BTreeSet<Arc<str>>) {
+        self.is_subscription_given = true;
         let subscription = match self.subscription {
             Some(Subscription::Topics(_)) => group::Subscription::Topics(topics),
             Some(Subscription::Pattern(_)) => group::Subscription::Matched(topics),
@@ -269,7 +269,7 @@ impl Task {
         self.handle(Input::Subscribe(subscription));
     }
 
-    fn tell_topics(&mut self, view: &View) {
+    fn give_topics(&mut self, view: &View) {
         let known = topic_infos(&view.cluster, self.subscribed.union(&self.led));
         if let Some(known) = known.filter(|known| self.counted.as_ref() != Some(known)) {
             self.counted = Some(known.clone());
@@ -278,12 +278,12 @@ impl Task {
     }
 
     /// Topics that the user may not read are told once each.
-    fn tell_denied(&mut self, view: &View) {
+    fn report_unauthorized(&mut self, view: &View) {
         for topic in &self.subscribed {
             let first = TopicPartition::new(topic.clone(), 0);
             if let Err(error @ ClientError::Partition(monedula_engine::fetch::Fault::TopicDenied { .. })) =
                 crate::offsets::missing(&first, &view.cluster)
-                && self.denied.insert(topic.clone())
+                && self.unauthorized.insert(topic.clone())
             {
                 self.parts.buffer.topic_failed(error);
             }
@@ -291,7 +291,7 @@ impl Task {
     }
 
     /// A topic may come to exist later, so a name that nothing has is no error; but it may be mistyped.
-    fn tell_missing(&mut self, view: &View) {
+    fn report_missing(&mut self, view: &View) {
         for topic in &self.subscribed {
             let Some(known) = view.cluster.topics.get(topic) else { continue };
             // One that was there is not gone because a single broker does not know it.
@@ -337,7 +337,7 @@ impl Task {
             Output::ResolveTopicIds { ids } => self.resolve(ids),
             Output::Raise { error, fatal } => self.raise(error, fatal),
             Output::FallBack => self.fall_back(),
-            Output::Event(event) => self.happened(event),
+            Output::Event(event) => self.record(event),
             Output::Assigned { partitions } => {
                 self.parts.metadata.hold(partitions.iter().map(|partition| partition.topic.clone()));
                 buffer.assigned(&partitions);
@@ -348,7 +348,7 @@ impl Task {
             }
             Output::PrepareRevocation { ticket, partitions } => {
                 buffer.revoke(ticket, partitions, self.listens.revoked && !self.abandoned);
-                self.bring_settled();
+                self.give_finished();
             }
             Output::CollectFinished { ticket, scope } => {
                 let offsets = match &scope {
@@ -376,13 +376,13 @@ impl Task {
         *self.shared.member() = Member::classic(config, self.parts.seed);
         self.state = State::first(GroupProtocol::Classic);
         self.subscribed.clear();
-        self.told = false;
+        self.is_subscription_given = false;
         if self.subscription.is_some() {
             self.look_at_topics();
         }
     }
 
-    fn bring_settled(&mut self) {
+    fn give_finished(&mut self) {
         for (ticket, offsets) in self.parts.buffer.take_finished_revocations() {
             self.inputs.push_back(Input::Finished { ticket, offsets });
         }
@@ -404,7 +404,7 @@ impl Task {
         self.parts.buffer.raise(error.into(), fatal);
     }
 
-    fn happened(&mut self, event: GroupEvent) {
+    fn record(&mut self, event: GroupEvent) {
         let group = || self.parts.config.group_id.as_deref().unwrap_or_default();
         let (level, text) = super::status::sentence(&event, self.state.protocol() == GroupProtocol::Consumer);
         self.parts.log.record(level, "groups", || format!("group {}: {text}", group()));
@@ -419,7 +419,7 @@ impl Task {
             }
             GroupEvent::Joined { leader: false, .. } => {
                 self.lead(BTreeSet::new());
-                self.tell_interval();
+                self.check_heartbeat_interval();
             }
             GroupEvent::Retried { api, .. } => self.parts.metrics.retriable_error(api),
             GroupEvent::Lost { partitions, .. } => {
@@ -436,7 +436,7 @@ impl Task {
     }
 
     /// Under KIP-848 the broker says how often heartbeats go out, so only now it is known whether the lease can hold in between.
-    fn tell_interval(&self) {
+    fn check_heartbeat_interval(&self) {
         let status = self.shared.member().status();
         let (interval, session) = (status.heartbeat_interval, self.parts.config.session_timeout);
         if status.state.protocol() == GroupProtocol::Consumer && interval * 3 > session {

@@ -85,11 +85,11 @@ impl Task {
         self.parts.metadata.hold(fresh);
         self.parts.metadata.learn(&cluster);
         let view = self.parts.metadata.view();
-        self.tell_ids(&view);
+        self.give_topic_ids(&view);
     }
 
     /// Tells the machine of the topics subscribed to, owned, and asked for by id, if anything about them is news.
-    pub(super) fn tell_ids(&mut self, view: &View) {
+    pub(super) fn give_topic_ids(&mut self, view: &View) {
         // One that was asked for by its id may be gone since.
         let resolved = self.resolved.iter().filter(|name| view.cluster.topics.contains_key(*name));
         let names = self.subscribed.iter().chain(resolved);

@@ -58,7 +58,7 @@ impl Member {
     }
 
     /// An assignment came: what is kept for whom.
-    pub(super) fn tell_reserved(&mut self, losses: Vec<Loss>) {
+    pub(super) fn report_reserved(&mut self, losses: Vec<Loss>) {
         let known = std::mem::replace(&mut self.deferring.losses, losses);
         let all = |losses: &[Loss]| -> BTreeSet<TopicPartition> {
             losses.iter().flat_map(|loss| loss.partitions.iter().cloned()).collect()

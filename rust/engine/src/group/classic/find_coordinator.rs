@@ -10,7 +10,7 @@ use crate::group::{Answer, CallId, FindCoordinator, Found, Timer};
 
 impl Member {
     /// Asks for the coordinator if it is needed and not known.
-    pub(super) fn advance_find(&mut self, now: Now) {
+    pub(super) fn advance_find_coordinator(&mut self, now: Now) {
         let is_needed = match self.state {
             State::Unsubscribed | State::Stale | State::Fatal => false,
             State::Leaving => self.leaving.is_none(),
@@ -30,7 +30,7 @@ impl Member {
                 let elsewhere = |id: Option<CallId>| {
                     id.and_then(|id| self.out.in_flight(id)).is_some_and(|call| call.node_id != Some(node_id))
                 };
-                if elsewhere(self.join) || elsewhere(self.sync) {
+                if elsewhere(self.join_group) || elsewhere(self.sync_group) {
                     self.abandon_join();
                 }
             }
@@ -50,7 +50,7 @@ impl Member {
     }
 
     /// No heartbeat was answered for as long as the session lasts (seed S057).
-    pub(super) fn session_silent(&mut self, now: Now) {
+    pub(super) fn session_timed_out(&mut self, now: Now) {
         // A join is held for as long as others take, without heartbeats; its own timeout watches over it (seed S072).
         if !matches!(self.state, State::PreparingRebalance | State::CompletingRebalance) {
             self.coordinator_lost(None, "no heartbeat was answered for session.timeout.ms", true, now);

@@ -16,7 +16,7 @@ impl Member {
         }
         // While a join is under way none are needed, and Kafka's own consumers send none (seed S016). But what is kept flows on
         // meanwhile, for minutes maybe, and only an answer proves that it is still this member's.
-        let joining = self.state == State::PreparingRebalance || self.in_doubt;
+        let joining = self.state == State::PreparingRebalance || self.join_outcome_unknown;
         let due = match joining {
             true => self.lease_needs_heartbeat(now),
             false => !self.out.timers.waits(Timer::Heartbeat, now),
@@ -64,8 +64,8 @@ impl Member {
         };
         self.coordinator_answered(code);
         let joining = self.state == State::PreparingRebalance
-            || self.exit.is_some() && self.join.is_some()
-            || self.in_doubt && self.state != State::CompletingRebalance;
+            || self.exit.is_some() && self.join_group.is_some()
+            || self.join_outcome_unknown && self.state != State::CompletingRebalance;
         if code == ErrorCode::None {
             self.heartbeat_attempts = 0;
             self.out.event(GroupEvent::Heartbeat { took: now - call.sent });
@@ -124,7 +124,7 @@ impl Member {
 
     /// Says until when records may be handed out, where that changed.
     pub(super) fn advance_lease(&mut self, now: Now) {
-        let until = match (self.owned.is_empty(), self.in_doubt) {
+        let until = match (self.owned.is_empty(), self.join_outcome_unknown) {
             (true, _) => None,
             // The next generation may take this member's claims for old: until it is there, nothing is handed out.
             (false, true) => Some(Now::ZERO),

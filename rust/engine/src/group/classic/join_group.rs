@@ -89,7 +89,7 @@ impl Member {
         let owned: BTreeSet<TopicPartition> = claims.cloned().collect();
         // What was owned when a JoinGroup was lost was owned in the generation of the last assignment, and not in one since,
         // whose leader may have given it to others.
-        let generation = if self.in_doubt { self.last.generation } else { self.generation };
+        let generation = if self.join_outcome_unknown { self.last.generation } else { self.generation };
         self.last.age = now.saturating_sub(self.last_at);
         self.last.ends_waits = self.deferring.ends_waits;
         let mut protocols = Vec::new();
@@ -113,7 +113,7 @@ impl Member {
             protocols,
             reason,
         };
-        self.join = self.send(Kind::JoinGroup, call, now);
+        self.join_group = self.send(Kind::JoinGroup, call, now);
         self.joined_topics = self.topics.clone();
         self.rejoin = None;
         self.out.timers.clear(Timer::KeptBack);
@@ -124,10 +124,10 @@ impl Member {
     }
 
     pub(super) fn joined(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.join != Some(id) {
+        if self.join_group != Some(id) {
             return;
         }
-        self.join = None;
+        self.join_group = None;
         match outcome {
             Ok(Answer::JoinGroup {
                 code: code @ ErrorCode::None,
@@ -158,7 +158,7 @@ impl Member {
             Ok(_) => self.join_again("an answer of another kind", now),
             Err(reason) => {
                 self.coordinator_lost(call.node_id, &reason, false, now);
-                self.join_lost();
+                self.join_unanswered();
                 self.join_again(&reason, now);
             }
         }
@@ -170,7 +170,7 @@ impl Member {
         // Where the coordinator assigns, because others of the group are members under KIP-848, nobody leads: generations are
         // this member's epochs, which skip numbers, and nothing is given to others before this member gave it back.
         let missed = !leader.is_empty() && generation > self.generation + 1;
-        if self.generation >= 0 && missed && !self.in_doubt {
+        if self.generation >= 0 && missed && !self.join_outcome_unknown {
             self.lose(None, "the group had a generation without this member");
         }
         // Nor does JoinGroup prove there that the member was in the group till now: who was thrown out is let in again under its
@@ -197,7 +197,7 @@ impl Member {
             Reaction::TakeMemberId => {
                 // At once; but a coordinator that hands out one id after the other is not asked without end.
                 if !self.member_id.is_empty() || member_id.is_empty() {
-                    self.hold_join(now);
+                    self.back_off_join(now);
                 }
                 self.member_id = member_id;
                 self.back_from_join();
@@ -209,13 +209,13 @@ impl Member {
                 self.lose_and_rejoin(code, api(Kind::JoinGroup), true);
                 self.join_attempts = self.join_attempts.saturating_add(1);
                 if wait {
-                    self.hold_join(now);
+                    self.back_off_join(now);
                 }
             }
             Reaction::DropGeneration => {
                 self.back_from_join();
                 self.lose_and_rejoin(code, api(Kind::JoinGroup), false);
-                self.hold_join(now);
+                self.back_off_join(now);
             }
             Reaction::Fail | Reaction::Tell | Reaction::Done => {
                 self.fail(self.error_of(api(Kind::JoinGroup), code), now)
@@ -237,11 +237,11 @@ impl Member {
     /// The join came to nothing: again, after a backoff.
     pub(super) fn join_again(&mut self, reason: &str, now: Now) {
         self.back_from_join();
-        self.hold_join(now);
+        self.back_off_join(now);
         self.want_rejoin(format!("the last attempt to join failed: {reason}"));
     }
 
-    pub(super) fn hold_join(&mut self, now: Now) {
+    pub(super) fn back_off_join(&mut self, now: Now) {
         let delay = self.out.delay(self.join_attempts);
         self.join_attempts = self.join_attempts.saturating_add(1);
         self.out.timers.set(Timer::JoinGroup, now + delay);
@@ -249,7 +249,7 @@ impl Member {
 
     /// To the state from which a member joins: with a generation it goes on as it was, what it owns included.
     pub(super) fn back_from_join(&mut self) {
-        (self.join, self.sync, self.assigning) = (None, None, None);
+        (self.join_group, self.sync_group, self.computing_assignment) = (None, None, None);
         // What goes before a join was done, and what was finished since can be committed with the next.
         self.prepared = self.to_revoke_before_join().is_empty();
         match self.state {
@@ -265,13 +265,13 @@ impl Member {
     }
 
     /// A JoinGroup that may have been carried out has no answer.
-    fn join_lost(&mut self) {
-        self.in_doubt = self.in_doubt || (self.generation >= 0 && !self.owned.is_empty());
+    fn join_unanswered(&mut self) {
+        self.join_outcome_unknown = self.join_outcome_unknown || (self.generation >= 0 && !self.owned.is_empty());
     }
 
     /// Whether a rebalance is under way in which this member takes part.
     pub(super) fn join_goes_on(&self) -> bool {
-        self.join.is_some() || self.sync.is_some() || self.assigning.is_some()
+        self.join_group.is_some() || self.sync_group.is_some() || self.computing_assignment.is_some()
     }
 
     /// The coordinator is gone while a join or sync waits at it.
@@ -280,11 +280,11 @@ impl Member {
             return;
         }
         if self.exit.is_some() {
-            (self.join, self.sync, self.assigning) = (None, None, None);
+            (self.join_group, self.sync_group, self.computing_assignment) = (None, None, None);
             return;
         }
-        if self.join.is_some() {
-            self.join_lost();
+        if self.join_group.is_some() {
+            self.join_unanswered();
         }
         self.back_from_join();
         self.want_rejoin("the coordinator was lost during the rebalance".into());

@@ -35,7 +35,7 @@ impl Member {
             self.revoke(all, Then::Leave);
             return;
         }
-        (self.join, self.sync, self.assigning) = (None, None, None);
+        (self.join_group, self.sync_group, self.computing_assignment) = (None, None, None);
         if self.generation < 0 && self.member_id.is_empty() || !exit.leave || self.config.instance_id.is_some() {
             return self.end_exit("closed without a word to the group", now);
         }
@@ -104,9 +104,9 @@ impl Member {
 
     /// What waited at the coordinator when the member began to leave.
     pub(super) fn answered_on_exit(&mut self, id: CallId, call: InFlight, answer: Result<Answer, String>, now: Now) {
-        let waited = self.join == Some(id) || self.sync == Some(id);
-        self.join.take_if(|join| *join == id);
-        self.sync.take_if(|sync| *sync == id);
+        let waited = self.join_group == Some(id) || self.sync_group == Some(id);
+        self.join_group.take_if(|join| *join == id);
+        self.sync_group.take_if(|sync| *sync == id);
         let Ok(answer) = answer else { return };
         if !self.in_group() || call.generation_or_epoch != self.generation {
             return;

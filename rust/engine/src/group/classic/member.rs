@@ -54,15 +54,15 @@ pub struct Member {
     pub(super) rejoin_later: String,
     /// Whether what has to be given up and committed before the next join is.
     pub(super) prepared: bool,
-    pub(super) join: Option<CallId>,
-    pub(super) sync: Option<CallId>,
-    pub(super) assigning: Option<Ticket>,
+    pub(super) join_group: Option<CallId>,
+    pub(super) sync_group: Option<CallId>,
+    pub(super) computing_assignment: Option<Ticket>,
     pub(super) join_attempts: u32,
     pub(super) rebalance: Option<(Now, String)>,
     pub(super) last_rebalance: Option<(Now, String)>,
     /// A JoinGroup may have been carried out whose answer was lost: the generation in which this member owned what it owns may
     /// be two behind at the next one, and the leader then takes its claims for old (KIP-792).
-    pub(super) in_doubt: bool,
+    pub(super) join_outcome_unknown: bool,
 
     /// Partitions that this member as the leader gave to nobody, since their owners have to give them up first.
     pub(super) kept_back: usize,
@@ -85,7 +85,7 @@ pub struct Member {
 
     pub(super) offset_fetch: OffsetFetch,
 
-    pub(super) polled: Now,
+    pub(super) last_poll: Now,
     pub(super) stale_since: Now,
     pub(super) exit: Option<Exit>,
     /// Closing is done, and to be said after everything else.
@@ -122,13 +122,13 @@ impl Member {
             rejoin: None,
             rejoin_later: String::new(),
             prepared: false,
-            join: None,
-            sync: None,
-            assigning: None,
+            join_group: None,
+            sync_group: None,
+            computing_assignment: None,
             join_attempts: 0,
             rebalance: None,
             last_rebalance: None,
-            in_doubt: false,
+            join_outcome_unknown: false,
             kept_back: 0,
             revocation: None,
             then: Then::Join,
@@ -140,7 +140,7 @@ impl Member {
             lease: Lease::default(),
             commits: Commits::default(),
             offset_fetch: OffsetFetch::default(),
-            polled: Now::ZERO,
+            last_poll: Now::ZERO,
             stale_since: Now::ZERO,
             exit: None,
             closed: false,
@@ -224,7 +224,7 @@ impl Member {
     fn advance(&mut self, now: Now) {
         self.advance_revocation();
         self.advance_exit(now);
-        self.advance_find(now);
+        self.advance_find_coordinator(now);
         self.advance_join(now);
         self.advance_heartbeat(now);
         // Before the commits: they wait for it.
@@ -240,7 +240,7 @@ impl Member {
 
     fn due(&mut self, timer: Timer, now: Now) {
         match timer {
-            Timer::Session => self.session_silent(now),
+            Timer::Session => self.session_timed_out(now),
             Timer::Lease => self.lease_over(),
             Timer::Poll => self.poll_expired(now),
             Timer::AutoCommit => self.auto_commit_due(now),
@@ -315,7 +315,7 @@ impl Member {
 
     /// Notes when the user last polled: now, while a poll waits. Call [`Self::handle`] right after it, which does what follows.
     pub fn polled(&mut self, at: Now) {
-        self.polled = self.polled.max(at);
+        self.last_poll = self.last_poll.max(at);
         if self.state == State::Stale && at > self.stale_since {
             self.set_state(State::Unjoined);
             self.want_rejoin("the user polls again".into());
@@ -332,7 +332,7 @@ impl Member {
         };
         // Leaving has a deadline of its own.
         let watched = watched && self.exit.is_none();
-        self.out.timers.put(Timer::Poll, watched.then(|| self.polled + self.config.max_poll_interval));
+        self.out.timers.put(Timer::Poll, watched.then(|| self.last_poll + self.config.max_poll_interval));
     }
 
     fn poll_expired(&mut self, now: Now) {
@@ -360,7 +360,7 @@ impl Member {
         self.fail_commits(code);
         self.out.timers.clear(Timer::Revocation);
         self.prepared = false;
-        self.in_doubt = false;
+        self.join_outcome_unknown = false;
         self.last.current = false;
         if !lost.is_empty() {
             let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
@@ -379,7 +379,7 @@ impl Member {
         self.deferring.losses.clear();
         self.leader = false;
         self.assigned_counts = None;
-        (self.join, self.sync, self.heartbeat, self.assigning) = (None, None, None, None);
+        (self.join_group, self.sync_group, self.heartbeat, self.computing_assignment) = (None, None, None, None);
         self.lease.unconfirm();
         self.rejoin_by = None;
         self.commits.forget_auto_commit();

@@ -42,7 +42,7 @@ impl Member {
         // generation (seed S116).
         let may = matches!(self.state, State::Stable | State::Revoking | State::PreparingRebalance)
             && self.generation >= 0
-            && !self.in_doubt
+            && !self.join_outcome_unknown
             && self.lease.holds(now);
         if !may || self.coordinator.node_id().is_none() || self.out.timers.waits(Timer::OffsetCommit, now) {
             return;

@@ -108,7 +108,7 @@ impl Member {
         self.out.timers.clear(Timer::Revocation);
         let (partitions, _) = revocation.into_parts();
         if !partitions.is_empty() {
-            self.let_go(&partitions);
+            self.release(&partitions);
             self.out.push(Output::Released { partitions });
         }
         if self.state == State::Revoking {

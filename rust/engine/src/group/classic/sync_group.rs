@@ -26,7 +26,7 @@ impl Member {
     pub(super) fn ask_for_assignment(&mut self, skip_assignment: bool, members: Subscriptions, now: Now) {
         if self.leader && !skip_assignment {
             let ticket = self.out.new_id();
-            self.assigning = Some(ticket);
+            self.computing_assignment = Some(ticket);
             let members = self.as_of_now(members, now);
             let assignor = self.assignor.clone().unwrap_or_default();
             return self.out.push(Output::ComputeAssignment { ticket, assignor, members });
@@ -52,10 +52,10 @@ impl Member {
     }
 
     pub(super) fn assigned_by_leader(&mut self, ticket: Ticket, outcome: Result<Assignments, AssignError>, now: Now) {
-        if self.assigning != Some(ticket) {
+        if self.computing_assignment != Some(ticket) {
             return;
         }
-        self.assigning = None;
+        self.computing_assignment = None;
         match outcome {
             Ok((assignments, counts)) => {
                 self.watch_kept_back(&assignments, &counts, now);
@@ -103,17 +103,17 @@ impl Member {
             rebalance_timeout: self.config.max_poll_interval,
             assignments,
         };
-        self.sync = self.send(Kind::SyncGroup, call, now);
-        if self.sync.is_none() {
+        self.sync_group = self.send(Kind::SyncGroup, call, now);
+        if self.sync_group.is_none() {
             self.join_again("the coordinator was lost before SyncGroup", now);
         }
     }
 
     pub(super) fn synced(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.sync != Some(id) {
+        if self.sync_group != Some(id) {
             return;
         }
-        self.sync = None;
+        self.sync_group = None;
         let (code, protocol_type, protocol, assignment) = match outcome {
             Ok(Answer::SyncGroup { code, protocol_type, protocol, assignment }) => {
                 (code, protocol_type, protocol, assignment)
@@ -158,7 +158,7 @@ impl Member {
                 self.out.retried(api(Kind::SyncGroup), code);
                 self.back_from_join();
                 if code != ErrorCode::RebalanceInProgress {
-                    self.hold_join(now);
+                    self.back_off_join(now);
                 }
                 self.want_rejoin(format!("SyncGroup was answered {}", code.name()));
             }
@@ -186,7 +186,7 @@ impl Member {
         self.deferring.ends_waits &= !self.last.ends_waits;
         self.last = LastAssignment { generation, partitions, user_data, current: true, ..LastAssignment::default() };
         self.last_at = now;
-        self.tell_reserved(deferral.losses);
+        self.report_reserved(deferral.losses);
         if self.then == Then::JoinMeanwhile {
             self.then = Then::Join;
         }
@@ -207,7 +207,7 @@ impl Member {
             revoked: revoked.len(),
         });
         self.last_rebalance = Some((now, reason));
-        let doubted = std::mem::take(&mut self.in_doubt);
+        let outcome_was_unknown = std::mem::take(&mut self.join_outcome_unknown);
         self.prepared = false;
         match std::mem::take(&mut self.outdated) {
             true => self.want_rejoin("the coordinator rebalances the group".into()),
@@ -235,7 +235,7 @@ impl Member {
         match revoked.is_empty() {
             true => {}
             // The leader may have taken the claim for old, and others own them already: committing would put them back.
-            false if doubted => self.lose_doubted(revoked),
+            false if outcome_was_unknown => self.lose_after_unknown_join(revoked),
             // It is given up already; what is not comes before the next join.
             false if self.revocation.is_some() => {}
             false => self.revoke(revoked, Then::Join),
@@ -244,12 +244,12 @@ impl Member {
             self.want_rejoin("the subscription changed".into());
         } else if !unwanted.is_empty() {
             // A static member that comes back with fewer topics is given what it had, without a rebalance.
-            self.hold_join(now);
+            self.back_off_join(now);
             self.want_rejoin("partitions of topics were assigned that are not subscribed to".into());
         }
     }
 
-    fn lose_doubted(&mut self, mut lost: BTreeSet<TopicPartition>) {
+    fn lose_after_unknown_join(&mut self, mut lost: BTreeSet<TopicPartition>) {
         // What is given up meanwhile is not finished for another either, and is lost with the rest.
         let mut told = BTreeSet::new();
         lost.extend(self.revoked_before_join().into_iter().flatten().cloned());
@@ -258,7 +258,7 @@ impl Member {
             self.out.timers.clear(Timer::Revocation);
             self.set_joined_state();
         }
-        self.let_go(&lost);
+        self.release(&lost);
         let reason = "a JoinGroup had no answer, and the next assignment leaves them out";
         self.out.push(Output::Released { partitions: lost.clone() });
         self.out.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });

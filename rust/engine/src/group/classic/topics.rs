@@ -62,7 +62,7 @@ impl Member {
             return;
         }
         let (told, ended) = self.revocation.as_mut().map(|revocation| revocation.leave_out(&lost)).unwrap_or_default();
-        self.let_go(&lost);
+        self.release(&lost);
         let reason = "the topic was deleted and made anew";
         self.out.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
         self.out.push(Output::Released { partitions: lost.clone() });
@@ -77,7 +77,7 @@ impl Member {
     }
 
     /// None of these is owned any more.
-    pub(super) fn let_go(&mut self, partitions: &BTreeSet<TopicPartition>) {
+    pub(super) fn release(&mut self, partitions: &BTreeSet<TopicPartition>) {
         self.owned.retain(|partition, _| !partitions.contains(partition));
         self.offset_fetch.release(partitions);
     }

@@ -27,7 +27,7 @@ const FAILED_JOINS: u32 = 30;
 /// What the coordinator was told of the subscription and not told anything else since; `None` where it has to be told: at a
 /// join, and whenever it is not certain what arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told(Option<Subscribed>);
+pub(super) struct LastSentSubscription(Option<Subscribed>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Subscribed {
@@ -63,7 +63,7 @@ impl Member {
             self.heartbeat = self.send(Kind::Heartbeat, call, now);
             return;
         }
-        if self.has_something_to_say() || !self.out.timers.waits(Timer::Heartbeat, now) {
+        if self.has_change_to_send() || !self.out.timers.waits(Timer::Heartbeat, now) {
             self.send_heartbeat(now);
         }
     }
@@ -76,11 +76,11 @@ impl Member {
 
     /// Whether the next heartbeat does not wait for its interval. While the member prepares to leave, its subscription is gone
     /// already and no news.
-    fn has_something_to_say(&self) -> bool {
+    fn has_change_to_send(&self) -> bool {
         match self.state {
             State::Joining | State::Acknowledging => true,
             State::Reconciling | State::Stable => {
-                self.told.0.as_ref().is_none_or(|told| *told != Subscribed::of(self.subscription.as_ref()))
+                self.last_sent.0.as_ref().is_none_or(|told| *told != Subscribed::of(self.subscription.as_ref()))
             }
             _ => false,
         }
@@ -92,11 +92,11 @@ impl Member {
             (Some(owned), Some(target)) => owned.is_subset(target),
             _ => false,
         };
-        self.claims |= call.owned.is_some();
-        self.told = Told(Some(Subscribed::of(self.subscription.as_ref())));
-        self.regex_told |= call.regex.as_ref().is_some_and(|regex| !regex.is_empty());
+        self.owned_is_in_flight |= call.owned.is_some();
+        self.last_sent = LastSentSubscription(Some(Subscribed::of(self.subscription.as_ref())));
+        self.regex_was_sent |= call.regex.as_ref().is_some_and(|regex| !regex.is_empty());
         self.heartbeat = self.send(Kind::Heartbeat, Call::ConsumerGroupHeartbeat(call), now);
-        self.out.timers.set(Timer::Heartbeat, now + self.cadence.pause(self.interval, now));
+        self.out.timers.set(Timer::Heartbeat, now + self.cadence.pause(self.heartbeat_interval, now));
         if self.state == State::Acknowledging {
             self.acknowledgement_sent(now);
         }
@@ -106,7 +106,7 @@ impl Member {
     /// acknowledgement too, even if it is what was said before: that it is `None` never acknowledges anything.
     fn heartbeat_call(&self, now: Now) -> HeartbeatCall {
         let leaving = self.state == State::PrepareLeaving;
-        let told = self.told.0.as_ref().filter(|_| self.late_until.is_none_or(|until| now >= until));
+        let told = self.last_sent.0.as_ref().filter(|_| self.late_heartbeat_until.is_none_or(|until| now >= until));
         let is_full = told.is_none() && !leaving;
         let is = Subscribed::of(self.subscription.as_ref());
         let regex = match (is.regex, told) {
@@ -114,7 +114,7 @@ impl Member {
             (regex, Some(told)) if regex == told.regex => None,
             (Some(regex), _) => Some(regex),
             // The coordinator keeps a pattern until it is told that there is none.
-            (None, _) => self.regex_told.then(String::new),
+            (None, _) => self.regex_was_sent.then(String::new),
         };
         let topics = Some(is.topics).filter(|topics| !leaving && told.is_none_or(|told| told.topics != *topics));
         HeartbeatCall {
@@ -156,10 +156,10 @@ impl Member {
     /// the next: a new assignment is in its answer then, which nobody hears, and is repeated only to who says everything.
     pub(super) fn forget_heartbeat(&mut self, now: Now) {
         if self.heartbeat.take().is_some() {
-            self.late_until = Some(now + self.config.session_timeout * 2);
+            self.late_heartbeat_until = Some(now + self.config.session_timeout * 2);
         }
-        self.told = Told::default();
-        self.in_doubt |= self.epoch == JOIN;
+        self.last_sent = LastSentSubscription::default();
+        self.may_have_place |= self.epoch == JOIN;
     }
 
     pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
@@ -193,23 +193,23 @@ impl Member {
         if self.state != State::PrepareLeaving {
             self.take_assignment(assignment, confirmed_before, now);
         }
-        self.out.timers.set(Timer::Heartbeat, call.sent + self.cadence.pause(self.interval, now));
+        self.out.timers.set(Timer::Heartbeat, call.sent + self.cadence.pause(self.heartbeat_interval, now));
     }
 
     fn take_answer(&mut self, epoch: i32, interval: Duration, call: InFlight, now: Now) {
         self.out.event(GroupEvent::Heartbeat { took: now - call.sent });
         self.raised = None;
-        self.in_doubt = false;
+        self.may_have_place = false;
         // Of a broker that says none, the last one counts: heartbeats must not follow each other at once.
         if !interval.is_zero() {
-            self.interval = interval;
+            self.heartbeat_interval = interval;
         }
         match self.state == State::Joining {
             true => {
                 let (protocol, took) = (self.config.assignor.clone().unwrap_or_default(), now - call.sent);
                 self.out.event(GroupEvent::Joined { generation: epoch, leader: false, protocol, took });
                 // Others hear of this member within one interval, and it hears of what they gave back within another.
-                self.cadence.quicken(self.interval * 2, now);
+                self.cadence.quicken(self.heartbeat_interval * 2, now);
                 if let Some(interval) = self.config.auto_commit_interval {
                     self.out.timers.set(Timer::AutoCommit, now + interval);
                 }
@@ -218,8 +218,8 @@ impl Member {
             false => self.heartbeat_attempts = 0,
         }
         self.epoch = epoch;
-        self.claims = false;
-        (self.commit_waits, self.offset_fetch_waits) = (false, false);
+        self.owned_is_in_flight = false;
+        (self.commit_awaits_epoch, self.offset_fetch_awaits_epoch) = (false, false);
         if self.owns_only_target {
             self.revoke_by = None;
         }
@@ -230,7 +230,7 @@ impl Member {
         match assignment {
             Some(assignment) if self.target.as_ref() != Some(&assignment) => {
                 self.target = Some(assignment);
-                self.cadence.quicken(self.interval, now);
+                self.cadence.quicken(self.heartbeat_interval, now);
                 self.watch_revocation(confirmed_before);
                 if matches!(self.state, State::Joining | State::Stable) {
                     self.set_state(State::Reconciling);
@@ -260,7 +260,7 @@ impl Member {
 
     fn heartbeat_refused(&mut self, code: ErrorCode, message: String, call: InFlight, now: Now) {
         self.heartbeat = None;
-        self.told = Told::default();
+        self.last_sent = LastSentSubscription::default();
         let joining = self.state == State::Joining;
         match reaction(api(Kind::Heartbeat), code) {
             Reaction::Retry => {
@@ -286,7 +286,7 @@ impl Member {
             }
             Reaction::FallBack => self.fence(code, now),
             // The place may be this member's own: of a join whose answer was lost, or of an epoch that was fenced.
-            _ if code == ErrorCode::UnreleasedInstanceId && joining && self.doubts_its_place() => {
+            _ if code == ErrorCode::UnreleasedInstanceId && joining && self.may_have_own_place() => {
                 self.out.retried(api(Kind::Heartbeat), code);
                 self.leave_first = true;
                 self.heartbeat_again(now);
@@ -301,8 +301,8 @@ impl Member {
     }
 
     /// Only one try: whoever has the id then is another.
-    fn doubts_its_place(&mut self) -> bool {
-        std::mem::take(&mut self.in_doubt) && self.config.instance_id.is_some()
+    fn may_have_own_place(&mut self) -> bool {
+        std::mem::take(&mut self.may_have_place) && self.config.instance_id.is_some()
     }
 
     /// The answer to leaving before a join. What refuses it says that there is nothing to leave, but for another's static id.
@@ -312,7 +312,7 @@ impl Member {
             Reaction::Retry => self.heartbeat_again(now),
             Reaction::Rediscover => self.coordinator_lost(call.node_id, code.name(), now),
             _ => {
-                (self.leave_first, self.in_doubt) = (false, false);
+                (self.leave_first, self.may_have_place) = (false, false);
                 if code == ErrorCode::FencedInstanceId {
                     self.fail(self.heartbeat_error(ErrorCode::UnreleasedInstanceId, String::new()), now);
                 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::State;
-use super::consumer_group_heartbeat::Told;
+use super::consumer_group_heartbeat::LastSentSubscription;
 use super::member::Member;
 use crate::group::{CallbackKind, GroupError, GroupEvent, Output, Timer};
 use crate::{Now, TopicPartition};
@@ -24,7 +24,7 @@ impl Member {
             self.leave_first = true;
         }
         // A place that is fenced is still there, and a static member's epoch 0 is refused as long as it is.
-        self.in_doubt |= code == ErrorCode::FencedMemberEpoch;
+        self.may_have_place |= code == ErrorCode::FencedMemberEpoch;
         self.lose(Some(code), &reason);
         if joining || self.heartbeat_attempts > 0 {
             self.heartbeat_again(now);
@@ -48,7 +48,7 @@ impl Member {
         self.out.push(Output::Released { partitions: lost.clone() });
         self.out.event(GroupEvent::Lost { partitions: lost, reason: reason.into() });
         if !untold.is_empty() {
-            self.telling = Some(self.out.call_back(CallbackKind::Lost, untold));
+            self.lost_callback = Some(self.out.call_back(CallbackKind::Lost, untold));
         }
     }
 
@@ -56,13 +56,13 @@ impl Member {
     pub(super) fn drop_epoch(&mut self) {
         self.epoch = 0;
         self.heartbeat = None;
-        self.claims = false;
-        self.told = Told::default();
+        self.owned_is_in_flight = false;
+        self.last_sent = LastSentSubscription::default();
         (self.target, self.working_on, self.acknowledged) = (None, None, None);
-        (self.assigning, self.rebalance, self.moved) = (None, None, (0, 0));
+        (self.assigned_callback, self.rebalance, self.moved) = (None, None, (0, 0));
         self.lease.unconfirm();
         self.revoke_by = None;
-        (self.commit_waits, self.offset_fetch_waits) = (false, false);
+        (self.commit_awaits_epoch, self.offset_fetch_awaits_epoch) = (false, false);
         self.commits.forget_auto_commit();
         // What is looked up may be another's to commit meanwhile, and be gained again.
         self.offset_fetch.clear();
@@ -111,10 +111,10 @@ impl Member {
     pub(super) fn advance_out_of_group(&mut self) {
         let back = match self.state {
             State::Fenced => true,
-            State::Stale => self.polled > self.stale_since,
+            State::Stale => self.last_poll > self.stale_since,
             _ => false,
         };
-        if back && self.telling.is_none() {
+        if back && self.lost_callback.is_none() {
             self.begin_joining();
         }
     }
@@ -124,7 +124,7 @@ impl Member {
         let watched = matches!(self.state, State::Joining | State::Reconciling | State::Acknowledging | State::Stable);
         // Leaving has a deadline of its own.
         let watched = watched && self.exit.is_none();
-        self.out.timers.put(Timer::Poll, watched.then(|| self.polled + self.config.max_poll_interval));
+        self.out.timers.put(Timer::Poll, watched.then(|| self.last_poll + self.config.max_poll_interval));
     }
 
     /// The user does not poll: others are to read on. What it holds is lost, as its partitions are given away at once.
@@ -144,13 +144,13 @@ impl Member {
         if known && self.coordinator.node_id().is_some() {
             self.send_leave(now);
         } else {
-            self.in_doubt |= known;
+            self.may_have_place |= known;
             self.set_state(State::Stale);
         }
     }
 
     /// Whether the coordinator may have a place for this member.
     pub(super) fn may_be_known(&self) -> bool {
-        self.epoch > 0 || self.in_doubt || self.heartbeat.is_some()
+        self.epoch > 0 || self.may_have_place || self.heartbeat.is_some()
     }
 }

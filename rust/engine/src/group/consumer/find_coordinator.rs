@@ -10,7 +10,7 @@ use crate::group::{Answer, CallId, FindCoordinator, Found, GroupError, Timer};
 
 impl Member {
     /// Asks for the coordinator if it is needed and not known.
-    pub(super) fn advance_find(&mut self, now: Now) {
+    pub(super) fn advance_find_coordinator(&mut self, now: Now) {
         let is_needed = match self.state {
             State::Unsubscribed | State::Stale | State::Fatal | State::Fenced => false,
             State::Leaving => self.leaving.is_none(),
@@ -38,7 +38,7 @@ impl Member {
     }
 
     /// No heartbeat was answered for as long as the session lasts (seed S057).
-    pub(super) fn session_silent(&mut self, now: Now) {
+    pub(super) fn session_timed_out(&mut self, now: Now) {
         self.coordinator_lost(None, "no heartbeat was answered for session.timeout.ms", now);
         self.out.timers.set(Timer::Session, now + self.config.session_timeout);
     }

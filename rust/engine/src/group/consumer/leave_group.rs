@@ -32,7 +32,7 @@ impl Member {
             State::Leaving => return,
             _ => self.set_state(State::PrepareLeaving),
         }
-        (self.working_on, self.assigning) = (None, None);
+        (self.working_on, self.assigned_callback) = (None, None);
         if self.revocation.is_some() {
             return;
         }
@@ -82,24 +82,24 @@ impl Member {
             Err(reason) => {
                 // The answer may be lost and the member gone: UNKNOWN_MEMBER_ID will say so then.
                 self.coordinator_lost(call.node_id, &reason, now);
-                self.in_doubt = true;
+                self.may_have_place = true;
                 return self.leave_again(&reason, now);
             }
         };
         self.coordinator_answered(code);
         if code == ErrorCode::None {
-            (self.in_doubt, self.leave_first) = (false, false);
+            (self.may_have_place, self.leave_first) = (false, false);
             return self.stop_leaving("left the group", now);
         }
         match reaction(api(Kind::LeaveGroup), code) {
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
                 self.out.retried(api(Kind::LeaveGroup), code);
                 self.coordinator_error(reacted, call, code.name(), now);
-                self.in_doubt = true;
+                self.may_have_place = true;
                 self.leave_again(code.name(), now);
             }
             _ => {
-                (self.in_doubt, self.leave_first) = (false, false);
+                (self.may_have_place, self.leave_first) = (false, false);
                 self.stop_leaving(code.name(), now);
             }
         }
@@ -135,7 +135,7 @@ impl Member {
     /// The time for leaving in order is over.
     pub(super) fn exit_late(&mut self, now: Now) {
         if self.exit.is_some() {
-            self.in_doubt |= self.epoch > 0 || self.leaving.is_some();
+            self.may_have_place |= self.epoch > 0 || self.leaving.is_some();
             self.close_commits(now);
             self.lose(None, "the time for leaving is over");
             self.end_exit("the time for leaving is over", now);
@@ -153,7 +153,7 @@ impl Member {
         self.drop_epoch();
         self.end_lease(now);
         self.out.timers.clear_all();
-        self.telling = None;
+        self.lost_callback = None;
         self.heartbeat_attempts = 0;
         self.leave_first = false;
         if matches!(self.state, State::Joining | State::Reconciling | State::Acknowledging | State::Stable) {

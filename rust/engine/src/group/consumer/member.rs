@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use monedula_protocol::types::Uuid;
 
-use super::consumer_group_heartbeat::Told;
+use super::consumer_group_heartbeat::LastSentSubscription;
 use super::reactions::api;
 use super::{MembershipConfig, Reaction, State};
 use crate::assign::Protocol;
@@ -49,7 +49,7 @@ pub struct Member {
     pub(super) acknowledged: Option<Partitions>,
     pub(super) revocation: Option<Revocation>,
     /// The Assigned callback that has to end before the target is acknowledged.
-    pub(super) assigning: Option<Ticket>,
+    pub(super) assigned_callback: Option<Ticket>,
     /// When the work on the target began.
     pub(super) rebalance: Option<Now>,
     pub(super) last_rebalance: Option<Now>,
@@ -59,21 +59,21 @@ pub struct Member {
     pub(super) heartbeat: Option<CallId>,
     pub(super) heartbeat_attempts: u32,
     pub(super) cadence: Cadence,
-    /// What the coordinator wants.
-    pub(super) interval: Duration,
-    pub(super) told: Told,
+    /// The heartbeat interval that the coordinator last sent.
+    pub(super) heartbeat_interval: Duration,
+    pub(super) last_sent: LastSentSubscription,
     /// Until when a heartbeat that had no answer may still arrive.
-    pub(super) late_until: Option<Now>,
+    pub(super) late_heartbeat_until: Option<Now>,
     /// Whether a pattern was ever sent: the coordinator keeps it until it is taken back.
-    pub(super) regex_told: bool,
+    pub(super) regex_was_sent: bool,
     /// The heartbeat in flight says that nothing is owned but what is in the target.
     pub(super) owns_only_target: bool,
     /// A heartbeat said what is owned, and its answer is not there yet.
-    pub(super) claims: bool,
+    pub(super) owned_is_in_flight: bool,
     /// The error that [`Output::Raise`] told last, until a heartbeat is good again.
     pub(super) raised: Option<ErrorCode>,
     /// Whether the coordinator may hold a place for this member that it does not know of itself.
-    pub(super) in_doubt: bool,
+    pub(super) may_have_place: bool,
     /// Leave before joining: the coordinator refuses epoch 0 of a member that it still has (KAFKA-19233).
     pub(super) leave_first: bool,
     /// When the coordinator throws the member out for not having given partitions back.
@@ -82,16 +82,16 @@ pub struct Member {
 
     pub(super) commits: Commits,
     /// The next commit waits for a heartbeat that brings its epoch.
-    pub(super) commit_waits: bool,
+    pub(super) commit_awaits_epoch: bool,
 
     pub(super) offset_fetch: OffsetFetch,
     /// The next OffsetFetch waits for a heartbeat that brings its epoch.
-    pub(super) offset_fetch_waits: bool,
+    pub(super) offset_fetch_awaits_epoch: bool,
 
-    pub(super) polled: Now,
+    pub(super) last_poll: Now,
     pub(super) stale_since: Now,
     /// The Lost callback that has to end before the member joins again.
-    pub(super) telling: Option<Ticket>,
+    pub(super) lost_callback: Option<Ticket>,
     pub(super) exit: Option<Exit>,
     /// Closing is done, and to be said after everything else.
     pub(super) closed: bool,
@@ -122,31 +122,31 @@ impl Member {
             working_on: None,
             acknowledged: None,
             revocation: None,
-            assigning: None,
+            assigned_callback: None,
             rebalance: None,
             last_rebalance: None,
             moved: (0, 0),
             heartbeat: None,
             heartbeat_attempts: 0,
             cadence,
-            interval: MembershipConfig::FIRST_HEARTBEAT_INTERVAL,
-            told: Told::default(),
-            late_until: None,
-            regex_told: false,
+            heartbeat_interval: MembershipConfig::FIRST_HEARTBEAT_INTERVAL,
+            last_sent: LastSentSubscription::default(),
+            late_heartbeat_until: None,
+            regex_was_sent: false,
             owns_only_target: false,
-            claims: false,
+            owned_is_in_flight: false,
             raised: None,
-            in_doubt: false,
+            may_have_place: false,
             leave_first: false,
             revoke_by: None,
             lease: Lease::default(),
             commits: Commits::default(),
-            commit_waits: false,
+            commit_awaits_epoch: false,
             offset_fetch: OffsetFetch::default(),
-            offset_fetch_waits: false,
-            polled: Now::ZERO,
+            offset_fetch_awaits_epoch: false,
+            last_poll: Now::ZERO,
             stale_since: Now::ZERO,
-            telling: None,
+            lost_callback: None,
             exit: None,
             closed: false,
             leaving: None,
@@ -180,7 +180,7 @@ impl Member {
 
     /// Notes when the user last polled: now, while a poll waits. Call [`Self::handle`] right after it, which does what follows.
     pub fn polled(&mut self, at: Now) {
-        self.polled = self.polled.max(at);
+        self.last_poll = self.last_poll.max(at);
         self.keep_poll_timer();
     }
 
@@ -207,7 +207,7 @@ impl Member {
             subscription: self.subscription.clone(),
             owned: self.owned.keys().cloned().collect(),
             unresolved: self.unresolved(),
-            heartbeat_interval: self.interval,
+            heartbeat_interval: self.heartbeat_interval,
             last_heartbeat: self.lease.confirmed(),
             lease_until: self.lease.until(),
             last_rebalance: self.last_rebalance,
@@ -230,8 +230,8 @@ impl Member {
         self.advance_exit(now);
         self.advance_out_of_group();
         self.advance_reconciling(now);
-        self.advance_resolve(now);
-        self.advance_find(now);
+        self.advance_resolve_topic_ids(now);
+        self.advance_find_coordinator(now);
         self.advance_heartbeat(now);
         // The heartbeat was the acknowledgement, and a newer target waits.
         self.advance_reconciling(now);
@@ -248,7 +248,7 @@ impl Member {
 
     fn due(&mut self, timer: Timer, now: Now) {
         match timer {
-            Timer::Session => self.session_silent(now),
+            Timer::Session => self.session_timed_out(now),
             Timer::Lease => self.lease_over(),
             Timer::Poll => self.poll_expired(now),
             Timer::AutoCommit => self.auto_commit_due(now),
@@ -321,11 +321,11 @@ impl Member {
     }
 
     fn called_back(&mut self, ticket: Ticket, now: Now) {
-        if self.telling == Some(ticket) {
-            self.telling = None;
+        if self.lost_callback == Some(ticket) {
+            self.lost_callback = None;
         }
-        if self.assigning == Some(ticket) {
-            self.assigning = None;
+        if self.assigned_callback == Some(ticket) {
+            self.assigned_callback = None;
         }
         self.called_back_revoked(ticket, now);
     }

@@ -38,7 +38,7 @@ impl Member {
     pub(super) fn advance_commits(&mut self, now: Now) {
         self.commits.keep_owned(|partition| self.owned.contains_key(partition));
         self.end_commits(now);
-        let may = self.in_group() && !self.commit_waits && self.lease.holds(now);
+        let may = self.in_group() && !self.commit_awaits_epoch && self.lease.holds(now);
         if !may || self.coordinator.node_id().is_none() || self.out.timers.waits(Timer::OffsetCommit, now) {
             return;
         }
@@ -107,7 +107,7 @@ impl Member {
         // The epoch may have come meanwhile: then it is worth another try at once. Else only a heartbeat brings it, and trying
         // before would spin (KAFKA-20765).
         if reacted == Reaction::AfterHeartbeat && call.generation_or_epoch == self.epoch {
-            self.commit_waits = true;
+            self.commit_awaits_epoch = true;
             self.hurry_heartbeat(Timer::OffsetCommit);
         }
     }

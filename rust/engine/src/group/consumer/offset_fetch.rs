@@ -11,7 +11,7 @@ const API: &str = "OffsetFetch";
 impl Member {
     /// Asks for the committed offsets of assigned partitions.
     pub(super) fn advance_offset_fetch(&mut self, now: Now) {
-        if self.offset_fetch_waits || !self.in_group() {
+        if self.offset_fetch_awaits_epoch || !self.in_group() {
             return;
         }
         let Some(partitions) = self.offset_fetch.next(&self.out, now) else { return };
@@ -47,7 +47,7 @@ impl Member {
                 self.coordinator_error(reacted, call, code.name(), now);
                 // The epoch may have come meanwhile: then another try at once is worth it.
                 if reacted == Reaction::AfterHeartbeat && call.generation_or_epoch == self.epoch {
-                    self.offset_fetch_waits = true;
+                    self.offset_fetch_awaits_epoch = true;
                     self.hurry_heartbeat(Timer::OffsetFetch);
                 }
             }

@@ -12,7 +12,7 @@ use crate::{Now, TopicPartition};
 impl Member {
     /// Takes the next step towards the target, if none is under way.
     pub(super) fn advance_reconciling(&mut self, now: Now) {
-        if self.state != State::Reconciling || self.revocation.is_some() || self.assigning.is_some() {
+        if self.state != State::Reconciling || self.revocation.is_some() || self.assigned_callback.is_some() {
             return;
         }
         if self.working_on.is_none() && !self.begin_reconciling(now) {
@@ -21,11 +21,11 @@ impl Member {
         if self.revocation.is_some() {
             return;
         }
-        let gains = self.gains_now();
-        if gains.is_empty() {
+        let assignable = self.assignable_now();
+        if assignable.is_empty() {
             self.reached(now);
-        } else if !self.claims && self.is_proven(now) {
-            self.gain(gains);
+        } else if !self.owned_is_in_flight && self.is_proven(now) {
+            self.take_assigned(assignable);
         }
         // Else a heartbeat is under way that says that they are not owned: who gained them now would still have them when a newer
         // target, which that heartbeat acknowledges unseen, gives them to another. Or the process stood still, and the target is
@@ -42,7 +42,7 @@ impl Member {
             .map(|(partition, id)| (partition.clone(), *id))
             .collect();
         let acknowledged = self.acknowledged.as_ref() == Some(&target);
-        if goes.is_empty() && acknowledged && self.gains(&target).is_empty() {
+        if goes.is_empty() && acknowledged && self.assignable(&target).is_empty() {
             return false;
         }
         self.rebalance.get_or_insert(now);
@@ -61,7 +61,7 @@ impl Member {
 
     /// The topic was made anew under the same name: what is committed now would be taken for offsets of the new one.
     fn lose_replaced(&mut self, lost: BTreeSet<TopicPartition>) {
-        self.let_go(&lost);
+        self.release(&lost);
         let reason = "the topic was deleted and made anew";
         self.out.push(Output::Released { partitions: lost.clone() });
         self.out.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
@@ -69,33 +69,33 @@ impl Member {
     }
 
     /// None of these is owned any more.
-    pub(super) fn let_go(&mut self, partitions: &BTreeSet<TopicPartition>) {
+    pub(super) fn release(&mut self, partitions: &BTreeSet<TopicPartition>) {
         self.owned.retain(|partition, _| !partitions.contains(partition));
         self.offset_fetch.release(partitions);
     }
 
     /// What is to be gained of a target now. Nobody gets what it does not subscribe to (seed S067): a target may be older than
     /// the subscription.
-    fn gains(&self, target: &Partitions) -> BTreeMap<TopicPartition, Uuid> {
-        let mut gains = self.resolved(target);
-        gains.retain(|partition, _| !self.owned.contains_key(partition) && self.is_wanted(&partition.topic));
-        gains
+    fn assignable(&self, target: &Partitions) -> BTreeMap<TopicPartition, Uuid> {
+        let mut assignable = self.resolved(target);
+        assignable.retain(|partition, _| !self.owned.contains_key(partition) && self.is_wanted(&partition.topic));
+        assignable
     }
 
     /// What is free now. What a newer target leaves out already may be another's, if a heartbeat in between said that it is not
     /// owned.
-    fn gains_now(&self) -> BTreeMap<TopicPartition, Uuid> {
+    fn assignable_now(&self) -> BTreeMap<TopicPartition, Uuid> {
         let (Some(working_on), Some(target)) = (&self.working_on, &self.target) else { return BTreeMap::new() };
-        self.gains(&working_on.intersection(target).copied().collect())
+        self.assignable(&working_on.intersection(target).copied().collect())
     }
 
-    fn gain(&mut self, gained: BTreeMap<TopicPartition, Uuid>) {
+    fn take_assigned(&mut self, gained: BTreeMap<TopicPartition, Uuid>) {
         let partitions: BTreeSet<TopicPartition> = gained.keys().cloned().collect();
         self.moved.0 += partitions.len();
         self.owned.extend(gained);
         self.offset_fetch.add(partitions.iter().cloned());
         self.out.push(Output::Assigned { partitions: partitions.clone() });
-        self.assigning = Some(self.out.call_back(CallbackKind::Assigned, partitions));
+        self.assigned_callback = Some(self.out.call_back(CallbackKind::Assigned, partitions));
     }
 
     /// All that could be done is done: the next heartbeat says so, even if nothing moved.

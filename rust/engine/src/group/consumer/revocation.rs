@@ -83,7 +83,7 @@ impl Member {
         let Some(revocation) = self.revocation.take() else { return };
         self.out.timers.clear(Timer::Revocation);
         let (partitions, _) = revocation.into_parts();
-        self.let_go(&partitions);
+        self.release(&partitions);
         self.out.push(Output::Released { partitions });
     }
 

@@ -66,7 +66,7 @@ impl Member {
     }
 
     /// Asks for the names that are missing, again and again, each time after a longer while.
-    pub(super) fn advance_resolve(&mut self, now: Now) {
+    pub(super) fn advance_resolve_topic_ids(&mut self, now: Now) {
         let ids = if self.in_group() && self.exit.is_none() { self.unresolved() } else { BTreeSet::new() };
         if ids.is_empty() {
             self.out.timers.clear(Timer::ResolveTopicIds);
