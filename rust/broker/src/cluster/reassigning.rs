@@ -38,7 +38,9 @@ impl Core {
         if !adding.is_empty() {
             partition.adding = adding;
         }
-        let arrived = partition.adding.iter().filter(|&&node| nodes.is_alive(node));
+        // A replica that an earlier reassignment added may be in sync already.
+        let arrives = |node: &NodeId| nodes.is_alive(*node) && !partition.isr.contains(node);
+        let arrived: Vec<NodeId> = partition.adding.iter().copied().filter(arrives).collect();
         partition.isr.extend(arrived);
         self.metadata_changed();
         self.complete_reassignment(topic, index);

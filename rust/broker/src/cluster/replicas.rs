@@ -59,8 +59,10 @@ impl Core {
         });
     }
 
-    /// Sets the in-sync replicas of a partition. With enough of them the high watermark advances.
+    /// Sets the in-sync replicas of a partition. With enough of them the high watermark advances, and fetches that wait for the
+    /// records below it are answered.
     pub(crate) fn set_isr(&mut self, topic: &str, index: i32, isr: Vec<NodeId>) {
+        let name = topic;
         let Some(topic) = self.topics.get_mut(topic) else { return };
         let min_insync_replicas = topic.config.min_insync_replicas(&self.settings.kafka);
         let Some(partition) = usize::try_from(index).ok().and_then(|index| topic.partitions.get_mut(index)) else {
@@ -68,6 +70,8 @@ impl Core {
         };
         partition.isr = isr;
         partition.advance_high_watermark(min_insync_replicas);
+        self.partition_changed(name, index);
+        self.housekeeping.look_for_dirt();
     }
 
     /// Makes a node an in-sync replica of a partition. A new replica replaces the last one, and becomes the preferred

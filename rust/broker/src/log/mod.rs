@@ -314,7 +314,8 @@ impl Log {
         self.storage(truncated)?;
         let rest = cut.and_then(|batch| cleaner::records_below(&batch, end_offset));
         if let Some(rest) = rest {
-            let appended = self.active().append(rest, 0);
+            let modified_ms = self.active().modified_ms();
+            let appended = self.active().append(rest, modified_ms);
             self.storage(appended)?;
         }
         self.end_offset = end_offset;

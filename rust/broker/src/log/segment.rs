@@ -96,6 +96,11 @@ impl Segment {
         if self.largest_timestamp_ms >= 0 { self.largest_timestamp_ms } else { self.modified_ms }
     }
 
+    /// When a batch was last appended.
+    pub(super) fn modified_ms(&self) -> i64 {
+        self.modified_ms
+    }
+
     /// The largest timestamp of the first batch, from which segment.ms is counted.
     pub(super) fn first_timestamp_ms(&self) -> Option<i64> {
         self.slots.front().map(|slot| slot.batch.header.max_timestamp)

@@ -13,6 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::commands;
+use super::listener::REST;
 use super::shared::Shared;
 use crate::BrokerError;
 use crate::control::Command;
@@ -29,9 +30,15 @@ pub(super) async fn listen(shared: &Shared, port: u16) -> Result<SocketAddr, Bro
     log::info!("commands are taken on {address}");
     let shared = shared.clone();
     tokio::task::spawn_local(async move {
-        // A failed accept, such as for lack of file descriptors, ends the listener. Open connections go on.
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::task::spawn_local(converse(shared.clone(), stream));
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => _ = tokio::task::spawn_local(converse(shared.clone(), stream)),
+                // Out of file descriptors: open connections go on, and a later accept may find a free one.
+                Err(error) => {
+                    log::warn!("the control port cannot accept a connection: {error}");
+                    tokio::time::sleep(REST).await;
+                }
+            }
         }
     });
     Ok(address)

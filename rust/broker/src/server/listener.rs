@@ -12,7 +12,7 @@ use crate::BrokerError;
 use crate::cluster::NodeId;
 
 /// How long a listener pauses after a failed accept, which happens if there are no file descriptors left.
-const REST: Duration = Duration::from_millis(100);
+pub(super) const REST: Duration = Duration::from_millis(100);
 
 /// Opens the ports of all nodes.
 pub(super) async fn listen_all(shared: &Shared) -> Result<Vec<(NodeId, SocketAddr)>, BrokerError> {

@@ -2,6 +2,7 @@
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::fetch::{FetchPartition, FetchRequest, PartitionData};
+use monedula_protocol::messages::produce::ProduceRequest;
 
 use crate::helpers::*;
 use crate::support::World;
@@ -120,6 +121,23 @@ fn a_fetch_that_waits_hears_of_another_leader() {
     assert!(world.waits(&pending));
     world.control(serde_json::json!({"command": "move_leader", "topic": TOPIC, "partition": 0, "node": 2}));
     assert_eq!(error(&only(world.take(&pending).unwrap())), ErrorCode::NotLeaderOrFollower);
+}
+
+// The records were readable, and the fetch slept until its maximum wait.
+#[test]
+fn a_fetch_that_waits_is_answered_once_enough_replicas_are_in_sync() {
+    let mut world = World::with(2, &[("default.replication.factor", "2"), ("min.insync.replicas", "2")]);
+    create(&mut world, TOPIC);
+    let isr = |nodes: &[i32]| serde_json::json!({"command": "set_isr", "topic": TOPIC, "partition": 0, "isr": nodes});
+    world.control(isr(&[1]));
+    let request = FetchRequest { max_wait_ms: 500, ..fetch_request(TOPIC, vec![fetch_partition(0, 0)]) };
+    let pending = world.send(1, &request, FETCH);
+    let records = batch(&["a"]);
+    let answer = world.call(1, &ProduceRequest { acks: 1, ..produce_request(TOPIC, 0, &records) }, PRODUCE);
+    assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
+    assert!(world.waits(&pending), "one replica is too few for the high watermark to advance");
+    world.control(isr(&[1, 2]));
+    assert_eq!(values(&only(world.take(&pending).unwrap())), ["a"]);
 }
 
 #[test]
