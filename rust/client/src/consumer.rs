@@ -135,15 +135,9 @@ impl Consumer {
         let coordinators =
             Coordinators::new(config.clone(), network.clone(), metadata.clone(), log.clone(), metrics.clone());
         let (commands, inbox) = mpsc::unbounded_channel();
-        let options = WalkOptions {
-            check_crcs: config.check_crcs,
-            read_committed: config.read_committed,
-            max_decompressed_bytes: config.max_decompressed_batch_bytes,
-            ..Default::default()
-        };
         let buffer = Arc::new(FetchBuffer::new(
             columns,
-            options,
+            walk_options(&config),
             config.decode_threads,
             pool.clone(),
             &budget,
@@ -162,19 +156,7 @@ impl Consumer {
             runtime: runtime.clone(),
             closed: closed.subscribe(),
         };
-        let driver = Driver {
-            config: config.clone(),
-            network: network.clone(),
-            metadata: metadata.clone(),
-            offsets: offsets.clone(),
-            starts: starts.clone(),
-            buffer: buffer.clone(),
-            budget: budget.clone(),
-            log: log.clone(),
-            metrics: metrics.clone(),
-        };
-        let tasks = vec![runtime.spawn(metadata.clone().run()), runtime.spawn(driver.run(inbox, seed))];
-        Self {
+        let consumer = Self {
             config,
             buffer,
             metadata,
@@ -197,10 +179,28 @@ impl Consumer {
             keeps_events: AtomicBool::new(false),
             seed,
             changing: RwLock::default(),
-            tasks: Mutex::new(tasks),
+            tasks: Mutex::default(),
             closed,
             farewell: OnceLock::new(),
-        }
+        };
+        consumer.start_tasks(inbox);
+        consumer
+    }
+
+    fn start_tasks(&self, commands: mpsc::UnboundedReceiver<FetchCommand>) {
+        let driver = Driver {
+            config: self.config.clone(),
+            network: self.network.clone(),
+            metadata: self.metadata.clone(),
+            offsets: self.offsets.clone(),
+            starts: self.starts.clone(),
+            buffer: self.buffer.clone(),
+            budget: self.budget.clone(),
+            log: self.log.clone(),
+            metrics: self.metrics.clone(),
+        };
+        let metadata = self.runtime.spawn(self.metadata.clone().run());
+        *lock(&self.tasks) = vec![metadata, self.runtime.spawn(driver.run(commands, self.seed))];
     }
 
     /// The settings.
@@ -435,6 +435,15 @@ impl Drop for Consumer {
         if let Some(tell) = self.farewell.get() {
             tell(leaving);
         }
+    }
+}
+
+fn walk_options(config: &ClientConfig) -> WalkOptions {
+    WalkOptions {
+        check_crcs: config.check_crcs,
+        read_committed: config.read_committed,
+        max_decompressed_bytes: config.max_decompressed_batch_bytes,
+        ..Default::default()
     }
 }
 

@@ -8,16 +8,17 @@ use monedula_protocol::messages::api_versions::{ApiVersion, ApiVersionsRequest, 
 use monedula_protocol::messages::find_coordinator::Coordinator;
 use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse, MetadataResponseBroker};
 use monedula_protocol::messages::offset_commit::{
-    OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+    OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
 use monedula_protocol::messages::offset_fetch::{
-    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
+    OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup, OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions, OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 
 const GROUP_ID: &str = "readers";
 const TIMEOUT: Duration = Duration::from_secs(30);

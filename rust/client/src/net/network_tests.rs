@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use monedula_broker::server::{Broker as Server, FaultHandle};
 use monedula_broker::{Effect, Fault, Options, Selector};
-use monedula_protocol::messages::api_versions::ApiVersion;
+use monedula_protocol::messages::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
 use monedula_protocol::messages::metadata::MetadataRequest;
 use tokio::net::TcpStream;
 
