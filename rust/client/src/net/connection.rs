@@ -92,7 +92,7 @@ impl Connection {
         self.shared.times().throttled_until
     }
 
-    /// The broker wants no request for so long, as an answer said; [`Shared::answer`] sees it in most.
+    /// The broker wants no request for so long, by an answer of which [`Shared::answer`] does not see it.
     pub(crate) fn throttle(&self, throttle_time_ms: i32) {
         self.shared.throttle(throttle_time_ms);
     }
@@ -108,7 +108,7 @@ impl Connection {
         let shared = self.shared.clone();
         async move {
             let mut ended = std::pin::pin!(shared.ended.notified());
-            // Listens from here on: an end after the look is heard of.
+            // Listens from here on, so that an end after the look below is noticed.
             ended.as_mut().enable();
             if !shared.closed.load(Ordering::Acquire) {
                 ended.await;
@@ -139,12 +139,12 @@ impl Connection {
         self.reply(reply).await
     }
 
-    /// Waits for what [`Self::send`] gave.
+    /// Waits for the answer to [`Self::send`].
     pub(crate) async fn reply(&self, reply: oneshot::Receiver<Reply>) -> Reply {
         reply.await.unwrap_or_else(|_| Err(self.shared.disconnected("the connection was closed")))
     }
 
-    /// Puts a request behind those sent before, at once. Without an answer to come, an empty one comes when it is written.
+    /// Puts a request behind those sent before, at once. One that is never answered gets an empty answer when it is written.
     pub(crate) fn send<P: Into<Pieces>>(
         &self,
         api: ApiKey,
@@ -191,7 +191,7 @@ impl Connection {
     }
 }
 
-/// Held by the connection's task: whatever ends that, a panic or the end of its runtime too, closes the connection, and
+/// Held by the connection's task: whatever ends the task, a panic or the end of its runtime too, closes the connection, so that
 /// nobody waits on it for ever.
 struct Ending(Arc<Shared>);
 
@@ -242,8 +242,8 @@ async fn run(
         () = shared.closing.notified() => shared.disconnected("the client closed the connection"),
     };
     if matches!(error, RequestError::TimedOut { .. }) {
-        // The system would send on, for minutes, what did not get through: a commit that is repeated on another connection
-        // would come again after later ones, and take the group back. Reset, it is thrown away.
+        // The system would go on for minutes to send the bytes that did not get through: a commit that is repeated on another
+        // connection would arrive again after later ones, and move the group back. A reset discards them.
         if let Err(error) = write.as_ref().set_zero_linger() {
             limits.log.record(Level::Debug, "connection", || format!("{}: not to be reset: {error}", shared.broker));
         }

@@ -65,7 +65,7 @@ struct ConnectionSlot {
     link: Option<Link>,
     /// Where the link goes to. What follows is about this address.
     address: Address,
-    /// Attempts in a row that came to nothing: no connection, or one that ended before it was of any use.
+    /// Failures in a row: no connection, or one that ended before it was of any use.
     failures: u32,
     retry_at: Option<Instant>,
     /// Until when the broker wanted no request, on the connection before (KIP-219).
@@ -88,7 +88,7 @@ pub(crate) struct Network {
     features: Mutex<Features>,
 }
 
-/// A heartbeat is given so long at least, however short its session: half of that may be less than a broker takes.
+/// The shortest timeout of a heartbeat, however short the session: half of that may be less than a broker takes.
 const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Network {
@@ -228,9 +228,9 @@ impl Network {
         Ok((answer, version))
     }
 
-    /// Puts a request behind those sent before to this node for this purpose, and gives what to wait for: callers that send
-    /// one after the other keep their order on the wire. `encode` makes it of the version, the correlation id and
-    /// `client.id`. Without an answer to come, an empty one comes when it is written.
+    /// Puts a request behind those sent before to this node for this purpose, and returns what its answer is awaited by. Callers
+    /// that send one after the other keep their order on the wire. `encode` makes it of the version, the correlation id and
+    /// `client.id`. One that is never answered gets an empty answer when it is written.
     pub(crate) async fn send<P: Into<Pieces>>(
         &self,
         node: NodeId,
@@ -324,8 +324,8 @@ impl Network {
         }
     }
 
-    /// A connection ended. The next one waits as after a failed attempt, and ever longer where it was of no use: a broker,
-    /// or what stands before it, that takes every connection and drops it would be asked as fast as it answers.
+    /// A connection ended. The next one waits as after a failed attempt, and ever longer where it was of no use: a broker or
+    /// proxy that accepts every connection and drops it would be connected to as fast as it does so.
     fn ended(&self, slot: &mut ConnectionSlot, connection: &Connection) {
         if connection.has_served() {
             slot.failures = 0;
