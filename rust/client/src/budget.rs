@@ -1,8 +1,8 @@
 //! One byte budget over fetches in flight, fetched bytes and decompressed bytes.
 //!
-//! A broker answers with one whole batch, however much less was asked for (KIP-74), and every broker may at the same time. So an
-//! answer that is larger than what was kept for it is read once the budget has room for the rest; one at a time is read beyond
-//! the budget, so that a batch that is larger than all of it can be read too.
+//! A broker answers with one whole batch, however much less was asked for (KIP-74), and every broker may at the same
+//! time. So an answer that is larger than what was kept for it is read once the budget has room for the rest; one at a
+//! time is read beyond the budget, so that a batch that is larger than all of it can be read too.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Partitions that are assigned by hand and start at the offsets that their group has committed. A consumer that is no member
-//! of the group looks these up by itself.
+//! Partitions that are assigned by hand and start at the offsets that their group has committed. A consumer that is no
+//! member of the group looks these up by itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ pub(crate) struct CommittedStarts {
 }
 
 impl CommittedStarts {
-    /// Starts these partitions, each with its span, once their offsets are known; unless they are sought or unassigned meanwhile.
+    /// Starts these partitions, each with its span, once their offsets are known; unless they are sought or unassigned
+    /// meanwhile.
     pub(crate) fn look_up(&self, waiting: Vec<(TopicPartition, u64)>) {
         if waiting.is_empty() {
             return;

@@ -72,8 +72,8 @@ pub struct Health {
     pub partitions: BTreeMap<TopicPartition, PartitionStatus>,
 }
 
-/// A consumer of partitions that its group assigns, or that are assigned by hand. Its methods may be called from any thread;
-/// those that wait say so.
+/// A consumer of partitions that its group assigns, or that are assigned by hand. Its methods may be called from any
+/// thread; those that wait say so.
 pub struct Consumer {
     config: Arc<ClientConfig>,
     buffer: Arc<FetchBuffer>,
@@ -250,8 +250,8 @@ impl Consumer {
         }
     }
 
-    /// Waits until [`Self::next_batch`] or [`Self::next`] would return something at once, or until `until`. Takes nothing:
-    /// a caller that is cancelled meanwhile loses nothing.
+    /// Waits until [`Self::next_batch`] or [`Self::next`] would return something at once, or until `until`. Takes
+    /// nothing: a caller that is cancelled meanwhile loses nothing.
     pub fn ready(&self, want: &Want, until: Instant) -> bool {
         self.reads_nothing() || self.buffer.ready(want, until)
     }
@@ -379,8 +379,8 @@ impl Consumer {
         &self.pool
     }
 
-    /// Leaves the group, if it is in one, ends every wait and closes the connections. Waits for that, at most `timeout`. Runs no
-    /// callbacks: a caller that has some calls [`Self::start_close`] first. May be called again.
+    /// Leaves the group, if it is in one, ends every wait and closes the connections. Waits for that, at most
+    /// `timeout`. Runs no callbacks: a caller that has some calls [`Self::start_close`] first. May be called again.
     pub fn close(&self, timeout: Duration) {
         let until = Instant::now() + timeout;
         self.leave(timeout);
@@ -397,8 +397,8 @@ impl Consumer {
         let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 
-    /// Has `hook` get the task in which this consumer leaves its group, if it is dropped as a member. The task has to end before
-    /// the runtime stops, or the other members wait for `session.timeout.ms`.
+    /// Has `hook` get the task in which this consumer leaves its group, if it is dropped as a member. The task has to
+    /// end before the runtime stops, or the other members wait for `session.timeout.ms`.
     pub fn on_leave_task(&self, hook: fn(JoinHandle<()>)) {
         let _ = self.on_leave_task.set(hook);
     }
@@ -416,8 +416,8 @@ impl Consumer {
 }
 
 impl Drop for Consumer {
-    /// A member that is dropped without [`Self::close`] still tries to commit and to leave the group, for a second and in the
-    /// background. Nothing waits for that, unless the hook of [`Self::on_leave_task`] does.
+    /// A member that is dropped without [`Self::close`] still tries to commit and to leave the group, for a second and
+    /// in the background. Nothing waits for that, unless the hook of [`Self::on_leave_task`] does.
     fn drop(&mut self) {
         let Some(group) = self.group.take().filter(|_| self.is_subscribed() && !self.is_closed()) else {
             return self.close(Duration::ZERO);

@@ -102,8 +102,8 @@ impl Coordinators {
     /// Commits offsets to a group without members.
     ///
     /// # Errors
-    /// [`ClientError::GroupInUse`] if the group has members, [`ClientError::GroupDenied`], [`ClientError::TimedOut`] past
-    /// `timeout`; what is wrong with single partitions stands at these.
+    /// [`ClientError::GroupInUse`] if the group has members, [`ClientError::GroupDenied`], [`ClientError::TimedOut`]
+    /// past `timeout`; what is wrong with single partitions stands at these.
     pub(crate) async fn commit(
         &self,
         group: String,
@@ -123,8 +123,8 @@ impl Coordinators {
     /// What a group has committed of these partitions, or of all.
     ///
     /// # Errors
-    /// [`ClientError::GroupDenied`], [`ClientError::TimedOut`] past `timeout`; what is wrong with single partitions stands
-    /// at these.
+    /// [`ClientError::GroupDenied`], [`ClientError::TimedOut`] past `timeout`; what is wrong with single partitions
+    /// stands at these.
     pub(crate) async fn committed(
         &self,
         group: String,
@@ -138,7 +138,8 @@ impl Coordinators {
         self.run(Lookup { group, partitions, stable: false }, timeout).await
     }
 
-    /// As [`Self::committed`], to start there: offsets that an open transaction may still change are waited for (KIP-447).
+    /// As [`Self::committed`], to start there: offsets that an open transaction may still change are waited for
+    /// (KIP-447).
     pub(crate) async fn stable(
         &self,
         group: String,

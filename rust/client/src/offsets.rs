@@ -391,8 +391,8 @@ fn fail_all(questions: &[Question], code: ErrorCode) -> Vec<(TopicPartition, Ans
     questions.iter().map(|question| (question.partition.clone(), Err(code))).collect()
 }
 
-/// The questions by topic, each with the leader epoch that is known: an old leader then answers FENCED_LEADER_EPOCH instead of
-/// a wrong offset.
+/// The questions by topic, each with the leader epoch that is known: an old leader then answers FENCED_LEADER_EPOCH
+/// instead of a wrong offset.
 fn by_topic<'q>(questions: &'q [Question], cluster: &Cluster) -> BTreeMap<&'q str, Vec<(&'q Question, i32)>> {
     let mut topics: BTreeMap<&str, Vec<(&Question, i32)>> = BTreeMap::new();
     for question in questions {

@@ -41,8 +41,8 @@ pub struct Range {
 /// Where each partition is read: first offset, and offset after the last.
 pub type Ranges = BTreeMap<TopicPartition, (i64, i64)>;
 
-/// For how long a log may be shorter than a range that is read from it. A broker that has just become the leader may not
-/// know the end of its log yet.
+/// For how long a log may be shorter than a range that is read from it. A broker that has just become the leader may
+/// not know the end of its log yet.
 const SHORT_LOG_GRACE: Duration = Duration::from_secs(10);
 
 /// Reads that end, one after another, over the same connections. Positions, not counts, decide: compacted gaps and
@@ -104,8 +104,8 @@ impl Reader {
         Ok(resolved)
     }
 
-    /// Begins to read `ranges`, in place of the read before. With a view of the `cluster`, nothing is looked up before the first
-    /// fetch.
+    /// Begins to read `ranges`, in place of the read before. With a view of the `cluster`, nothing is looked up before
+    /// the first fetch.
     ///
     /// # Errors
     /// If the reader is closed.

@@ -24,8 +24,8 @@ impl Consumer {
         self.assign_known(partitions, None)
     }
 
-    /// As [`Self::assign`]. `cluster` is a view that has these partitions, from another client: with it, nothing is looked up
-    /// before the first fetch, and metadata only if the view is out of date.
+    /// As [`Self::assign`]. `cluster` is a view that has these partitions, from another client: with it, nothing is
+    /// looked up before the first fetch, and metadata only if the view is out of date.
     ///
     /// # Errors
     /// If the consumer is closed.
@@ -113,8 +113,8 @@ impl Consumer {
     /// Reads on elsewhere. What was fetched of the partition is dropped; a partition that stopped is read again.
     ///
     /// # Errors
-    /// If the partition is not assigned, the consumer is closed, or the partition is to go on at its committed offset and there
-    /// is no `group.id`.
+    /// If the partition is not assigned, the consumer is closed, or the partition is to go on at its committed offset
+    /// and there is no `group.id`.
     pub fn seek(&self, partition: &TopicPartition, start: impl Into<Position>) -> Result<(), ClientError> {
         if self.is_closed() {
             return Err(ClientError::Closed);
@@ -154,7 +154,8 @@ impl Consumer {
         topics.iter().filter(|topic| !known.contains(*topic) && !self.buffer.has_failed_topic(topic)).cloned().collect()
     }
 
-    /// Where an assignment starts by default: at the committed offsets, if there is a `group.id`, as for a member of the group.
+    /// Where an assignment starts by default: at the committed offsets, if there is a `group.id`, as for a member of
+    /// the group.
     pub fn default_position(&self) -> Position {
         match self.config.group_id {
             Some(_) => Position::Committed,

@@ -27,8 +27,8 @@ use crate::group::{
 use crate::lock::lock;
 use crate::log::{Level, Log};
 
-/// A batch, or the batches of a holder, that the user may still finish. Dropping it means that nobody will: what is not finished
-/// then stays uncommitted, holds no revocation up, and a warning is logged.
+/// A batch, or the batches of a holder, that the user may still finish. Dropping it means that nobody will: what is not
+/// finished then stays uncommitted, holds no revocation up, and a warning is logged.
 #[derive(Debug)]
 pub struct Unfinished {
     what: What,
@@ -77,8 +77,8 @@ impl Drop for Unfinished {
 }
 
 impl Consumer {
-    /// Joins the group of `group.id`, in the background, and reads the partitions of these topics that the group assigns. Replaces
-    /// an earlier subscription.
+    /// Joins the group of `group.id`, in the background, and reads the partitions of these topics that the group
+    /// assigns. Replaces an earlier subscription.
     ///
     /// # Errors
     /// If there is no `group.id`, partitions are assigned by hand, a pattern cannot be read, or the consumer is closed.
@@ -108,8 +108,8 @@ impl Consumer {
         self.subscribed.load(Ordering::Acquire)
     }
 
-    /// The next batch or callback. Waits, at most until `until`. `holder` names the thread or task that asks: what it was
-    /// handed before is finished. A callback is to be run by the caller, and ended by [`Self::called_back`].
+    /// The next batch or callback. Waits, at most until `until`. `holder` names the thread or task that asks: what it
+    /// was handed before is finished. A callback is to be run by the caller, and ended by [`Self::called_back`].
     ///
     /// # Errors
     /// Of single partitions and of the membership, once each; of the whole client, and fatal ones, on every call.
@@ -152,9 +152,10 @@ impl Consumer {
         Ok(())
     }
 
-    /// A batch becomes one for each run of rows of a partition, in their order. Each is finished by [`Self::finish`] or by a
-    /// commit that names it, and by nothing else; `holder`, which was handed the batch, does not finish it by asking for the next.
-    /// With each comes a value to drop when nobody can finish it any more: it stays uncommitted then, and nothing waits for it.
+    /// A batch becomes one for each run of rows of a partition, in their order. Each is finished by [`Self::finish`] or
+    /// by a commit that names it, and by nothing else; `holder`, which was handed the batch, does not finish it by
+    /// asking for the next. With each comes a value to drop when nobody can finish it any more: it stays uncommitted
+    /// then, and nothing waits for it.
     ///
     /// # Errors
     /// If the batch is finished already, without a `group.id`, or if the consumer is closed.
@@ -169,8 +170,8 @@ impl Consumer {
         Ok(parts.map(|part| (unfinished(part.id), part)).map(|(guard, part)| (part, guard)).collect())
     }
 
-    /// A value to drop when this thread or task of the user's ends: what it holds then stays uncommitted, and nothing waits for
-    /// it.
+    /// A value to drop when this thread or task of the user's ends: what it holds then stays uncommitted, and nothing
+    /// waits for it.
     pub fn holder(&self, holder: Holder) -> Unfinished {
         Unfinished { what: What::Held(holder), buffer: self.buffer(), log: self.log.clone() }
     }
@@ -192,32 +193,34 @@ impl Consumer {
         self.buffer.next_callback()
     }
 
-    /// A callback has ended; `failed` if it raised an error, which the user sees. An on_assigned that failed is run again by the
-    /// next wait, and its partitions are not handed out before it succeeded.
+    /// A callback has ended; `failed` if it raised an error, which the user sees. An on_assigned that failed is run
+    /// again by the next wait, and its partitions are not handed out before it succeeded.
     pub fn called_back(&self, ticket: u64, failed: bool) {
         if let Some(group) = self.group.get() {
             group.called_back(ticket, failed);
         }
     }
 
-    /// The rows of a batch are handed out one by one: a row is finished when the one after it is taken. The caller takes each row
-    /// from the cursor, until no more may be handed out or there are none, and then calls [`Self::give_back`].
+    /// The rows of a batch are handed out one by one: a row is finished when the one after it is taken. The caller
+    /// takes each row from the cursor, until no more may be handed out or there are none, and then calls
+    /// [`Self::give_back`].
     pub fn by_rows(&self, batch: &HandedBatch, holder: Holder) -> Arc<RowCursor> {
         self.buffer.by_rows(batch, holder)
     }
 
-    /// Rows of a batch that were not taken are handed out again, before all others of their partition and by the next call of any
-    /// holder, unless the partition was sought or lost since. The last row stays with `holder`, which finishes it with its next
-    /// call. Does nothing where all rows were taken.
+    /// Rows of a batch that were not taken are handed out again, before all others of their partition and by the next
+    /// call of any holder, unless the partition was sought or lost since. The last row stays with `holder`, which
+    /// finishes it with its next call. Does nothing where all rows were taken.
     pub fn give_back(&self, batch: &HandedBatch, holder: Holder) {
         self.buffer.give_back(batch.id, holder);
     }
 
-    /// Commits; the future has what became of each partition. What was finished counts as finished at once, whether the future
-    /// is waited for or not.
+    /// Commits; the future has what became of each partition. What was finished counts as finished at once, whether the
+    /// future is waited for or not.
     ///
     /// # Errors
-    /// By the future: without a `group.id`, if the consumer is closed, or if a consumer that is no member got no answer.
+    /// By the future: without a `group.id`, if the consumer is closed, or if a consumer that is no member got no
+    /// answer.
     pub fn commit(
         &self,
         what: CommitWhat,
@@ -296,8 +299,8 @@ impl Consumer {
         self.buffer.revocation_pending()
     }
 
-    /// Joins the group again, `after` from now. Ends what an assignor left for later: lost members, the first ones of a group and
-    /// the next round are waited for no longer.
+    /// Joins the group again, `after` from now. Ends what an assignor left for later: lost members, the first ones of a
+    /// group and the next round are waited for no longer.
     ///
     /// # Errors
     /// If nothing is subscribed to, or the consumer is closed.

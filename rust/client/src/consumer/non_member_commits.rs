@@ -1,5 +1,5 @@
-//! Commits of a consumer that is no member of its group. One is sent after the other, in the order of the calls: two in flight
-//! at once could arrive in any order, and the older one would stand.
+//! Commits of a consumer that is no member of its group. One is sent after the other, in the order of the calls: two in
+//! flight at once could arrive in any order, and the older one would stand.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -15,7 +15,8 @@ use monedula_columns::{BufferPool, Inflated, Scratch, WalkOptions, inflate};
 use crate::budget::{Budget, Charge};
 use crate::lock::lock;
 
-/// Compressed bytes of a segment: small enough for many threads to share one fetch, large enough to be worth a hand-over.
+/// Compressed bytes of a segment: small enough for many threads to share one fetch, large enough to be worth a
+/// hand-over.
 pub(crate) const SEGMENT_BYTES: usize = 256 << 10;
 
 /// How much more than usual a segment may grow before its last batches are left to the reader.
@@ -180,7 +181,8 @@ impl Shared {
             inflate(&data, &self.options, &self.pool, scratch, &mut grant)
         });
         let Ok(inflated) = catch_unwind(work) else {
-            // Out of memory. The reader, which waits for the segment, tries by itself, and raises the error to the user.
+            // Out of memory. The reader, which waits for the segment, tries by itself, and raises the error to the
+            // user.
             segment.finish(State::Raw(data));
             *scratch = Scratch::default();
             return;
@@ -222,8 +224,9 @@ impl Shared {
                 return Some((segment, charge));
             }
             drop(segment);
-            // There is no room until the reader has walked something, and nobody notifies these threads of freed budget. One
-            // thread looks, less and less often: sixty-four that looked every 2 ms took a third of a core while nobody polled.
+            // There is no room until the reader has walked something, and nobody notifies these threads of freed
+            // budget. One thread looks, less and less often: sixty-four that looked every 2 ms took a third of a core
+            // while nobody polled.
             if queue.is_watched {
                 queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -243,7 +246,8 @@ mod tests {
 
     use super::*;
 
-    /// The guard of the match that looked was still held where the state was put back: the thread waited for itself, for ever.
+    /// The guard of the match that looked was still held where the state was put back: the thread waited for itself,
+    /// for ever.
     #[test]
     fn a_segment_that_its_reader_took_first_is_left_to_it() {
         let budget = Budget::new(1 << 20);

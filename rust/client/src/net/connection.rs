@@ -1,8 +1,8 @@
 //! One TCP connection: pipelined requests, answers matched by correlation id, deadlines.
 //!
 //! Dropping a waiter never closes the connection: its answer is read and discarded. A request without an answer in its
-//! time does close it, because nothing behind it on this connection will be answered either. However the connection's task
-//! ends, by a panic too, every waiter gets an error.
+//! time does close it, because nothing behind it on this connection will be answered either. However the connection's
+//! task ends, by a panic too, every waiter gets an error.
 
 mod pending;
 mod wire;
@@ -116,7 +116,8 @@ impl Connection {
         }
     }
 
-    /// Sends a request in `version` and waits for its answer, at most `request.timeout.ms` plus what is expected beyond.
+    /// Sends a request in `version` and waits for its answer, at most `request.timeout.ms` plus what is expected
+    /// beyond.
     pub(crate) async fn call<'q, R: Request<'q>>(
         &self,
         request: &R,
@@ -144,7 +145,8 @@ impl Connection {
         reply.await.unwrap_or_else(|_| Err(self.shared.disconnected("the connection was closed")))
     }
 
-    /// Puts a request behind those sent before, at once. One that is never answered gets an empty answer when it is written.
+    /// Puts a request behind those sent before, at once. One that is never answered gets an empty answer when it is
+    /// written.
     pub(crate) fn send<P: Into<Pieces>>(
         &self,
         api: ApiKey,
@@ -191,8 +193,8 @@ impl Connection {
     }
 }
 
-/// Held by the connection's task: whatever ends the task, a panic or the end of its runtime too, closes the connection, so that
-/// nobody waits on it for ever.
+/// Held by the connection's task: whatever ends the task, a panic or the end of its runtime too, closes the connection,
+/// so that nobody waits on it for ever.
 struct Ending(Arc<Shared>);
 
 impl Drop for Ending {
@@ -242,8 +244,8 @@ async fn run(
         () = shared.closing.notified() => shared.disconnected("the client closed the connection"),
     };
     if matches!(error, RequestError::TimedOut { .. }) {
-        // The system would go on for minutes to send the bytes that did not get through: a commit that is repeated on another
-        // connection would arrive again after later ones, and move the group back. A reset discards them.
+        // The system would go on for minutes to send the bytes that did not get through: a commit that is repeated on
+        // another connection would arrive again after later ones, and move the group back. A reset discards them.
         if let Err(error) = write.as_ref().set_zero_linger() {
             limits.log.record(Level::Debug, "connection", || format!("{}: not to be reset: {error}", shared.broker));
         }

@@ -7,11 +7,12 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-/// How long an address may keep the next one waiting (the Connection Attempt Delay of RFC 8305). Both are tried from then on.
+/// How long an address may keep the next one waiting (the Connection Attempt Delay of RFC 8305). Both are tried from
+/// then on.
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// TCP keepalive probes begin after so long without traffic: firewalls and load balancers silently drop connections that are
-/// idle for some minutes.
+/// TCP keepalive probes begin after so long without traffic: firewalls and load balancers silently drop connections
+/// that are idle for some minutes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 /// Time between two probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
@@ -43,8 +44,8 @@ impl Dialer {
         }
     }
 
-    /// Connects to the address that answers first. The next one is tried as soon as one fails, or has not answered for a moment:
-    /// some of a name's addresses may lead nowhere, as those of IPv6 do in many networks.
+    /// Connects to the address that answers first. The next one is tried as soon as one fails, or has not answered for
+    /// a moment: some of a name's addresses may lead nowhere, as those of IPv6 do in many networks.
     pub(crate) async fn dial_any(self, addresses: Vec<SocketAddr>) -> Result<TcpStream, String> {
         let several = addresses.len() > 1;
         let mut left = addresses.into_iter();

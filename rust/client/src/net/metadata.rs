@@ -265,8 +265,8 @@ impl Metadata {
         });
     }
 
-    /// One attempt at each known address until one answers. Where none has for the rebootstrap's trigger, the known brokers
-    /// are forgotten amid the attempt, and it goes on with the bootstrap's (KIP-1102).
+    /// One attempt at each known address until one answers. Where none has for the rebootstrap's trigger, the known
+    /// brokers are forgotten amid the attempt, and it goes on with the bootstrap's (KIP-1102).
     async fn refresh(&self, unanswered_since: &mut Instant) -> Result<(), RequestError> {
         let mut last = RequestError::UnknownNode(-1);
         let mut are_forgotten = false;
@@ -356,8 +356,8 @@ impl Metadata {
         });
     }
 
-    /// The cluster as it is now, with these topics, or all of them. Nothing of it is kept here but the brokers; an error of
-    /// a single topic stands in the topic.
+    /// The cluster as it is now, with these topics, or all of them. Nothing of it is kept here but the brokers; an
+    /// error of a single topic stands in the topic.
     ///
     /// # Errors
     /// If no broker answers within `timeout`.

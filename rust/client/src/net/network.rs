@@ -129,8 +129,8 @@ impl Network {
         *lock(&self.cluster_id) = cluster_id.map(str::to_owned);
     }
 
-    /// Forgets the brokers of metadata and closes what is connected to them: only `bootstrap.servers` is known from now on, as
-    /// at the start. Not with `metadata.recovery.strategy=none`.
+    /// Forgets the brokers of metadata and closes what is connected to them: only `bootstrap.servers` is known from now
+    /// on, as at the start. Not with `metadata.recovery.strategy=none`.
     pub(crate) fn rebootstrap(&self, reason: &str) {
         if !self.config.rebootstrap {
             return;
@@ -228,9 +228,9 @@ impl Network {
         Ok((answer, version))
     }
 
-    /// Puts a request behind those sent before to this node for this purpose, and returns what its answer is awaited by. Callers
-    /// that send one after the other keep their order on the wire. `encode` makes it of the version, the correlation id and
-    /// `client.id`. One that is never answered gets an empty answer when it is written.
+    /// Puts a request behind those sent before to this node for this purpose, and returns what its answer is awaited
+    /// by. Callers that send one after the other keep their order on the wire. `encode` makes it of the version, the
+    /// correlation id and `client.id`. One that is never answered gets an empty answer when it is written.
     pub(crate) async fn send<P: Into<Pieces>>(
         &self,
         node: NodeId,
@@ -268,8 +268,8 @@ impl Network {
         }
     }
 
-    /// The connection to `node`: the one that stands, or a new one. Waits out the backoff of earlier failures, and the time
-    /// for which the broker wants no request (KIP-219).
+    /// The connection to `node`: the one that stands, or a new one. Waits out the backoff of earlier failures, and the
+    /// time for which the broker wants no request (KIP-219).
     ///
     /// A boxed future: it is awaited for every kind of request, and would be compiled into each of them.
     fn link(
@@ -324,8 +324,8 @@ impl Network {
         }
     }
 
-    /// A connection ended. The next one waits as after a failed attempt, and ever longer where it was of no use: a broker or
-    /// proxy that accepts every connection and drops it would be connected to as fast as it does so.
+    /// A connection ended. The next one waits as after a failed attempt, and ever longer where it was of no use: a
+    /// broker or proxy that accepts every connection and drops it would be connected to as fast as it does so.
     fn ended(&self, slot: &mut ConnectionSlot, connection: &Connection) {
         if connection.has_served() {
             slot.failures = 0;
@@ -342,7 +342,8 @@ impl Network {
         delay
     }
 
-    /// The caller waits for this node no longer. Noted as a failure of its address, although the attempt itself was cut short.
+    /// The caller waits for this node no longer. Noted as a failure of its address, although the attempt itself was cut
+    /// short.
     pub(crate) fn gave_up(&self, node: NodeId, after: Duration) -> RequestError {
         let Ok((host, port)) = self.address(node) else { return RequestError::UnknownNode(-1) };
         let broker = format!("{host}:{port}");
@@ -407,7 +408,8 @@ impl Network {
         Ok(Link { connection: Arc::new(connection), offered: Arc::new(offered) })
     }
 
-    /// A member that waits longer than this for the answer to a heartbeat has no time for another before its session is over.
+    /// A member that waits longer than this for the answer to a heartbeat has no time for another before its session is
+    /// over.
     fn limits_of(&self, purpose: Purpose) -> Limits {
         let mut limits = self.limits.clone();
         if purpose == Purpose::Heartbeat {

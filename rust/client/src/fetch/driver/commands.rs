@@ -17,7 +17,8 @@ impl Running {
         }
         match command {
             FetchCommand::Assign { partitions, is_owned } => {
-                // The assignment may have come with a cluster view, which metadata has by now: with that, nothing is looked up.
+                // The assignment may have come with a cluster view, which metadata has by now: with that, nothing is
+                // looked up.
                 if self.adopt(&self.driver.metadata.cluster()) {
                     self.grow();
                 }
@@ -88,8 +89,8 @@ impl Running {
         }
     }
 
-    /// Assigns new partitions of whole topics: the first ones at the position that the user gave, later ones at their smallest
-    /// offset, so that none of their records is missed (seed S084).
+    /// Assigns new partitions of whole topics: the first ones at the position that the user gave, later ones at their
+    /// smallest offset, so that none of their records is missed (seed S084).
     pub(super) fn grow(&mut self) {
         let topics: Vec<(Arc<str>, Position, bool)> =
             self.topics.iter().map(|(topic, &(start, known))| (topic.clone(), start, known)).collect();

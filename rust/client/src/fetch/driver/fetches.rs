@@ -38,7 +38,8 @@ impl Running {
     pub(super) fn send_fetches(&mut self) {
         let now = self.now();
         let ready = self.machine.ready_nodes(now);
-        // An answer may wait to be read as well. Its broker is not ready, and records of paused partitions may take its room.
+        // An answer may wait to be read as well. Its broker is not ready, and records of paused partitions may take its
+        // room.
         let mut starved = self.driver.budget.is_awaited();
         if !ready.is_empty() {
             let driver = &self.driver;

@@ -49,9 +49,9 @@ pub(crate) struct Driver {
     pub(crate) metrics: Metrics,
 }
 
-/// What the machine asked for, gathered over many inputs and then sent together. By partition: of two in a row, such as an
-/// assignment and a seek right after it, only the later is asked. Brokers answer INVALID_REQUEST for a partition that stands
-/// twice in a ListOffsets.
+/// What the machine asked for, gathered over many inputs and then sent together. By partition: of two in a row, such as
+/// an assignment and a seek right after it, only the later is asked. Brokers answer INVALID_REQUEST for a partition
+/// that stands twice in a ListOffsets.
 #[derive(Default)]
 struct Asked {
     metadata: bool,
@@ -78,7 +78,8 @@ struct Running {
     flush: bool,
     /// When a cluster that was not reached yet counts as unreachable.
     bootstrap_deadline: Option<Instant>,
-    /// Nodes whose last fetch failed in a way that no repetition mends, until one succeeds or the user reads on elsewhere.
+    /// Nodes whose last fetch failed in a way that no repetition mends, until one succeeds or the user reads on
+    /// elsewhere.
     refusing: BTreeMap<i32, ClientError>,
 }
 

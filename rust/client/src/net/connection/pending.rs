@@ -1,5 +1,5 @@
-//! Requests in flight on one connection, in their order on the wire, and what ends them: an answer, a deadline, the end of the
-//! connection.
+//! Requests in flight on one connection, in their order on the wire, and what ends them: an answer, a deadline, the end
+//! of the connection.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -33,7 +33,8 @@ pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) pending: Mutex<VecDeque<Pending>>,
     pub(super) closed: AtomicBool,
-    /// Whether the connection was of use: something beyond the handshake was answered, or written where nothing is answered.
+    /// Whether the connection was of use: something beyond the handshake was answered, or written where nothing is
+    /// answered.
     pub(super) served: AtomicBool,
     /// Whether an answer has come that there is no room for: while it waits, no deadline counts.
     pub(super) waits_for_room: AtomicBool,
@@ -51,8 +52,8 @@ pub(super) struct Times {
     pub(super) ended_at: Option<Instant>,
 }
 
-/// Longest wait that a broker can ask for. Quotas that are far exceeded, and answers that are garbage, ask for hours: after
-/// this the next request goes out all the same. If the broker holds that one back, its deadline says so.
+/// Longest wait that a broker can ask for. Quotas that are far exceeded, and answers that are garbage, ask for hours:
+/// after this the next request goes out all the same. If the broker holds that one back, its deadline says so.
 pub(super) const LONGEST_THROTTLE: Duration = Duration::from_secs(60);
 
 impl Shared {
@@ -101,8 +102,8 @@ impl Shared {
         RequestError::Disconnected { broker: self.broker.clone(), reason: reason.to_owned() }
     }
 
-    /// Waits until an answer may be read that is larger than what was kept for it. The broker is done, so meanwhile no deadline
-    /// counts, and after it all of this connection begin anew. None where enough was kept.
+    /// Waits until an answer may be read that is larger than what was kept for it. The broker is done, so meanwhile no
+    /// deadline counts, and after it all of this connection begin anew. None where enough was kept.
     pub(super) async fn admit(&self, bytes: usize) -> Option<Admitted> {
         let larger = |room: &Room| bytes > room.kept_bytes;
         let room = self.pending().front().and_then(|first| first.room.clone().filter(larger))?;
@@ -130,14 +131,14 @@ impl Shared {
         }
     }
 
-    /// Whether a length beyond the limit may be that of an answer. A server that answers the handshake with so much is no
-    /// broker.
+    /// Whether a length beyond the limit may be that of an answer. A server that answers the handshake with so much is
+    /// no broker.
     pub(super) fn may_be_too_large(&self, bytes: i32) -> bool {
         bytes > 0 && self.pending().front().is_some_and(|first| first.api != ApiKey::ApiVersions)
     }
 
-    /// An answer that is too large would be so again: its waiter gets an error that names the setting to change. The requests
-    /// behind it are to be sent again.
+    /// An answer that is too large would be so again: its waiter gets an error that names the setting to change. The
+    /// requests behind it are to be sent again.
     pub(super) fn fail_too_large(&self, bytes: i32, correlation_id: i32) {
         let first = self.pending().pop_front_if(|first| first.correlation_id == correlation_id);
         let Some(first) = first else { return };
@@ -151,7 +152,8 @@ impl Shared {
         let _ = first.reply.send(Err(RequestError::Fatal(Box::new(too_large))));
     }
 
-    /// Hands an answer to its waiter. Brokers answer in order, so any other correlation id means that one side lost count.
+    /// Hands an answer to its waiter. Brokers answer in order, so any other correlation id means that one side lost
+    /// count.
     pub(super) fn answer(&self, frame: Frame) -> Result<(), RequestError> {
         let wire = |error| RequestError::Wire { broker: self.broker.clone(), error };
         let correlation_id = frame::correlation_id(frame.as_slice()).map_err(wire)?;

@@ -29,9 +29,9 @@ pub(super) struct Features {
 pub(super) type Handshake = (Offered, Features);
 
 impl Network {
-    /// Asks the broker which versions it offers (KIP-35). One that does not know our version of ApiVersions answers in version 0
-    /// with the range that it knows (KIP-511), and is asked again. A broker of metadata is sent the node and cluster that it is
-    /// taken for (KIP-1242): another broker that has its address by now refuses that.
+    /// Asks the broker which versions it offers (KIP-35). One that does not know our version of ApiVersions answers in
+    /// version 0 with the range that it knows (KIP-511), and is asked again. A broker of metadata is sent the node and
+    /// cluster that it is taken for (KIP-1242): another broker that has its address by now refuses that.
     pub(super) async fn handshake(&self, node: NodeId, connection: &Connection) -> Result<Handshake, RequestError> {
         let wire = |error| RequestError::Wire { broker: connection.broker().to_owned(), error };
         let cluster_id = lock(&self.cluster_id).clone();
