@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use monedula_protocol::types::Uuid;
 
+use super::AssignmentId;
 use super::commands::Assignment;
 use super::config::FetchConfig;
 use super::fault::Fault;
@@ -13,7 +14,6 @@ use super::io::{Input, Output};
 use super::node::{Demand, Node};
 use super::partition::Phase;
 use super::partition_table::PartitionTable;
-use super::{AssignmentId, FetchPlan};
 use crate::backoff::Jitter;
 use crate::{Now, TopicPartition};
 
@@ -46,7 +46,7 @@ pub struct FetchMachine {
     pub(super) config: FetchConfig,
     pub(super) jitter: Jitter,
     /// Time of the last call that had one.
-    now: Now,
+    pub(super) now: Now,
     pub(super) partitions: PartitionTable,
     /// Partitions of bounded reads that are fetched to their ends.
     pub(super) complete: BTreeSet<AssignmentId>,
@@ -122,12 +122,6 @@ impl FetchMachine {
             return Some(Output::RefreshMetadata);
         }
         self.outputs.pop_front()
-    }
-
-    /// The request to send to `node` now, if there is one; it counts as sent.
-    pub fn poll_fetch(&mut self, now: Now, node: i32) -> Option<FetchPlan> {
-        self.now = now;
-        self.next_fetch(node, now)
     }
 
     /// Nodes that [`Self::poll_fetch`] has a request for, the one that was asked longest ago first: where memory does

@@ -8,7 +8,9 @@ use super::session::Sent;
 use crate::Now;
 
 impl FetchMachine {
-    pub(super) fn next_fetch(&mut self, node_id: i32, now: Now) -> Option<FetchPlan> {
+    /// The request to send to this node now, if there is one; it counts as sent.
+    pub fn poll_fetch(&mut self, now: Now, node_id: i32) -> Option<FetchPlan> {
+        self.now = now;
         let node = self.nodes.get_mut(&node_id)?;
         if !node.is_ready(now) {
             return None;
