@@ -1,8 +1,8 @@
 //! One byte budget over fetches in flight, fetched bytes and decompressed bytes.
 //!
-//! A broker answers with one whole batch, however much less was asked for (KIP-74), and every broker may at the same time. So an
-//! answer that is larger than what was kept for it is read once the budget has room for the rest; one at a time is read beyond
-//! the budget, so that a batch that is larger than all of it can be read too.
+//! A broker answers with one whole batch, however much less was asked for (KIP-74), and every broker may at the same
+//! time. So an answer that is larger than what was kept for it is read once the budget has room for the rest; one at a
+//! time is read beyond the budget, so that a batch that is larger than all of it can be read too.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,33 +18,34 @@ pub(crate) struct Budget(Arc<Inner>);
 struct Inner {
     limit: usize,
     used: AtomicUsize,
-    /// For the one who looks whether there is enough for another fetch.
+    /// Notifies the driver, which may have credit for another fetch.
     freed: Notify,
-    /// For all answers that wait.
+    /// Notifies all answers that wait.
     freed_for_answers: Notify,
+    /// One permit, for the one answer that may be read beyond the budget.
     beyond: Arc<Semaphore>,
     answers_waiting: AtomicUsize,
     answer_waits: Notify,
 }
 
-/// What was kept for an answer when it was asked for.
+/// The bytes that were kept for an answer when it was asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     pub(crate) budget: Budget,
     pub(crate) kept_bytes: usize,
 }
 
-/// Leave to hold an answer that is larger than its [`Room`].
+/// Permission to hold an answer that is larger than its [`Room`].
 #[derive(Debug)]
 pub(crate) enum Admitted {
-    /// The rest was there.
+    /// The budget is charged with the missing bytes.
     Within(Charge),
-    /// It is the one beyond the budget.
+    /// It is the one answer beyond the budget.
     Beyond { _permit: OwnedSemaphorePermit },
 }
 
 impl Admitted {
-    /// What the budget is charged with by this.
+    /// Bytes that the budget is charged with by this.
     pub(crate) fn charged_bytes(&self) -> usize {
         match self {
             Self::Within(charge) => charge.bytes(),
@@ -101,7 +102,7 @@ impl Budget {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes` if they are there.
+    /// Takes `bytes` if so many are free.
     pub(crate) fn try_take(&self, bytes: usize) -> Option<Charge> {
         self.try_take_below(bytes, self.0.limit)
     }
@@ -133,11 +134,11 @@ impl Budget {
             return Admitted::Within(charge);
         }
         let _waiting = Waiting::new(&self.0);
-        // Made once: whoever waits longest is next.
+        // Made once for the whole wait: the semaphore serves the answer that waits longest.
         let mut beyond = pin!(self.0.beyond.clone().acquire_owned());
         loop {
             let mut freed = pin!(self.0.freed_for_answers.notified());
-            // Listens from here on: what is given back after the look is heard of.
+            // Listens from here on, so that bytes freed after the attempt below are noticed.
             freed.as_mut().enable();
             if let Some(charge) = self.try_take(bytes) {
                 return Admitted::Within(charge);
@@ -166,7 +167,7 @@ impl Charge {
         self.bytes
     }
 
-    /// Takes as many more as are missing to `bytes`, if they are there; returns how many it has then.
+    /// Takes as many more as are missing to `bytes`, if so many are free; returns how many it has then.
     pub(crate) fn reach(&mut self, bytes: usize) -> usize {
         if let Some(missing) = bytes.checked_sub(self.bytes)
             && let Some(mut more) = self.budget.try_take(missing)
@@ -176,7 +177,7 @@ impl Charge {
         self.bytes
     }
 
-    /// Corrects an estimate. May overdraw: memory that is already there cannot be refused.
+    /// Corrects an estimate. May exceed the limit: memory that is already allocated cannot be refused.
     pub(crate) fn set(&mut self, bytes: usize) {
         let used = &self.budget.0.used;
         if bytes >= self.bytes {

@@ -1,4 +1,5 @@
-//! Partitions that are assigned by hand and start where their group has read to: who is no member looks that up by itself.
+//! Partitions that are assigned by hand and start at the offsets that their group has committed. A consumer that is no
+//! member of the group looks these up by itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ pub(crate) struct CommittedStarts {
 }
 
 impl CommittedStarts {
-    /// Starts these, each with its span, once their offsets are known. Those that are sought or given up meanwhile are left alone.
+    /// Starts these partitions, each with its span, once their offsets are known; unless they are sought or unassigned
+    /// meanwhile.
     pub(crate) fn look_up(&self, waiting: Vec<(TopicPartition, u64)>) {
         if waiting.is_empty() {
             return;
@@ -37,30 +39,29 @@ impl CommittedStarts {
         let (starts, mut closed) = (self.clone(), self.closed.clone());
         self.runtime.spawn(async move {
             tokio::select! {
-                // An error says that the consumer is gone.
+                // An error means that the consumer is gone.
                 _ = closed.wait_for(|&closed| closed) => {}
                 () = starts.until_started(waiting) => {}
             }
         });
     }
 
-    /// What keeps an offset from being known may be mended, such as a permission that is missing: the user is told, once for each
-    /// error, and it is asked for again and again.
+    /// Asks until all are known: an error, such as a missing permission, may be mended. Each error is raised once.
     async fn until_started(&self, mut waiting: Vec<(TopicPartition, u64)>) {
         let mut jitter = Jitter::new(Instant::now().elapsed().as_nanos() as u64);
-        let mut told = BTreeMap::new();
+        let mut raised = BTreeMap::new();
         for attempt in 0.. {
             waiting.retain(|(partition, span)| self.buffer.waits_for_start(partition, *span));
             if waiting.is_empty() {
                 return;
             }
             match self.ask(&waiting).await {
-                Ok(found) => self.start(&waiting, found, &mut told),
-                // Nobody has answered yet, which health() shows.
+                Ok(found) => self.start(&waiting, found, &mut raised),
+                // No coordinator has answered yet; health() shows why.
                 Err(error @ (ClientError::TimedOut { .. } | ClientError::Unreachable { .. })) => {
                     self.log.record(Level::Warning, "groups", || format!("where to start is not known yet: {error}"));
                 }
-                Err(error) => waiting.iter().for_each(|place| self.refused(place, error.clone(), &mut told)),
+                Err(error) => waiting.iter().for_each(|place| self.refused(place, error.clone(), &mut raised)),
             }
             tokio::time::sleep(self.config.retry_backoff.delay(attempt, &mut jitter)).await;
         }
@@ -76,18 +77,18 @@ impl CommittedStarts {
         &self,
         waiting: &[(TopicPartition, u64)],
         mut found: crate::coordinator::Committed,
-        told: &mut BTreeMap<TopicPartition, String>,
+        raised: &mut BTreeMap<TopicPartition, String>,
     ) {
         for place @ (partition, span) in waiting {
             match found.remove(partition) {
                 Some(Ok(committed)) => {
                     self.buffer.start_by_hand(partition, *span, committed.map(commit_offset));
                 }
-                // An open transaction has offsets of it (KIP-447): asked again until it has ended.
+                // An open transaction has offsets of the partition (KIP-447): asked again until it has ended.
                 Some(Err(fault)) if fault.code().is_retriable() => {
                     self.log.record(Level::Warning, "groups", || format!("where to start is not known yet: {fault}"));
                 }
-                Some(Err(fault)) => self.refused(place, fault.into(), told),
+                Some(Err(fault)) => self.refused(place, fault.into(), raised),
                 // The answer left it out.
                 None => {}
             }
@@ -98,11 +99,11 @@ impl CommittedStarts {
         &self,
         (partition, span): &(TopicPartition, u64),
         error: ClientError,
-        told: &mut BTreeMap<TopicPartition, String>,
+        raised: &mut BTreeMap<TopicPartition, String>,
     ) {
         let text = error.to_string();
-        if told.get(partition) != Some(&text) {
-            told.insert(partition.clone(), text);
+        if raised.get(partition) != Some(&text) {
+            raised.insert(partition.clone(), text);
             self.buffer.start_failed(partition, Some(*span), error);
         }
     }

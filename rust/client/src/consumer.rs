@@ -1,4 +1,4 @@
-//! The consumer: what the user holds.
+//! The consumer: the type that users of the crate hold.
 
 mod assignment;
 mod membership;
@@ -47,13 +47,13 @@ use crate::offsets::{EARLIEST, LATEST, Offsets, Question};
 /// What the pool may keep beyond the byte budget before it gives memory back.
 const COLUMNS_BYTES: usize = 28 << 20;
 
-/// How long a member that was forgotten tries to leave its group.
+/// How long a member that is dropped without being closed tries to leave its group.
 const FORGOTTEN_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Partitions by topic and index.
 pub type Partitions = Vec<TopicPartition>;
 
-/// How the client as a whole is.
+/// The state of the client as a whole.
 #[derive(Clone, Debug)]
 pub struct Health {
     /// Connections that stand.
@@ -72,7 +72,8 @@ pub struct Health {
     pub partitions: BTreeMap<TopicPartition, PartitionStatus>,
 }
 
-/// A consumer of a group's partitions, or of assigned ones. Its methods may be called from any thread; those that wait say so.
+/// A consumer of partitions that its group assigns, or that are assigned by hand. Its methods may be called from any
+/// thread; those that wait say so.
 pub struct Consumer {
     config: Arc<ClientConfig>,
     buffer: Arc<FetchBuffer>,
@@ -99,12 +100,12 @@ pub struct Consumer {
     changing: RwLock<()>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     closed: watch::Sender<bool>,
-    /// Whom to tell of the task in which a forgotten member leaves.
-    farewell: OnceLock<fn(JoinHandle<()>)>,
+    /// Gets the task in which a dropped member leaves its group.
+    on_leave_task: OnceLock<fn(JoinHandle<()>)>,
 }
 
 impl Consumer {
-    /// Starts the consumer's tasks on `runtime`. Nothing is connected before something is assigned or asked.
+    /// Starts the consumer's tasks on `runtime`. Nothing is connected before something is assigned or looked up.
     pub fn new(config: ClientConfig, columns: ColumnSet, runtime: &Handle, seed: u64) -> Self {
         let assignors = config.assignment_strategy.iter().filter_map(|name| builtin_with(name, config.pace)).collect();
         Self::with_assignors(config, columns, runtime, seed, assignors)
@@ -135,15 +136,9 @@ impl Consumer {
         let coordinators =
             Coordinators::new(config.clone(), network.clone(), metadata.clone(), log.clone(), metrics.clone());
         let (commands, inbox) = mpsc::unbounded_channel();
-        let options = WalkOptions {
-            check_crcs: config.check_crcs,
-            read_committed: config.read_committed,
-            max_decompressed_bytes: config.max_decompressed_batch_bytes,
-            ..Default::default()
-        };
         let buffer = Arc::new(FetchBuffer::new(
             columns,
-            options,
+            walk_options(&config),
             config.decode_threads,
             pool.clone(),
             &budget,
@@ -162,19 +157,7 @@ impl Consumer {
             runtime: runtime.clone(),
             closed: closed.subscribe(),
         };
-        let driver = Driver {
-            config: config.clone(),
-            network: network.clone(),
-            metadata: metadata.clone(),
-            offsets: offsets.clone(),
-            starts: starts.clone(),
-            buffer: buffer.clone(),
-            budget: budget.clone(),
-            log: log.clone(),
-            metrics: metrics.clone(),
-        };
-        let tasks = vec![runtime.spawn(metadata.clone().run()), runtime.spawn(driver.run(inbox, seed))];
-        Self {
+        let consumer = Self {
             config,
             buffer,
             metadata,
@@ -197,10 +180,28 @@ impl Consumer {
             keeps_events: AtomicBool::new(false),
             seed,
             changing: RwLock::default(),
-            tasks: Mutex::new(tasks),
+            tasks: Mutex::default(),
             closed,
-            farewell: OnceLock::new(),
-        }
+            on_leave_task: OnceLock::new(),
+        };
+        consumer.start_tasks(inbox);
+        consumer
+    }
+
+    fn start_tasks(&self, commands: mpsc::UnboundedReceiver<FetchCommand>) {
+        let driver = Driver {
+            config: self.config.clone(),
+            network: self.network.clone(),
+            metadata: self.metadata.clone(),
+            offsets: self.offsets.clone(),
+            starts: self.starts.clone(),
+            buffer: self.buffer.clone(),
+            budget: self.budget.clone(),
+            log: self.log.clone(),
+            metrics: self.metrics.clone(),
+        };
+        let metadata = self.runtime.spawn(self.metadata.clone().run());
+        *lock(&self.tasks) = vec![metadata, self.runtime.spawn(driver.run(commands, self.seed))];
     }
 
     /// The settings.
@@ -224,7 +225,7 @@ impl Consumer {
         self.buffer.set_paused(partition, paused).ok_or_else(|| self.not_assigned(partition))
     }
 
-    /// Where a partition stands.
+    /// The status of a partition.
     ///
     /// # Errors
     /// If the partition is not assigned.
@@ -232,7 +233,7 @@ impl Consumer {
         self.buffer.status_of(partition).ok_or_else(|| self.not_assigned(partition))
     }
 
-    /// Where each partition stands.
+    /// The status of each partition.
     pub fn statuses(&self) -> BTreeMap<TopicPartition, PartitionStatus> {
         self.buffer.status()
     }
@@ -249,21 +250,21 @@ impl Consumer {
         }
     }
 
-    /// Waits until [`Self::next_batch`] or [`Self::next`] would return something at once, or until `until`. Takes nothing:
-    /// a caller that is cancelled meanwhile loses nothing.
+    /// Waits until [`Self::next_batch`] or [`Self::next`] would return something at once, or until `until`. Takes
+    /// nothing: a caller that is cancelled meanwhile loses nothing.
     pub fn ready(&self, want: &Want, until: Instant) -> bool {
         self.reads_nothing() || self.buffer.ready(want, until)
     }
 
-    /// While it is held, an empty assignment is no mistake: the new one is on its way.
+    /// While it is held, an empty assignment is no mistake: the new one follows.
     fn changing(&self) -> RwLockReadGuard<'_, ()> {
         self.changing.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reads_nothing(&self) -> bool {
-        // Whoever changes the assignment reads this lock; if it can be written, nobody does.
-        let settled = self.changing.try_write().is_ok();
-        settled && !self.is_subscribed() && self.buffer.is_empty() && lock(&self.topics).is_empty()
+        // A change of the assignment holds this lock for reading: if it can be locked for writing, none is going on.
+        let unchanging = self.changing.try_write().is_ok();
+        unchanging && !self.is_subscribed() && self.buffer.is_empty() && lock(&self.topics).is_empty()
     }
 
     /// A batch without rows, of the same schema as every other.
@@ -276,7 +277,7 @@ impl Consumer {
         self.buffer.all_done()
     }
 
-    /// Ends the wait under way, or the next one, with [`ClientError::WokenUp`].
+    /// Ends the current wait of a call, or the next one, with [`ClientError::WokenUp`].
     pub fn wakeup(&self) {
         self.buffer.wake();
     }
@@ -315,7 +316,7 @@ impl Consumer {
         async move { unless_closed(closed, offsets.partitions_of(topics, timeout)).await }
     }
 
-    /// The cluster as it is now: brokers, and these topics, or all. An error of a single topic is told with the topic.
+    /// The cluster as it is now: brokers, and these topics, or all. The error of a single topic stands in the topic.
     pub fn describe(
         &self,
         topics: Option<Vec<String>>,
@@ -349,7 +350,7 @@ impl Consumer {
         async move { unless_closed(closed, coordinators.committed(group, partitions, timeout)).await }
     }
 
-    /// How the client is.
+    /// The state of the client.
     pub fn health(&self) -> Health {
         let view = self.metadata.watch().borrow().clone();
         Health {
@@ -378,8 +379,8 @@ impl Consumer {
         &self.pool
     }
 
-    /// Leaves the group, if it is in one, ends every wait and closes the connections. Waits for that, at most `timeout`. Runs no
-    /// callbacks: who has some calls [`Self::start_close`] first. May be called again.
+    /// Leaves the group, if it is in one, ends every wait and closes the connections. Waits for that, at most
+    /// `timeout`. Runs no callbacks: a caller that has some calls [`Self::start_close`] first. May be called again.
     pub fn close(&self, timeout: Duration) {
         let until = Instant::now() + timeout;
         self.leave(timeout);
@@ -396,10 +397,10 @@ impl Consumer {
         let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 
-    /// Has `tell` be given the task in which this consumer, if it is dropped as a member, leaves its group: whoever stops the
-    /// runtime waits for it, or the others of the group wait for `session.timeout.ms`.
-    pub fn on_farewell(&self, tell: fn(JoinHandle<()>)) {
-        let _ = self.farewell.set(tell);
+    /// Has `hook` get the task in which this consumer leaves its group, if it is dropped as a member. The task has to
+    /// end before the runtime stops, or the other members wait for `session.timeout.ms`.
+    pub fn on_leave_task(&self, hook: fn(JoinHandle<()>)) {
+        let _ = self.on_leave_task.set(hook);
     }
 
     fn take_tasks(&self) -> Vec<JoinHandle<()>> {
@@ -415,8 +416,8 @@ impl Consumer {
 }
 
 impl Drop for Consumer {
-    /// A member that is forgotten without [`Self::close`] still tries to commit and to leave, for a second and in the
-    /// background: nobody is kept waiting for it, and nothing is sure, unless [`Self::on_farewell`] was asked for.
+    /// A member that is dropped without [`Self::close`] still tries to commit and to leave the group, for a second and
+    /// in the background. Nothing waits for that, unless the hook of [`Self::on_leave_task`] does.
     fn drop(&mut self) {
         let Some(group) = self.group.take().filter(|_| self.is_subscribed() && !self.is_closed()) else {
             return self.close(Duration::ZERO);
@@ -432,9 +433,18 @@ impl Drop for Consumer {
             drop(group);
             end(&closed, &buffer, &network, &tasks);
         });
-        if let Some(tell) = self.farewell.get() {
-            tell(leaving);
+        if let Some(hook) = self.on_leave_task.get() {
+            hook(leaving);
         }
+    }
+}
+
+fn walk_options(config: &ClientConfig) -> WalkOptions {
+    WalkOptions {
+        check_crcs: config.check_crcs,
+        read_committed: config.read_committed,
+        max_decompressed_bytes: config.max_decompressed_batch_bytes,
+        ..Default::default()
     }
 }
 

@@ -1,6 +1,9 @@
-//! Offsets of consumer groups, committed and looked up at each group's coordinator by someone who is no member of it.
+//! Offsets of consumer groups, committed and looked up at each group's coordinator by a client that is no member of it.
 //!
 //! Topics go by their names, not by their ids, so versions with ids (10 of both requests) are not used.
+
+mod offset_commit;
+mod offset_fetch;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,13 +18,9 @@ use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
-use monedula_protocol::messages::offset_commit::{
-    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
-};
-use monedula_protocol::messages::offset_fetch::{
-    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics, OffsetFetchResponse,
-};
 
+use self::offset_commit::Commit;
+use self::offset_fetch::Lookup;
 use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
 use crate::lock::lock;
@@ -29,7 +28,6 @@ use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::metadata::{Endpoint, Metadata};
 use crate::net::network::{Network, NodeId, Purpose};
-use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 
 /// FindCoordinator's name for groups.
 const GROUP: i8 = 0;
@@ -51,18 +49,18 @@ pub type Commits = BTreeMap<TopicPartition, Result<(), Fault>>;
 /// What is committed of each partition: `None` where nothing is.
 pub type Committed = BTreeMap<TopicPartition, Result<Option<GroupOffset>, Fault>>;
 
-/// Why an attempt came to nothing.
+/// Why an attempt failed.
 pub(crate) enum Failure {
-    /// Another may not.
+    /// Another attempt may succeed.
     Again {
-        /// For the counters.
+        /// Name of the error, for the counters.
         name: &'static str,
-        /// For the error, should there be no time for another.
+        /// What failed, for the error if there is no time for another attempt.
         why: String,
         /// Whether the group may have another coordinator now.
         moved: bool,
     },
-    /// Every other would too.
+    /// Every other attempt would fail too.
     Final(ClientError),
 }
 
@@ -75,7 +73,7 @@ trait GroupCall: Send {
     /// What is being done, for errors.
     fn what(&self) -> String;
 
-    /// One attempt. What it achieved is kept for the next.
+    /// One attempt. Partitions that it gets an outcome for are not asked about by the next.
     fn ask(&mut self, network: &Network, node: i32) -> impl Future<Output = Result<Self::Outcome, Failure>> + Send;
 }
 
@@ -104,8 +102,8 @@ impl Coordinators {
     /// Commits offsets to a group without members.
     ///
     /// # Errors
-    /// [`ClientError::GroupInUse`] if the group has members, [`ClientError::GroupDenied`], [`ClientError::TimedOut`] past
-    /// `timeout`; what is wrong with single partitions stands at these.
+    /// [`ClientError::GroupInUse`] if the group has members, [`ClientError::GroupDenied`], [`ClientError::TimedOut`]
+    /// past `timeout`; what is wrong with single partitions stands at these.
     pub(crate) async fn commit(
         &self,
         group: String,
@@ -125,8 +123,8 @@ impl Coordinators {
     /// What a group has committed of these partitions, or of all.
     ///
     /// # Errors
-    /// [`ClientError::GroupDenied`], [`ClientError::TimedOut`] past `timeout`; what is wrong with single partitions stands
-    /// at these.
+    /// [`ClientError::GroupDenied`], [`ClientError::TimedOut`] past `timeout`; what is wrong with single partitions
+    /// stands at these.
     pub(crate) async fn committed(
         &self,
         group: String,
@@ -140,7 +138,8 @@ impl Coordinators {
         self.run(Lookup { group, partitions, stable: false }, timeout).await
     }
 
-    /// As [`Self::committed`], to start there: offsets that an open transaction may still change are waited for (KIP-447).
+    /// As [`Self::committed`], to start there: offsets that an open transaction may still change are waited for
+    /// (KIP-447).
     pub(crate) async fn stable(
         &self,
         group: String,
@@ -168,7 +167,7 @@ impl Coordinators {
     ) -> Result<C::Outcome, ClientError> {
         let nothing_known = self.metadata.watch().borrow().answers == 0;
         if nothing_known {
-            // Whoever was told only of a coordinator would have nobody to ask when that one is gone.
+            // Without metadata there would be no other broker to ask once the coordinator is gone.
             self.metadata.refreshed().await?;
         }
         let mut jitter = Jitter::new(Instant::now().elapsed().as_nanos() as u64);
@@ -263,147 +262,6 @@ impl Coordinators {
     }
 }
 
-/// A commit under way.
-struct Commit {
-    group: String,
-    open: BTreeMap<TopicPartition, GroupOffset>,
-    done: Commits,
-    attempts: u32,
-}
-
-impl GroupCall for Commit {
-    type Outcome = Commits;
-
-    fn group(&self) -> &str {
-        &self.group
-    }
-
-    fn what(&self) -> String {
-        format!("the commit of offsets to group {}", self.group)
-    }
-
-    async fn ask(&mut self, network: &Network, node: i32) -> Result<Commits, Failure> {
-        self.attempts += 1;
-        let build = |_| OffsetCommitRequest { group_id: &self.group, topics: self.topics(), ..Default::default() };
-        let call = network.call(NodeId::Broker(node), Purpose::Control, 2..=9, Duration::ZERO, build).await;
-        let (answer, version) = call.map_err(unanswered)?;
-        let response = frame::decode_response::<OffsetCommitRequest<'_>>(answer.as_slice(), version)
-            .map_err(|error| unreadable(&error))?;
-        let mut failure = again(ErrorCode::UnknownServerError, true);
-        for topic in &response.topics {
-            for partition in &topic.partitions {
-                let named = TopicPartition::new(topic.name, partition.partition_index);
-                let outcome = ErrorCode::check(partition.error_code);
-                match outcome {
-                    // Brokers hear of a new topic one after the other.
-                    Err(ErrorCode::UnknownTopicOrPartition) if self.attempts < UNKNOWN_TOPIC_ANSWERS => {
-                        failure = again(ErrorCode::UnknownTopicOrPartition, false);
-                        continue;
-                    }
-                    Ok(()) => {}
-                    Err(code) if is_of_partition(code) => {}
-                    Err(code) if code.is_retriable() => {
-                        failure = again(code, true);
-                        continue;
-                    }
-                    Err(code) => return Err(Failure::Final(refused(&self.group, self.what(), code))),
-                }
-                if self.open.remove(&named).is_some() {
-                    self.done.insert(named.clone(), outcome.map_err(|code| fault(named, code)));
-                }
-            }
-        }
-        match self.open.is_empty() {
-            true => Ok(std::mem::take(&mut self.done)),
-            false => Err(failure),
-        }
-    }
-}
-
-impl Commit {
-    fn topics(&self) -> Vec<OffsetCommitRequestTopic<'_>> {
-        let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition<'_>>> = BTreeMap::new();
-        for (partition, at) in &self.open {
-            topics.entry(&partition.topic).or_default().push(OffsetCommitRequestPartition {
-                partition_index: partition.partition,
-                committed_offset: at.offset,
-                committed_leader_epoch: at.leader_epoch,
-                committed_metadata: Some(&at.metadata),
-                ..Default::default()
-            });
-        }
-        let topic = |(name, partitions)| OffsetCommitRequestTopic { name, partitions, ..Default::default() };
-        topics.into_iter().map(topic).collect()
-    }
-}
-
-/// A lookup under way.
-struct Lookup {
-    group: String,
-    partitions: Option<Vec<TopicPartition>>,
-    stable: bool,
-}
-
-impl GroupCall for Lookup {
-    type Outcome = Committed;
-
-    fn group(&self) -> &str {
-        &self.group
-    }
-
-    fn what(&self) -> String {
-        format!("the lookup of offsets of group {}", self.group)
-    }
-
-    async fn ask(&mut self, network: &Network, node: i32) -> Result<Committed, Failure> {
-        let build = |version| match version {
-            ..=7 => self.of_one_group(version),
-            _ => self.of_groups(),
-        };
-        let call = network.call(NodeId::Broker(node), Purpose::Control, 2..=9, Duration::ZERO, build).await;
-        let (answer, version) = call.map_err(unanswered)?;
-        let response = frame::decode_response::<OffsetFetchRequest<'_>>(answer.as_slice(), version)
-            .map_err(|error| unreadable(&error))?;
-        let (code, found) = committed_in(&response, &self.group, version);
-        match ErrorCode::check(code) {
-            Ok(()) => {}
-            Err(code) if code.is_retriable() => return Err(again(code, true)),
-            Err(code) => return Err(Failure::Final(refused(&self.group, self.what(), code))),
-        }
-        let asked = self.partitions.iter().flatten();
-        let mut committed: Committed = asked.map(|partition| (partition.clone(), Ok(None))).collect();
-        committed.extend(found);
-        Ok(committed)
-    }
-}
-
-impl Lookup {
-    fn of_one_group(&self, version: i16) -> OffsetFetchRequest<'_> {
-        let topic =
-            |(name, partition_indexes)| OffsetFetchRequestTopic { name, partition_indexes, ..Default::default() };
-        let topics = self.by_topic().map(|topics| topics.into_iter().map(topic).collect());
-        let require_stable = self.stable && version >= 7;
-        OffsetFetchRequest { group_id: &self.group, topics, require_stable, ..Default::default() }
-    }
-
-    fn of_groups(&self) -> OffsetFetchRequest<'_> {
-        let topic =
-            |(name, partition_indexes)| OffsetFetchRequestTopics { name, partition_indexes, ..Default::default() };
-        let topics = self.by_topic().map(|topics| topics.into_iter().map(topic).collect());
-        let group = OffsetFetchRequestGroup { group_id: &self.group, topics, ..Default::default() };
-        OffsetFetchRequest { groups: vec![group], require_stable: self.stable, ..Default::default() }
-    }
-
-    fn by_topic(&self) -> Option<BTreeMap<&str, Vec<i32>>> {
-        let partitions = self.partitions.as_ref()?;
-        let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
-        for partition in partitions {
-            topics.entry(&partition.topic).or_default().push(partition.partition);
-        }
-        Some(topics)
-    }
-}
-
 /// The error, node id, host and port that `response` has for the group.
 fn coordinator_of<'r>(
     response: &'r FindCoordinatorResponse<'_>,
@@ -417,36 +275,6 @@ fn coordinator_of<'r>(
         Some(found) => (found.error_code, found.node_id, found.host, found.port),
         None => (ErrorCode::CoordinatorNotAvailable.code(), -1, "", -1),
     }
-}
-
-/// The error of the group, and what `response` has of its partitions.
-fn committed_in(response: &OffsetFetchResponse<'_>, group: &str, version: i16) -> (i16, Committed) {
-    let mut committed = Committed::new();
-    let mut add = |topic: &str, index, code, offset, leader_epoch, metadata: Option<&str>| {
-        let partition = TopicPartition::new(topic, index);
-        let found = GroupOffset { offset, leader_epoch, metadata: metadata.unwrap_or_default().to_owned() };
-        let outcome = ErrorCode::check(code).map(|()| (offset >= 0).then_some(found));
-        committed.insert(partition.clone(), outcome.map_err(|code| fault(partition, code)));
-    };
-    if version <= 7 {
-        for topic in &response.topics {
-            for at in &topic.partitions {
-                let (offset, epoch) = (at.committed_offset, at.committed_leader_epoch);
-                add(topic.name, at.partition_index, at.error_code, offset, epoch, at.metadata);
-            }
-        }
-        return (response.error_code, committed);
-    }
-    let Some(group) = response.groups.iter().find(|answered| answered.group_id == group) else {
-        return (ErrorCode::CoordinatorNotAvailable.code(), committed);
-    };
-    for topic in &group.topics {
-        for at in &topic.partitions {
-            let (offset, epoch) = (at.committed_offset, at.committed_leader_epoch);
-            add(topic.name, at.partition_index, at.error_code, offset, epoch, at.metadata);
-        }
-    }
-    (group.error_code, committed)
 }
 
 pub(crate) fn check_group(group: &str) -> Result<(), ClientError> {
@@ -464,18 +292,7 @@ pub(crate) fn fault(partition: TopicPartition, code: ErrorCode) -> Fault {
     }
 }
 
-/// Whether an error in the answer to a commit is about its partition, not about the group.
-fn is_of_partition(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::TopicAuthorizationFailed
-            | ErrorCode::UnknownTopicOrPartition
-            | ErrorCode::OffsetMetadataTooLarge
-            | ErrorCode::InvalidCommitOffsetSize
-    )
-}
-
-/// What the error of a group that no retry mends means to whoever is no member.
+/// The error for a client that is no member, of an error of the group that no retry mends.
 fn refused(group: &str, what: String, code: ErrorCode) -> ClientError {
     let group = group.to_owned();
     match code {

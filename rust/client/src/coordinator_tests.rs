@@ -8,16 +8,17 @@ use monedula_protocol::messages::api_versions::{ApiVersion, ApiVersionsRequest, 
 use monedula_protocol::messages::find_coordinator::Coordinator;
 use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse, MetadataResponseBroker};
 use monedula_protocol::messages::offset_commit::{
-    OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+    OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
 use monedula_protocol::messages::offset_fetch::{
-    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
+    OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup, OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions, OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 
 const GROUP_ID: &str = "readers";
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -249,7 +250,8 @@ async fn the_time_of_a_call_ends_it_with_the_last_failure() {
         Script { commit: std::iter::repeat_n(ErrorCode::NotCoordinator, 10_000).collect(), ..Default::default() };
     let (coordinators, script) = coordinators(script).await;
     let mut time = Duration::from_millis(300);
-    // However busy the machine is: as much time as it takes to hear of a failure. A second attempt follows the answer to the first.
+    // However busy the machine is: as much time as it takes to hear of a failure. A second attempt follows the answer
+    // to the first.
     let error = loop {
         let before = count(&script, ApiKey::OffsetCommit);
         let error = coordinators.commit(GROUP_ID.into(), offsets(&["a"]), time).await.expect_err("timed out");

@@ -1,7 +1,8 @@
 //! The tokio side: connections, metadata, the fetch driver, and the buffer of what was fetched.
 //!
 //! Bytes flow one way: [`net`] -> `fetch::driver` (which asks [`monedula_engine::fetch::FetchMachine`] what to do) ->
-//! `fetch::buffer` -> [`consumer::Consumer`], whose caller's thread walks them into Arrow columns. Commands flow the other way.
+//! `fetch::buffer` -> [`consumer::Consumer`], whose caller's thread walks them into Arrow columns. Commands flow the
+//! other way.
 #![forbid(unsafe_code)]
 
 pub mod admin;

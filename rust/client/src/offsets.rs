@@ -1,4 +1,4 @@
-//! Offset lookups: by time (ListOffsets) and by leader epoch (OffsetForLeaderEpoch), each asked of the leaders.
+//! ListOffsets and OffsetForLeaderEpoch: offsets by time and by leader epoch, asked of the partitions' leaders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -33,7 +33,7 @@ pub(crate) const EARLIEST: i64 = -2;
 /// moment to reach every broker.
 pub(crate) const UNKNOWN_TOPIC_ANSWERS: u32 = 5;
 
-/// A record's place, as a lookup found it.
+/// An offset that ListOffsets or OffsetForLeaderEpoch found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Its offset.
@@ -106,7 +106,7 @@ impl Offsets {
         ClientError::TimedOut { what: what.into(), after, last_error }
     }
 
-    /// Every partition of the topics, each once, as soon as the cluster told of them.
+    /// Every partition of the topics, each once, as soon as metadata has the topics.
     ///
     /// # Errors
     /// If a topic does not exist or may not be read, or nothing is known within `timeout`.
@@ -183,7 +183,7 @@ impl Offsets {
                 match missing(&question.partition, &cluster) {
                     Ok(Missing::Nothing) => {}
                     Ok(Missing::Leader) => match cluster.partition(&question.partition) {
-                        // Which partitions there are is known without any leader.
+                        // The partition exists, whether it has a leader or not.
                         Some(_) if wanted == Known::Partitions => {}
                         Some(_) => {
                             known = false;
@@ -191,7 +191,7 @@ impl Offsets {
                         }
                         None => known = false,
                     },
-                    // The view may be older than the partition, and so may the broker's that answers next.
+                    // The view may be older than the partition, and so may that of the broker that answers next.
                     Err(ClientError::Partition(Fault::UnknownTopicOrPartition { what: "partition", .. }))
                         if fresh_answers < UNKNOWN_TOPIC_ANSWERS =>
                     {
@@ -216,7 +216,7 @@ impl Offsets {
     {
         let cluster = self.metadata.cluster();
         let mut answers = Vec::with_capacity(questions.len());
-        // What a broker leaves out of its answer is a failure too, or its partition would wait for ever.
+        // A partition that a broker leaves out of its answer has failed too, or it would wait for ever.
         let mut open: BTreeSet<TopicPartition> = questions.iter().map(|question| question.partition.clone()).collect();
         let mut by_leader: BTreeMap<i32, Vec<Question>> = BTreeMap::new();
         for question in questions {
@@ -328,7 +328,7 @@ impl Offsets {
         answers
     }
 
-    /// A request without an answer: tried again, unless the broker cannot be talked to at all.
+    /// A request without an answer: repeated, unless the broker speaks no common version.
     fn all_failed(&self, questions: &[Question], error: &RequestError) -> Vec<(TopicPartition, Answer)> {
         let code = match error {
             RequestError::Fatal(_) => ErrorCode::UnsupportedVersion,
@@ -339,7 +339,7 @@ impl Offsets {
     }
 }
 
-/// What stood in the way of a lookup last, for the error of one that takes too long.
+/// The last error of a lookup, for the message of one that times out.
 type LastError = std::sync::Mutex<Option<String>>;
 
 fn note(last_error: &LastError, partition: &TopicPartition, code: ErrorCode) {
@@ -348,7 +348,7 @@ fn note(last_error: &LastError, partition: &TopicPartition, code: ErrorCode) {
     }
 }
 
-/// What a lookup needs to know first.
+/// What has to be known of partitions before a lookup.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     Partitions,
@@ -391,7 +391,8 @@ fn fail_all(questions: &[Question], code: ErrorCode) -> Vec<(TopicPartition, Ans
     questions.iter().map(|question| (question.partition.clone(), Err(code))).collect()
 }
 
-/// The questions by topic, each with the leader epoch that is known: an old leader then answers FENCED, not wrongly.
+/// The questions by topic, each with the leader epoch that is known: an old leader then answers FENCED_LEADER_EPOCH
+/// instead of a wrong offset.
 fn by_topic<'q>(questions: &'q [Question], cluster: &Cluster) -> BTreeMap<&'q str, Vec<(&'q Question, i32)>> {
     let mut topics: BTreeMap<&str, Vec<(&Question, i32)>> = BTreeMap::new();
     for question in questions {

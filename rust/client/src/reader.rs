@@ -41,8 +41,8 @@ pub struct Range {
 /// Where each partition is read: first offset, and offset after the last.
 pub type Ranges = BTreeMap<TopicPartition, (i64, i64)>;
 
-/// For how long a log may be shorter than a range that is read from it. A broker that has just become the leader may not
-/// know the end of its log yet.
+/// For how long a log may be shorter than a range that is read from it. A broker that has just become the leader may
+/// not know the end of its log yet.
 const SHORT_LOG_GRACE: Duration = Duration::from_secs(10);
 
 /// Reads that end, one after another, over the same connections. Positions, not counts, decide: compacted gaps and
@@ -104,22 +104,22 @@ impl Reader {
         Ok(resolved)
     }
 
-    /// Begins to read `ranges`; what was left of the read before is dropped. With what is `told` of the cluster nothing is
-    /// asked before the first fetch.
+    /// Begins to read `ranges`, in place of the read before. With a view of the `cluster`, nothing is looked up before
+    /// the first fetch.
     ///
     /// # Errors
     /// If the reader is closed.
-    pub fn begin(&mut self, ranges: Ranges, told: Option<&Cluster>) -> Result<(), ClientError> {
+    pub fn begin(&mut self, ranges: Ranges, cluster: Option<&Cluster>) -> Result<(), ClientError> {
         let open = ranges.iter().filter(|(_, (start, end))| start < end);
         let assignment =
             open.map(|(partition, &(start, end))| (partition.clone(), Start::Offset(start, -1), Some(end)));
-        self.consumer.assign_known(assignment.collect(), told)?;
+        self.consumer.assign_known(assignment.collect(), cluster)?;
         (self.ranges, self.passed, self.done) = (ranges, 0, false);
         self.stalled_since = Instant::now();
         Ok(())
     }
 
-    /// Gives up what is left of the read. The connections stay.
+    /// Ends the read early. The connections stay.
     ///
     /// # Errors
     /// If the reader is closed.

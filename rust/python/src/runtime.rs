@@ -79,7 +79,7 @@ pub(crate) fn handle() -> PyResult<Handle> {
 
 /// Registers a consumer: when the interpreter exits it is closed, or, if it was dropped before, has left its group.
 pub(crate) fn register(consumer: &Arc<Consumer>) {
-    consumer.on_farewell(say_farewell);
+    consumer.on_leave_task(keep_leave_task);
     let mut owned = lock(&OWNED);
     if let Some(owned) = owned.as_mut() {
         owned.consumers.retain(|consumer| consumer.strong_count() > 0);
@@ -114,7 +114,7 @@ pub(crate) fn leave(tasks: Vec<JoinHandle<()>>, log: &Log) {
     }
 }
 
-fn say_farewell(task: JoinHandle<()>) {
+fn keep_leave_task(task: JoinHandle<()>) {
     let mut owned = lock(&OWNED);
     if let Some(owned) = owned.as_mut() {
         owned.leaving.retain(|task| !task.is_finished());

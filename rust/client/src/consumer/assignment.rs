@@ -1,4 +1,4 @@
-//! Partitions assigned by hand, and where a consumer reads on.
+//! Partitions assigned by hand, and seeking.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ impl Consumer {
     /// Replaces the assignment by these partitions. `end` bounds each for a read that ends.
     ///
     /// # Errors
-    /// If the consumer is closed, or has no group in which the offset is committed that it is to start at.
+    /// If the consumer is closed, or a partition is to start at its committed offset and there is no `group.id`.
     pub fn assign<P: Into<Position>>(
         &self,
         partitions: Vec<(TopicPartition, P, Option<i64>)>,
@@ -24,15 +24,15 @@ impl Consumer {
         self.assign_known(partitions, None)
     }
 
-    /// As [`Self::assign`]. `told` is what someone else learned of these partitions: with it, nothing is asked before the
-    /// first fetch, and metadata only if what was told is no longer so.
+    /// As [`Self::assign`]. `cluster` is a view that has these partitions, from another client: with it, nothing is
+    /// looked up before the first fetch, and metadata only if the view is out of date.
     ///
     /// # Errors
     /// If the consumer is closed.
     pub fn assign_known<P: Into<Position>>(
         &self,
         partitions: Vec<(TopicPartition, P, Option<i64>)>,
-        told: Option<&Cluster>,
+        cluster: Option<&Cluster>,
     ) -> Result<(), ClientError> {
         let at = partitions.into_iter().map(|(partition, position, end)| (partition, position.into(), end));
         let partitions: Vec<(TopicPartition, Position, Option<i64>)> = at.collect();
@@ -41,8 +41,8 @@ impl Consumer {
         let _changing = self.changing();
         self.unassign()?;
         self.metadata.hold(distinct(partitions.iter().map(|(partition, _, _)| partition)));
-        if let Some(told) = told {
-            self.metadata.learn(told);
+        if let Some(cluster) = cluster {
+            self.metadata.learn(cluster);
         }
         let (mut known, mut waiting) = (Vec::new(), Vec::new());
         for (partition, position, end) in partitions {
@@ -55,7 +55,7 @@ impl Consumer {
                 Position::Committed => waiting.push((partition.clone(), self.buffer.add_waiting(&partition, end))),
             }
         }
-        if told.is_none() {
+        if cluster.is_none() {
             self.metadata.want();
         }
         self.send(FetchCommand::Assign { partitions: known, is_owned: false })?;
@@ -84,7 +84,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Gives up every partition that was assigned by hand.
+    /// Removes every partition that was assigned by hand.
     ///
     /// # Errors
     /// If the consumer subscribes to topics, or is closed.
@@ -92,7 +92,7 @@ impl Consumer {
         self.refuse_if_subscribed()?;
         let topics = std::mem::take(&mut *lock(&self.topics));
         self.buffer.forget_topics();
-        // What a group that is still being left owns is its to give up.
+        // Partitions of a group that is still being left are the group's to release.
         let partitions = self.buffer.assigned_by_hand();
         let single = distinct(partitions.iter()).into_iter().filter(|topic| !topics.contains(topic));
         self.metadata.release(single.collect::<Vec<_>>());
@@ -110,10 +110,11 @@ impl Consumer {
         self.buffer.status().into_keys().collect()
     }
 
-    /// Reads on elsewhere. What was fetched of the partition is dropped; a partition that stopped is mended.
+    /// Reads on elsewhere. What was fetched of the partition is dropped; a partition that stopped is read again.
     ///
     /// # Errors
-    /// If the partition is not assigned, or the consumer is closed, or has no group in which the offset is committed.
+    /// If the partition is not assigned, the consumer is closed, or the partition is to go on at its committed offset
+    /// and there is no `group.id`.
     pub fn seek(&self, partition: &TopicPartition, start: impl Into<Position>) -> Result<(), ClientError> {
         if self.is_closed() {
             return Err(ClientError::Closed);
@@ -153,7 +154,8 @@ impl Consumer {
         topics.iter().filter(|topic| !known.contains(*topic) && !self.buffer.has_failed_topic(topic)).cloned().collect()
     }
 
-    /// Where an assignment starts that does not say: where the group has read to, if there is one, as for a member of it.
+    /// Where an assignment starts by default: at the committed offsets, if there is a `group.id`, as for a member of
+    /// the group.
     pub fn default_position(&self) -> Position {
         match self.config.group_id {
             Some(_) => Position::Committed,

@@ -27,8 +27,8 @@ use crate::group::{
 use crate::lock::lock;
 use crate::log::{Level, Log};
 
-/// What the user may still finish. Dropping it says that nobody will: what is not finished then stays uncommitted, holds no
-/// revocation up, and is warned of.
+/// A batch, or the batches of a holder, that the user may still finish. Dropping it means that nobody will: what is not
+/// finished then stays uncommitted, holds no revocation up, and a warning is logged.
 #[derive(Debug)]
 pub struct Unfinished {
     what: What,
@@ -77,8 +77,8 @@ impl Drop for Unfinished {
 }
 
 impl Consumer {
-    /// Joins the group of `group.id`, in the background, and reads what it is given of these topics. In place of an earlier
-    /// subscription.
+    /// Joins the group of `group.id`, in the background, and reads the partitions of these topics that the group
+    /// assigns. Replaces an earlier subscription.
     ///
     /// # Errors
     /// If there is no `group.id`, partitions are assigned by hand, a pattern cannot be read, or the consumer is closed.
@@ -108,8 +108,8 @@ impl Consumer {
         self.subscribed.load(Ordering::Acquire)
     }
 
-    /// The next batch or callback. Waits, at most until `until`. `holder` names the thread or task that asks: what it was
-    /// handed before is finished. A callback is to be run by the caller, and ended by [`Self::called_back`].
+    /// The next batch or callback. Waits, at most until `until`. `holder` names the thread or task that asks: what it
+    /// was handed before is finished. A callback is to be run by the caller, and ended by [`Self::called_back`].
     ///
     /// # Errors
     /// Of single partitions and of the membership, once each; of the whole client, and fatal ones, on every call.
@@ -127,12 +127,12 @@ impl Consumer {
         })
     }
 
-    /// What `holder` was handed is finished, and it is there to run callbacks: to be told before [`Self::ready`] waits for it.
+    /// What `holder` was handed is finished, and it can run callbacks. To be called before [`Self::ready`].
     pub fn enter(&self, holder: Holder) {
         self.buffer.enter(holder);
     }
 
-    /// A call waits in a task of the runtime's for as long as this lives: that is polling, and callbacks can be run.
+    /// A call waits in a task of the runtime's for as long as the returned value lives: that counts as polling.
     pub fn waits(&self) -> impl Send + Sync + use<> {
         self.buffer.begin_waiting_in_task()
     }
@@ -142,7 +142,7 @@ impl Consumer {
         self.buffer.finish_held(holder);
     }
 
-    /// A batch is finished, whoever was handed it; it is committed with what is finished otherwise.
+    /// A batch is finished, whichever holder has it; the next commit has it.
     ///
     /// # Errors
     /// Without a `group.id`, or if the consumer is closed.
@@ -152,9 +152,10 @@ impl Consumer {
         Ok(())
     }
 
-    /// A batch becomes one for each run of rows of a partition, in their order. Each is finished by [`Self::finish`] or by a
-    /// commit that names it, and by nothing else; `holder`, which was handed the batch, does not finish it by asking for the next.
-    /// With each comes what is to be dropped when nobody can do so any more: it stays uncommitted then, and nobody waits for it.
+    /// A batch becomes one for each run of rows of a partition, in their order. Each is finished by [`Self::finish`] or
+    /// by a commit that names it, and by nothing else; `holder`, which was handed the batch, does not finish it by
+    /// asking for the next. With each comes a value to drop when nobody can finish it any more: it stays uncommitted
+    /// then, and nothing waits for it.
     ///
     /// # Errors
     /// If the batch is finished already, without a `group.id`, or if the consumer is closed.
@@ -169,8 +170,8 @@ impl Consumer {
         Ok(parts.map(|part| (unfinished(part.id), part)).map(|(guard, part)| (part, guard)).collect())
     }
 
-    /// What is to be dropped when this thread or task of the user's ends: what it holds then stays uncommitted, and nobody waits
-    /// for it.
+    /// A value to drop when this thread or task of the user's ends: what it holds then stays uncommitted, and nothing
+    /// waits for it.
     pub fn holder(&self, holder: Holder) -> Unfinished {
         Unfinished { what: What::Held(holder), buffer: self.buffer(), log: self.log.clone() }
     }
@@ -192,33 +193,34 @@ impl Consumer {
         self.buffer.next_callback()
     }
 
-    /// A callback has ended. `failed`: by an error that the user sees; partitions that were gained are not handed out before the
-    /// callback for them went well, which the next wait asks for again.
+    /// A callback has ended; `failed` if it raised an error, which the user sees. An on_assigned that failed is run
+    /// again by the next wait, and its partitions are not handed out before it succeeded.
     pub fn called_back(&self, ticket: u64, failed: bool) {
         if let Some(group) = self.group.get() {
             group.called_back(ticket, failed);
         }
     }
 
-    /// The rows of a batch are handed out one by one: a row is finished when the one after it is asked for. The caller asks the
-    /// gate before each row, until it says that no more may be handed out or that there are none, and then calls
+    /// The rows of a batch are handed out one by one: a row is finished when the one after it is taken. The caller
+    /// takes each row from the cursor, until no more may be handed out or there are none, and then calls
     /// [`Self::give_back`].
     pub fn by_rows(&self, batch: &HandedBatch, holder: Holder) -> Arc<RowCursor> {
         self.buffer.by_rows(batch, holder)
     }
 
-    /// Rows of a batch that the gate was not asked for are handed out again, before all others of their partition and to whoever
-    /// asks next, except where the partition was sought or lost since. The last row stays with `holder`, who finishes it with its
-    /// next call. Does nothing where all rows were asked for.
+    /// Rows of a batch that were not taken are handed out again, before all others of their partition and by the next
+    /// call of any holder, unless the partition was sought or lost since. The last row stays with `holder`, which
+    /// finishes it with its next call. Does nothing where all rows were taken.
     pub fn give_back(&self, batch: &HandedBatch, holder: Holder) {
         self.buffer.give_back(batch.id, holder);
     }
 
-    /// Commits; the future has what became of each partition. What was finished counts as finished at once, whether the future
-    /// is waited for or not.
+    /// Commits; the future has what became of each partition. What was finished counts as finished at once, whether the
+    /// future is waited for or not.
     ///
     /// # Errors
-    /// In the future: without a `group.id`, if the consumer is closed, or if a consumer that is no member got no answer.
+    /// By the future: without a `group.id`, if the consumer is closed, or if a consumer that is no member got no
+    /// answer.
     pub fn commit(
         &self,
         what: CommitWhat,
@@ -230,7 +232,7 @@ impl Consumer {
         let committing = self.committing(offsets, timeout, call);
         async move {
             let mut outcome = tokio::select! {
-                // What closing waited for is told, and not that the consumer was closed.
+                // An outcome that closing waited for goes before the error that the consumer was closed.
                 biased;
                 outcome = committing? => outcome?,
                 _ = closed.wait_for(|&closed| closed) => return Err(ClientError::Closed),
@@ -240,7 +242,7 @@ impl Consumer {
         }
     }
 
-    /// What is to be sent, and what is known without a word to the coordinator.
+    /// The offsets that have to be sent, and outcomes that are known without asking the coordinator.
     pub(super) fn to_commit(&self, what: CommitWhat) -> (BTreeMap<TopicPartition, CommitOffset>, CommitOutcome) {
         match what {
             CommitWhat::Finished { holder } => (self.buffer.finish_all(holder), CommitOutcome::new()),
@@ -292,13 +294,13 @@ impl Consumer {
         self.buffer.keep_alive();
     }
 
-    /// Partitions that another member waits for, until the user has finished what it holds of them.
+    /// Partitions that are being revoked, and wait until the user has finished what it holds of them.
     pub fn rebalance_wanted(&self) -> Partitions {
         self.buffer.revocation_pending()
     }
 
-    /// Joins the group again, `after` from now. Ends what an assignor left for later: lost members, the first ones of a group and
-    /// the next round are waited for no longer.
+    /// Joins the group again, `after` from now. Ends what an assignor left for later: lost members, the first ones of a
+    /// group and the next round are waited for no longer.
     ///
     /// # Errors
     /// If nothing is subscribed to, or the consumer is closed.
@@ -310,7 +312,7 @@ impl Consumer {
         }
     }
 
-    /// How the membership is; `None` before the first subscription.
+    /// The state of the membership; `None` before the first subscription.
     pub fn group_status(&self) -> Option<GroupHealth> {
         self.group.get().map(Group::health)
     }
@@ -333,7 +335,7 @@ impl Consumer {
         self.group.get().map(Group::take_events).unwrap_or_default()
     }
 
-    /// Begins to give up what is owned and to leave the group: what is finished is committed (with automatic commits),
+    /// Begins to release what is owned and to leave the group: what is finished is committed (with automatic commits),
     /// on_revoked is called, LeaveGroup sent. To be followed by [`Self::leaving`] until that is done. A consumer that
     /// subscribes to nothing has nothing to do.
     ///
@@ -353,19 +355,19 @@ impl Consumer {
     /// # Errors
     /// If the consumer is closed.
     pub fn start_close(&self, timeout: Duration) -> Result<(), ClientError> {
-        // It subscribes until it is closed: threads that wait are told of that, and of nothing else.
+        // It counts as subscribed until it is closed: calls that wait get that error, and no other.
         match self.group.get() {
             Some(group) if !self.closing.swap(true, Ordering::AcqRel) => group.close(timeout),
             _ => Ok(()),
         }
     }
 
-    /// How far leaving is; waits for news until `until`. A callback is to be run as those of [`Self::next`].
+    /// How far leaving is; waits for a change until `until`. A callback is to be run as those of [`Self::next`].
     pub fn leaving(&self, until: Instant) -> Leaving {
         self.buffer.leaving(until)
     }
 
-    /// No callback will be run any more: leaving goes on without.
+    /// No callback will be run any more: leaving goes on without them.
     pub fn abandon_callbacks(&self) {
         if let Some(group) = self.group.get() {
             group.abandon();
@@ -426,7 +428,7 @@ impl Consumer {
     }
 }
 
-/// Who makes a commit.
+/// A commit that was asked for, by what makes it.
 enum Asked {
     Nothing,
     Member(oneshot::Receiver<CommitOutcome>),

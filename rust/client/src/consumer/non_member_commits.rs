@@ -1,5 +1,5 @@
-//! Commits of a consumer that is no member of its group: one after the other, in the order of the calls, whoever waits for them.
-//! Two that were under way at once could arrive in any order, and the older one would stand.
+//! Commits of a consumer that is no member of its group. One is sent after the other, in the order of the calls: two in
+//! flight at once could arrive in any order, and the older one would stand.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use crate::lock::lock;
 
 type Offsets = BTreeMap<TopicPartition, CommitOffset>;
 
-/// A commit that waits for its turn.
+/// A commit that waits for those before it.
 pub(super) struct Call {
     group_id: String,
     offsets: Offsets,
@@ -29,14 +29,14 @@ pub(super) struct Call {
     reply: oneshot::Sender<Result<CommitOutcome, ClientError>>,
 }
 
-/// What the commits are made with.
+/// Sends the commits.
 #[derive(Clone)]
 pub(super) struct Committer {
     pub(super) coordinators: Coordinators,
     pub(super) buffer: Arc<FetchBuffer>,
 }
 
-/// The commits that wait, and the task that makes them, from the first one on.
+/// The queue of commits and the task that sends them, from the first one on.
 #[derive(Default)]
 pub(super) enum NonMemberCommits {
     #[default]
@@ -46,7 +46,7 @@ pub(super) enum NonMemberCommits {
 }
 
 impl NonMemberCommits {
-    /// Makes a commit after those before it.
+    /// Queues a commit.
     ///
     /// # Errors
     /// If the consumer is closed.
@@ -68,7 +68,7 @@ impl NonMemberCommits {
         Ok(outcome)
     }
 
-    /// Waits until those that were asked for are made, at most until then; no more are taken.
+    /// Waits until the queued commits are made, at most until `until`; no more are taken.
     pub(super) fn finish(this: &Mutex<Self>, runtime: &Handle, until: Instant) {
         let before = std::mem::replace(&mut *lock(this), Self::Ended);
         let Self::Running(calls, task) = before else { return };
@@ -93,7 +93,7 @@ impl Committer {
                 true => Err(late(&group_id, timeout)),
                 false => self.make(group_id, offsets, left).await,
             };
-            // Whoever asked may have gone; the commit stands.
+            // The caller may have gone; the commit stands.
             let _ = reply.send(outcome);
         }
     }

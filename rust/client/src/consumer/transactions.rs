@@ -1,10 +1,9 @@
 //! Offsets of the consumer on their way into a producer's transaction (KIP-447).
 //!
-//! What a transaction has of a partition and where the group goes on reading it must stand or fall together. So the member is
-//! named as it was before its offsets were taken, and so are its topics by their ids: had it lost a partition in between, or a
-//! topic been made anew, the coordinator would refuse it.
-//! And a partition that was given up while the transaction had records of it spoils the transaction: its next owner
-//! reads them again.
+//! What a transaction has of a partition and where the group goes on reading it must be committed or aborted together.
+//! So the member's identity and the ids of its topics are taken before its offsets: if it loses a partition in between,
+//! or a topic is recreated, the coordinator refuses the offsets. And if a partition is released while the transaction
+//! has records of it, the transaction must abort: the next owner reads them again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,13 +20,13 @@ use crate::fetch::buffer::{CommitCall, FetchBuffer};
 use crate::group::handle::Group;
 use crate::group::{CommitError, CommitOffset, CommitWhat};
 
-/// Offsets for a transaction, and who brings them.
+/// Offsets for a transaction, with the member that has finished them.
 pub struct TransactionOffsets {
-    /// Who.
+    /// The member.
     pub group: GroupMetadata,
-    /// What.
+    /// The offsets.
     pub offsets: BTreeMap<TopicPartition, CommitOffset>,
-    /// No partition is given up before they are in the transaction.
+    /// While it lives, no partition is released: the offsets are not in the transaction yet.
     _call: CommitCall,
     buffer: Arc<FetchBuffer>,
 }
@@ -46,7 +45,7 @@ impl PendingOffsets {
 }
 
 impl TransactionOffsets {
-    /// What is to be told of the transaction's end.
+    /// A value to notify of the transaction's end.
     pub fn pending(&self) -> PendingOffsets {
         PendingOffsets { offsets: self.offsets.clone(), buffer: self.buffer.clone() }
     }
@@ -61,20 +60,20 @@ impl Consumer {
         let Some(group) = self.group.get().filter(|_| self.is_subscribed()) else { return self.nobody() };
         let metadata = Group::metadata(group);
         match metadata.generation {
-            // Without a generation the coordinator would take it for anybody, and refuse nothing.
+            // Without a generation the coordinator would take it for a consumer that is no member, and refuse nothing.
             ..=-1 => Err(must_abort("the consumer is no member of its group now".into())),
             _ => Ok(metadata),
         }
     }
 
-    /// Whoever is no member.
+    /// The identity of a consumer that is no member.
     fn nobody(&self) -> Result<GroupMetadata, ClientError> {
         let group = self.config.group_id.clone().ok_or_else(no_group)?;
         let (member_id, topic_ids) = (String::new(), TopicIds::new());
         Ok(GroupMetadata { group, generation: -1, member_id, instance_id: None, topic_ids })
     }
 
-    /// What is to be committed, for a transaction; as [`Self::commit`] takes it.
+    /// The offsets to commit in a transaction, of what [`Self::commit`] takes.
     ///
     /// # Errors
     /// Without a `group.id`, with `enable.auto.commit`, and where the transaction can only be aborted.
@@ -124,7 +123,7 @@ impl Consumer {
         self.buffer.take_revoked_unfinished();
         for (partition, base) in self.buffer.bases() {
             let start = base.map_or(Start::Policy, |base| Start::Offset(base.offset, base.leader_epoch));
-            // One that was lost meanwhile is read again by another.
+            // A partition that was lost meanwhile is read again by its next owner.
             let _ = self.buffer.seek(&partition, start);
         }
         Ok(())

@@ -1,17 +1,17 @@
-//! What the driver of fetches is told.
+//! Commands for the task that fetches.
 
 use std::sync::Arc;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 
-/// What the user wants of the driver. Spans come from the buffer, which changes first.
+/// A command for the driver. Spans come from the fetch buffer, which is changed before the command is sent.
 #[derive(Clone, Debug)]
 pub(crate) enum FetchCommand {
     Assign {
         /// With the span, where to start, and the exclusive end of a bounded read.
         partitions: Vec<(TopicPartition, u64, Start, Option<i64>)>,
-        /// By a group, which takes them away once their topic is gone.
+        /// Whether a group assigned them: it revokes them once their topic is gone.
         is_owned: bool,
     },
     /// All partitions of a topic, those added later too.
@@ -48,7 +48,7 @@ pub(crate) enum FetchCommand {
 /// Where a partition that is assigned by hand starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// There.
+    /// At this start.
     At(Start),
     /// At the offset that the group of `group.id` has committed; where it has none, as `auto.offset.reset` says.
     Committed,

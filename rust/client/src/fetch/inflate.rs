@@ -15,7 +15,8 @@ use monedula_columns::{BufferPool, Inflated, Scratch, WalkOptions, inflate};
 use crate::budget::{Budget, Charge};
 use crate::lock::lock;
 
-/// Compressed bytes of a segment: small enough for many threads to share one fetch, large enough to be worth a hand-over.
+/// Compressed bytes of a segment: small enough for many threads to share one fetch, large enough to be worth a
+/// hand-over.
 pub(crate) const SEGMENT_BYTES: usize = 256 << 10;
 
 /// How much more than usual a segment may grow before its last batches are left to the reader.
@@ -111,10 +112,10 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    // Weak: a segment that was dropped by a seek is no work any more.
+    // Weak: a segment that was dropped by a seek needs no decompression any more.
     segments: VecDeque<Weak<Segment>>,
     closed: bool,
-    /// A thread waits for room already.
+    /// Whether a thread watches for room already.
     is_watched: bool,
     /// Decompressed bytes per compressed byte, smoothed; decides how much budget to ask for.
     ratio: f64,
@@ -147,7 +148,7 @@ impl Inflater {
         self.shared.wake.notify_all();
     }
 
-    /// Ends the threads, each after the segment that it is at.
+    /// Ends the threads, each after its current segment.
     pub(crate) fn close(&self) {
         self.shared.lock().closed = true;
         self.shared.wake.notify_all();
@@ -180,7 +181,8 @@ impl Shared {
             inflate(&data, &self.options, &self.pool, scratch, &mut grant)
         });
         let Ok(inflated) = catch_unwind(work) else {
-            // Out of memory. The reader, who waits for it, tries for itself, and can tell the user.
+            // Out of memory. The reader, which waits for the segment, tries by itself, and raises the error to the
+            // user.
             segment.finish(State::Raw(data));
             *scratch = Scratch::default();
             return;
@@ -213,17 +215,18 @@ impl Shared {
                 continue;
             };
             let estimate = (segment.compressed_bytes as f64 * queue.ratio.max(1.0) * HEADROOM) as usize;
-            // What would not fit is begun nevertheless: it goes as far as there is room.
+            // A segment that would not fit is begun nevertheless, and decompressed as far as there is room.
             let estimate = estimate.min(self.budget.limit() / 4);
             if let Some(charge) = self.budget.try_take(estimate) {
                 queue.segments.pop_front();
-                // The next one watches.
+                // Another thread watches for room from now on.
                 self.wake.notify_one();
                 return Some((segment, charge));
             }
             drop(segment);
-            // No room until the reader has walked something, and it frees budget without telling us. One thread looks, less
-            // and less often; sixty-four that looked every 2 ms had a third of a core while nobody polled.
+            // There is no room until the reader has walked something, and nobody notifies these threads of freed
+            // budget. One thread looks, less and less often: sixty-four that looked every 2 ms took a third of a core
+            // while nobody polled.
             if queue.is_watched {
                 queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -243,7 +246,8 @@ mod tests {
 
     use super::*;
 
-    /// The guard of the match that looked was still held where the state was put back: the thread waited for itself, for ever.
+    /// The guard of the match that looked was still held where the state was put back: the thread waited for itself,
+    /// for ever.
     #[test]
     fn a_segment_that_its_reader_took_first_is_left_to_it() {
         let budget = Budget::new(1 << 20);

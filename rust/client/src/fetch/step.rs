@@ -12,24 +12,24 @@ use monedula_engine::ledger::{BatchId, Place};
 pub struct PendingCallback {
     /// For [`crate::consumer::Consumer::called_back`].
     pub ticket: u64,
-    /// Which.
+    /// Which callback.
     pub kind: CallbackKind,
     /// The partitions that change.
     pub partitions: Vec<TopicPartition>,
 }
 
-/// A batch, and what committing it means.
+/// A batch, with what a commit of it needs.
 #[derive(Debug)]
 pub struct HandedBatch {
     /// The rows.
     pub columns: ColumnBatch,
-    /// Its name; 0 if it has no rows.
+    /// Its id; 0 if it has no rows.
     pub id: BatchId,
-    /// Where each of its partitions goes on after it, with the span of its assignment.
+    /// The place after it in each of its partitions, with the partition's span.
     pub places: Vec<(TopicPartition, u64, Place)>,
 }
 
-/// What a wait came to.
+/// How a wait ended.
 #[derive(Debug)]
 pub enum Step {
     /// Rows.

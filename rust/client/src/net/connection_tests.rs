@@ -2,10 +2,12 @@
 
 use monedula_protocol::messages::api_versions::ApiVersionsRequest;
 use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
+use super::pending::LONGEST_THROTTLE;
 use super::*;
-use crate::budget::Budget;
+use crate::budget::{Budget, Room};
 
 const CAP: usize = 1024;
 

@@ -1,4 +1,4 @@
-//! A socket to a broker, by the name that the broker goes by.
+//! Connecting a socket to a broker, by the broker's host name.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,31 +7,32 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-/// How long an address may keep the next one waiting (the Connection Attempt Delay of RFC 8305). Both are tried from then on.
+/// How long an address may keep the next one waiting (the Connection Attempt Delay of RFC 8305). Both are tried from
+/// then on.
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// After so long without a word the system asks whether the other side is there: firewalls and load balancers forget what is
-/// silent for some minutes, and tell nobody.
+/// TCP keepalive probes begin after so long without traffic: firewalls and load balancers silently drop connections
+/// that are idle for some minutes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
-/// Then so often,
+/// Time between two probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// and so many times, until the connection is given up.
+/// Unanswered probes after which the system ends the connection.
 #[cfg(not(windows))]
 const KEEPALIVE_PROBES: u32 = 4;
 
 /// How sockets are made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dialer {
-    /// For the lookup of the name, and for each of its addresses.
+    /// For the DNS lookup, and for each address.
     pub(crate) timeout: Duration,
     pub(crate) receive_buffer_bytes: Option<usize>,
 }
 
 impl Dialer {
-    /// A connection to one of the addresses that the name stands for.
+    /// Connects to one of the addresses of the name.
     ///
     /// # Errors
-    /// What happened, at each address where there are several.
+    /// What failed, by address where there are several.
     pub(crate) async fn dial(self, host: &str, port: u16) -> Result<TcpStream, String> {
         let found = tokio::time::timeout(self.timeout, tokio::net::lookup_host((host, port))).await;
         let found =
@@ -43,8 +44,8 @@ impl Dialer {
         }
     }
 
-    /// A connection to the first address that takes one. The next one is tried as soon as one fails or keeps waiting for a
-    /// moment: of a name's addresses some may lead nowhere, as those of IPv6 do in many networks.
+    /// Connects to the address that answers first. The next one is tried as soon as one fails, or has not answered for
+    /// a moment: some of a name's addresses may lead nowhere, as those of IPv6 do in many networks.
     pub(crate) async fn dial_any(self, addresses: Vec<SocketAddr>) -> Result<TcpStream, String> {
         let several = addresses.len() > 1;
         let mut left = addresses.into_iter();

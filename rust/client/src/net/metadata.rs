@@ -1,4 +1,4 @@
-//! Metadata: one task keeps the cluster view fresh; anyone may ask for a newer one.
+//! Metadata: one task keeps the cluster view fresh; any part of the client may ask for a newer one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -24,7 +24,7 @@ use crate::net::connection::Frame;
 use crate::net::network::{Network, NodeId, Purpose};
 use crate::tasks::caught;
 
-/// A view with its age: how many answers were merged, and whether the last attempt failed.
+/// The cluster view, with how many answers were merged into it, and whether the last attempt failed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     pub(crate) cluster: Arc<Cluster>,
@@ -34,7 +34,7 @@ pub(crate) struct View {
     pub(crate) attempts: u64,
     /// Since when every attempt failed, and the last error.
     pub(crate) failing: Option<(Instant, String)>,
-    /// Whether the last answer was about all topics, of which those that match are kept.
+    /// Whether the last answer was about all topics, and the view has all that match the filter.
     pub(crate) complete: bool,
     /// An error of the last attempt that no repetition mends.
     pub(crate) fatal: Option<ClientError>,
@@ -43,7 +43,7 @@ pub(crate) struct View {
 /// Whether a topic of that name, internal or not, is of interest.
 pub(crate) type Filter = Arc<dyn Fn(&str, bool) -> bool + Send + Sync>;
 
-/// Which topics an answer is to be about.
+/// The topics that a Metadata request asks for.
 enum Asked {
     All,
     Names(Vec<Arc<str>>),
@@ -56,7 +56,7 @@ pub(crate) struct Metadata {
     log: Log,
     metrics: Metrics,
     topics: Mutex<BTreeMap<Arc<str>, usize>>,
-    /// Which topics are of interest beyond those that are held by name: all are asked for then.
+    /// Topics of interest beyond those that are held by name. Where there is a filter, all topics are asked for.
     filter: Mutex<Option<Filter>>,
     view: watch::Sender<View>,
     wanted: Notify,
@@ -113,7 +113,7 @@ impl Metadata {
         self.forget_failures(&fresh);
     }
 
-    /// What was said against a topic before anybody cared for it again is old news.
+    /// Drops errors of these topics: they are of interest again, and the errors may be out of date.
     fn forget_failures(&self, topics: &[Arc<str>]) {
         let failed = |cluster: &Cluster, topic: &Arc<str>| {
             cluster.topics.get(topic).is_some_and(|known| known.error != ErrorCode::None)
@@ -129,7 +129,7 @@ impl Metadata {
         });
     }
 
-    /// Ends the interest of one [`Self::hold`].
+    /// Ends one [`Self::hold`].
     pub(crate) fn release(&self, topics: impl IntoIterator<Item = Arc<str>>) {
         let mut held = lock(&self.topics);
         for topic in topics {
@@ -145,7 +145,7 @@ impl Metadata {
     /// All topics are asked for from now on, and those kept that match; `None` ends it.
     pub(crate) fn set_filter(&self, filter: Option<Filter>) {
         *lock(&self.filter) = filter;
-        // What the last answer was complete for is another question now.
+        // The last answer was complete for another filter.
         self.view.send_if_modified(|view| std::mem::take(&mut view.complete));
     }
 
@@ -201,19 +201,19 @@ impl Metadata {
         }
     }
 
-    /// The error of a cluster that was never reached in its time, or that cannot be talked to.
+    /// The error of a cluster that was not reached within `bootstrap.timeout.ms`, or that speaks no common version.
     pub(crate) fn unreachable(&self, view: &View) -> Option<ClientError> {
         if view.fatal.is_some() {
             return view.fatal.clone();
         }
         let (since, error) = view.failing.as_ref()?;
         let after = since.elapsed();
-        // A broker that is connected to and does not answer Metadata has not failed as an address.
+        // A broker that can be connected to but does not answer Metadata is not among the addresses that failed.
         (view.answers == 0 && after >= self.config.bootstrap_timeout)
             .then(|| ClientError::Unreachable { after, reasons: self.network.failures_or(error) })
     }
 
-    /// Keeps the view fresh, for ever, from the first wish on: before that nothing is connected.
+    /// Keeps the view fresh, for ever, from the first [`Self::want`] on: before that nothing is connected.
     pub(crate) async fn run(self: Arc<Self>) {
         self.wanted.notified().await;
         let first = *self.first_attempt.get_or_init(Instant::now);
@@ -239,7 +239,7 @@ impl Metadata {
             if failures == 0 {
                 let _ = tokio::time::timeout(self.config.metadata_max_age, self.wanted.notified()).await;
             }
-            // A wish after a quiet second is served at once; those that come in quick succession wait ever longer.
+            // A refresh after a quiet second is sent at once; those in quick succession wait ever longer.
             repetitions = if asked_at.elapsed() < Duration::from_secs(1) { repetitions + 1 } else { 0 };
             let pause = match (failures, repetitions) {
                 (0, 0 | 1) => Duration::ZERO,
@@ -265,8 +265,8 @@ impl Metadata {
         });
     }
 
-    /// One attempt at each known address until one answers. Where none has for the rebootstrap's trigger, the known brokers
-    /// are forgotten amid the attempt, and it goes on with the bootstrap's (KIP-1102).
+    /// One attempt at each known address until one answers. Where none has for the rebootstrap's trigger, the known
+    /// brokers are forgotten amid the attempt, and it goes on with the bootstrap's (KIP-1102).
     async fn refresh(&self, unanswered_since: &mut Instant) -> Result<(), RequestError> {
         let mut last = RequestError::UnknownNode(-1);
         let mut are_forgotten = false;
@@ -283,7 +283,7 @@ impl Metadata {
                 Err(_) => last = self.network.gave_up(node, timeout),
             }
             self.log.record(Level::Debug, "metadata", || format!("no metadata from {node:?}: {last}"));
-            // Every failed address is news: someone may be waiting for the bootstrap's time to be over.
+            // Every failed address changes the view, so that the error of `bootstrap.timeout.ms` comes on time.
             self.fail(&last);
             let unanswered = unanswered_since.elapsed();
             if is_known && self.config.rebootstrap && unanswered >= self.config.rebootstrap_trigger {
@@ -314,7 +314,7 @@ impl Metadata {
         self.view.send_modify(|view| {
             let mut cluster = (*view.cluster).clone();
             cluster.update(&response);
-            // Topics that nobody cares for any more must not pile up.
+            // Topics that are not of interest any more must not pile up.
             let held = lock(&self.topics);
             let filter = lock(&self.filter);
             let matches = |name: &str, internal| filter.as_ref().is_some_and(|filter| filter(name, internal));
@@ -325,7 +325,7 @@ impl Metadata {
                 let exists = named.as_ref().is_none_or(|named| named.contains(&**topic));
                 exists && (held.contains_key(topic) || matches(topic, known.is_internal))
             });
-            // The subscription may have changed while the answer was under way.
+            // The subscription may have changed while the request was in flight.
             let same = |asked: &Filter| filter.as_ref().is_some_and(|filter| Arc::ptr_eq(asked, filter));
             view.complete = asked.as_ref().is_some_and(same);
             drop((held, filter));
@@ -342,22 +342,22 @@ impl Metadata {
 }
 
 impl Metadata {
-    /// Takes over what someone else learned of the cluster, so that nothing has to be asked before the first fetch.
-    pub(crate) fn learn(&self, told: &Cluster) {
+    /// Merges a view of the cluster from another client, so that nothing has to be looked up before the first fetch.
+    pub(crate) fn learn(&self, newer: &Cluster) {
         self.view.send_modify(|view| {
             let mut cluster = (*view.cluster).clone();
             let held = lock(&self.topics);
-            let mut told = told.clone();
-            told.topics.retain(|topic, _| held.contains_key(topic));
+            let mut newer = newer.clone();
+            newer.topics.retain(|topic, _| held.contains_key(topic));
             drop(held);
-            cluster.learn(&told);
+            cluster.learn(&newer);
             self.network.set_brokers(&cluster.brokers);
             view.cluster = Arc::new(cluster);
         });
     }
 
-    /// The cluster as it is now, with these topics, or all of them. Nothing of it is kept here but the brokers; an error of
-    /// a single topic is told with the topic.
+    /// The cluster as it is now, with these topics, or all of them. Nothing of it is kept here but the brokers; an
+    /// error of a single topic stands in the topic.
     ///
     /// # Errors
     /// If no broker answers within `timeout`.

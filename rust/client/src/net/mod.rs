@@ -1,4 +1,5 @@
-//! Brokers: one connection and how its socket is made, all of them, and what they say of the cluster.
+//! Connections to brokers: one (`connection`), how its socket is made (`dial`), all of them ([`network`]); and the
+//! cluster view that metadata gives (`metadata`).
 
 pub(crate) mod connection;
 pub(crate) mod dial;

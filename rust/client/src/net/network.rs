@@ -1,5 +1,8 @@
 //! Connections to the cluster's nodes: made on demand, with backoff, kept while used.
 
+mod handshake;
+mod link;
+
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::pin::Pin;
@@ -9,22 +12,22 @@ use std::time::{Duration, Instant};
 use monedula_columns::BufferPool;
 use monedula_engine::backoff::Jitter;
 use monedula_engine::cluster::Broker;
-use monedula_protocol::api::{ApiKey, Request, negotiate};
+use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::error::WireError;
-use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
-use monedula_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
-use tokio::sync::oneshot;
 
+use self::handshake::Features;
+pub(crate) use self::link::Awaited;
+use self::link::Link;
 use crate::config::ClientConfig;
-use crate::error::{ClientError, RequestError};
+use crate::error::RequestError;
 use crate::lock::lock;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
-use crate::net::connection::{Connection, Expected, Frame, Limits, Pieces, Reply};
+use crate::net::connection::{Connection, Expected, Frame, Limits, Pieces};
 use crate::net::dial::Dialer;
 
-/// A broker, as far as it is known how to reach it.
+/// A broker, by the way in which its address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NodeId {
     /// The n-th address of `bootstrap.servers`.
@@ -51,30 +54,21 @@ pub(crate) enum Purpose {
     Produce,
 }
 
-/// Versions that a broker offers, by API key.
-type Offered = BTreeMap<i16, (i16, i16)>;
-
-#[derive(Clone)]
-pub(crate) struct Link {
-    connection: Arc<Connection>,
-    offered: Arc<Offered>,
-}
-
 type Address = (String, u16);
 
 /// Makes a request of the version, the correlation id and `client.id`.
 type Encode<'a> = Box<dyn FnOnce(i16, i32, &str) -> Result<Vec<u8>, WireError> + Send + 'a>;
 
-/// Where a connection stands, or is to stand.
+/// The connection to one node for one purpose, if it stands, and when the next attempt to connect may be.
 #[derive(Default)]
 struct ConnectionSlot {
     link: Option<Link>,
-    /// Where the link goes to, and what follows is about.
+    /// Where the link goes to. What follows is about this address.
     address: Address,
-    /// Attempts in a row that came to nothing: no connection, or one that ended before it was of any use.
+    /// Failures in a row: no connection, or one that ended before it was of any use.
     failures: u32,
     retry_at: Option<Instant>,
-    /// What the connection before was told (KIP-219).
+    /// Until when the broker wanted no request, on the connection before (KIP-219).
     throttled_until: Option<Instant>,
 }
 
@@ -94,20 +88,8 @@ pub(crate) struct Network {
     features: Mutex<Features>,
 }
 
-/// A heartbeat is given so long at least, however short its session: half of that may be less than a broker takes.
+/// The shortest timeout of a heartbeat, however short the session: half of that may be less than a broker takes.
 const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// What the cluster has agreed on, as far as it matters here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Features {
-    /// Grows with each change; -1 before any is known.
-    epoch: i64,
-    /// `transaction.version`; 0 where there is none.
-    transaction_version: i16,
-}
-
-/// What a broker says of itself.
-type Handshake = (Offered, Features);
 
 impl Network {
     pub(crate) fn new(config: Arc<ClientConfig>, pool: BufferPool, log: Log, metrics: Metrics, seed: u64) -> Self {
@@ -132,7 +114,7 @@ impl Network {
         }
     }
 
-    /// The level of the feature `transaction.version` (KIP-890) as the brokers told last; 0 before any did.
+    /// The level of the feature `transaction.version` (KIP-890), by the newest handshake; 0 before the first.
     pub(crate) fn transaction_version(&self) -> i16 {
         lock(&self.features).transaction_version
     }
@@ -147,8 +129,8 @@ impl Network {
         *lock(&self.cluster_id) = cluster_id.map(str::to_owned);
     }
 
-    /// Forgets the brokers of metadata and closes what is connected to them: only `bootstrap.servers` is known from now on, as
-    /// at the start. Not with `metadata.recovery.strategy=none`.
+    /// Forgets the brokers of metadata and closes what is connected to them: only `bootstrap.servers` is known from now
+    /// on, as at the start. Not with `metadata.recovery.strategy=none`.
     pub(crate) fn rebootstrap(&self, reason: &str) {
         if !self.config.rebootstrap {
             return;
@@ -158,7 +140,7 @@ impl Network {
         self.set_cluster_id(None);
         let slots = lock(&self.slots);
         for (_, slot) in slots.iter().filter(|((node, _), _)| matches!(node, NodeId::Broker(_))) {
-            // One that is just being made has no address any more when it is asked for again.
+            // A slot that is locked is just being connected: it has no address any more when it is used again.
             if let Ok(slot) = slot.try_lock()
                 && let Some(link) = &slot.link
             {
@@ -246,9 +228,9 @@ impl Network {
         Ok((answer, version))
     }
 
-    /// Puts a request behind those sent before to this node for this purpose, and gives what to wait for: callers that send
-    /// one after the other keep their order on the wire. `encode` makes it of the version, the correlation id and
-    /// `client.id`. Without an answer to come, an empty one comes when it is written.
+    /// Puts a request behind those sent before to this node for this purpose, and returns what its answer is awaited
+    /// by. Callers that send one after the other keep their order on the wire. `encode` makes it of the version, the
+    /// correlation id and `client.id`. One that is never answered gets an empty answer when it is written.
     pub(crate) async fn send<P: Into<Pieces>>(
         &self,
         node: NodeId,
@@ -264,7 +246,7 @@ impl Network {
         Ok(Awaited { link, version, reply })
     }
 
-    /// Whether a connection stands, so that a fetch would not wait for one.
+    /// How many connections stand.
     pub(crate) fn connected(&self) -> usize {
         let slots: Vec<SharedConnectionSlot> = lock(&self.slots).values().cloned().collect();
         let alive = |slot: &SharedConnectionSlot| {
@@ -273,11 +255,11 @@ impl Network {
         slots.iter().filter(|slot| alive(slot)).count()
     }
 
-    /// Closes every connection, also those that someone waits on.
+    /// Closes every connection, also those with requests in flight.
     pub(crate) fn close(&self) {
         let slots = std::mem::take(&mut *lock(&self.slots));
         for slot in slots.values() {
-            // One that is just being made is dropped with the task that makes it.
+            // A slot that is locked is just being connected: the connection is dropped with the task that connects.
             if let Ok(slot) = slot.try_lock()
                 && let Some(link) = &slot.link
             {
@@ -286,8 +268,8 @@ impl Network {
         }
     }
 
-    /// The connection to `node`: the one that stands, or a new one. Waits out the backoff of earlier failures, and the time
-    /// for which the broker wants no request (KIP-219).
+    /// The connection to `node`: the one that stands, or a new one. Waits out the backoff of earlier failures, and the
+    /// time for which the broker wants no request (KIP-219).
     ///
     /// A boxed future: it is awaited for every kind of request, and would be compiled into each of them.
     fn link(
@@ -298,7 +280,7 @@ impl Network {
         Box::pin(async move {
             loop {
                 let link = self.standing_link(node, purpose).await?;
-                // Without the slot: meanwhile the connection counts as one that stands, and can be closed.
+                // Without the lock on the slot: meanwhile the connection counts as one that stands, and can be closed.
                 match link.connection.throttled_until().filter(|&until| until > Instant::now()) {
                     Some(until) => tokio::time::sleep_until(until.into()).await,
                     None => return Ok(link),
@@ -342,8 +324,8 @@ impl Network {
         }
     }
 
-    /// A connection ended. The next one waits as after a failed attempt, and ever longer where it was of no use: a broker,
-    /// or what stands before it, that takes every connection and drops it would be asked as fast as it answers.
+    /// A connection ended. The next one waits as after a failed attempt, and ever longer where it was of no use: a
+    /// broker or proxy that accepts every connection and drops it would be connected to as fast as it does so.
     fn ended(&self, slot: &mut ConnectionSlot, connection: &Connection) {
         if connection.has_served() {
             slot.failures = 0;
@@ -360,8 +342,8 @@ impl Network {
         delay
     }
 
-    /// Whoever waited for this node waits no longer: what is said of addresses that failed has to say so, though the attempt
-    /// itself was cut short.
+    /// The caller waits for this node no longer. Noted as a failure of its address, although the attempt itself was cut
+    /// short.
     pub(crate) fn gave_up(&self, node: NodeId, after: Duration) -> RequestError {
         let Ok((host, port)) = self.address(node) else { return RequestError::UnknownNode(-1) };
         let broker = format!("{host}:{port}");
@@ -426,7 +408,8 @@ impl Network {
         Ok(Link { connection: Arc::new(connection), offered: Arc::new(offered) })
     }
 
-    /// A member that waits longer than this for the answer to a heartbeat has no time for another before its session is over.
+    /// A member that waits longer than this for the answer to a heartbeat has no time for another before its session is
+    /// over.
     fn limits_of(&self, purpose: Purpose) -> Limits {
         let mut limits = self.limits.clone();
         if purpose == Purpose::Heartbeat {
@@ -435,112 +418,10 @@ impl Network {
         }
         limits
     }
-
-    /// Asks the broker which versions it offers (KIP-35). One that does not know ours answers in version 0 with the range
-    /// that it knows (KIP-511), and is asked again. A broker of metadata is told which node of which cluster it is taken for
-    /// (KIP-1242): behind an address that others have by now stands one that refuses it.
-    async fn handshake(&self, node: NodeId, connection: &Connection) -> Result<Handshake, RequestError> {
-        let wire = |error| RequestError::Wire { broker: connection.broker().to_owned(), error };
-        let cluster_id = lock(&self.cluster_id).clone();
-        // Both or neither.
-        let meant = match (node, &cluster_id) {
-            (NodeId::Broker(id), Some(cluster_id)) => Some((cluster_id.as_str(), id)),
-            _ => None,
-        };
-        let request = ApiVersionsRequest {
-            client_software_name: "monedula",
-            client_software_version: env!("CARGO_PKG_VERSION"),
-            cluster_id: meant.map(|(cluster_id, _)| cluster_id),
-            node_id: meant.map_or(-1, |(_, id)| id),
-            ..Default::default()
-        };
-        let mut version = *ApiVersionsRequest::VERSIONS.end();
-        for _ in 0..2 {
-            let answer = connection.call(&request, version, Duration::ZERO).await?;
-            let answer = answer.as_slice();
-            let code = answer.get(4..6).map_or(0, |bytes| i16::from_be_bytes([bytes[0], bytes[1]]));
-            let refused = ErrorCode::from_code(code) == ErrorCode::UnsupportedVersion;
-            let response: ApiVersionsResponse<'_> =
-                frame::decode_response::<ApiVersionsRequest<'_>>(answer, if refused { 0 } else { version })
-                    .map_err(wire)?;
-            let error = ErrorCode::from_code(response.error_code);
-            if error == ErrorCode::None {
-                // Before that version the broker waits itself.
-                if version >= 2 {
-                    connection.throttle(response.throttle_time_ms);
-                }
-                let offered = response.api_keys.iter().map(|api| (api.api_key, (api.min_version, api.max_version)));
-                return Ok((offered.collect(), features(&response)));
-            }
-            if error == ErrorCode::RebootstrapRequired {
-                let broker = connection.broker().to_owned();
-                self.rebootstrap(&format!("{broker} is not broker {} of the cluster", request.node_id));
-                let reason = format!("the handshake failed: {}", error.name());
-                return Err(RequestError::Disconnected { broker, reason });
-            }
-            let range = response.api_keys.iter().find(|api| api.api_key == ApiKey::ApiVersions.code());
-            let common =
-                range.and_then(|api| negotiate(ApiVersionsRequest::VERSIONS, api.min_version, api.max_version));
-            version = common.filter(|_| refused).unwrap_or(0);
-        }
-        let reason = "the broker refused every version of ApiVersions".to_owned();
-        Err(RequestError::Disconnected { broker: connection.broker().to_owned(), reason })
-    }
-
-    fn learn_features(&self, told: Features) {
-        let mut known = lock(&self.features);
-        // A broker that lags behind tells what no longer is.
-        if told.epoch > known.epoch {
-            *known = told;
-        }
-    }
-}
-
-/// A request that was sent.
-pub(crate) struct Awaited {
-    link: Link,
-    version: i16,
-    reply: oneshot::Receiver<Reply>,
-}
-
-impl Awaited {
-    /// Where it was sent.
-    pub(crate) fn connection(&self) -> &Arc<Connection> {
-        &self.link.connection
-    }
-
-    /// Its answer, with the version.
-    pub(crate) async fn answer(self) -> Result<(Frame, i16), RequestError> {
-        Ok((self.link.connection.reply(self.reply).await?, self.version))
-    }
-}
-
-impl Link {
-    fn version(&self, api: ApiKey, ours: RangeInclusive<i16>) -> Result<i16, RequestError> {
-        let theirs = self.offered.get(&api.code()).copied();
-        let common = theirs.and_then(|(min, max)| negotiate(ours.clone(), min, max));
-        common.ok_or_else(|| {
-            RequestError::Fatal(Box::new(ClientError::UnsupportedVersion {
-                broker: self.connection.broker().to_owned(),
-                api: api.name(),
-                ours_min: *ours.start(),
-                ours_max: *ours.end(),
-                theirs: theirs.map_or_else(|| "none".into(), |(min, max)| format!("{min} to {max}")),
-            }))
-        })
-    }
 }
 
 fn no_answer(after: Duration) -> String {
     format!("no answer within {} ms", after.as_millis())
-}
-
-fn features(response: &ApiVersionsResponse<'_>) -> Features {
-    let transactions = response.finalized_features.iter().find(|feature| feature.name == "transaction.version");
-    Features {
-        epoch: response.finalized_features_epoch,
-        transaction_version: transactions.map_or(0, |feature| feature.max_version_level),
-    }
 }
 
 #[cfg(test)]

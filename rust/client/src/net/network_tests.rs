@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use monedula_broker::server::{Broker as Server, FaultHandle};
 use monedula_broker::{Effect, Fault, Options, Selector};
-use monedula_protocol::messages::api_versions::ApiVersion;
+use monedula_protocol::messages::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
 use monedula_protocol::messages::metadata::MetadataRequest;
 use tokio::net::TcpStream;
 
@@ -169,8 +169,8 @@ async fn a_throttled_connection_holds_up_no_other() {
     network.close();
 }
 
-/// A broker that does the handshake, and then what `then` does with each connection and its number. It counts connections by
-/// the time at which they came.
+/// A broker that does the handshake, and then what `then` does with each connection and its number. It counts
+/// connections by the time at which they came.
 async fn played<F, T>(then: F) -> (std::net::SocketAddr, Arc<Mutex<Vec<Instant>>>)
 where
     F: Fn(usize, TcpStream) -> T + Send + 'static,

@@ -34,7 +34,8 @@ impl FetchMachine {
     /// The least time between two fetches from a node that has nothing to say.
     const SHORTEST_WAIT: Duration = Duration::from_millis(5);
 
-    /// Accepts what the answer brought. Data for a span that is over, or for another offset than asked, is dropped here.
+    /// Accepts what the answer brought. Data for a span that is over, or for another offset than asked, is dropped
+    /// here.
     pub(super) fn fetch_answered(&mut self, node_id: i32, answer: &FetchResponse<'_>, now: Now) {
         let error = ErrorCode::from_code(answer.error_code);
         if error != ErrorCode::None {
@@ -57,8 +58,8 @@ impl FetchMachine {
         self.pace(node_id, has_content, now.saturating_sub(sent_at), now);
     }
 
-    /// A broker that answers at once with nothing, again and again, must not be asked in a spin. Neither data that is dropped
-    /// nor the mere head of a batch counts as content.
+    /// A broker that answers at once with nothing, again and again, must not be asked in a spin. Neither data that is
+    /// dropped nor the mere head of a batch counts as content.
     fn pace(&mut self, node_id: i32, has_content: bool, took: Duration, now: Now) {
         // With a `fetch.max.wait.ms` of next to nothing every empty answer is quick, and the waits have to stay short.
         let hasty = self.config.max_wait / 4 < Self::SHORTEST_WAIT;

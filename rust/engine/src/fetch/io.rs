@@ -58,11 +58,11 @@ pub enum Input<'a> {
         start: Start,
         /// Exclusive end of a bounded read. Nothing from there on is asked for; whole batches may reach beyond it.
         end: Option<i64>,
-        /// Whether the partition waits for its topic where that is missing or recreated, instead of stopping: a member's group
-        /// revokes it in the next rebalance, unless the topic is back.
+        /// Whether the partition waits for its topic where that is missing or recreated, instead of stopping: a
+        /// member's group revokes it in the next rebalance, unless the topic is back.
         waits_for_topic: bool,
-        /// The cluster view. What it lacks or refuses does not count against the partition, since it may be older than the
-        /// topic.
+        /// The cluster view. What it lacks or refuses does not count against the partition, since it may be older than
+        /// the topic.
         cluster: &'a Cluster,
     },
     /// Read this partition no more.
@@ -88,8 +88,8 @@ pub enum Input<'a> {
         /// Whether to pause.
         paused: bool,
     },
-    /// The driver dropped what it had of a partition from `offset` on, and with it any fault that stood behind it: both are to
-    /// be fetched again.
+    /// The driver dropped what it had of a partition from `offset` on, and with it any fault that stood behind it: both
+    /// are to be fetched again.
     Rewind {
         /// Partition.
         partition: &'a TopicPartition,
@@ -114,7 +114,8 @@ pub enum Input<'a> {
         /// The answer.
         answer: &'a FetchResponse<'a>,
     },
-    /// No answer to a [`FetchPlan`] will come: the connection is lost, the request timed out, or the answer cannot be read.
+    /// No answer to a [`FetchPlan`] will come: the connection is lost, the request timed out, or the answer cannot be
+    /// read.
     FetchFailed {
         /// The node that was asked.
         node: i32,
@@ -171,7 +172,8 @@ pub enum Output {
     },
     /// Fetch metadata of all topics of interest, soon.
     RefreshMetadata,
-    /// A broker named a newer leader (KIP-951): merge it into the cluster view, and give that as [`Input::MetadataUpdate`].
+    /// A broker named a newer leader (KIP-951): merge it into the cluster view, and give that as
+    /// [`Input::MetadataUpdate`].
     LeaderHint {
         /// Partition.
         partition: TopicPartition,
@@ -235,8 +237,8 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    /// The whole record batches in `answer`, which is that of the [`Input::FetchAnswer`]. They may begin before the position
-    /// (compression), and there may be none.
+    /// The whole record batches in `answer`, which is that of the [`Input::FetchAnswer`]. They may begin before the
+    /// position (compression), and there may be none.
     pub fn records<'a>(&self, answer: &FetchResponse<'a>) -> &'a [u8] {
         let (topic, partition) = self.place;
         let data = answer.responses.get(topic).and_then(|topic| topic.partitions.get(partition));

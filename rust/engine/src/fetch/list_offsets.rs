@@ -37,8 +37,8 @@ impl FetchMachine {
         let Some(state) = self.partitions.get(&id) else { return };
         let (partition, log_start, log_end) = (state.partition.clone(), listed.log_start.unwrap_or(0), listed.offset);
         if (log_start..=log_end).contains(&offset) {
-            // The log holds the position after all, so the fetch was answered by an old leader. Fetched again only after a
-            // backoff: a broker that contradicts itself must not be asked in a spin.
+            // The log holds the position after all, so the fetch was answered by an old leader. Fetched again only
+            // after a backoff: a broker that contradicts itself must not be asked in a spin.
             self.set_phase(id, Phase::Fetching);
             return self.back_off(id, now);
         }

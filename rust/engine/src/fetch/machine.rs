@@ -1,11 +1,12 @@
-//! The machine: what it knows, how inputs reach its parts, and what these have in common. What each kind of input leads to is
-//! in the files beside this one.
+//! The machine: what it knows, how inputs reach its parts, and what these have in common. What each kind of input leads
+//! to is in the files beside this one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use monedula_protocol::types::Uuid;
 
+use super::AssignmentId;
 use super::commands::Assignment;
 use super::config::FetchConfig;
 use super::fault::Fault;
@@ -13,7 +14,6 @@ use super::io::{Input, Output};
 use super::node::{Demand, Node};
 use super::partition::Phase;
 use super::partition_table::PartitionTable;
-use super::{AssignmentId, FetchPlan};
 use crate::backoff::Jitter;
 use crate::{Now, TopicPartition};
 
@@ -22,29 +22,31 @@ use crate::{Now, TopicPartition};
 /// # Contract
 ///
 /// **Time** is an argument of [`handle`](Self::handle), [`ready_nodes`](Self::ready_nodes) and
-/// [`poll_fetch`](Self::poll_fetch), and never goes back from one call to the next. Every input lets time pass first: timers
-/// that are due by then act before it.
+/// [`poll_fetch`](Self::poll_fetch), and never goes back from one call to the next. Every input lets time pass first:
+/// timers that are due by then act before it.
 ///
-/// **Inputs.** [`handle`](Self::handle) takes what happened: commands of the user, metadata, answers, or nothing but time
-/// ([`Input::Tick`]). What an input names that is no longer assigned, or only under another span, is ignored.
+/// **Inputs.** [`handle`](Self::handle) takes what happened: commands of the user, metadata, answers, or nothing but
+/// time ([`Input::Tick`]). What an input names that is no longer assigned, or only under another span, is ignored.
 ///
-/// **Outputs.** Call [`poll`](Self::poll) after every `handle`, until it returns `None`, and carry the outputs out in their
-/// order. Only `handle` makes outputs. [`Output::Fetched`] refers to the answer of the input just handled, so that answer
-/// has to be kept until then. Each [`Output::ListOffset`], [`Output::ListLogRange`] and [`Output::OffsetForLeaderEpoch`] is to be
-/// answered once; where a later one names the same partition, the earlier one needs no answer.
+/// **Outputs.** Call [`poll`](Self::poll) after every `handle`, until it returns `None`, and carry the outputs out in
+/// their order. Only `handle` makes outputs. [`Output::Fetched`] refers to the answer of the input just handled, so
+/// that answer has to be kept until then. Each [`Output::ListOffset`], [`Output::ListLogRange`] and
+/// [`Output::OffsetForLeaderEpoch`] is to be answered once; where a later one names the same partition, the earlier one
+/// needs no answer.
 ///
-/// **Fetches** are pulled, since only the driver knows whether there is memory for one. Once the outputs are drained, and
-/// whenever memory was freed, offer [`poll_fetch`](Self::poll_fetch) to the nodes of [`ready_nodes`](Self::ready_nodes), in their
-/// order. A plan that it returns counts as sent: exactly one [`Input::FetchAnswer`] or [`Input::FetchFailed`] must follow.
+/// **Fetches** are pulled, since only the driver knows whether there is memory for one. Once the outputs are drained,
+/// and whenever memory was freed, offer [`poll_fetch`](Self::poll_fetch) to the nodes of
+/// [`ready_nodes`](Self::ready_nodes), in their order. A plan that it returns counts as sent: exactly one
+/// [`Input::FetchAnswer`] or [`Input::FetchFailed`] must follow.
 ///
-/// **Waking.** [`wake_at`](Self::wake_at), asked after all of that, says when to give it a [`Input::Tick`] and to offer fetches
-/// again if nothing else happens before.
+/// **Waking.** [`wake_at`](Self::wake_at), asked after all of that, says when to give it a [`Input::Tick`] and to offer
+/// fetches again if nothing else happens before.
 #[derive(Debug)]
 pub struct FetchMachine {
     pub(super) config: FetchConfig,
     pub(super) jitter: Jitter,
     /// Time of the last call that had one.
-    now: Now,
+    pub(super) now: Now,
     pub(super) partitions: PartitionTable,
     /// Partitions of bounded reads that are fetched to their ends.
     pub(super) complete: BTreeSet<AssignmentId>,
@@ -66,8 +68,8 @@ pub struct FetchMachine {
 }
 
 impl FetchMachine {
-    /// How long the first fetch from a node waits for lookups of partitions led by it: without them it would be a long poll
-    /// that leaves these out.
+    /// How long the first fetch from a node waits for lookups of partitions led by it: without them it would be a long
+    /// poll that leaves these out.
     const HOLD: Duration = Duration::from_millis(200);
 
     /// A machine without partitions; `seed` decides its jitter.
@@ -122,14 +124,8 @@ impl FetchMachine {
         self.outputs.pop_front()
     }
 
-    /// The request to send to `node` now, if there is one; it counts as sent.
-    pub fn poll_fetch(&mut self, now: Now, node: i32) -> Option<FetchPlan> {
-        self.now = now;
-        self.next_fetch(node, now)
-    }
-
-    /// Nodes that [`Self::poll_fetch`] has a request for, the one that was asked longest ago first: where memory does not do
-    /// for all of them, each has its turn.
+    /// Nodes that [`Self::poll_fetch`] has a request for, the one that was asked longest ago first: where memory does
+    /// not do for all of them, each has its turn.
     pub fn ready_nodes(&self, now: Now) -> Vec<i32> {
         let ready = self.nodes.iter().filter(|(_, node)| node.is_ready(now));
         let mut ready: Vec<(u64, i32)> = ready.map(|(&id, node)| (node.asked, id)).collect();
@@ -166,8 +162,8 @@ impl FetchMachine {
         demand
     }
 
-    /// How often the state of a partition was looked at so far. A fetch looks at what changed since the last one, not at all
-    /// that is assigned.
+    /// How often the state of a partition was looked at so far. A fetch looks at what changed since the last one, not
+    /// at all that is assigned.
     pub fn looks(&self) -> u64 {
         self.partitions.looks()
     }

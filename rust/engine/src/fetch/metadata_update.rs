@@ -19,8 +19,8 @@ impl FetchMachine {
         }
     }
 
-    /// Takes over what the cluster view says of the partition. A view that is not `fresh` may be older than the assignment or
-    /// the seek: what it lacks or refuses does not count before newer metadata says so again.
+    /// Takes over what the cluster view says of the partition. A view that is not `fresh` may be older than the
+    /// assignment or the seek: what it lacks or refuses does not count before newer metadata says so again.
     pub(super) fn learn(&mut self, id: AssignmentId, cluster: &Cluster, fresh: bool, now: Now) {
         let Some(state) = self.partitions.get_mut(&id) else { return };
         if state.phase == Phase::Failed {
@@ -64,8 +64,8 @@ impl FetchMachine {
         true
     }
 
-    /// The position belongs to a topic that was deleted and created again. A group revokes such a partition, and assigns it
-    /// again.
+    /// The position belongs to a topic that was deleted and created again. A group revokes such a partition, and
+    /// assigns it again.
     fn recreated(&mut self, id: AssignmentId, partition: TopicPartition) {
         match self.partitions.get_mut(&id) {
             Some(state) if state.waits_for_topic => state.phase = Phase::Failed,

@@ -50,8 +50,8 @@ pub(super) struct PartitionState {
     pub(super) lookup_at: Option<i32>,
     /// How many metadata updates in a row had the topic but not this partition of it.
     pub(super) missing_answers: u32,
-    /// How many metadata answers in a row did not know the topic when it was assigned or sought: these may be older than the
-    /// topic, and do not count.
+    /// How many metadata answers in a row did not know the topic when it was assigned or sought: these may be older
+    /// than the topic, and do not count.
     pub(super) unknown_before: u32,
     /// Number of the fetch answer that last brought records.
     pub(super) served: u64,

@@ -1,5 +1,5 @@
-//! The table of assigned partitions. It counts every look at a state: the work of a fetch has to grow with what changed, not
-//! with what is assigned, and a test checks that.
+//! The table of assigned partitions. It counts every look at a state: the work of a fetch has to grow with what
+//! changed, not with what is assigned, and a test checks that.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

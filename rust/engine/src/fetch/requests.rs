@@ -8,7 +8,9 @@ use super::session::Sent;
 use crate::Now;
 
 impl FetchMachine {
-    pub(super) fn next_fetch(&mut self, node_id: i32, now: Now) -> Option<FetchPlan> {
+    /// The request to send to this node now, if there is one; it counts as sent.
+    pub fn poll_fetch(&mut self, now: Now, node_id: i32) -> Option<FetchPlan> {
+        self.now = now;
         let node = self.nodes.get_mut(&node_id)?;
         if !node.is_ready(now) {
             return None;
@@ -50,8 +52,8 @@ impl FetchMachine {
         })
     }
 
-    /// Whether the next request would both add and forget the same name. A broker adds first and then forgets what it has
-    /// just added: such a change needs a new session.
+    /// Whether the next request would both add and forget the same name. A broker adds first and then forgets what it
+    /// has just added: such a change needs a new session.
     fn clashes(&self, node_id: i32, id: AssignmentId) -> bool {
         let known = self.nodes.get(&node_id).and_then(|node| node.session.asked(id));
         let fetched_here = |state: &&PartitionState| state.fetched_from == Some(node_id);
@@ -93,8 +95,8 @@ impl FetchMachine {
         if self.retired.is_empty() {
             return;
         }
-        // A node that nothing is fetched from is sent no request that could take partitions out of its session: the session
-        // ends.
+        // A node that nothing is fetched from is sent no request that could take partitions out of its session: the
+        // session ends.
         for node in self.nodes.values_mut().filter(|node| node.members.is_empty() && node.sent_at.is_none()) {
             node.session.failed(None);
         }

@@ -411,8 +411,8 @@ impl Reply {
     }
 }
 
-/// What a broker fetches for us after `plan`. In Kafka's order: what is added first, then what is forgotten, so that naming
-/// a partition in both removes it.
+/// What a broker fetches for us after `plan`. In Kafka's order: what is added first, then what is forgotten, so that
+/// naming a partition in both removes it.
 fn effective(held: Option<&BTreeMap<(Uuid, i32), Sent>>, plan: &FetchPlan) -> BTreeMap<(Uuid, i32), Sent> {
     let mut held = held.filter(|_| plan.session_epoch > 0).cloned().unwrap_or_default();
     held.extend(plan.partitions.iter().map(|(partition, id, sent)| ((*id, partition.partition), *sent)));

@@ -1,5 +1,5 @@
-//! Newly assigned partitions. One of a group's is handed out once its start is known and its on_assigned has ended; one that is
-//! assigned by hand to start at its committed offset, once that is known.
+//! Newly assigned partitions. One of a group's is handed out once its start is known and its on_assigned has ended; one
+//! that is assigned by hand to start at its committed offset, once that is known.
 
 use std::collections::BTreeSet;
 
@@ -29,8 +29,8 @@ impl FetchBuffer {
         }
     }
 
-    /// Where partitions of the group start, each with its committed offset and whether the topic is new. Those that the user has
-    /// sought elsewhere meanwhile stay there.
+    /// Where partitions of the group start, each with its committed offset and whether the topic is new. Those that the
+    /// user has sought elsewhere meanwhile stay there.
     pub(crate) fn start_owned(&self, partitions: Vec<(TopicPartition, Committed, bool)>) {
         let mut state = self.state();
         for (partition, committed, is_new) in partitions {
@@ -112,8 +112,8 @@ impl FetchBuffer {
         self.state().current(partition, span).is_some_and(|buffer| !buffer.started)
     }
 
-    /// The committed offset at which a partition is to start cannot be had for now. `span` is `None` for a partition of the
-    /// group.
+    /// The committed offset at which a partition is to start cannot be had for now. `span` is `None` for a partition of
+    /// the group.
     pub(crate) fn start_failed(&self, partition: &TopicPartition, span: Option<u64>, error: ClientError) {
         let mut state = self.state();
         let waits =

@@ -83,8 +83,8 @@ impl FetchBuffer {
         (rows > 0).then_some(HandedBatch { columns, id, places })
     }
 
-    /// What was walked will not be handed out: it is fetched again, should the partitions stay. They get a new span, because a
-    /// fetch in flight goes on behind what was walked: with its answer the rows before would count as passed.
+    /// What was walked will not be handed out: it is fetched again, should the partitions stay. They get a new span,
+    /// because a fetch in flight goes on behind what was walked: with its answer the rows before would count as passed.
     fn take_back(&self, state: &mut State, walks: Vec<Walk>) {
         let mut begins = BTreeMap::new();
         for Walk { partition, span, from, .. } in walks {
@@ -109,8 +109,8 @@ impl FetchBuffer {
         }
     }
 
-    /// Walks a partition until the builder is full, or all that was fetched of it is walked. One that went first because it holds a
-    /// decompressed batch is walked to the end of that batch only: then others have their turn.
+    /// Walks a partition until the builder is full, or all that was fetched of it is walked. One that went first
+    /// because it holds a decompressed batch is walked to the end of that batch only: then others have their turn.
     fn walk(
         &self,
         taken: &mut Taken,

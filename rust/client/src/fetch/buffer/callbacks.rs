@@ -13,7 +13,8 @@ use crate::fetch::step::PendingCallback;
 #[derive(Default)]
 pub(super) struct Callbacks {
     queue: VecDeque<PendingCallback>,
-    /// Those for newly assigned partitions in which the user's code failed: run again by the next call, before any other.
+    /// Those for newly assigned partitions in which the user's code failed: run again by the next call, before any
+    /// other.
     repeated: VecDeque<PendingCallback>,
     /// The one that a thread of the user's runs now.
     running: Option<PendingCallback>,
@@ -52,8 +53,8 @@ impl Callbacks {
         self.repeated.clear();
     }
 
-    /// Turns each on_revoked that has not begun and is about `partitions` only into an on_lost; or takes it out, if nobody
-    /// `listens` to that, and returns its ticket.
+    /// Turns each on_revoked that has not begun and is about `partitions` only into an on_lost; or takes it out, if
+    /// nobody `listens` to that, and returns its ticket.
     fn revoked_to_lost(&mut self, partitions: &BTreeSet<TopicPartition>, listens: bool) -> Vec<u64> {
         let is_late = |callback: &PendingCallback| {
             callback.kind == CallbackKind::Revoked && callback.partitions.iter().all(|one| partitions.contains(one))
@@ -78,8 +79,8 @@ impl FetchBuffer {
         self.arrived.notify_all();
     }
 
-    /// These partitions are lost: an on_revoked for them that has not begun becomes an on_lost. If nobody `listens` to that there
-    /// is none, and their tickets are returned.
+    /// These partitions are lost: an on_revoked for them that has not begun becomes an on_lost. If nobody `listens` to
+    /// that there is none, and their tickets are returned.
     pub(crate) fn lost(&self, partitions: &BTreeSet<TopicPartition>, listens: bool) -> Vec<u64> {
         self.state().membership.callbacks.revoked_to_lost(partitions, listens)
     }
@@ -106,7 +107,8 @@ impl FetchBuffer {
         membership.polled_at = Some(Instant::now());
         let assigned = callback.kind == CallbackKind::Assigned;
         if assigned && failed && !membership.leaving {
-            // The user's part, such as a seek to offsets of its own, is not done: nothing of them is handed out before it is.
+            // The user's part, such as a seek to offsets of its own, is not done: nothing of them is handed out before
+            // it is.
             callback.partitions.retain(|partition| partitions.get(partition).is_some_and(|buffer| !buffer.revoking));
             membership.callbacks.repeated.extend(Some(callback).filter(|callback| !callback.partitions.is_empty()));
             drop(state);

@@ -1,7 +1,7 @@
 //! Finished offsets: what the user was handed, what of it is finished, and what of that is committed.
 //!
-//! The ledger knows what may be committed. It is behind the lock `state` of the buffer: what is handed out and what is finished
-//! changes in one step with the partitions.
+//! The ledger knows what may be committed. It is behind the lock `state` of the buffer: what is handed out and what is
+//! finished changes in one step with the partitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,12 +30,13 @@ pub(super) struct FinishedOffsets {
     held_rows: BTreeMap<Holder, u64>,
     /// Rows finished since the last automatic commit.
     finished_rows: u64,
-    /// Offsets given to a commit whose outcome is not known. Forgotten, as the next ones are, with an assignment or a seek.
+    /// Offsets given to a commit whose outcome is not known. Forgotten, as the next ones are, with an assignment or a
+    /// seek.
     committing: BTreeMap<TopicPartition, CommitOffset>,
     /// Offsets committed last.
     committed: BTreeMap<TopicPartition, CommitOffset>,
-    /// Partitions that were released or lost while the user held records of them, or had finished some that are not committed: the
-    /// next owner reads these again, so a transaction that has them must abort.
+    /// Partitions that were released or lost while the user held records of them, or had finished some that are not
+    /// committed: the next owner reads these again, so a transaction that has them must abort.
     revoked_unfinished: BTreeSet<TopicPartition>,
 }
 
@@ -48,8 +49,8 @@ enum ToCommit {
 }
 
 impl FinishedOffsets {
-    /// Finishes in the ledger what is finished of batches whose rows are handed out one by one; with `all`, the row in the user's
-    /// hands too.
+    /// Finishes in the ledger what is finished of batches whose rows are handed out one by one; with `all`, the row in
+    /// the user's hands too.
     pub(super) fn sync_rows(&mut self, only: Option<Holder>, all: bool) {
         let Some(ledger) = &mut self.ledger else { return self.rows.retain(|_, rows| !rows.is_used_up()) };
         let mut used_up = Vec::new();
@@ -114,7 +115,8 @@ impl FinishedOffsets {
     fn offset_to_commit(&mut self, partition: &TopicPartition, next: Place) -> Option<ToCommit> {
         let ledger = self.ledger.as_mut()?;
         let finished = ledger.finished(partition)?;
-        // Another thread may have finished what follows this batch: committing this one says nothing of that (contract 1).
+        // Another thread may have finished what follows this batch: committing this one says nothing of that (contract
+        // 1).
         let at = if finished.offset <= next.offset { finished } else { next };
         let reaches = |committed: &&CommitOffset| committed.offset >= at.offset;
         // Never below an earlier commit. One that is in flight is sent again, since its outcome is not known.
@@ -151,7 +153,8 @@ impl FinishedOffsets {
             let mut spans = columns.spans.iter();
             spans.any(|span| span.partition == partition.partition && span.topic == partition.topic)
         };
-        // Places of which the batch has no rows, only markers and aborted records, are nothing that the user could finish.
+        // Places of which the batch has no rows, only markers and aborted records, are nothing that the user could
+        // finish.
         let (rows, markers): (Vec<_>, Vec<_>) = places.iter().cloned().partition(|(partition, ..)| has_rows(partition));
         ledger.hand_out(id, holder, &rows);
         self.count_held(holder, columns.record_batch.num_rows());
@@ -181,8 +184,8 @@ impl FinishedOffsets {
         self.ledger.as_mut().is_some_and(|ledger| ledger.divide(id, partition, pieces, keeper))
     }
 
-    /// Makes a batch of each part of a batch, to be finished by its id. `None` if the batch is finished already, or counts for
-    /// nothing.
+    /// Makes a batch of each part of a batch, to be finished by its id. `None` if the batch is finished already, or
+    /// counts for nothing.
     fn hand_over(&mut self, id: BatchId, parts: &[(TopicPartition, Place)]) -> Option<Vec<BatchId>> {
         self.ledger.as_ref()?.keeper(id)?;
         let named: Vec<(BatchId, &(TopicPartition, Place))> =
@@ -269,8 +272,8 @@ impl FetchBuffer {
         offsets
     }
 
-    /// A batch becomes one for each of its runs of rows of a partition. Each of these is finished by its id: asking for the next
-    /// batch finishes none.
+    /// A batch becomes one for each of its runs of rows of a partition. Each of these is finished by its id: asking for
+    /// the next batch finishes none.
     ///
     /// # Errors
     /// If the batch is finished already.
@@ -343,7 +346,8 @@ impl FetchBuffer {
         unfinished
     }
 
-    /// A batch is finished and is to be committed: which offsets have to be sent for that, and the outcome of the others.
+    /// A batch is finished and is to be committed: which offsets have to be sent for that, and the outcome of the
+    /// others.
     pub(crate) fn finish(
         &self,
         id: BatchId,
@@ -400,8 +404,8 @@ impl FetchBuffer {
         self.committed(offsets.iter().map(|(partition, at)| (partition, at, true)));
     }
 
-    /// Partitions of which records were handed out that are not committed, with where to read again from; `None` where nothing
-    /// is committed.
+    /// Partitions of which records were handed out that are not committed, with where to read again from; `None` where
+    /// nothing is committed.
     pub(crate) fn bases(&self) -> Vec<(TopicPartition, Option<Place>)> {
         self.state().finished.ledger.as_ref().map(Ledger::bases).unwrap_or_default()
     }

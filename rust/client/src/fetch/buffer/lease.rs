@@ -25,8 +25,9 @@ impl Lease {
     }
 }
 
-/// The lease for rows that are handed out one by one, outside of the locks. It is held against the clock at each row, because a
-/// process that was stopped for a minute wakes up in the middle of a batch. Also notes when the user last wanted a row.
+/// The lease for rows that are handed out one by one, outside of the locks. It is held against the clock at each row,
+/// because a process that was stopped for a minute wakes up in the middle of a batch. Also notes when the user last
+/// wanted a row.
 #[derive(Debug)]
 pub(super) struct LeaseClock {
     started: Instant,

@@ -1,7 +1,8 @@
-//! What the buffer keeps of a group membership: the lease, callbacks and pending revocations, and whether the user polls.
+//! What the buffer keeps of a group membership: the lease, callbacks and pending revocations, and whether the user
+//! polls.
 //!
-//! It is decided here, under the locks that batches are built under, what may be handed out: the group's task may be late with
-//! what it has to say, since a process that was stopped for a minute first finds its own lease out of date.
+//! It is decided here, under the locks that batches are built under, what may be handed out: the group's task may be
+//! late with what it has to say, since a process that was stopped for a minute first finds its own lease out of date.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Deref;
@@ -117,8 +118,8 @@ impl FetchBuffer {
         self.notify_group(state);
     }
 
-    /// A thread or task of the user's has ended, and will not finish what it holds: that stays uncommitted, and nobody waits for
-    /// it. Returns the place after it in each partition.
+    /// A thread or task of the user's has ended, and will not finish what it holds: that stays uncommitted, and nobody
+    /// waits for it. Returns the place after it in each partition.
     pub(crate) fn holder_ended(&self, holder: Holder) -> BTreeSet<(TopicPartition, Place)> {
         let mut state = self.state();
         let unfinished = state.holder_ended(holder);
@@ -134,7 +135,8 @@ impl FetchBuffer {
         self.notify_group(state);
     }
 
-    /// The user commits: no revocation is finished before the group's task has the commit, or there is nothing to commit.
+    /// The user commits: no revocation is finished before the group's task has the commit, or there is nothing to
+    /// commit.
     pub(crate) fn begin_commit(self: &Arc<Self>) -> CommitCall {
         self.state().membership.commit_calls += 1;
         CommitCall(self.clone())
@@ -196,8 +198,8 @@ impl FetchBuffer {
         self.arrived.notify_all();
     }
 
-    /// The group is being left: nothing more is handed out, and what is held is not waited for. Or (`false`) it is left, and a new
-    /// membership may begin.
+    /// The group is being left: nothing more is handed out, and what is held is not waited for. Or (`false`) it is
+    /// left, and a new membership may begin.
     pub(crate) fn set_leaving(&self, leaving: bool) {
         let _build = self.lock_build();
         let mut state = self.state();

@@ -1,8 +1,8 @@
 //! The fetch buffer: what was fetched and is not handed out yet, by partition, and batches made of it.
 //!
-//! Two locks. `build_state` is held while a batch is built, and by everything that changes what may be handed out: a batch never
-//! holds rows of a partition that was sought or released before it was returned. `state` is held for moments only. Order:
-//! `build_state` before `state`.
+//! Two locks. `build_state` is held while a batch is built, and by everything that changes what may be handed out: a
+//! batch never holds rows of a partition that was sought or released before it was returned. `state` is held for
+//! moments only. Order: `build_state` before `state`.
 
 mod assignment;
 mod build;
@@ -76,7 +76,8 @@ pub struct PartitionStatus {
     pub fault: Option<ClientError>,
 }
 
-/// What was fetched and is not handed out yet, between the driver that fetches and the user's threads that take batches.
+/// What was fetched and is not handed out yet, between the driver that fetches and the user's threads that take
+/// batches.
 pub(crate) struct FetchBuffer {
     state: Mutex<State>,
     /// Notified of whatever a call may wait for.
@@ -89,7 +90,8 @@ pub(crate) struct FetchBuffer {
     commands: mpsc::UnboundedSender<FetchCommand>,
     /// Notified when all that was ready is handed out, and the driver waits for budget.
     pub(crate) drained: Notify,
-    /// Notified when the group's task has something to do: a revocation is finished, a commit is due, or a poll was awaited.
+    /// Notified when the group's task has something to do: a revocation is finished, a commit is due, or a poll was
+    /// awaited.
     pub(crate) group_wanted: Notify,
 }
 
@@ -97,8 +99,8 @@ pub(crate) struct FetchBuffer {
 struct BuildState {
     columns: ColumnSet,
     scratch: Scratch,
-    /// Kept from batch to batch, with its limits of rows and bytes: it knows how large the columns became, and so allocates
-    /// them in the right size at once.
+    /// Kept from batch to batch, with its limits of rows and bytes: it knows how large the columns became, and so
+    /// allocates them in the right size at once.
     builder: Option<(BatchBuilder, usize, usize)>,
 }
 
@@ -205,8 +207,8 @@ impl FetchBuffer {
         Some(())
     }
 
-    /// Changes what holds a partition back, and has the driver pause or resume it: under one lock, so that two changes cannot
-    /// overtake each other.
+    /// Changes what holds a partition back, and has the driver pause or resume it: under one lock, so that two changes
+    /// cannot overtake each other.
     fn change(&self, state: &mut State, partition: &TopicPartition, change: impl FnOnce(&mut PartitionBuffer)) {
         let Some(buffer) = state.partitions.get_mut(partition) else { return };
         let before = buffer.is_held_back();
@@ -214,7 +216,8 @@ impl FetchBuffer {
         let (after, started) = (buffer.is_held_back(), buffer.started);
         let (records, bytes) = (buffer.queued_records, buffer.queued_bytes);
         if after && let Some(walker) = &mut buffer.walker {
-            // It may be held back for long: only the first partition of the ready queue may hold a batch that it decompressed.
+            // It may be held back for long: only the first partition of the ready queue may hold a batch that it
+            // decompressed.
             walker.shelve();
         }
         match (before, after) {

@@ -50,8 +50,8 @@ pub(super) struct PartitionBuffer {
     pub(super) paused: bool,
     /// The span of the assignment. Batches of an older one are not this consumer's any more.
     pub(super) assigned_span: u64,
-    /// The span of the assignment or the last seek. Batches of an older one count for nothing. A younger span, without a seek, only
-    /// fetches again what was taken back.
+    /// The span of the assignment or the last seek. Batches of an older one count for nothing. A younger span, without
+    /// a seek, only fetches again what was taken back.
     pub(super) position_span: u64,
     /// Whether a group assigned it, and not the user by hand.
     pub(super) owned: bool,
@@ -147,7 +147,8 @@ impl PartitionBuffer {
 
     /// Drops what was fetched and not handed out, to make room; returns where it is to be fetched again from.
     pub(super) fn evict(&mut self, partition: &TopicPartition, options: &WalkOptions) -> Option<i64> {
-        // Where the log was truncated in between, reading went on at a smaller offset, and those behind it may be out of range.
+        // Where the log was truncated in between, reading went on at a smaller offset, and those behind it may be out
+        // of range.
         let cuts = self.pieces.iter().filter_map(|piece| match piece {
             Piece::Position(offset) => Some(*offset),
             Piece::Data(_) | Piece::Fault(_) => None,

@@ -1,4 +1,5 @@
-//! Revocation: partitions that are handed out no more, until the user has finished what it holds of them; then they are released.
+//! Revocation: partitions that are handed out no more, until the user has finished what it holds of them; then they are
+//! released.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +19,8 @@ pub(super) struct PendingRevocation {
 }
 
 impl FetchBuffer {
-    /// Hands nothing of these out any more. [`Self::take_finished_revocations`] has the ticket once the user has finished what it
-    /// holds of them.
+    /// Hands nothing of these out any more. [`Self::take_finished_revocations`] has the ticket once the user has
+    /// finished what it holds of them.
     pub(crate) fn revoke(&self, ticket: u64, partitions: BTreeSet<TopicPartition>, wait_for_user: bool) {
         let _build = self.lock_build();
         let mut state = self.state();
@@ -32,7 +33,8 @@ impl FetchBuffer {
         state.membership.revocations.push(PendingRevocation { ticket, partitions, wait_for_user });
     }
 
-    /// Takes the tickets of revocations of which the user holds nothing unfinished, with what is to be committed for each.
+    /// Takes the tickets of revocations of which the user holds nothing unfinished, with what is to be committed for
+    /// each.
     pub(crate) fn take_finished_revocations(&self) -> Vec<(u64, BTreeMap<TopicPartition, CommitOffset>)> {
         let mut state = self.state();
         let State { membership, finished, .. } = &mut *state;

@@ -1,6 +1,6 @@
-//! The counter of rows that are handed out one by one. It is also what stops them: a stop bit in the same number, set under the
-//! lock of the fetch buffer. From then on no row is counted, and a row that is not counted is not handed out. So taking a row
-//! needs no lock, and none slips through.
+//! The counter of rows that are handed out one by one. It is also what stops them: a stop bit in the same number, set
+//! under the lock of the fetch buffer. From then on no row is counted, and a row that is not counted is not handed out.
+//! So taking a row needs no lock, and none slips through.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,8 @@ impl RowCursor {
         Self { taken: AtomicU64::new(0), clock }
     }
 
-    /// Takes the next row: its index, beyond the last one once all were handed out; `None` if no more may be. Counts as a poll.
+    /// Takes the next row: its index, beyond the last one once all were handed out; `None` if no more may be. Counts as
+    /// a poll.
     #[inline]
     pub fn take(&self) -> Option<usize> {
         if !self.clock.row_wanted() {

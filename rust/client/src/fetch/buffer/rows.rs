@@ -1,5 +1,5 @@
-//! Batches whose rows are handed out one by one: a row is finished when the one after it is taken. Rows that are given back are
-//! kept as they are, and handed out before all others of their partition, by the next call of any holder.
+//! Batches whose rows are handed out one by one: a row is finished when the one after it is taken. Rows that are given
+//! back are kept as they are, and handed out before all others of their partition, by the next call of any holder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,7 +57,8 @@ impl FetchBuffer {
         let mut state = self.state();
         let cursor = Arc::new(RowCursor::new(state.membership.clock.clone()));
         let spans: BTreeMap<_, _> = batch.places.iter().map(|(named, span, _)| (named.clone(), *span)).collect();
-        // A partition that was sought, paused or lost since the batch was handed out is not handed out row by row either.
+        // A partition that was sought, paused or lost since the batch was handed out is not handed out row by row
+        // either.
         if !spans.iter().all(|(partition, span)| state.may_hand_out(partition, *span)) || state.must_return_first() {
             cursor.stop();
         }
@@ -71,8 +72,8 @@ impl FetchBuffer {
         cursor
     }
 
-    /// Rows of a batch that were not taken are handed out again, unless the partition was sought or lost since. The row taken
-    /// last stays in the hands of `holder`.
+    /// Rows of a batch that were not taken are handed out again, unless the partition was sought or lost since. The row
+    /// taken last stays in the hands of `holder`.
     pub(crate) fn give_back(&self, id: BatchId, holder: Holder) {
         let mut state = self.state();
         if state.finished.rows.get(&id).is_some_and(|rows| !rows.is_used_up()) {
@@ -190,8 +191,8 @@ impl State {
             || self.membership.withholds(Instant::now())
     }
 
-    /// The holder's rows that were not taken are handed out again; its unfinished batches stay unfinished. Returns the place after
-    /// the last row of each partition in those.
+    /// The holder's rows that were not taken are handed out again; its unfinished batches stay unfinished. Returns the
+    /// place after the last row of each partition in those.
     pub(super) fn holder_ended(&mut self, holder: Holder) -> BTreeSet<(TopicPartition, Place)> {
         self.finished.sync_rows(Some(holder), false);
         let held = self.finished.rows.iter().filter(|(_, rows)| rows.holder == holder);

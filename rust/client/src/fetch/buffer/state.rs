@@ -1,4 +1,5 @@
-//! What the lock `state` is over: the partitions' buffers, the queue of those with something to hand out, and errors to raise.
+//! What the lock `state` is over: the partitions' buffers, the queue of those with something to hand out, and errors to
+//! raise.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;

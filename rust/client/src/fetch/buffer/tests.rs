@@ -1,4 +1,5 @@
-//! Records that are dropped on the way are fetched again, whatever happens in between: nothing is lost, nothing comes twice.
+//! Records that are dropped on the way are fetched again, whatever happens in between: nothing is lost, nothing comes
+//! twice.
 
 use std::collections::VecDeque;
 

@@ -18,10 +18,11 @@ enum Waited {
 }
 
 impl FetchBuffer {
-    /// The next batch or callback, or nothing if `until` passes before one is due: call again then. Errors are raised once
-    /// each; that of the whole client, or those of the partitions once none is left that goes on, on every call.
+    /// The next batch or callback, or nothing if `until` passes before one is due: call again then. Errors are raised
+    /// once each; that of the whole client, or those of the partitions once none is left that goes on, on every call.
     pub(crate) fn next(&self, want: &Want, until: Instant, holder: Holder) -> Result<Step, ClientError> {
-        // Before the call counts as a poll: a member that left for want of one joins again with the call after the error.
+        // Before the call counts as a poll: a member that left for want of one joins again with the call after the
+        // error.
         if let Some(error) = self.state().membership.raise.pop_front() {
             return Err(error);
         }

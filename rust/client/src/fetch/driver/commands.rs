@@ -1,4 +1,4 @@
-//! Commands of the user, and partitions of topics that are assigned as a whole.
+//! Carrying out the commands of the user, and assigning partitions of topics that are assigned as a whole.
 
 use std::sync::Arc;
 
@@ -13,11 +13,12 @@ impl Running {
     pub(super) fn command(&mut self, command: FetchCommand) {
         if !matches!(command, FetchCommand::Pause { .. }) && !self.refusing.is_empty() {
             self.refusing.clear();
-            self.tell_fatal();
+            self.update_fatal();
         }
         match command {
             FetchCommand::Assign { partitions, is_owned } => {
-                // The caller of the assignment may have given metadata a cluster view with it: with that, nothing is asked.
+                // The assignment may have come with a cluster view, which metadata has by now: with that, nothing is
+                // looked up.
                 if self.adopt(&self.driver.metadata.cluster()) {
                     self.grow();
                 }
@@ -40,14 +41,14 @@ impl Running {
                 }
                 for topic in &topics {
                     self.topics.remove(topic);
-                    // Some may have been added after the user's side listed what there was.
+                    // Some may have been added after the user's call listed the partitions.
                     let of_topic = self.grown.extract_if(.., |partition, _| partition.topic == *topic);
                     for (partition, span) in of_topic.collect::<Vec<_>>() {
                         self.driver.buffer.remove_span(&partition, span);
                         self.handle(Input::Unassign { partition: &partition });
                     }
                 }
-                // Once more after the user's own call: the error may have come in between.
+                // The user's call has done that too, but an error may have come in between.
                 self.driver.buffer.forget_topics();
             }
             FetchCommand::Seek { partition, span, start } => {
@@ -66,7 +67,7 @@ impl Running {
         match self.topics.get_mut(topic) {
             None => return,
             Some((wanted, false)) => return *wanted = start,
-            // They became known after the user had asked.
+            // The topic's partitions became known after the user's call had looked.
             Some((_, true)) => {}
         }
         let cluster = self.cluster.clone();
@@ -88,7 +89,7 @@ impl Running {
         }
     }
 
-    /// Assigns partitions of whole topics that are new: the first ones where the user said, later ones at their
+    /// Assigns new partitions of whole topics: the first ones at the position that the user gave, later ones at their
     /// smallest offset, so that none of their records is missed (seed S084).
     pub(super) fn grow(&mut self) {
         let topics: Vec<(Arc<str>, Position, bool)> =
@@ -98,7 +99,7 @@ impl Running {
         }
     }
 
-    /// `known`: the partitions that the topic had first are assigned.
+    /// `known`: whether the first partitions of the topic are assigned already.
     fn grow_topic(&mut self, name: &Arc<str>, start: Position, known: bool) {
         let cluster = self.cluster.clone();
         let Some(topic) = cluster.topics.get(name) else { return };

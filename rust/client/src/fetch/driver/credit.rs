@@ -1,9 +1,10 @@
 //! How much of the byte budget a fetch may take.
 //!
-//! Fetches together stay below a ceiling of five eighths of the budget: the rest is for decompressing ahead, and for answers that
-//! are larger than asked (KIP-74). Below it every broker that there is something to fetch from has its share, so that none
-//! waits for what an idle long poll of another holds: brokers with a backlog divide half of the ceiling, the other half is for
-//! what they brought and nobody has read yet; of brokers that are caught up each has a little kept for it.
+//! Fetches together stay below a ceiling of five eighths of the budget: the rest is for decompressing ahead, and for
+//! answers that are larger than asked (KIP-74). Below it every broker that there is something to fetch from has its
+//! share, so that none waits for what an idle long poll of another holds: brokers with a backlog divide half of the
+//! ceiling, the other half is for fetched bytes that are not read yet; for each broker that is caught up a little is
+//! kept.
 
 use monedula_engine::fetch::Demand;
 
@@ -24,7 +25,7 @@ pub(super) struct Credit {
     behind_bytes: usize,
     caught_up_bytes: usize,
     caught_up_unasked: usize,
-    /// What one broker did not get none gets before it.
+    /// Whether a broker that is caught up, or behind, was refused: then no other such broker gets credit before it.
     refused: [bool; 2],
 }
 
@@ -34,7 +35,7 @@ impl Credit {
         let ceiling = limit / 8 * 5;
         let nodes = (behind + caught_up).max(1);
         let most = config.fetch_max_bytes;
-        // Enough to fill `fetch.min.bytes`, where that leaves something to others.
+        // Enough to fill `fetch.min.bytes`, where that leaves something for others.
         let least = (config.fetch_min_bytes.unsigned_abs() as usize).min(ceiling / 2 / nodes);
         let caught_up_bytes = (ceiling / CAUGHT_UP_PART / nodes).min(CAUGHT_UP_MAX_BYTES).max(least);
         let kept = caught_up_bytes * caught_up;
@@ -49,7 +50,7 @@ impl Credit {
         }
     }
 
-    /// Budget for a fetch from one broker, if there is enough. Asked in turn for each that a fetch could go to.
+    /// Budget for a fetch from one broker, if there is enough. Called for each ready broker in turn.
     pub(super) fn take(&mut self, budget: &Budget, is_behind: bool) -> Option<Charge> {
         if self.refused[usize::from(is_behind)] {
             return None;

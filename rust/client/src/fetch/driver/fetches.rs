@@ -1,4 +1,4 @@
-//! Fetches: credit for them, sending them, and what their answers bring.
+//! Fetches: credit for them, sending them, and taking their answers.
 
 use std::collections::BTreeMap;
 
@@ -34,11 +34,12 @@ impl AsRef<[u8]> for ChargedFrame {
 }
 
 impl Running {
-    /// Sends a fetch to every node that wants one and for which there is budget, the one that was asked longest ago first.
+    /// Sends a fetch to every ready node for which there is budget, the one that was asked longest ago first.
     pub(super) fn send_fetches(&mut self) {
         let now = self.now();
         let ready = self.machine.ready_nodes(now);
-        // Also by an answer that waits to be read: its broker is not ready, and what nobody may have could be in its way.
+        // An answer may wait to be read as well. Its broker is not ready, and records of paused partitions may take its
+        // room.
         let mut starved = self.driver.budget.is_awaited();
         if !ready.is_empty() {
             let driver = &self.driver;
@@ -50,7 +51,7 @@ impl Running {
             }
             starved |= credit.is_short();
         }
-        // Rows need not wait for company either where everything that was asked for is fetched.
+        // Once a bounded read is fetched to its end, its last rows need not wait for more either.
         let flush = starved || self.machine.is_complete();
         if flush != self.flush {
             self.flush = flush;
@@ -58,7 +59,7 @@ impl Running {
         }
         if starved {
             self.driver.metrics.budget_waits(u64::from(!self.starved));
-            // Behind the word to flush, from which on the buffer tells when nothing is left.
+            // After `set_flush`: from then on the buffer notifies `drained` when nothing is left to hand out.
             for (partition, span, offset) in self.driver.buffer.evict_held_back() {
                 self.handle(Input::Rewind { partition: &partition, span, offset });
             }
@@ -91,7 +92,7 @@ impl Running {
             Err(error) => return self.fetch_failed(node, &error),
         };
         if self.refusing.remove(&node).is_some() {
-            self.tell_fatal();
+            self.update_fatal();
         }
         charge.set(frame.capacity().saturating_sub(frame.charged_bytes()));
         let frame = Bytes::from_owner(ChargedFrame { frame, _charge: charge });
@@ -124,7 +125,7 @@ impl Running {
         }
     }
 
-    /// Counts what the machine repeats without a word. A partition that stops is told of, its error too.
+    /// Counts errors that the machine retries silently. Those that stop a partition are raised to the user instead.
     fn note_errors(&self, node: i32, response: &FetchResponse<'_>) {
         let metrics = &self.driver.metrics;
         let failed = |code: i16| Some(ErrorCode::from_code(code)).filter(|&code| code != ErrorCode::None);
@@ -154,7 +155,7 @@ impl Running {
         self.driver.log.record(Level::Info, "fetch", || format!("fetch from broker {node} failed: {error}"));
         if let RequestError::Fatal(error) = error {
             self.refusing.insert(node, (**error).clone());
-            self.tell_fatal();
+            self.update_fatal();
         }
         self.handle(Input::FetchFailed { node });
     }

@@ -1,4 +1,4 @@
-//! The machine's offset lookups, each a task of its own that comes back as an event.
+//! The machine's ListOffsets and OffsetForLeaderEpoch calls, each a task of its own that ends in an event.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Event, Running};
 use crate::offsets::{Answer, EARLIEST, LATEST, Question};
 use crate::tasks::caught;
 
-/// What a partition's lookup comes to of which nothing came. The machine waits for exactly one answer.
+/// The answer for a partition of a lookup that got none: the machine waits for exactly one.
 const UNANSWERED: Answer = Err(ErrorCode::NetworkException);
 
 impl Running {
@@ -41,7 +41,7 @@ impl Running {
         });
     }
 
-    /// Both ends of logs that do not hold a position.
+    /// Finds both ends of logs that do not hold a position.
     pub(super) fn list_log_ranges(&self, ranges: BTreeMap<TopicPartition, u64>) {
         if ranges.is_empty() {
             return;
@@ -90,7 +90,7 @@ impl Running {
     }
 }
 
-/// An offset lookup's answer for the machine. Only a lookup by time may find nothing.
+/// The answer of ListOffsets for the machine. Only a lookup by time may find nothing.
 fn listed_offset(answer: Answer, by_time: bool, log_start: Option<i64>) -> Result<Option<ListedOffset>, ErrorCode> {
     match answer? {
         Some(found) => Ok(Some(ListedOffset { offset: found.offset, leader_epoch: found.leader_epoch, log_start })),

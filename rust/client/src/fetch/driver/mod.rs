@@ -36,7 +36,7 @@ enum Event {
     EpochEnds { answers: Vec<(TopicPartition, u64, Result<EpochEnd, ErrorCode>)> },
 }
 
-/// What the driver works with.
+/// The driver before it runs: what it works with.
 pub(crate) struct Driver {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) network: Arc<Network>,
@@ -49,9 +49,9 @@ pub(crate) struct Driver {
     pub(crate) metrics: Metrics,
 }
 
-/// What the machine asked for, gathered over many inputs and then sent together. By partition: of two in a row, such as an
-/// assignment and a seek right after it, only the later is asked. Brokers answer INVALID_REQUEST for a partition that stands
-/// twice in a ListOffsets.
+/// What the machine asked for, gathered over many inputs and then sent together. By partition: of two in a row, such as
+/// an assignment and a seek right after it, only the later is asked. Brokers answer INVALID_REQUEST for a partition
+/// that stands twice in a ListOffsets.
 #[derive(Default)]
 struct Asked {
     metadata: bool,
@@ -70,15 +70,16 @@ struct Running {
     asked: Asked,
     /// Topics assigned as a whole: where they start, and whether their first partitions are assigned.
     topics: BTreeMap<Arc<str>, (Position, bool)>,
-    /// Their partitions, as they were added.
+    /// Partitions of such topics that the driver added, with their spans.
     grown: BTreeMap<TopicPartition, u64>,
     /// Whether a fetch waits for budget.
     starved: bool,
-    /// What the buffer was last told: hand out what is there.
+    /// Whether the buffer was last told to hand out what is ready at once.
     flush: bool,
-    /// When a cluster that was never reached counts as unreachable.
+    /// When a cluster that was not reached yet counts as unreachable.
     bootstrap_deadline: Option<Instant>,
-    /// Nodes whose last fetch failed in a way that no repetition mends, until one succeeds or the user reads on elsewhere.
+    /// Nodes whose last fetch failed in a way that no repetition mends, until one succeeds or the user reads on
+    /// elsewhere.
     refusing: BTreeMap<i32, ClientError>,
 }
 
@@ -161,7 +162,7 @@ impl Running {
         let now = self.now();
         let latest = now + Duration::from_secs(60);
         let at = self.started + self.machine.wake_at().unwrap_or(latest).min(latest);
-        // An unreachable cluster has to be told on time, even while an attempt hangs.
+        // The error of an unreachable cluster must come on time, even while an attempt to connect hangs.
         match self.bootstrap_deadline.filter(|&deadline| deadline > Instant::now()) {
             Some(deadline) => at.min(deadline + Duration::from_millis(1)),
             None => at,
@@ -187,7 +188,7 @@ impl Running {
     fn view(&mut self, view: &View) {
         let failing = view.failing.as_ref().filter(|_| view.answers == 0);
         self.bootstrap_deadline = failing.map(|(since, _)| *since + self.driver.config.bootstrap_timeout);
-        self.tell_fatal();
+        self.update_fatal();
         if self.adopt(&view.cluster) {
             self.grow();
         }
@@ -203,14 +204,14 @@ impl Running {
         newer
     }
 
-    /// What keeps rows from coming is raised where there are none to hand out.
-    fn tell_fatal(&self) {
+    /// Gives the buffer the error that keeps all rows from coming, if there is one.
+    fn update_fatal(&self) {
         let unreachable = self.driver.metadata.unreachable(&self.driver.metadata.view());
         self.driver.buffer.set_fatal(unreachable.or_else(|| self.refusing.values().next().cloned()));
     }
 
     fn tick(&mut self) {
-        self.tell_fatal();
+        self.update_fatal();
         self.handle(Input::Tick);
     }
 
@@ -230,14 +231,14 @@ impl Running {
                 self.asked.epoch_ends.insert(partition, (span, offset_epoch));
             }
             Output::RefreshMetadata => self.asked.metadata = true,
-            // The view's watcher brings it back as a metadata update.
+            // It comes back as a metadata update, through the watch on the cluster view.
             Output::LeaderHint { partition, leader, leader_epoch } => {
                 self.driver.metadata.hint(&partition, leader, leader_epoch);
             }
             Output::Positioned { partition, span, offset, moved_from } => {
                 self.positioned(&partition, span, offset, moved_from);
             }
-            // Only answers bring records, and these are taken where the answer is; see `fetched`.
+            // Only answers bring records, and these are taken in `fetched`, where the answer is.
             Output::Fetched(_) => {}
             Output::Stopped { span, fault } => self.stopped(span, fault),
         }

@@ -1,0 +1,214 @@
+//! Requests in flight on one connection, in their order on the wire, and what ends them: an answer, a deadline, the end
+//! of the connection.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use monedula_protocol::api::ApiKey;
+use monedula_protocol::frame;
+use tokio::sync::{Notify, oneshot};
+
+use super::Limits;
+use super::wire::{Frame, Reply};
+use crate::budget::{Admitted, Room};
+use crate::error::{ClientError, RequestError};
+use crate::lock::lock;
+use crate::log::Level;
+
+/// A request that waits for its answer or, where none comes, to be written.
+pub(super) struct Pending {
+    pub(super) correlation_id: i32,
+    pub(super) api: ApiKey,
+    pub(super) version: i16,
+    pub(super) deadline: Instant,
+    pub(super) room: Option<Room>,
+    pub(super) reply: oneshot::Sender<Reply>,
+}
+
+/// What a connection's handle and its task share: the requests in flight, and when what happened.
+pub(super) struct Shared {
+    pub(super) broker: String,
+    pub(super) limits: Limits,
+    pub(super) pending: Mutex<VecDeque<Pending>>,
+    pub(super) closed: AtomicBool,
+    /// Whether the connection was of use: something beyond the handshake was answered, or written where nothing is
+    /// answered.
+    pub(super) served: AtomicBool,
+    /// Whether an answer has come that there is no room for: while it waits, no deadline counts.
+    pub(super) waits_for_room: AtomicBool,
+    pub(super) closing: Notify,
+    pub(super) ended: Notify,
+    pub(super) times: Mutex<Times>,
+}
+
+/// When what happened on the connection.
+pub(super) struct Times {
+    /// When something was last sent or received.
+    pub(super) used_at: Instant,
+    /// Until when the broker wants no request (KIP-219).
+    pub(super) throttled_until: Option<Instant>,
+    pub(super) ended_at: Option<Instant>,
+}
+
+/// Longest wait that a broker can ask for. Quotas that are far exceeded, and answers that are garbage, ask for hours:
+/// after this the next request goes out all the same. If the broker holds that one back, its deadline says so.
+pub(super) const LONGEST_THROTTLE: Duration = Duration::from_secs(60);
+
+impl Shared {
+    pub(super) fn new(broker: String, limits: Limits) -> Self {
+        Self {
+            broker,
+            limits,
+            pending: Mutex::default(),
+            closed: AtomicBool::new(false),
+            served: AtomicBool::new(false),
+            waits_for_room: AtomicBool::new(false),
+            closing: Notify::new(),
+            ended: Notify::new(),
+            times: Mutex::new(Times { used_at: Instant::now(), throttled_until: None, ended_at: None }),
+        }
+    }
+
+    pub(super) fn pending(&self) -> std::sync::MutexGuard<'_, VecDeque<Pending>> {
+        lock(&self.pending)
+    }
+
+    pub(super) fn times(&self) -> std::sync::MutexGuard<'_, Times> {
+        lock(&self.times)
+    }
+
+    pub(super) fn touch(&self) {
+        self.times().used_at = Instant::now();
+    }
+
+    /// No request is to go out for so long.
+    pub(super) fn throttle(&self, throttle_time_ms: i32) {
+        let Some(wait) = u64::try_from(throttle_time_ms).ok().filter(|&ms| ms > 0).map(Duration::from_millis) else {
+            return;
+        };
+        let until = Instant::now() + wait.min(LONGEST_THROTTLE);
+        let mut times = self.times();
+        times.throttled_until = times.throttled_until.max(Some(until));
+        drop(times);
+        self.limits.metrics.throttled(1);
+        self.limits.log.record(Level::Info, "connection", || {
+            format!("{}: a quota is exceeded; the next request goes in {} ms", self.broker, wait.as_millis())
+        });
+    }
+
+    pub(super) fn disconnected(&self, reason: &str) -> RequestError {
+        RequestError::Disconnected { broker: self.broker.clone(), reason: reason.to_owned() }
+    }
+
+    /// Waits until an answer may be read that is larger than what was kept for it. The broker is done, so meanwhile no
+    /// deadline counts, and after it all of this connection begin anew. None where enough was kept.
+    pub(super) async fn admit(&self, bytes: usize) -> Option<Admitted> {
+        let larger = |room: &Room| bytes > room.kept_bytes;
+        let room = self.pending().front().and_then(|first| first.room.clone().filter(larger))?;
+        self.waits_for_room.store(true, Ordering::Release);
+        let admitted = room.admit(bytes).await;
+        let deadline = Instant::now() + self.limits.request_timeout;
+        for pending in self.pending().iter_mut() {
+            pending.deadline = pending.deadline.max(deadline);
+        }
+        self.waits_for_room.store(false, Ordering::Release);
+        admitted
+    }
+
+    /// A request that is never answered is written, and done with that.
+    pub(super) fn written(&self, correlation_id: i32) {
+        let mut pending = self.pending();
+        let place = pending.iter().position(|pending| pending.correlation_id == correlation_id);
+        let done = place.and_then(|place| pending.remove(place));
+        drop(pending);
+        self.served.store(true, Ordering::Release);
+        self.touch();
+        if let Some(done) = done {
+            // A waiter that is gone was cancelled.
+            let _ = done.reply.send(Ok(Frame { bytes: self.limits.pool.take(0), admitted: None }));
+        }
+    }
+
+    /// Whether a length beyond the limit may be that of an answer. A server that answers the handshake with so much is
+    /// no broker.
+    pub(super) fn may_be_too_large(&self, bytes: i32) -> bool {
+        bytes > 0 && self.pending().front().is_some_and(|first| first.api != ApiKey::ApiVersions)
+    }
+
+    /// An answer that is too large would be so again: its waiter gets an error that names the setting to change. The
+    /// requests behind it are to be sent again.
+    pub(super) fn fail_too_large(&self, bytes: i32, correlation_id: i32) {
+        let first = self.pending().pop_front_if(|first| first.correlation_id == correlation_id);
+        let Some(first) = first else { return };
+        let too_large = ClientError::AnswerTooLarge {
+            broker: self.broker.clone(),
+            api: first.api.name(),
+            bytes: bytes.unsigned_abs() as usize,
+            limit: self.limits.receive_max_bytes,
+        };
+        self.limits.log.record(Level::Warning, "connection", || too_large.to_string());
+        let _ = first.reply.send(Err(RequestError::Fatal(Box::new(too_large))));
+    }
+
+    /// Hands an answer to its waiter. Brokers answer in order, so any other correlation id means that one side lost
+    /// count.
+    pub(super) fn answer(&self, frame: Frame) -> Result<(), RequestError> {
+        let wire = |error| RequestError::Wire { broker: self.broker.clone(), error };
+        let correlation_id = frame::correlation_id(frame.as_slice()).map_err(wire)?;
+        let waiting = self.pending().pop_front_if(|pending| pending.correlation_id == correlation_id);
+        // A request that waits for another answer stays in the queue: it gets the error that the connection ends with.
+        let Some(pending) = waiting else {
+            return Err(
+                self.disconnected(&format!("an answer came with the unexpected correlation id {correlation_id}"))
+            );
+        };
+        self.touch();
+        if pending.api != ApiKey::ApiVersions {
+            self.served.store(true, Ordering::Release);
+        }
+        if let Some(throttle_time_ms) = frame::throttle_time_ms(pending.api, pending.version, frame.as_slice()) {
+            self.throttle(throttle_time_ms);
+        }
+        self.limits.metrics.responses_received(1);
+        self.limits.log.record(Level::Debug, "connection", || {
+            format!("{}: answer to {}, #{correlation_id}, {} bytes", self.broker, pending.api.name(), frame.len())
+        });
+        // A waiter that is gone was cancelled: its answer is discarded, and the connection goes on.
+        let _ = pending.reply.send(Ok(frame));
+        Ok(())
+    }
+
+    pub(super) fn overdue(&self) -> Option<RequestError> {
+        let now = Instant::now();
+        let pending = self.pending();
+        match pending.front() {
+            Some(oldest) if oldest.deadline <= now && !self.waits_for_room.load(Ordering::Acquire) => {
+                Some(RequestError::TimedOut { broker: self.broker.clone(), after: self.limits.request_timeout })
+            }
+            Some(_) => None,
+            None => {
+                let used_at = self.times().used_at;
+                (now.duration_since(used_at) >= self.limits.max_idle).then(|| self.disconnected("idle"))
+            }
+        }
+    }
+
+    pub(super) fn close(&self, error: &RequestError) {
+        let waiting = {
+            let mut pending = self.pending();
+            self.times().ended_at = Some(Instant::now());
+            self.closed.store(true, Ordering::Release);
+            std::mem::take(&mut *pending)
+        };
+        self.ended.notify_waiters();
+        self.limits.metrics.connections_closed(1);
+        self.limits
+            .log
+            .record(Level::Info, "connection", || format!("closed: {error}; {} requests were waiting", waiting.len()));
+        for pending in waiting {
+            let _ = pending.reply.send(Err(error.clone()));
+        }
+    }
+}
