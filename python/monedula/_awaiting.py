@@ -1,4 +1,4 @@
-"""`await` of the core's futures; a module of its own, because importing asyncio costs more than all the rest."""
+"""`await` of the core's futures; a module of its own, because the import of asyncio costs more than all the rest."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -13,32 +13,32 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Awaited(Protocol[_T_co]):
-    """A future of the core's."""
+    """A future of the core."""
 
     def done(self) -> bool:
-        """Whether it is over."""
+        """Whether the outcome is known."""
 
     def result(self, timeout: float | None = None) -> _T_co:
-        """What it came to."""
+        """The outcome."""
 
     def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
-        """Have something called when it is over."""
+        """Call `callback` with this future once the outcome is known."""
 
     def _wake(self, waker: LoopWaker, number: int) -> None: ...
 
 
 def waiting(future: Awaited[_T_co]) -> Generator[Any, None, _T_co]:
-    """What `future.__await__()` is."""
+    """The iterator of `future.__await__()`."""
     if not future.done():
         yield from _waker().wait(future)
     return future.result()
 
 
 def in_its_loop(future: Awaited[Any], callback: Callable[[Any], object]) -> Callable[[Any], object]:
-    """What to call in place of a callback: in a running loop, one that has it called there.
+    """The function to call in place of a callback: in a running loop, one that calls it there.
 
-    `asyncio.wait` and others like it take whatever has `add_done_callback`, and expect to be called in their own loop:
-    in another thread they wake nobody.
+    `asyncio.wait` and similar functions take any object with `add_done_callback`, and expect calls in their own loop:
+    called in another thread, they would not wake it.
     """
     try:
         loop = asyncio.get_running_loop()
@@ -51,7 +51,7 @@ def in_its_loop(future: Awaited[Any], callback: Callable[[Any], object]) -> Call
 
 
 def forget(future: Awaited[Any], callback: Callable[[Any], object]) -> int:
-    """Take back a callback that was given in a running loop, if it was not called yet; how many there were."""
+    """Take back a callback that was given in a running loop, if it was not called yet. Returns how many there were."""
     given = _GIVEN.pop((id(future), callback), None)
     if given is None or not given.is_wanted:
         return 0
@@ -66,7 +66,7 @@ class _CalledInLoop:
         self._loop = loop
 
     def __call__(self, future: Awaited[Any]) -> None:
-        # The loop may be closed by now: then nobody is left to hear of it, as of asyncio's own futures.
+        # The loop may be closed by now: then the callback is dropped, as with asyncio's own futures.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._call, future)
 
@@ -77,16 +77,16 @@ class _CalledInLoop:
 
 
 _GIVEN: WeakValueDictionary[tuple[int, Callable[[Any], object]], _CalledInLoop] = WeakValueDictionary()
-"""By future and callback. The core has each of them, and its future with it, until it is called."""
+"""By future and callback. The core keeps each one, with its future, until it is called."""
 
 
 class _Waker:
-    """One for each loop: of a thousand futures that are done, the first one wakes it."""
+    """The waker of one loop. Of a thousand futures that are done, only the first one wakes the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._core = LoopWaker()
         self._numbers = count()
-        # Not the loop itself: it would never be collected.
+        # Does not refer to the loop itself, which would then never be collected.
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._watched = True
         try:

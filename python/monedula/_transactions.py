@@ -100,7 +100,7 @@ class Transactions(TransactionBase):
         Raises:
             ProducerFencedError: if another producer with this `transactional.id` has taken over.
             TransactionAbortedError: if something in it failed; it is aborted, and another may begin.
-            KafkaTimeoutError: if its end was not heard of for `max.block.ms`. It may be committed: call
+            KafkaTimeoutError: if its end was not confirmed within `max.block.ms`. It may be committed: call
                 `commit_transaction` again.
             TransactionError: without a `transactional.id`, or where a transaction is open.
 
@@ -172,8 +172,8 @@ class Transactions(TransactionBase):
             timeout: seconds to wait; `max.block.ms` if left out.
 
         Raises:
-            TransactionAbortedError: if the group does not count the consumer as a member any more, or it gave up a
-                partition whose records may be in the transaction: it can only be aborted.
+            TransactionAbortedError: if the group does not count the consumer as a member any more, or a partition of
+                it was revoked whose records may be in the transaction: it can only be aborted.
             KafkaTimeoutError: if they were not acknowledged in time. The end of the transaction waits for them.
             ArgumentError: if the consumer cannot do this.
         """
@@ -189,8 +189,8 @@ class Transactions(TransactionBase):
         Raises:
             TransactionAbortedError: if something in it failed: it can only be aborted.
             ProducerFencedError: if another producer has taken over.
-            KafkaTimeoutError: if nothing was heard in time. It may be committed; nothing else can begin before its
-                end is known.
+            KafkaTimeoutError: if its end was not confirmed in time. It may be committed; no other transaction can begin
+                before its end is known.
             TransactionError: if no transaction is open.
         """
         # If a record has failed already, do not wait for the others.
@@ -207,7 +207,7 @@ class Transactions(TransactionBase):
 
         Raises:
             ProducerFencedError: if another producer has taken over.
-            KafkaTimeoutError: if nothing was heard in time.
+            KafkaTimeoutError: if its end was not confirmed in time.
             TransactionError: if no transaction is open.
         """
         self._transactions.run("abort", timeout)
@@ -284,7 +284,7 @@ class AsyncTransactions(TransactionBase):
     async def transaction(self, consumer: "AsyncConsumer | None" = None) -> AsyncIterator[AsyncTransaction]:
         """Begin a transaction, and commit it at the end of the `async with` block; as `Producer.transaction`.
 
-        It is aborted if something was called in it that nobody awaited, such as `producer.send_batch(...)`.
+        It is aborted if a coroutine that was called in it was never awaited, such as `producer.send_batch(...)`.
         """
         if consumer is not None:
             member_of(consumer)
@@ -339,7 +339,7 @@ class AsyncTransactions(TransactionBase):
         """Deliver what was sent, and commit; as `Producer.commit_transaction`.
 
         Raises:
-            TransactionAbortedError: also if something was called in it that nobody awaited.
+            TransactionAbortedError: also if a coroutine that was called in it was never awaited.
         """
         left = self._max_block if timeout is None else seconds("timeout", timeout)
         self._transactions.check_commit()

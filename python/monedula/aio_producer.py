@@ -51,7 +51,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         Nothing is sent before it is awaited. A wait that is cancelled does not end the sending.
 
         Raises:
-            BatchSendError: if rows were given up; its `report` says which and why.
+            BatchSendError: if rows failed; its `report` says which and why.
             ArgumentError: as `Producer.send_batch`.
         """
         return self._send_rows(self._call("send_batch"), data, topic)

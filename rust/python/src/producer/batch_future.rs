@@ -64,7 +64,7 @@ impl BatchFuture {
     ///     timeout: seconds, `None` for as long as it takes: `delivery.timeout.ms` bounds it.
     ///
     /// Raises:
-    ///     BatchSendError: if rows were given up; its `report` says which and why.
+    ///     BatchSendError: if rows failed; its `report` says which and why.
     ///     KafkaTimeoutError: past `timeout`; the rows are still on their way.
     #[pyo3(signature = (timeout=None))]
     fn result(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Py<PyAny>> {

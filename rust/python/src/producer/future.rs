@@ -104,7 +104,7 @@ impl SendFuture {
     ///     timeout: seconds, `None` for as long as it takes: `delivery.timeout.ms` bounds it.
     ///
     /// Raises:
-    ///     KafkaError: a subclass, if the record was given up: `DeliveryTimeoutError`, `UnknownTopicError`,
+    ///     KafkaError: a subclass, if the record failed: `DeliveryTimeoutError`, `UnknownTopicError`,
     ///         `RecordTooLargeError`, `InvalidRecordError` and so on.
     ///     KafkaTimeoutError: past `timeout`; the record is still on its way.
     #[pyo3(signature = (timeout=None))]
